@@ -1,0 +1,50 @@
+# Every target builds what it needs; a machine with Python 3.11 or newer and make is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench docs clean
+
+help:  ## Show the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | \
+		awk '{ target = $$2; $$1 = $$2 = ""; printf "  make %-6s %s\n", target, $$0 }'
+
+run: $(VENV)/.stamp  ## Reproduce the paper's figures and tables
+	$(BIN)/bothworlds paper
+
+test: $(VENV)/.stamp  ## Run the tests and the examples of the docstrings
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.stamp  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.stamp-bench  ## Measure speed beside other libraries
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.stamp-docs  ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+clean:  ## Remove the environment, caches and build products
+	rm -rf $(VENV) build dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bothworlds needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[dev]"
+	touch $@
+
+$(VENV)/.stamp-bench: $(VENV)/.stamp
+	$(PIP) -e ".[bench]"
+	touch $@
+
+$(VENV)/.stamp-docs: $(VENV)/.stamp
+	$(PIP) -e ".[docs]"
+	touch $@
