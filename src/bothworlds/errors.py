@@ -1,0 +1,139 @@
+"""Everything bothworlds raises on purpose.
+
+::
+
+    BothworldsError
+    ├── InvalidParameter   (ValueError)    a constructor or function got a value it cannot use
+    ├── InvalidFeedback    (ValueError)    a reward, loss or winner that cannot be accepted
+    ├── UnknownDecision    (KeyError)      feedback for a decision this bandit is not waiting for
+    │   └── DecisionClosed                 ... because it was already told, or expired
+    ├── StateFileError     (ValueError)    a saved bandit that is damaged, foreign or too new
+    ├── ResultFileError    (ValueError)    a saved result that is damaged, foreign or too new
+    ├── KernelError        (RuntimeError)  a user's own policy or environment misbehaved
+    └── MissingExtra       (ImportError)   an optional package is not installed
+
+Each error also descends from the built-in exception in parentheses, so code that knows nothing
+of bothworlds can still catch it. Whatever raises one of these has changed nothing.
+"""
+
+import reprlib
+
+__all__ = [
+    "BothworldsError",
+    "DecisionClosed",
+    "InvalidFeedback",
+    "InvalidParameter",
+    "KernelError",
+    "MissingExtra",
+    "ResultFileError",
+    "StateFileError",
+    "UnknownDecision",
+    "missing_extra",
+    "must",
+]
+
+
+class BothworldsError(Exception):
+    """The root of every error bothworlds raises on purpose."""
+
+
+class InvalidParameter(BothworldsError, ValueError):
+    """A parameter of a constructor or function is outside what it accepts."""
+
+
+class InvalidFeedback(BothworldsError, ValueError):
+    """A reward, loss or winner is missing, ambiguous, not finite or out of bounds."""
+
+
+class UnknownDecision(BothworldsError, KeyError):
+    """Feedback names a decision for which none is outstanding.
+
+    Examples
+    --------
+    >>> print(UnknownDecision("a sentence"))
+    a sentence
+    """
+
+    def __str__(self) -> str:
+        # KeyError shows the repr of its key, which would put our sentence in quotes.
+        return Exception.__str__(self)
+
+
+class DecisionClosed(UnknownDecision):
+    """Feedback names a decision that was already told or has expired."""
+
+
+class StateFileError(BothworldsError, ValueError):
+    """A file is not a saved bandit this version can continue."""
+
+
+class ResultFileError(BothworldsError, ValueError):
+    """A file is not a saved simulation result this version can read."""
+
+
+class KernelError(BothworldsError, RuntimeError):
+    """A policy or environment written by the user broke the contract of its kernel."""
+
+
+class MissingExtra(BothworldsError, ImportError):
+    """A feature needs an optional package that is not installed."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def must(parameter: str, owner: str, expected: str, got: object) -> str:
+    """Say in one sentence which parameter of what must be what, and what it was.
+
+    Parameters
+    ----------
+    parameter : str
+        The parameter's name as the user wrote it.
+    owner : str
+        The class or function it belongs to.
+    expected : str
+        What would have been accepted; completes "must be ...".
+    got : object
+        The value received. Long values are abbreviated, NumPy scalars shown as plain numbers.
+
+    Returns
+    -------
+    str
+        The sentence, for the constructor of an exception.
+
+    Examples
+    --------
+    >>> must("alpha", "TsallisINF", "a number in [0, 1]", 1.5)
+    'The alpha of TsallisINF must be a number in [0, 1], got 1.5.'
+    """
+    item = getattr(got, "item", None)
+    if item is not None and getattr(got, "ndim", None) == 0:
+        got = item()
+    return f"The {parameter} of {owner} must be {expected}, got {_SHORT.repr(got)}."
+
+
+def missing_extra(extra: str, package: str) -> MissingExtra:
+    """Build the error that names the one command installing an optional package.
+
+    Parameters
+    ----------
+    extra : str
+        The extra of bothworlds that brings the package, such as ``"lab"``.
+    package : str
+        The package whose import failed.
+
+    Returns
+    -------
+    MissingExtra
+        To be raised ``from`` the import error.
+
+    Examples
+    --------
+    >>> print(missing_extra("lab", "matplotlib"))
+    The package matplotlib must be installed for this, run: pip install "bothworlds[lab]"
+    """
+    return MissingExtra(
+        f'The package {package} must be installed for this, run: pip install "bothworlds[{extra}]"',
+        name=package,
+    )
