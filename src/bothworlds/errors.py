@@ -16,6 +16,7 @@ Each error also descends from the built-in exception in parentheses, so code tha
 of bothworlds can still catch it. Whatever raises one of these has changed nothing.
 """
 
+import re
 import reprlib
 
 __all__ = [
@@ -110,7 +111,9 @@ def must(parameter: str, owner: str, expected: str, got: object) -> str:
     item = getattr(got, "item", None)
     if item is not None and getattr(got, "ndim", None) == 0:
         got = item()
-    return f"The {parameter} of {owner} must be {expected}, got {_SHORT.repr(got)}."
+    # Arrays print over several lines; line breaks in strings are escaped already.
+    shown = re.sub(r"\s*\n\s*", " ", _SHORT.repr(got))
+    return f"The {parameter} of {owner} must be {expected}, got {shown}."
 
 
 def missing_extra(extra: str, package: str) -> MissingExtra:
