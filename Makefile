@@ -8,8 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: help run test lint bench docs clean
 
 help:  ## Show the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | \
-		awk '{ target = $$2; $$1 = $$2 = ""; printf "  make %-6s %s\n", target, $$0 }'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.stamp  ## Reproduce the paper's figures and tables
 	$(BIN)/bothworlds paper

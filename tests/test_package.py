@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,12 @@ def run_python(code):
 
 def test_version_is_the_installed_one():
     assert bothworlds.__version__ == importlib.metadata.version("bothworlds")
+
+
+def test_citation_names_the_version():
+    citation = Path(__file__).parent.parent / "CITATION.cff"
+    lines = citation.read_text(encoding="utf-8").splitlines()
+    assert f"version: {bothworlds.__version__}" in lines
 
 
 def test_all_is_sorted_without_repetition():
@@ -159,8 +166,12 @@ def test_command_without_its_extra_names_the_install_command(package, tmp_path):
 
 
 def test_command_does_not_hide_other_import_errors():
-    code = "import sys; sys.modules['bothworlds.cli'] = None; import bothworlds.__main__ as m; m.main()"
-    done = run_python(code)
+    done = run_python(
+        "import sys\n"
+        "sys.modules['bothworlds.cli'] = None\n"
+        "from bothworlds.__main__ import main\n"
+        "main()\n"
+    )
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "bothworlds.cli" in done.stderr
