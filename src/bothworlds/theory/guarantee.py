@@ -1,0 +1,212 @@
+"""The best bound that applies to one configuration, and where it comes from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.theory.arguments import (
+    FloatArray,
+    arm_count,
+    estimator_name,
+    gap_vector,
+    horizons,
+    non_negative,
+)
+from bothworlds.theory.competitors import exp3, ucb1
+from bothworlds.theory.upper import (
+    adversarial,
+    corrupted,
+    general_adversarial,
+    general_stochastic,
+    self_bounding,
+)
+
+__all__ = ["Guarantee", "guarantee"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised for one configuration.
+
+    Attributes
+    ----------
+    value : float or None
+        The bound on the pseudo-regret, or None without a guarantee.
+    theorem : str or None
+        The result it comes from, or None without a guarantee.
+    reason : str
+        Why this result applies, or why none does.
+
+    Examples
+    --------
+    >>> Guarantee(None, None, "the learning rate is the user's own").value is None
+    True
+    """
+
+    value: float | None
+    theorem: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked: K arms, T rounds, perhaps the gaps, and a budget of corruption."""
+
+    n_arms: int
+    horizon: float
+    gaps: FloatArray | None
+    corruption: float
+
+    @property
+    def unique(self) -> bool:
+        return self.gaps is not None and int(np.count_nonzero(self.gaps == 0.0)) == 1
+
+
+def guarantee(
+    policy: object,
+    *,
+    n_arms: int,
+    horizon: float,
+    gaps: ArrayLike | None = None,
+    corruption: float = 0.0,
+) -> Guarantee:
+    """Say which bound holds for a policy here, or why none does.
+
+    Without ``gaps`` the environment may be any adversary. With ``gaps`` it is a stochastically
+    constrained adversary with these gaps, corrupted by at most ``corruption`` (the sum over rounds
+    of the largest change in a round); the losses of UCB1 must moreover be independent with fixed
+    means. Of all results that apply, the smallest value is returned.
+
+    Parameters
+    ----------
+    policy : object
+        A policy's configuration, such as ``TsallisINF()``.
+    n_arms : int
+        K, at least 2.
+    horizon : float
+        T, at least 1.
+    gaps : array_like, optional
+        One entry per arm in [0, 1], at least one of them zero.
+    corruption : float
+        The budget of corruption, at least 0.
+
+    Returns
+    -------
+    Guarantee
+        Its ``value`` and ``theorem`` are None where nothing is known; ``reason`` is never empty.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.bounds.guarantee(bw.TsallisINF(estimator="iw"), n_arms=4, horizon=100)
+    Guarantee(value=81.0, theorem='Theorem 1 (adversarial)', reason='holds against any adversary')
+    >>> print(bw.bounds.guarantee(bw.TsallisINF(learning_rate=0.1), n_arms=4, horizon=100).reason)
+    the theorems fix the learning rate, this one is the user's own
+    """
+    owner = "guarantee"
+    K = arm_count(n_arms, owner)
+    T = horizons(horizon, owner)
+    if T.ndim:
+        raise InvalidParameter(must("horizon", owner, "a single number of rounds", horizon))
+    D = None if gaps is None else gap_vector(gaps, owner, unique=False)
+    if D is not None and D.size != K:
+        raise InvalidParameter(must("gaps", owner, f"a vector of n_arms = {K} gaps", gaps))
+    asked = _Question(K, float(T), D, non_negative("corruption", corruption, owner))
+
+    # Policies are known by the name of their class: this room stands beside theirs, not on it.
+    name = type(policy).__name__
+    if name in _TUNED and getattr(policy, "learning_rate", None) is not None:
+        return _none("the theorems fix the learning rate, this one is the user's own")
+    if name == "TsallisINF":
+        return _tsallis_inf(policy, asked)
+    if name == "Exp3":
+        return _best([(exp3(K, T), "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
+    if name == "UCB1":
+        return _ucb1(policy, asked)
+    return _none(_WITHOUT.get(name, f"no result of the article covers the policy {name}"))
+
+
+_ANY = "holds against any adversary"
+_TUNED = frozenset({"TsallisINF", "Exp3"})
+
+_WITHOUT = {
+    "Exp3PlusPlus": "the article quotes the order of EXP3++'s regret only, without constants",
+    "Broad": "the article quotes the order of BROAD's regret only, without constants",
+    "KLUCB": "its guarantee is asymptotic and for independent losses only, see lai_robbins",
+    "ThompsonSampling": "its guarantee is asymptotic and for independent losses only, "
+    "see lai_robbins",
+    "Uniform": "its regret grows linearly: the horizon times the mean gap",
+}
+
+
+def _none(reason: str) -> Guarantee:
+    return Guarantee(None, None, reason)
+
+
+def _best(results: list[tuple[float, str, str]]) -> Guarantee:
+    value, theorem, reason = min(results)
+    return Guarantee(float(value), theorem, reason)
+
+
+def _ucb1(policy: object, asked: _Question) -> Guarantee:
+    c = float(getattr(policy, "c", 1.5))
+    if asked.gaps is None:
+        return _none("UCB1 is covered for independent losses with known gaps, not for adversaries")
+    if asked.corruption > 0.0:
+        return _none("UCB1 is covered for independent losses only, not for corrupted ones")
+    if c <= 1.0:
+        return _none("the bound of UCB1 needs a bonus factor c larger than 1")
+    value = ucb1(asked.gaps, asked.horizon, c)
+    return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 2.1", "losses are independent")])
+
+
+def _tsallis_inf(policy: object, asked: _Question) -> Guarantee:
+    alpha = float(getattr(policy, "alpha", 0.5))
+    estimator = getattr(policy, "estimator", "rv")
+    oracle = getattr(policy, "gaps", None)
+    if oracle is not None:
+        return _oracle(alpha, estimator, np.asarray(oracle, dtype=np.float64), asked)
+    if alpha == 0.5:
+        return _best(list(_theorem_1(estimator, asked)))
+    if estimator != "iw":
+        return _none("for alpha other than 1/2 the theorems cover importance weighting ('iw') only")
+    reason = _ANY
+    if asked.gaps is not None:
+        reason += "; logarithmic regret at alpha other than 1/2 needs the true gaps in the policy"
+    value = general_adversarial(alpha, asked.n_arms, asked.horizon)
+    return _best([(value, "Theorem 3", reason)])
+
+
+def _theorem_1(estimator: str, asked: _Question) -> Iterator[tuple[float, str, str]]:
+    name = estimator_name(estimator, "TsallisINF")
+    reason = _ANY
+    if asked.gaps is not None and not asked.unique:
+        reason += "; the logarithmic bound needs a unique best arm"
+    yield adversarial(asked.n_arms, asked.horizon, name), "Theorem 1 (adversarial)", reason
+    if asked.gaps is None or not asked.unique:
+        return
+    if asked.corruption > 0.0:
+        value = corrupted(asked.gaps, asked.horizon, asked.corruption, name)
+        yield value, "Corollary 1", "the best arm is unique and the corruption is bounded"
+    else:
+        value = self_bounding(asked.gaps, asked.horizon, 0.0, name)
+        yield value, "Theorem 1 (self-bounding)", "the gaps are fixed and the best arm is unique"
+
+
+def _oracle(alpha: float, estimator: str, oracle: FloatArray, asked: _Question) -> Guarantee:
+    if estimator != "iw":
+        return _none("Theorem 4 covers importance weighting ('iw') only")
+    if asked.gaps is None:
+        return _none("Theorem 4 needs an environment with fixed gaps, an adversary has none")
+    if not asked.unique:
+        return _none("Theorem 4 needs a unique best arm")
+    if asked.corruption > 0.0:
+        return _none("Theorem 4 has no corrupted version")
+    # At alpha = 1/2 the regulariser is symmetric whatever the gaps are.
+    if alpha != 0.5 and not np.array_equal(oracle, asked.gaps):
+        return _none("Theorem 4 needs the true gaps in the policy, these are others")
+    value = general_stochastic(alpha, asked.gaps, asked.horizon)
+    return _best([(value, "Theorem 4", "the policy is tuned with the true gaps")])
