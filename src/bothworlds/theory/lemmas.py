@@ -34,14 +34,7 @@ from bothworlds.theory.arguments import (
     require_part,
     shaped_like,
 )
-from bothworlds.theory.potential import (
-    deformed_log,
-    divergence,
-    gradient,
-    maximiser,
-    potential,
-    regulariser,
-)
+from bothworlds.theory.potential import attained, deformed_log, gradient, maximiser, potential
 
 __all__ = [
     "Decomposition",
@@ -187,12 +180,12 @@ def stability_terms(
         raise InvalidParameter(must("alpha", owner, f"1/2 without xi in part {part}", alpha))
     j = arm_index(excluded, K, "excluded", owner)
 
-    # Any point with gradient of Psi_t equal to -L up to a constant is as good as L itself.
+    # The weights tell the summed estimates up to a constant, which the difference does not see.
     L = -gradient(w, a, asymmetry) / eta[:, None]
-    moved = maximiser(L[:, None, :] + hat, np.repeat(eta[:, None], K, axis=1), a, asymmetry)
-    bregman = divergence(w[:, None, :], moved, a, asymmetry) / eta[:, None]
-    surplus = loss - np.sum(w[:, None, :] * hat, axis=2)
-    lhs = np.sum(w * (surplus + bregman), axis=1)
+    rate_by_arm = np.repeat(eta[:, None], K, axis=1)
+    rise = potential(L[:, None, :] + hat, rate_by_arm, a, asymmetry)
+    rise -= attained(w, L, eta, a, asymmetry)[:, None]
+    lhs = np.sum(w * (loss + rise), axis=1)
 
     step = eta[:, None] * asymmetry
     if part == 1:
@@ -280,8 +273,8 @@ def penalty_terms(
 
     after = np.cumsum(hat, axis=0)
     before = after - hat
-    at_start = -np.sum(w * before, axis=1) - regulariser(w, a, asymmetry) / eta
-    lhs = np.cumsum(at_start - potential(after, eta, a, asymmetry)) - after[:, j]
+    fall = attained(w, before, eta, a, asymmetry) - potential(after, eta, a, asymmetry)
+    lhs = np.cumsum(fall) - after[:, j]
     T = np.arange(1.0, w.shape[0] + 1.0)
     if part == 1:
         K = w.shape[1]
@@ -331,9 +324,9 @@ def decompose(
 ) -> Decomposition:
     """Split the regret on one path into stability and penalty (the first display of section 6).
 
-    The two are computed on separate ways, stability from the weights as
-    ``loss_I - <w_t, lhat_t>`` plus a Bregman divergence, penalty from the potentials of the summed
-    estimates. That they add up to the regret shows that w_t is the maximiser at ``-Lhat_t-1``.
+    ``Phi_t(-Lhat_t-1)`` enters stability as what the given weights attain and penalty as the
+    maximum itself, found by a solver of its own. The two add up to the regret exactly where the
+    given weights are the maximiser; where they are not, the sum is smaller by what they miss.
 
     Parameters
     ----------
@@ -378,7 +371,7 @@ def decompose(
     after = np.cumsum(hat, axis=0)
     before = after - hat
     suffered = loss[np.arange(rounds), played]
-    bregman = divergence(w, maximiser(after, eta, a, asymmetry), a, asymmetry) / eta
-    stability = suffered - np.sum(w * hat, axis=1) + bregman
-    fall = potential(before, eta, a, asymmetry) - potential(after, eta, a, asymmetry)
-    return Decomposition(stability, fall - loss[:, j], suffered - loss[:, j])
+    end = potential(after, eta, a, asymmetry)
+    stability = suffered + end - attained(w, before, eta, a, asymmetry)
+    penalty = potential(before, eta, a, asymmetry) - end - loss[:, j]
+    return Decomposition(stability, penalty, suffered - loss[:, j])

@@ -1,10 +1,10 @@
-"""The regulariser, its Bregman divergence and its conjugate on the simplex, in plain NumPy.
+"""The regulariser and its conjugate on the simplex, in plain NumPy.
 
 The lemmas compare these quantities on many weight vectors at once, so everything here works on
 arrays ``(..., K)`` with one learning rate per vector. The solver is independent of the one the
 policies play with, and therefore also a witness against it.
 
-Symbols: w, v points of the simplex; L estimated losses; eta learning rates; xi the asymmetry of the
+Symbols: w a point of the simplex; L estimated losses; eta learning rates; xi the asymmetry of the
 regulariser; alpha its power, with both limits. Up to a constant ::
 
     Psi(w)  = - sum_i (w_i^alpha - alpha w_i - (1 - alpha)) / (alpha (1 - alpha) xi_i)
@@ -15,7 +15,7 @@ import numpy as np
 
 from bothworlds.theory.arguments import FloatArray
 
-__all__ = ["deformed_log", "divergence", "gradient", "maximiser", "potential", "regulariser"]
+__all__ = ["attained", "deformed_log", "gradient", "maximiser", "potential", "regulariser"]
 
 
 def deformed_log(x: FloatArray, a: float) -> FloatArray:
@@ -25,6 +25,8 @@ def deformed_log(x: FloatArray, a: float) -> FloatArray:
 
 
 def _psi(w: FloatArray, alpha: float) -> FloatArray:
+    # At alpha near 1 weights underflow; psi has a finite limit there, its formula does not.
+    w = np.maximum(w, np.finfo(np.float64).tiny)
     # Two forms of the same function, each free of cancellation at its own end of [0, 1].
     if alpha < 0.5:
         return -(deformed_log(w, alpha) + 1.0 - w) / (1.0 - alpha)
@@ -39,12 +41,6 @@ def regulariser(w: FloatArray, alpha: float, xi: FloatArray) -> FloatArray:
 def gradient(w: FloatArray, alpha: float, xi: FloatArray) -> FloatArray:
     """Give the gradient of Psi."""
     return deformed_log(w, alpha - 1.0) / xi
-
-
-def divergence(w: FloatArray, v: FloatArray, alpha: float, xi: FloatArray) -> FloatArray:
-    """Give the Bregman divergence Psi(w) - Psi(v) - <grad Psi(v), w - v>."""
-    slope = np.sum(gradient(v, alpha, xi) * (w - v), axis=-1)
-    return np.asarray(regulariser(w, alpha, xi) - regulariser(v, alpha, xi) - slope)
 
 
 def maximiser(
@@ -72,7 +68,13 @@ def maximiser(
     return np.asarray(w * (mass / S)[..., None])
 
 
+def attained(
+    w: FloatArray, L: FloatArray, eta: FloatArray, alpha: float, xi: FloatArray
+) -> FloatArray:
+    """Give what the weights attain of Phi(-L); all of it if they are the maximiser."""
+    return np.asarray(-np.sum(w * L, axis=-1) - regulariser(w, alpha, xi) / eta)
+
+
 def potential(L: FloatArray, eta: FloatArray, alpha: float, xi: FloatArray) -> FloatArray:
     """Give Phi(-L)."""
-    w = maximiser(L, eta, alpha, xi)
-    return np.asarray(-np.sum(w * L, axis=-1) - regulariser(w, alpha, xi) / eta)
+    return attained(maximiser(L, eta, alpha, xi), L, eta, alpha, xi)
