@@ -1,0 +1,1 @@
+"""Kernels on one bandit or on a tile of repetitions: vectors, random numbers, compilation."""

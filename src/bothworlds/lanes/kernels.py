@@ -1,0 +1,69 @@
+"""The uniform shape of every kernel, so that one compiled engine runs any pair of them.
+
+Arguments, in this order wherever they appear:
+
+=========== ======================================================================
+``K``       number of arms
+``t``       the round, from 1
+``C``       configuration: numbers shared by all repetitions, read only
+``S``, ``E`` state rows of a policy, of an environment
+``G``       rows of the generator (`bothworlds.lanes.random`)
+``u``, ``v`` the round's uniform draw, for the policy, for the environment
+``arm``     index of an arm
+=========== ======================================================================
+
+A policy has ``choose(K, t, C, S, G, u) -> arm``, which leaves 1 / P(arm) in row 0 of ``S`` (0
+where the probability is not known), and ``update(K, t, C, S, G, arm, inverse_p, loss)``.  An
+environment has ``loss(K, t, C, E, G, v, arm) -> loss``, which leaves the round's contribution to
+the pseudo-regret in row 0 of ``E``.
+
+Each is compiled for vectors (the engine's tiles) and for scalars (one bandit), from one source.
+Pointers instead of arrays keep reference counting out of the inner loop.
+"""
+
+from typing import Any
+
+from numba.core import types
+from numba.core.extending import intrinsic
+from numba.core.typing.templates import signature
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.random import WORDS
+from bothworlds.lanes.vectors import advance, floats, ints, pointer
+
+numbers = types.CPointer(types.float64)
+words = types.CPointer(types.int64)
+_prefix = (types.int64, types.int64, numbers, numbers, words)
+
+CHOOSE_WIDE = ints(*_prefix, floats)
+CHOOSE_ONE = types.int64(*_prefix, types.float64)
+UPDATE_WIDE = types.void(*_prefix, ints, floats, floats)
+UPDATE_ONE = types.void(*_prefix, types.int64, types.float64, types.float64)
+LOSS_WIDE = floats(*_prefix, floats, ints)
+LOSS_ONE = types.float64(*_prefix, types.float64, types.int64)
+
+
+@intrinsic
+def as_words(typingctx: Any, start: Any) -> Any:
+    """Read the memory behind a pointer to doubles as 64-bit words."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(words))
+
+    return signature(words, start), codegen
+
+
+# One bandit in one array, so that a call from Python unpacks one argument:
+# [K, t, number of parameters, generator words, parameters, state].
+ARMS, ROUND, PARAMETERS, GENERATOR = 0, 1, 2, 3
+HEAD = GENERATOR + WORDS
+"""Where the parameters begin; the state follows them."""
+
+
+@jit
+def unpack(F: Any) -> Any:
+    """Return K, t and the pointers C, S, G of a bandit packed in one array."""
+    start = pointer(F)
+    C = advance(start, HEAD)
+    S = advance(C, int(F[PARAMETERS]))
+    return int(F[ARMS]), int(F[ROUND]), C, S, as_words(advance(start, GENERATOR))

@@ -1,0 +1,83 @@
+"""What every policy is: a frozen configuration that names its kernels and its first state.
+
+A policy holds no number of arms, no state and no generator.  Those live in a `bothworlds.Bandit`
+or in a tile of the simulation engine, which call the kernels; `bothworlds.lanes.kernels` defines
+their shape.  A state is `shared` rows followed by `fields` groups of one row per arm, so arms can
+be added, removed and masked without knowing the algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The compiled functions of a policy.
+
+    Parameters
+    ----------
+    choose, update : dispatcher
+        The kernels of `bothworlds.lanes.kernels`.
+    ask : dispatcher
+        ``ask(F) -> arm``: draw an arm for one bandit packed in one array.
+    tell : dispatcher
+        ``tell(F, arm, inverse_p, loss)``: learn from it.
+    weights : dispatcher
+        ``weights(F, out)``: the distribution the last ``ask`` drew from.
+    near : dispatcher, optional
+        ``near(F, out)``: mark the arms whose estimates get a baseline in this round.
+    late : dispatcher, optional
+        ``late(F, arm, inverse_p, loss, near)``: learn from a decision that is no longer the last
+        one. Without it ``tell`` does.
+    restart : dispatcher, optional
+        ``restart(F)``: prepare for per-arm rows that changed otherwise than by ``tell``.
+    wide : bool
+        Whether ``choose`` and ``update`` also compile for tiles of repetitions.
+    """
+
+    choose: Any
+    update: Any
+    ask: Any
+    tell: Any
+    weights: Any
+    near: Any = None
+    late: Any = None
+    restart: Any = None
+    wide: bool = True
+
+
+class Policy:
+    """Base class of every policy.
+
+    Subclasses are frozen dataclasses; they print as their constructor and compare by value.
+    """
+
+    shared: ClassVar[int] = 1
+    """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
+    fields: ClassVar[int] = 1
+    """Rows per arm."""
+    memo: ClassVar[int] = 0
+    """Shared rows after row 0 that `choose` writes for `update`: kept with a late decision."""
+    knows_probability: ClassVar[bool] = True
+    """Whether the probability of the chosen arm is known."""
+    estimates: ClassVar[bool] = False
+    """Whether the first field is a cumulative loss estimate weighted by the probability."""
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the configuration numbers the kernels read."""
+        return np.zeros(0)
+
+    def start(self, n_arms: int) -> Array:
+        """Return the state before the first round."""
+        return np.zeros(self.shared + self.fields * n_arms)
+
+    def kernels(self) -> Kernels:
+        """Return the compiled functions."""
+        raise TypeError(f"{type(self).__name__} defines no kernels.")
