@@ -225,10 +225,10 @@ def penalty_terms(
        ``(w_1i^alpha - alpha w_1i)/(eta_1 xi_i (1 - alpha))`` and of the same expression at w_t
        times ``1/eta_t - 1/eta_t-1`` from t = 2 on, ``+ slip_T``.
 
-    ``slip_T = <u_T - e_best, Lhat_T>`` belongs to the comparator u_T of the proof, which keeps a
-    distance of 1/T (part 1) or T^-x (part 2) from the vertex e_best. Its expectation is at most 1
-    and T^(1 - x), which is what the printed lemma shows in its place. Both parts need positive
-    rates that never increase.
+    ``slip_T = <u_T - e_best, Lhat_T>`` belongs to the comparator u_T of the proof, at a distance
+    of 1/T (part 1, from T = 2 on) or T^-x (part 2) from the vertex e_best. Its expectation is at
+    most 1 and T^(1 - x), which is what the printed lemma shows in its place. Both parts need
+    positive rates that never increase.
 
     Parameters
     ----------
@@ -280,7 +280,10 @@ def penalty_terms(
         K = w.shape[1]
         spread = deformed_log(np.asarray(float(K)), 1.0 - a) * deformed_log(T, -a) / eta
         others = (after.sum(axis=1) - after[:, j]) / (K - 1)
-        rhs = spread + (others - after[:, j]) / T
+        distance = 1.0 / T
+        # In round 1 the proof's u is a corner of the wrong kind; the uniform distribution does.
+        distance[0] = 1.0 - 1.0 / K
+        rhs = spread + distance * (others - after[:, j])
     else:
         # (w^alpha - alpha w)/(1 - alpha), written so that it has its limits at both ends.
         entropy = w * (1.0 - deformed_log(w, a - 1.0)) / asymmetry
