@@ -400,7 +400,9 @@ def maximum(typingctx: Any, a: Any, b: Any) -> Any:
 
 def _data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
     """Address of the first element of an array or of what a pointer points to."""
-    return value if isinstance(ty, types.CPointer) else make_array(ty)(context, builder, value).data
+    if isinstance(ty, types.CPointer):
+        return value
+    return make_array(ty)(context, builder, value).data
 
 
 @intrinsic
@@ -421,6 +423,31 @@ def advance(typingctx: Any, start: Any, rows: Any) -> Any:
         return builder.gep(args[0], [context.cast(builder, args[1], sig.args[1], types.int64)])
 
     return signature(start, start, rows), codegen
+
+
+def _address(ty: Any, doc: str) -> Any:
+    def at(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(ty))
+
+        return signature(ty, types.int64), codegen
+
+    at.__doc__ = doc
+    return intrinsic(at)
+
+
+numbers_at = _address(types.CPointer(types.float64), "Return the doubles at an address.")
+words_at = _address(types.CPointer(types.int64), "Return the 64-bit words at an address.")
+
+
+@intrinsic
+def zeros(typingctx: Any) -> Any:
+    """Return a vector of zeros: the ``like`` of a tile."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(floats.vector, [0.0] * LANES)
+
+    return signature(floats), codegen
 
 
 def _row_pointer(context: Any, builder: Any, sig: Any, array: Any, row: Any, ty: Any) -> Any:

@@ -53,10 +53,28 @@ class Kernels:
     wide: bool = True
 
 
+def constructor(config: object) -> str:
+    """Return the call that makes ``config``, with the arguments that are not defaults.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> constructor(bw.TsallisINF(estimator="iw"))
+    "TsallisINF(estimator='iw')"
+    """
+    given = [
+        f"{name}={getattr(config, name)!r}"
+        for name, field in getattr(config, "__dataclass_fields__", {}).items()
+        if field.repr and getattr(config, name) != field.default
+    ]
+    return f"{type(config).__name__}({', '.join(given)})"
+
+
 class Policy:
     """Base class of every policy.
 
-    Subclasses are frozen dataclasses; they print as their constructor and compare by value.
+    Subclasses are frozen dataclasses (``repr=False``); they print as their constructor and
+    compare by value.
     """
 
     shared: ClassVar[int] = 1
@@ -69,6 +87,9 @@ class Policy:
     """Whether the probability of the chosen arm is known."""
     estimates: ClassVar[bool] = False
     """Whether the first field is a cumulative loss estimate weighted by the probability."""
+
+    def __repr__(self) -> str:
+        return constructor(self)
 
     def parameters(self, n_arms: int) -> Array:
         """Return the configuration numbers the kernels read."""

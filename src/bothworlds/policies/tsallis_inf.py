@@ -37,14 +37,7 @@ from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import load, store
 from bothworlds.omd import half
 from bothworlds.omd.estimators import add_estimates, baseline, correction
-from bothworlds.omd.learning_rates import (
-    Constant,
-    InverseSqrt,
-    Schedule,
-    Theorem3,
-    Theorem4,
-    rate,
-)
+from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
 from bothworlds.omd.step import solve
 from bothworlds.policies.base import Array, Kernels, Policy
 
@@ -285,7 +278,7 @@ _GENERAL = Kernels(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TsallisINF(Policy):
     """Tsallis-INF, optimal against stochastic and adversarial losses at once.
 
@@ -333,17 +326,9 @@ class TsallisINF(Policy):
                 must("estimator", "TsallisINF", '"rv" or "iw"', self.estimator)
             )
         object.__setattr__(self, "alpha", float(alpha))
-        rate_given = self.learning_rate
-        if isinstance(rate_given, Real) and not isinstance(rate_given, bool):
-            if not (math.isfinite(rate_given) and rate_given > 0):
-                raise InvalidParameter(
-                    must("learning_rate", "TsallisINF", "positive and finite", rate_given)
-                )
-            object.__setattr__(self, "learning_rate", float(rate_given))
-        elif rate_given is not None and not isinstance(rate_given, Schedule):
-            raise InvalidParameter(
-                must("learning_rate", "TsallisINF", "a positive number or a schedule", rate_given)
-            )
+        if isinstance(self.learning_rate, Real) and not isinstance(self.learning_rate, bool):
+            object.__setattr__(self, "learning_rate", float(self.learning_rate))
+        self._rate_code()
         if self.gaps is not None:
             object.__setattr__(self, "gaps", _checked_gaps(self.gaps))
 
@@ -361,21 +346,24 @@ class TsallisINF(Policy):
         """The estimates; away from alpha = 1/2 also the weights."""
         return 1 if self._is_half else 2
 
-    def schedule(self) -> Schedule:
-        """Return the learning rate in force."""
-        if isinstance(self.learning_rate, Schedule):
-            return self.learning_rate
-        if self.learning_rate is not None:
-            return Constant(self.learning_rate)
-        if self.gaps is not None:
-            return Theorem4()
-        if self._is_half:
-            return InverseSqrt(4.0 if self.estimator == "rv" else 2.0)
-        return Theorem3()
+    def _rate_code(self) -> tuple[int, float]:
+        given = self.learning_rate
+        if isinstance(given, float):
+            if not (math.isfinite(given) and given > 0):
+                expected = "a positive number or a schedule"
+                raise InvalidParameter(must("learning_rate", "TsallisINF", expected, given))
+            given = Constant(given)
+        return encode(
+            given,
+            alpha=self.alpha,
+            reduced_variance=self.estimator == "rv",
+            asymmetric=self.gaps is not None,
+            owner="TsallisINF",
+        )
 
     def parameters(self, n_arms: int) -> Array:
         """Return rate code and parameter, alpha, the estimator and the factors xi."""
-        code, parameter = self.schedule().code()
+        code, parameter = self._rate_code()
         head = [code, parameter, self.alpha, float(self.estimator == "rv")]
         xi = np.zeros(0)
         if self.gaps is not None:

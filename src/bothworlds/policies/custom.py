@@ -1,0 +1,242 @@
+"""Your own algorithm, compiled: a class with two or three small functions, and one decorator.
+
+The functions are plain Python on arrays and numbers; Numba compiles them, and they run in the
+same engine, the same `Bandit` and the same checks as the policies of this package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import namedtuple
+from numbers import Real
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numba import carray
+from numba.core import types
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import unpack
+from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.policies.base import Array, Kernels, Policy
+
+
+@jit
+def random_unit(generator: Any) -> float:
+    """Draw a uniform number in [0, 1) from the generator a policy's functions receive."""
+    return uniform(generator, 0.0)  # type: ignore[no-any-return]
+
+
+def custom(cls: type) -> Any:
+    """Make a policy of a class with annotated parameters and compiled functions.
+
+    The class body holds parameters (numbers, with or without defaults) and these functions, none
+    of which takes ``self``:
+
+    ``start(n_arms)``
+        The state before round 1, a one-dimensional array of floats. Plain Python, not compiled.
+    ``choose(state, parameters, n_arms, t, generator)``
+        Returns the arm for round t (from 1), or ``(arm, probability)``. ``parameters`` has one
+        attribute per parameter; ``random_unit(generator)`` draws uniform numbers.
+    ``probabilities(state, parameters, n_arms, t, p)``
+        Instead of ``choose``: fills the array ``p`` with the distribution to draw from.
+    ``update(state, parameters, n_arms, t, arm, probability, loss)``
+        Changes the state after ``arm``, chosen with ``probability``, had ``loss`` in [0, 1].
+        ``probability`` is 0 where ``choose`` returned none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bothworlds as bw
+    >>> @bw.policies.custom
+    ... class Greedy:
+    ...     explore: float = 0.1
+    ...     def start(n_arms):
+    ...         return np.zeros(2 * n_arms)
+    ...     def probabilities(state, parameters, n_arms, t, p):
+    ...         best = np.argmin(state[:n_arms] / np.maximum(state[n_arms:], 1.0))
+    ...         p[:] = parameters.explore / n_arms
+    ...         p[best] += 1.0 - parameters.explore
+    ...     def update(state, parameters, n_arms, t, arm, probability, loss):
+    ...         state[arm] += loss
+    ...         state[n_arms + arm] += 1.0
+    >>> Greedy(explore=0.2)
+    Greedy(explore=0.2)
+    """
+    owner = cls.__name__
+    body = {name: _plain(value) for name, value in vars(cls).items()}
+    for name in ("start", "update"):
+        if not callable(body.get(name)):
+            raise InvalidParameter(must(name, owner, "a function", body.get(name)))
+    if callable(body.get("choose")) == callable(body.get("probabilities")):
+        raise InvalidParameter(
+            f"The class {owner} must define either choose or probabilities, not both or neither."
+        )
+    annotations = dict(cls.__dict__.get("__annotations__", {}))
+    namespace: dict[str, Any] = {
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__annotations__": annotations,
+        **{name: body[name] for name in annotations if name in body},
+    }
+    made = dataclasses.dataclass(frozen=True, repr=False, eq=True)(
+        type(owner, (CustomPolicy,), namespace)
+    )
+    made.functions = {
+        name: body[name] if name == "start" else compile_function(body[name])
+        for name in ("start", "choose", "probabilities", "update")
+        if callable(body.get(name))
+    }
+    made.record = namedtuple("parameters", list(annotations))
+    made.knows_probability = "probabilities" in made.functions
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return value.__func__ if isinstance(value, staticmethod) else value
+
+
+def compile_function(function: Any) -> Any:
+    """Compile a user's function; one typed into an interpreter has no file to cache beside."""
+    try:
+        return numba.njit(function, cache=True, nogil=True, error_model="numpy")
+    except RuntimeError:
+        return numba.njit(function, nogil=True, error_model="numpy")
+
+
+class CustomPolicy(Policy):
+    """What `custom` makes: a policy whose kernels wrap the user's functions."""
+
+    functions: ClassVar[dict[str, Any]]
+    record: ClassVar[Any]
+    _kernels: ClassVar[Kernels | None] = None
+
+    def __post_init__(self) -> None:
+        for name in self.record._fields:
+            value = getattr(self, name)
+            if not isinstance(value, Real | bool):
+                raise InvalidParameter(must(name, type(self).__name__, "a number", value))
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the length of the user's state, then the parameters."""
+        rows = self._user_state(n_arms).size
+        values = [float(getattr(self, name)) for name in self.record._fields]
+        return np.array([rows, *values])
+
+    def start(self, n_arms: int) -> Array:
+        """Return a row for the inverse probability and the user's first state."""
+        return np.concatenate([[0.0], self._user_state(n_arms)])
+
+    def _user_state(self, n_arms: int) -> Array:
+        state = np.asarray(self.functions["start"](n_arms), dtype=np.float64)
+        if state.ndim != 1:
+            owner = type(self).__name__
+            raise InvalidParameter(must("start", owner, "returning a flat array", state))
+        return state
+
+    def kernels(self) -> Kernels:
+        """Return the kernels, compiled once per class."""
+        cls = type(self)
+        if cls.__dict__.get("_kernels") is None:
+            cls._kernels = _wrap(cls.functions, cls.record)
+        assert cls._kernels is not None
+        return cls._kernels
+
+
+def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
+    """Build kernels of the uniform shape around a user's functions."""
+    fields = len(record._fields)
+    learn = functions["update"]
+    read = _reader(record, fields)
+    if "probabilities" in functions:
+        fill = functions["probabilities"]
+
+        @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+        def distribution(K: int, t: int, C: Any, S: Any, out: Any) -> None:
+            fill(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, out)
+
+        @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+        def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+            p = np.empty(K)
+            distribution(K, t, C, S, p)
+            total = 0.0
+            for i in range(K):
+                if not p[i] >= 0.0:
+                    return -1
+                total += p[i]
+            if not abs(total - 1.0) <= 1e-9:
+                return -1
+            arm = 0
+            reached = p[0]
+            while (reached <= u * total or p[arm] == 0.0) and arm < K - 1:
+                arm += 1
+                reached += p[arm]
+            while p[arm] == 0.0:
+                arm -= 1
+            S[0] = total / p[arm]
+            return arm
+
+        @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+        def weights(F: Any, out: Any) -> None:
+            K, t, C, S, G = unpack(F)
+            distribution(K, t, C, S, out)
+
+    else:
+        pick = functions["choose"]
+        weights = None
+        if _returns_pair(pick, record, fields):
+
+            @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+                state = carray(S, (1 + int(C[0]),))[1:]
+                arm, probability = pick(state, read(C), K, t, carray(G, (WORDS,)))
+                S[0] = 1.0 / probability
+                return int(arm)
+
+        else:
+
+            @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+                state = carray(S, (1 + int(C[0]),))[1:]
+                S[0] = 0.0
+                return int(pick(state, read(C), K, t, carray(G, (WORDS,))))
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    def update(
+        K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+    ) -> None:
+        p = 1.0 / inverse_p if inverse_p > 0.0 else 0.0
+        learn(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, arm, p, loss)
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    def ask(F: Any) -> int:
+        K, t, C, S, G = unpack(F)
+        return choose(K, t, C, S, G, uniform(G, 0.0))  # type: ignore[no-any-return]
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+        K, t, C, S, G = unpack(F)
+        update(K, t, C, S, G, arm, inverse_p, loss)
+
+    return Kernels(choose, update, ask, tell, weights, wide=False)
+
+
+def _reader(record: Any, fields: int) -> Any:
+    """Return a compiled function that reads the parameters into the record."""
+    arguments = ", ".join(f"C[{1 + i}]" for i in range(fields))
+    scope = {"record": record}
+    exec(f"def read(C):\n    return record({arguments})", scope)
+    return numba.njit(scope["read"])
+
+
+def _returns_pair(pick: Any, record: Any, fields: int) -> bool:
+    """Tell whether a user's ``choose`` returns a probability with the arm."""
+    example = types.NamedUniTuple(types.float64, fields, record)
+    if fields == 0:
+        example = types.NamedTuple((), record)
+    signature = (types.float64[::1], example, types.int64, types.int64, types.int64[::1])
+    pick.compile(signature)
+    return isinstance(pick.overloads[signature].signature.return_type, types.BaseTuple)

@@ -1,0 +1,258 @@
+"""The compiled loop: a tile of repetitions of one policy in one environment.
+
+Policies and environments enter as first-class functions of the shapes in
+`bothworlds.lanes.kernels`, so the loop is compiled once for all of them.  Kernels that only know
+scalars (a user's own, for instance) run lane by lane; the others run on whole vectors.
+
+Layout of a tile: state rows hold ``LANES`` values each; for a scalar kernel every repetition's
+rows lie together instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import (
+    CHOOSE_ONE,
+    CHOOSE_WIDE,
+    LOSS_ONE,
+    LOSS_WIDE,
+    UPDATE_ONE,
+    UPDATE_WIDE,
+    numbers,
+    words,
+)
+from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.lanes.vectors import (
+    LANES,
+    add_at,
+    advance,
+    floats,
+    ints,
+    load,
+    numbers_at,
+    pointer,
+    splat,
+    splat_int,
+    store,
+    words_at,
+    zeros,
+)
+
+_attack_tail = (types.int64, types.int64, numbers, numbers, words)
+ATTACK_WIDE = floats(
+    types.FunctionType(LOSS_WIDE), *_attack_tail, floats, ints, numbers, numbers
+)
+ATTACK_ONE = types.float64(
+    types.FunctionType(LOSS_ONE), *_attack_tail, types.float64, types.int64, numbers, numbers
+)
+
+WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED = 1, 2, 4
+"""Bits of the mode: which kernels take vectors, and whether an attack stage follows."""
+
+DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
+"""What `run_tile` returns."""
+
+
+@jit
+def count_plays(N: Any, arm: Any) -> None:
+    """Add one to the plays of the chosen arms."""
+    add_at(N, 0, arm, splat(1.0, arm))
+
+
+@jit
+def record(row: int, rows: int, E: Any, tracked: int, K: int, lane_rows: int, X: Any, W: Any) -> None:
+    """Write the regret so far, and the tracked sums, as checkpoint ``row``."""
+    for lane in range(LANES):
+        X[(1 + row) * LANES + lane] = X[lane]
+    if tracked >= 0:
+        for i in range(K):
+            for lane in range(LANES):
+                at = lane * lane_rows + tracked + i if lane_rows > 0 else (tracked + i) * LANES + lane
+                W[(row * K + i) * LANES + lane] = E[at]
+
+
+def run_tile(
+    choose_wide: Any,
+    update_wide: Any,
+    loss_wide: Any,
+    attack_wide: Any,
+    choose_one: Any,
+    update_one: Any,
+    loss_one: Any,
+    attack_one: Any,
+    mode: int,
+    lanes: int,
+    K: int,
+    first: int,
+    last: int,
+    policy: Any,
+    environment: Any,
+    attack: Any,
+    checkpoints: Any,
+    outputs: Any,
+) -> int:
+    """Play rounds ``first`` to ``last``; returns `DONE` or what a scalar kernel did wrong.
+
+    Parameters
+    ----------
+    mode : int
+        Sum of `WIDE_POLICY`, `WIDE_ENVIRONMENT`, `ATTACKED`.
+    lanes : int
+        Repetitions in use; scalar kernels skip the others.
+    policy, environment : array of int
+        Addresses of configuration, state and generator, and the rows of a repetition.
+    attack : array of int
+        Addresses of its configuration and state, and the rows of a repetition.
+    checkpoints : array of int
+        Rounds to record, increasing; the first ``outputs[3]`` of them are done.
+    outputs : array of int
+        Addresses of the regret record, the plays and the tracked sums, the next checkpoint and
+        the first tracked row or -1.
+    """
+    C = numbers_at(policy[0])
+    S = numbers_at(policy[1])
+    G = words_at(policy[2])
+    policy_rows = policy[3]
+    CE = numbers_at(environment[0])
+    E = numbers_at(environment[1])
+    GE = words_at(environment[2])
+    environment_rows = environment[3]
+    CA = numbers_at(attack[0])
+    A = numbers_at(attack[1])
+    attack_rows = attack[2]
+    X = numbers_at(outputs[0])
+    N = numbers_at(outputs[1])
+    W = numbers_at(outputs[2])
+    tracked = outputs[4]
+    attacked = mode & ATTACKED != 0
+    wide_policy = mode & WIDE_POLICY != 0
+    wide_environment = mode & WIDE_ENVIRONMENT != 0
+    like = zeros()
+    arms = np.zeros(LANES, np.int64)
+    values = np.zeros(LANES)
+    draws = np.zeros(LANES)
+    a = pointer(arms)
+    l = pointer(values)
+    p = pointer(draws)
+    t = first
+    while t <= last:
+        stop = last
+        if outputs[3] < checkpoints.size:
+            stop = min(last, checkpoints[outputs[3]])
+        if wide_policy and wide_environment:
+            total = load(X, 0, like)
+            for now in range(t, stop + 1):
+                arm = choose_wide(K, now, C, S, G, uniform(G, like))
+                v = uniform(GE, like)
+                if attacked:
+                    loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
+                else:
+                    loss = loss_wide(K, now, CE, E, GE, v, arm)
+                update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
+                total = total + load(E, 0, like)
+                count_plays(N, arm)
+            store(X, 0, total)
+        else:
+            for now in range(t, stop + 1):
+                if wide_policy:
+                    store(a, 0, choose_wide(K, now, C, S, G, uniform(G, like)))
+                    store(p, 0, load(S, 0, like))
+                else:
+                    for lane in range(lanes):
+                        g = advance(G, lane * WORDS)
+                        s = advance(S, lane * policy_rows)
+                        arms[lane] = choose_one(K, now, C, s, g, uniform(g, 0.0))
+                        draws[lane] = s[0]
+                        if not 0 <= arms[lane] < K:
+                            return BAD_ARM
+                if wide_environment:
+                    arm = load(a, 0, like)
+                    v = uniform(GE, like)
+                    if attacked:
+                        loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
+                    else:
+                        loss = loss_wide(K, now, CE, E, GE, v, arm)
+                    store(l, 0, loss)
+                    store(X, 0, load(X, 0, like) + load(E, 0, like))
+                else:
+                    for lane in range(lanes):
+                        g = advance(GE, lane * WORDS)
+                        e = advance(E, lane * environment_rows)
+                        w = uniform(g, 0.0)
+                        if attacked:
+                            values[lane] = attack_one(
+                                loss_one, K, now, CE, e, g, w, arms[lane], CA,
+                                advance(A, lane * attack_rows),
+                            )  # fmt: skip
+                        else:
+                            values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
+                        X[lane] += e[0]
+                        if not 0.0 <= values[lane] <= 1.0:
+                            return BAD_LOSS
+                if wide_policy:
+                    update_wide(
+                        K, now, C, S, G, load(a, 0, like), load(p, 0, like), load(l, 0, like)
+                    )
+                else:
+                    for lane in range(lanes):
+                        update_one(
+                            K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
+                            arms[lane], draws[lane], values[lane],
+                        )  # fmt: skip
+                count_plays(N, load(a, 0, like))
+        if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
+            record(outputs[3], 0, E, tracked, K, 0 if wide_environment else environment_rows, X, W)
+            outputs[3] += 1
+        t = stop + 1
+    return DONE
+
+
+run_tile = jit(run_tile)
+
+_integers = types.int64[::1]
+RUN_TILE = types.int64(
+    *(
+        types.FunctionType(sig)
+        for sig in (
+            CHOOSE_WIDE, UPDATE_WIDE, LOSS_WIDE, ATTACK_WIDE,
+            CHOOSE_ONE, UPDATE_ONE, LOSS_ONE, ATTACK_ONE,
+        )
+    ),
+    *(types.int64,) * 5,
+    *(_integers,) * 5,
+)  # fmt: skip
+
+
+# Stand-ins for the flavour a pair of kernels does not use; never called.
+
+
+@jit
+def idle_choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Choose arm 0."""
+    return splat_int(0, u)
+
+
+@jit
+def idle_update(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn nothing."""
+
+
+@jit
+def idle_loss(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Give loss 0."""
+    return splat(0.0, v)
+
+
+@jit
+def idle_attack(
+    base: Any, K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any, CA: Any, A: Any
+) -> Any:
+    """Change nothing."""
+    return base(K, t, C, E, G, v, arm)

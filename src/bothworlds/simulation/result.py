@@ -1,0 +1,372 @@
+"""What a simulation found: regret per repetition, and everything needed to find it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.errors import InvalidParameter, ResultFileError, missing_extra, must
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pyarrow
+
+FORMAT = "bothworlds.result"
+VERSION = 1
+TRIM = 0.05
+"""Share of the repetitions a trimmed mean leaves out at each end."""
+
+
+def trimmed_mean(values: NDArray[np.float64], share: float = TRIM) -> NDArray[np.float64]:
+    """Return the mean over axis 0 without the smallest and largest ``share`` of the values.
+
+    Regret is heavy-tailed: a few runs in a thousand carry much of the plain mean's variance.
+
+    Examples
+    --------
+    >>> float(trimmed_mean(np.array([0.0, 1.0, 2.0, 99.0]), share=0.25))
+    1.5
+    """
+    ordered = np.sort(values, axis=0)
+    cut = int(share * len(ordered))
+    mean: NDArray[np.float64] = ordered[cut : len(ordered) - cut].mean(axis=0)
+    return mean
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of the regret at one round, one row per policy; prints as a table.
+
+    Parameters
+    ----------
+    round : int
+        The checkpoint.
+    rows : dict
+        Name of the policy to a dict of statistics.
+    """
+
+    round: int
+    rows: dict[str, dict[str, float]]
+
+    def __str__(self) -> str:
+        heads = ("mean", "trimmed", "sd", "5 %", "median", "95 %")
+        width = max(8, min(24, *(max(6, len(name)) for name in self.rows)))
+        lines = [
+            f"Pseudo-regret at round {self.round:,}",
+            f"{'':{width}}  runs" + "".join(f"{head:>8}" for head in heads),
+        ]
+        for name, row in self.rows.items():
+            shown = name if len(name) <= width else name[: width - 1] + "…"
+            cells = "".join(f"{_short(row[head]):>8}" for head in heads)
+            lines.append(f"{shown:{width}} {int(row['runs']):5d}{cells}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _short(value: float) -> str:
+    """Return a number in at most seven characters."""
+    if abs(value) < 1000:
+        return f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) < 100_000 else f"{value:.2e}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The paired difference in regret between two policies, with a bootstrap interval.
+
+    Parameters
+    ----------
+    first, second : str
+        The policies; the difference is first minus second.
+    round : int
+        The checkpoint.
+    runs : int
+        Repetitions both have.
+    difference : float
+        Mean difference.
+    low, high : float
+        Percentile bootstrap interval.
+    level : float
+        Its confidence level.
+    """
+
+    first: str
+    second: str
+    round: int
+    runs: int
+    difference: float
+    low: float
+    high: float
+    level: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.first} minus {self.second} at round {self.round:,}: "
+            f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}] "
+            f"({self.level:.0%} bootstrap interval, {self.runs} pairs)"
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Regret of every policy, per repetition and checkpoint.
+
+    Parameters
+    ----------
+    checkpoints : ndarray of int
+        Rounds recorded.
+    regret : dict of str to ndarray (repetitions, checkpoints)
+        Pseudo-regret.
+    plays : dict of str to ndarray (repetitions, arms)
+        How often each arm was played by the horizon.
+    repetitions : dict of str to ndarray of int
+        Numbers of the repetitions in each array's rows; equal numbers met equal environments.
+    wall, cpu : dict of str to float
+        Seconds spent on each policy, added over threads.
+    policies : dict of str to str
+        The constructors.
+    environment : str
+        The constructor.
+    seed : int
+        The seed in force.
+    interrupted : bool
+        Whether the run was stopped early and holds only what was finished.
+    versions : dict of str to str
+        Software that made it.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> world = bw.environments.Switching(n_arms=4, gap=0.25)
+    >>> both = [bw.TsallisINF(), bw.UCB1()]
+    >>> result = bw.simulate(both, world, horizon=2000, repetitions=32, seed=3)
+    >>> result.regret["UCB1()"].shape == (32, result.checkpoints.size)
+    True
+    """
+
+    checkpoints: NDArray[np.int64]
+    regret: dict[str, NDArray[np.float64]]
+    plays: dict[str, NDArray[np.int64]]
+    repetitions: dict[str, NDArray[np.int64]]
+    wall: dict[str, float]
+    cpu: dict[str, float]
+    policies: dict[str, str]
+    environment: str
+    seed: int
+    interrupted: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The policies' names."""
+        return list(self.regret)
+
+    def __repr__(self) -> str:
+        runs = max(map(len, self.regret.values()))
+        state = ", interrupted" if self.interrupted else ""
+        return (
+            f"<Result: {', '.join(self.names)} in {self.environment}, "
+            f"{int(self.checkpoints[-1]):,} rounds x {runs}{state}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{self.summary()}</pre>"
+
+    def _column(self, at: int | None, owner: str) -> int:
+        if at is None:
+            return len(self.checkpoints) - 1
+        hits = np.flatnonzero(self.checkpoints == at)
+        if hits.size == 0:
+            raise InvalidParameter(must("at", owner, "one of the result's checkpoints", at))
+        return int(hits[0])
+
+    def summary(self, at: int | None = None) -> Summary:
+        """Return mean, trimmed mean, standard deviation and quantiles of the regret.
+
+        Parameters
+        ----------
+        at : int, optional
+            A checkpoint; the last by default.
+        """
+        column = self._column(at, "Result.summary")
+        rows = {}
+        for name, regret in self.regret.items():
+            final = regret[:, column]
+            low, median, high = np.quantile(final, [0.05, 0.5, 0.95])
+            rows[name] = {
+                "runs": float(len(final)),
+                "mean": float(final.mean()),
+                "trimmed": float(trimmed_mean(final)),
+                "sd": float(final.std(ddof=1)) if len(final) > 1 else 0.0,
+                "5 %": float(low),
+                "median": float(median),
+                "95 %": float(high),
+            }
+        return Summary(int(self.checkpoints[column]), rows)
+
+    def compare(
+        self,
+        first: str,
+        second: str,
+        at: int | None = None,
+        level: float = 0.95,
+        resamples: int = 10_000,
+    ) -> Comparison:
+        """Return the mean paired difference of two policies with a bootstrap interval.
+
+        The pairs are repetitions with the same number, which met the same environment stream.
+        """
+        for parameter, name in (("first", first), ("second", second)):
+            if name not in self.regret:
+                expected = f"one of {self.names}"
+                raise InvalidParameter(must(parameter, "Result.compare", expected, name))
+        if not 0 < level < 1:
+            raise InvalidParameter(must("level", "Result.compare", "between 0 and 1", level))
+        column = self._column(at, "Result.compare")
+        _, here, there = np.intersect1d(
+            self.repetitions[first], self.repetitions[second], return_indices=True
+        )
+        pairs = self.regret[first][here, column] - self.regret[second][there, column]
+        if pairs.size == 0:
+            raise InvalidParameter(
+                must("first", "Result.compare", f"run in repetitions of {second}", first)
+            )
+        rng = np.random.default_rng(self.seed)
+        means = np.array(
+            [pairs[rng.integers(pairs.size, size=pairs.size)].mean() for _ in range(resamples)]
+        )
+        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+        return Comparison(
+            first, second, int(self.checkpoints[column]), pairs.size,
+            float(pairs.mean()), float(low), float(high), level,
+        )  # fmt: skip
+
+    def to_frame(self) -> pyarrow.Table:
+        """Return a tidy table: policy, repetition, round, regret.
+
+        An Arrow table, which ``.to_pandas()`` or ``polars.from_arrow`` take as it is.
+        """
+        arrow = _pyarrow()
+        n = self.checkpoints.size
+        names: list[str] = []
+        for name, regret in self.regret.items():
+            names += [name] * regret.size
+        return arrow.table(
+            {
+                "policy": arrow.array(names).dictionary_encode(),
+                "repetition": np.concatenate(
+                    [np.repeat(self.repetitions[name], n) for name in self.names]
+                ),
+                "round": np.concatenate(
+                    [np.tile(self.checkpoints, len(self.regret[name])) for name in self.names]
+                ),
+                "regret": np.concatenate([regret.ravel() for regret in self.regret.values()]),
+            }
+        )
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> matplotlib.figure.Figure:
+        """Draw mean regret with a band of two standard deviations; save it if a path is given."""
+        from bothworlds.plotting import plot_result
+
+        return plot_result(self, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one Parquet file, atomically: the old file or the new one, never half of it.
+
+        One row per policy and repetition; the settings are in the file's metadata.
+        """
+        arrow = _pyarrow()
+        import pyarrow.parquet as parquet
+
+        table = arrow.table(
+            {
+                "policy": [name for name in self.names for _ in self.repetitions[name]],
+                "repetition": np.concatenate([self.repetitions[name] for name in self.names]),
+                "regret": [list(row) for name in self.names for row in self.regret[name]],
+                "plays": [list(row) for name in self.names for row in self.plays[name]],
+            }
+        )
+        settings = {
+            "format": FORMAT,
+            "version": VERSION,
+            "checkpoints": self.checkpoints.tolist(),
+            "names": self.names,
+            "wall": self.wall,
+            "cpu": self.cpu,
+            "policies": self.policies,
+            "environment": self.environment,
+            "seed": self.seed,
+            "interrupted": self.interrupted,
+            "versions": self.versions,
+        }
+        table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
+        target = Path(path)
+        try:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            try:
+                os.close(handle)
+                parquet.write_table(table, name, compression="zstd")
+                os.replace(name, target)
+            except BaseException:
+                os.unlink(name)
+                raise
+        except OSError as error:
+            reason = error.strerror or error
+            raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Read a file written by `save`."""
+        _pyarrow()
+        import pyarrow.parquet as parquet
+
+        try:
+            table = parquet.read_table(path)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ResultFileError(f"The file {path} is not a readable Parquet file.") from error
+        text = (table.schema.metadata or {}).get(FORMAT.encode())
+        if text is None:
+            raise ResultFileError(f"The file {path} is Parquet, but not a saved Result.")
+        settings: dict[str, Any] = json.loads(text)
+        if settings["version"] > VERSION:
+            raise ResultFileError(
+                f"The file {path} has format version {settings['version']}; this version of "
+                f"bothworlds reads up to {VERSION}."
+            )
+        owners = np.asarray(table["policy"].to_pylist())
+        repetition = table["repetition"].to_numpy()
+        regret = np.asarray(table["regret"].to_pylist(), dtype=np.float64)
+        plays = np.asarray(table["plays"].to_pylist(), dtype=np.int64)
+        names = settings["names"]
+        return cls(
+            checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
+            regret={name: regret[owners == name] for name in names},
+            plays={name: plays[owners == name] for name in names},
+            repetitions={name: repetition[owners == name] for name in names},
+            wall=settings["wall"],
+            cpu=settings["cpu"],
+            policies=settings["policies"],
+            environment=settings["environment"],
+            seed=settings["seed"],
+            interrupted=settings["interrupted"],
+            versions=settings["versions"],
+        )
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise missing_extra("lab", "pyarrow") from error
+    return pyarrow
