@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bothworlds import omd
 from bothworlds.errors import InvalidParameter
 from bothworlds.theory.lemmas import (
     decompose,
@@ -19,6 +20,7 @@ from bothworlds.theory.lemmas import (
     penalty_terms,
     stability_terms,
 )
+from bothworlds.theory.potential import maximiser
 
 GAPS = np.array([0.0, 0.2, 0.4, 0.7])
 K = GAPS.size
@@ -289,6 +291,17 @@ def test_the_parts_add_up_to_the_theorem():
 
 
 # ---- the numbers themselves -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", ASYMMETRIC)
+def test_the_solver_of_the_lemmas_agrees_with_that_of_the_policies(alpha):
+    rng = np.random.default_rng(0)
+    L = rng.random((20, K)) * rng.choice([1.0, 100.0, 1e4], size=(20, 1))
+    eta = rng.choice([0.01, 0.3, 4.0], size=20)
+    for xi in (np.ones(K), np.array([0.1, 1.0, 3.0, 0.5])):
+        mine = maximiser(L, eta, alpha, xi)
+        theirs = [omd.weights(L[s], eta[s], alpha=alpha, xi=xi) for s in range(20)]
+        assert np.allclose(mine, theirs, rtol=1e-11, atol=0)
 
 
 def test_stability_by_hand():

@@ -198,10 +198,13 @@ def solve_asymmetric(
             lower = z
         else:
             upper = z
-        falls = D1 / T + w[k] * q / u  # -h'
-        bends = (1.0 + b) * (D2 / T + w[k] * q * q / u) - (D1 / T) ** 2 + (w[k] * q / u) ** 2
-        p = 1.0 - z * bends / falls
-        r = h / (falls * z)
+        # Derivatives with respect to log z, or u and T near 1e-290 would overflow in the second.
+        light = z * D1 / T
+        lead = z * w[k] * q / u
+        falls = light + lead  # -z h'
+        bends = (1.0 + b) * (z * (z * D2 / T) + z * q * lead) - light**2 + lead**2  # z^2 h''
+        p = 1.0 - bends / falls
+        r = h / falls
         if p < 0.0 and abs(p * r) > 0.1:
             p = 0.0
         step = -z
@@ -210,7 +213,7 @@ def solve_asymmetric(
         noise = ROUNDING * (6.0 + spoils * (math.log(n_arms) - math.log(T)))
         if abs(step) * max(steepest, 1.0 / z) <= CLOSE or abs(h) <= noise:
             z = min(max(z + step, lower), upper)
-            if steepest * noise > TOLERANCE * falls:
+            if steepest * z * noise > TOLERANCE * falls:
                 z = _polish(L, xi, low, eta, a, z, k)
             break
         z += step

@@ -57,7 +57,7 @@ class Summary:
 
     def __str__(self) -> str:
         heads = ("mean", "trimmed", "sd", "5 %", "median", "95 %")
-        width = max(8, min(24, *(max(6, len(name)) for name in self.rows)))
+        width = min(26, max(len(name) for name in self.rows))
         lines = [
             f"Pseudo-regret at round {self.round:,}",
             f"{'':{width}}  runs" + "".join(f"{head:>8}" for head in heads),

@@ -1,9 +1,10 @@
 """Upper bounds on the pseudo-regret of Tsallis-INF: Theorems 1, 3 and 4, Corollaries 1 and 2.
 
 Symbols: K arms, T horizon, ``D_i`` the gap of arm i, ``D_min`` the smallest positive gap, C the
-constant of the self-bounding constraint, log the natural logarithm. Numbering is that of the
-printed article, where a remark shares the counter of the theorems. ``printed=True`` returns a
-statement as printed where its proof gives something else; see docs/errata.md.
+constant of the self-bounding constraint, log the natural logarithm. Theorems and lemmas carry the
+article's numbers; the two corollaries are counted on their own (on the article's shared counter
+they are 8 and 10). ``printed=True`` returns a statement as printed where its proof gives something
+else; see docs/errata.md.
 
 References
 ----------
