@@ -13,7 +13,7 @@ conjugate, Lhat_t the sum of estimates up to round t. Arrays have shape (rounds,
 References
 ----------
 J. Zimmert and Y. Seldin, "Tsallis-INF: An Optimal Algorithm for Stochastic and Adversarial
-Bandits", Journal of Machine Learning Research 22(28), 2021, section 6.2 and appendix C.
+Bandits", Journal of Machine Learning Research 22(28), 2021, section 7.2 and appendix C.
 """
 
 import math
@@ -325,7 +325,7 @@ def decompose(
     alpha: float = 0.5,
     xi: ArrayLike | None = None,
 ) -> Decomposition:
-    """Split the regret on one path into stability and penalty (the first display of section 6).
+    """Split the regret on one path into stability and penalty (the first display of section 7).
 
     ``Phi_t(-Lhat_t-1)`` enters stability as what the given weights attain and penalty as the
     maximum itself, found by a solver of its own. The two add up to the regret exactly where the
