@@ -34,6 +34,6 @@ def jit(function: Callable[..., Any]) -> Any:
     """
     dispatcher = numba.njit(function, cache=True, nogil=True, error_model="numpy")
     index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
+    if index is not None and hasattr(index, "_source_stamp"):
         index._source_stamp = source_stamp()
     return dispatcher

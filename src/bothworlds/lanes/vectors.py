@@ -108,7 +108,7 @@ def _binary(op: Any, lane: LaneType, result: LaneType, emit: Any, scalars: tuple
     @infer_global(op)
     class Template(AbstractTemplate):  # type: ignore[misc]
         def generic(self, args: Any, kws: Any) -> Any:
-            fits = all(isinstance(a, type(lane)) or isinstance(a, scalars) for a in args)
+            fits = all(isinstance(a, (type(lane), *scalars)) for a in args)
             if len(args) == 2 and fits and any(isinstance(a, type(lane)) for a in args):
                 return signature(result, lane, lane)
             return None
@@ -149,9 +149,7 @@ for _op, _name in (
     )
 
 for _op, _name in ((operator.and_, "and_"), (operator.or_, "or_"), (operator.xor, "xor")):
-    _binary(
-        _op, mask, mask, lambda builder, a, b, name=_name: getattr(builder, name)(a, b), ()
-    )
+    _binary(_op, mask, mask, lambda builder, a, b, name=_name: getattr(builder, name)(a, b), ())
 
 for _op, _name in (
     (operator.lt, "<"),
@@ -301,7 +299,7 @@ def select(typingctx: Any, condition: Any, yes: Any, no: Any) -> Any:
         if lane is None:
             lane = floats if isinstance(yes, types.Float) else ints
     else:
-        lane = yes if isinstance(yes, types.Float) or isinstance(yes, types.Boolean) else no
+        lane = yes if isinstance(yes, types.Float | types.Boolean) else no
         if isinstance(lane, types.IntegerLiteral):
             lane = types.int64
 

@@ -7,6 +7,7 @@ same engine, the same `Bandit` and the same checks as the policies of this packa
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections import namedtuple
 from numbers import Real
 from typing import Any, ClassVar
@@ -24,9 +25,9 @@ from bothworlds.policies.base import Array, Kernels, Policy
 
 
 @jit
-def random_unit(generator: Any) -> float:
+def random_unit(generator: Any) -> Any:
     """Draw a uniform number in [0, 1) from the generator a policy's functions receive."""
-    return uniform(generator, 0.0)  # type: ignore[no-any-return]
+    return uniform(generator, 0.0)
 
 
 def custom(cls: type) -> Any:
@@ -74,7 +75,7 @@ def custom(cls: type) -> Any:
         raise InvalidParameter(
             f"The class {owner} must define either choose or probabilities, not both or neither."
         )
-    annotations = dict(cls.__dict__.get("__annotations__", {}))
+    annotations = inspect.get_annotations(cls)
     namespace: dict[str, Any] = {
         "__doc__": cls.__doc__,
         "__module__": cls.__module__,
@@ -82,7 +83,7 @@ def custom(cls: type) -> Any:
         "__annotations__": annotations,
         **{name: body[name] for name in annotations if name in body},
     }
-    made = dataclasses.dataclass(frozen=True, repr=False, eq=True)(
+    made: Any = dataclasses.dataclass(frozen=True, repr=False, eq=True)(
         type(owner, (CustomPolicy,), namespace)
     )
     made.functions = {
@@ -90,9 +91,13 @@ def custom(cls: type) -> Any:
         for name in ("start", "choose", "probabilities", "update")
         if callable(body.get(name))
     }
-    made.record = namedtuple("parameters", list(annotations))
+    made.record = _record(list(annotations))
     made.knows_probability = "probabilities" in made.functions
     return made
+
+
+def _record(names: list[str]) -> Any:
+    return namedtuple("parameters", names)  # type: ignore[misc]
 
 
 def _plain(value: Any) -> Any:
@@ -154,12 +159,12 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
     if "probabilities" in functions:
         fill = functions["probabilities"]
 
-        @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+        @numba.njit(nogil=True)
         def distribution(K: int, t: int, C: Any, S: Any, out: Any) -> None:
             fill(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, out)
 
-        @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-        def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+        @numba.njit(nogil=True)
+        def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
             p = np.empty(K)
             distribution(K, t, C, S, p)
             total = 0.0
@@ -179,7 +184,7 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
             S[0] = total / p[arm]
             return arm
 
-        @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+        @numba.njit(nogil=True)
         def weights(F: Any, out: Any) -> None:
             K, t, C, S, G = unpack(F)
             distribution(K, t, C, S, out)
@@ -189,8 +194,8 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
         weights = None
         if _returns_pair(pick, record, fields):
 
-            @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+            @numba.njit(nogil=True)
+            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
                 state = carray(S, (1 + int(C[0]),))[1:]
                 arm, probability = pick(state, read(C), K, t, carray(G, (WORDS,)))
                 S[0] = 1.0 / probability
@@ -198,25 +203,25 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
 
         else:
 
-            @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+            @numba.njit(nogil=True)
+            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
                 state = carray(S, (1 + int(C[0]),))[1:]
                 S[0] = 0.0
                 return int(pick(state, read(C), K, t, carray(G, (WORDS,))))
 
-    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    @numba.njit(nogil=True)
     def update(
         K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
     ) -> None:
         p = 1.0 / inverse_p if inverse_p > 0.0 else 0.0
         learn(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, arm, p, loss)
 
-    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-    def ask(F: Any) -> int:
+    @numba.njit(nogil=True)
+    def ask(F: Any) -> Any:
         K, t, C, S, G = unpack(F)
-        return choose(K, t, C, S, G, uniform(G, 0.0))  # type: ignore[no-any-return]
+        return choose(K, t, C, S, G, uniform(G, 0.0))
 
-    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    @numba.njit(nogil=True)
     def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
         K, t, C, S, G = unpack(F)
         update(K, t, C, S, G, arm, inverse_p, loss)

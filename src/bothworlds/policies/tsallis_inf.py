@@ -46,13 +46,13 @@ CODE, PARAMETER, ALPHA, REDUCED, UNEQUAL, FACTORS = 0, 1, 2, 3, 4, 5
 
 
 @jit
-def rate_now(K: int, t: int, C: Any) -> float:
+def rate_now(K: int, t: int, C: Any) -> Any:
     """Return eta_t."""
     return rate(int(C[CODE]), C[PARAMETER], C[ALPHA], K, t)
 
 
 @jit
-def near_limit(eta: float) -> float:
+def near_limit(eta: float) -> Any:
     """Return the largest y with w = 4 / (eta y)^2 >= eta^2, the near arms at alpha = 1/2."""
     return 2.0 / (eta * eta)
 
@@ -102,7 +102,7 @@ def update_half_rv(
 
 
 @jit
-def ask_half_iw(F: Any) -> int:
+def ask_half_iw(F: Any) -> Any:
     """Draw an arm for one bandit."""
     K, t, C, S, G = unpack(F)
     return choose_half_iw(K, t, C, S, G, uniform(G, 0.0))
@@ -116,7 +116,7 @@ def tell_half_iw(F: Any, arm: int, inverse_p: float, loss: float) -> None:
 
 
 @jit
-def ask_half_rv(F: Any) -> int:
+def ask_half_rv(F: Any) -> Any:
     """Draw an arm for one bandit."""
     K, t, C, S, G = unpack(F)
     return choose_half_rv(K, t, C, S, G, uniform(G, 0.0))
@@ -167,7 +167,7 @@ MULTIPLIER, ESTIMATES = 1, 2
 
 
 @jit
-def choose_general(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+def choose_general(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
     """Solve for w and draw from it."""
     state = carray(S, (ESTIMATES + 2 * K,))
     L = state[ESTIMATES : ESTIMATES + K]
@@ -209,7 +209,7 @@ def update_general(
 
 
 @jit
-def ask_general(F: Any) -> int:
+def ask_general(F: Any) -> Any:
     """Draw an arm for one bandit."""
     K, t, C, S, G = unpack(F)
     return choose_general(K, t, C, S, G, uniform(G, 0.0))
@@ -322,9 +322,7 @@ class TsallisINF(Policy):
         if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= alpha <= 1:
             raise InvalidParameter(must("alpha", "TsallisINF", "a number in [0, 1]", alpha))
         if self.estimator not in ("rv", "iw"):
-            raise InvalidParameter(
-                must("estimator", "TsallisINF", '"rv" or "iw"', self.estimator)
-            )
+            raise InvalidParameter(must("estimator", "TsallisINF", '"rv" or "iw"', self.estimator))
         object.__setattr__(self, "alpha", float(alpha))
         if isinstance(self.learning_rate, Real) and not isinstance(self.learning_rate, bool):
             object.__setattr__(self, "learning_rate", float(self.learning_rate))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
+from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import (
     CHOOSE_ONE,
@@ -23,17 +24,15 @@ from bothworlds.lanes.kernels import (
     LOSS_WIDE,
     UPDATE_ONE,
     UPDATE_WIDE,
-    numbers,
-    words,
 )
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import (
     LANES,
     add_at,
     advance,
-    floats,
-    ints,
+    any_lane,
     load,
+    negate,
     numbers_at,
     pointer,
     splat,
@@ -43,16 +42,9 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 
-_attack_tail = (types.int64, types.int64, numbers, numbers, words)
-ATTACK_WIDE = floats(
-    types.FunctionType(LOSS_WIDE), *_attack_tail, floats, ints, numbers, numbers
-)
-ATTACK_ONE = types.float64(
-    types.FunctionType(LOSS_ONE), *_attack_tail, types.float64, types.int64, numbers, numbers
-)
-
-WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED = 1, 2, 4
-"""Bits of the mode: which kernels take vectors, and whether an attack stage follows."""
+WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED, UNTRUSTED = 1, 2, 4, 8
+"""Bits of the mode: which kernels take vectors, whether an attack stage follows, and whether
+losses must be looked at because a user's function makes them."""
 
 DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
 """What `run_tile` returns."""
@@ -65,17 +57,27 @@ def count_plays(N: Any, arm: Any) -> None:
 
 
 @jit
-def record(row: int, rows: int, E: Any, tracked: int, K: int, lane_rows: int, X: Any, W: Any) -> None:
-    """Write the regret so far, and the tracked sums, as checkpoint ``row``."""
+def out_of_range(loss: Any) -> Any:
+    """Tell whether any loss is not a number in [0, 1]."""
+    return any_lane(negate((loss >= 0.0) & (loss <= 1.0)))
+
+
+@jit
+def record(row: int, K: int, E: Any, rows: int, tracked: int, X: Any, W: Any) -> None:
+    """Write the regret so far, and the tracked sums, as checkpoint ``row``.
+
+    ``rows`` is the length of a repetition's state where repetitions lie one after another, or 0
+    where they are interleaved.
+    """
     for lane in range(LANES):
         X[(1 + row) * LANES + lane] = X[lane]
-    if tracked >= 0:
-        for i in range(K):
-            for lane in range(LANES):
-                at = lane * lane_rows + tracked + i if lane_rows > 0 else (tracked + i) * LANES + lane
+        if tracked >= 0:
+            for i in range(K):
+                at = lane * rows + tracked + i if rows > 0 else (tracked + i) * LANES + lane
                 W[(row * K + i) * LANES + lane] = E[at]
 
 
+@jit
 def run_tile(
     choose_wide: Any,
     update_wide: Any,
@@ -95,13 +97,13 @@ def run_tile(
     attack: Any,
     checkpoints: Any,
     outputs: Any,
-) -> int:
+) -> Any:
     """Play rounds ``first`` to ``last``; returns `DONE` or what a scalar kernel did wrong.
 
     Parameters
     ----------
     mode : int
-        Sum of `WIDE_POLICY`, `WIDE_ENVIRONMENT`, `ATTACKED`.
+        Sum of `WIDE_POLICY`, `WIDE_ENVIRONMENT`, `ATTACKED`, `UNTRUSTED`.
     lanes : int
         Repetitions in use; scalar kernels skip the others.
     policy, environment : array of int
@@ -130,6 +132,7 @@ def run_tile(
     W = numbers_at(outputs[2])
     tracked = outputs[4]
     attacked = mode & ATTACKED != 0
+    untrusted = mode & UNTRUSTED != 0
     wide_policy = mode & WIDE_POLICY != 0
     wide_environment = mode & WIDE_ENVIRONMENT != 0
     like = zeros()
@@ -137,7 +140,7 @@ def run_tile(
     values = np.zeros(LANES)
     draws = np.zeros(LANES)
     a = pointer(arms)
-    l = pointer(values)
+    x = pointer(values)
     p = pointer(draws)
     t = first
     while t <= last:
@@ -153,6 +156,8 @@ def run_tile(
                     loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
                 else:
                     loss = loss_wide(K, now, CE, E, GE, v, arm)
+                if untrusted and out_of_range(loss):
+                    return BAD_LOSS
                 update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
                 total = total + load(E, 0, like)
                 count_plays(N, arm)
@@ -177,7 +182,9 @@ def run_tile(
                         loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
                     else:
                         loss = loss_wide(K, now, CE, E, GE, v, arm)
-                    store(l, 0, loss)
+                    if untrusted and out_of_range(loss):
+                        return BAD_LOSS
+                    store(x, 0, loss)
                     store(X, 0, load(X, 0, like) + load(E, 0, like))
                 else:
                     for lane in range(lanes):
@@ -192,11 +199,11 @@ def run_tile(
                         else:
                             values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
                         X[lane] += e[0]
-                        if not 0.0 <= values[lane] <= 1.0:
+                        if out_of_range(values[lane]):
                             return BAD_LOSS
                 if wide_policy:
                     update_wide(
-                        K, now, C, S, G, load(a, 0, like), load(p, 0, like), load(l, 0, like)
+                        K, now, C, S, G, load(a, 0, like), load(p, 0, like), load(x, 0, like)
                     )
                 else:
                     for lane in range(lanes):
@@ -206,13 +213,12 @@ def run_tile(
                         )  # fmt: skip
                 count_plays(N, load(a, 0, like))
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
-            record(outputs[3], 0, E, tracked, K, 0 if wide_environment else environment_rows, X, W)
+            rows = 0 if wide_environment else environment_rows
+            record(outputs[3], K, E, rows, tracked, X, W)
             outputs[3] += 1
         t = stop + 1
     return DONE
 
-
-run_tile = jit(run_tile)
 
 _integers = types.int64[::1]
 RUN_TILE = types.int64(

@@ -281,4 +281,5 @@ def regret_of(
         return cost - environment.best_cumulative(rounds)
     tracked = np.concatenate([o.tracked for o in outcomes if o.tracked is not None])
     best = tracked.mean(axis=0).argmin(axis=1)
-    return cost - tracked[:, np.arange(rounds.size), best]
+    of_best: NDArray[np.float64] = tracked[:, np.arange(rounds.size), best]
+    return cost - of_best

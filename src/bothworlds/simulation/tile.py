@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.environments.base import Environment
+from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.vectors import LANES
@@ -103,17 +103,18 @@ def compile_kernels(policy: Policy, environment: Environment) -> tuple[list[Any]
             engine.WIDE_POLICY * chosen.wide
             + engine.WIDE_ENVIRONMENT * environment.wide
             + engine.ATTACKED * (attack is not None)
+            + engine.UNTRUSTED * (not environment.trusted)
         )
         strike = engine.idle_attack if attack is None else attack.kernel
         wanted = (
             (chosen.choose, engine.idle_choose, shapes.CHOOSE_WIDE, chosen.wide),
             (chosen.update, engine.idle_update, shapes.UPDATE_WIDE, chosen.wide),
             (loss, engine.idle_loss, shapes.LOSS_WIDE, environment.wide),
-            (strike, engine.idle_attack, engine.ATTACK_WIDE, environment.wide),
+            (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
             (chosen.choose, engine.idle_choose, shapes.CHOOSE_ONE, not chosen.wide),
             (chosen.update, engine.idle_update, shapes.UPDATE_ONE, not chosen.wide),
             (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
-            (strike, engine.idle_attack, engine.ATTACK_ONE, not environment.wide),
+            (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
         )
         return [_compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
 
@@ -158,9 +159,7 @@ def run_job(
     C = _aligned(np.append(job.policy.parameters(K), 0.0))
     start = job.policy.start(K)
     S = _rows([start] * LANES, chosen.wide)
-    G = _rows(
-        [stream_words(job.seed, world, job.name, r) for r in repetitions], chosen.wide
-    )
+    G = _rows([stream_words(job.seed, world, job.name, r) for r in repetitions], chosen.wide)
     CE = job.environment.parameters()
     columns = [job.environment.start(numpy_generator(job.seed, world, r)) for r in repetitions]
     E = _rows(columns, job.environment.wide)
@@ -227,5 +226,3 @@ def _blame(job: TileJob, status: int) -> KernelError:
         arms = job.environment.n_arms
         return KernelError(f"The choose of {job.name} must return an arm from 0 to {arms - 1}.")
     return KernelError(f"The loss of {job.environment!r} must be a number in [0, 1].")
-
-
