@@ -314,6 +314,35 @@ def test_stability_by_hand():
     assert check.rhs[0] == 1.0
 
 
+def test_right_sides_of_stability_by_hand():
+    # Weights 9/16, 4/16 and 3/16 have the roots 3/4, 1/2 and sqrt(3)/4.
+    w, loss, eta = np.array([[9, 4, 3]]) / 16, np.array([[1.0, 0.5, 0.0]]), [0.2]
+    guess = estimates_by_arm(w, loss, eta, "iw")
+    spread = 3 / 4 * 7 / 16 + 1 / 2 * 3 / 4 + math.sqrt(3) / 4 * 13 / 16
+    second = stability_terms(w, loss, guess, eta, 2)
+    assert second.rhs[0] == pytest.approx(0.2**2 / 2 + 0.1 * spread)
+    third = stability_terms(w, loss, guess, eta, 3)
+    assert third.rhs[0] == pytest.approx(7 / 8 * 0.04 * 3 + 0.025 * spread)
+    # Part 4 at alpha = 1/2 without arm 1: xi = (1, 1/2, 1/4), so eta/2 = 0.1 times
+    # (1 * 3/4 + (1/2 + 2 * 1) * 9/16) + (1/4 * sqrt(3)/4 + (1/2 + 2 * 1/4) * 3/16).
+    arguments = {"xi": [1.0, 0.5, 0.25], "excluded": 1}
+    fourth = stability_terms(w, loss, guess, eta, 4, **arguments)
+    first_arm, last_arm = 3 / 4 + 2.5 * 9 / 16, math.sqrt(3) / 16 + 1.0 * 3 / 16
+    assert fourth.rhs[0] == pytest.approx(0.1 * (first_arm + last_arm))
+    # Printed, the brackets are 1 + 2 * 1/2 and 1/4 + 2 * 1/2.
+    printed = stability_terms(w, loss, guess, eta, 4, printed=True, **arguments)
+    first_arm, last_arm = 3 / 4 + 2.0 * 9 / 16, math.sqrt(3) / 16 + 1.25 * 3 / 16
+    assert printed.rhs[0] == pytest.approx(0.1 * (first_arm + last_arm))
+
+
+def test_parts_2_and_3_are_nearly_attained():
+    # Even weights, all losses 1 and a small rate: no smaller leading constant would do.
+    w, loss, eta = np.full((1, 2), 0.5), np.ones((1, 2)), np.array([1e-4])
+    for estimator, part in (("iw", 2), ("rv", 3)):
+        check = stability_terms(w, loss, estimates_by_arm(w, loss, eta, estimator), eta, part)
+        assert 0.99 * check.rhs[0] < check.lhs[0] <= check.rhs[0]
+
+
 def test_penalty_by_hand():
     # The same round seen from the second arm: Phi falls by -log((e^-2 + 1)/2), Lhat is 0 there.
     # Part 1 at T = 1: no spread yet, and u is uniform, which slips by 1.
@@ -324,6 +353,13 @@ def test_penalty_by_hand():
     # Part 2 with x infinite: w (1 - log w) of the other arm, at 1/2.
     check = penalty_terms(w, guess, [1.0], 2, best=1, alpha=1.0)
     assert check.rhs[0] == pytest.approx(0.5 * (1 + math.log(2)), abs=1e-14)
+    # Two rounds at alpha = 1/2, best arm 1, xi = (1, 2, 4): 4 (sqrt(w) - w/2)/xi of arms 0 and 2,
+    # times 1/eta_1 = 1 in round 1 and times 1/eta_2 - 1/eta_1 = 1 in round 2.
+    w, guess, rates = np.array([[9, 4, 3], [4, 9, 3]]) / 16, np.zeros((2, 3)), [1.0, 0.5]
+    check = penalty_terms(w, guess, rates, 2, best=1, xi=[1.0, 2.0, 4.0])
+    last_arm = (math.sqrt(3) / 4 - 3 / 32) / 4
+    paid = np.cumsum([3 / 4 - 9 / 32 + last_arm, 1 / 2 - 4 / 32 + last_arm])
+    assert check.rhs == pytest.approx(4 * paid)
 
 
 @settings(max_examples=30)
