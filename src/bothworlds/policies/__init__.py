@@ -1,5 +1,25 @@
 """The algorithms: one file each, frozen configurations with compiled kernels."""
 
+from bothworlds.policies.broad import Broad
+from bothworlds.policies.custom import custom, random_unit
+from bothworlds.policies.exp3 import Exp3
+from bothworlds.policies.exp3plusplus import Exp3PlusPlus
+from bothworlds.policies.klucb import KLUCB
+from bothworlds.policies.thompson import ThompsonSampling
 from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.ucb1 import UCB1
+from bothworlds.policies.uniform import Uniform
 
-__all__ = ["TsallisINF"]
+# Plain alphabetical order, as sorted() gives it.
+__all__ = [  # noqa: RUF022
+    "Broad",
+    "Exp3",
+    "Exp3PlusPlus",
+    "KLUCB",
+    "ThompsonSampling",
+    "TsallisINF",
+    "UCB1",
+    "Uniform",
+    "custom",
+    "random_unit",
+]

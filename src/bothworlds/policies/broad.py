@@ -1,0 +1,150 @@
+"""Broad for both worlds: the log-barrier with doubling restarts (Wei and Luo, 2018).
+
+Theorem 10 with Algorithm 3, option II, and the guess m_i = l_I for every arm.  A guess that is
+constant over the arms changes no weight, so what remains is OMD with the log-barrier
+(alpha = 0) at a rate that halves:
+
+======== ==========================================================================
+``L_i``  cumulative loss estimate of arm i since the last restart
+``w_i``  the OMD step at alpha = 0, 1 / (eta (L_i - x)); see `bothworlds.omd.barrier`
+``Q``    sum_i w_i^2
+``V``    sum over the rounds since the last restart of l^2 [(1 - w_I)^2 + sum_{i != I} w_i^2]
+======== ==========================================================================
+
+Start with eta = 1/162; when V >= K ln T / (3 eta^2), halve eta and forget L and V.  The bracket in
+V is 1 - 2 w_I + Q.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.distributions import draw_arm, fill_weights
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import unpack
+from bothworlds.lanes.random import uniform
+from bothworlds.lanes.vectors import add_at, any_lane, load, select, store
+from bothworlds.omd.barrier import solve_barrier
+from bothworlds.omd.half import RECENTRE_EVERY
+from bothworlds.omd.recentring import recentre
+from bothworlds.policies.base import Array, Kernels, Policy
+
+LOG_HORIZON = 0
+# Rows: inverse probability, Q, x, eta, V; then of every arm L and its weight, not normalised.
+SQUARES, ROOT, RATE, SPREAD, ESTIMATES = 1, 2, 3, 4, 5
+RATE_1 = 1.0 / 162.0
+
+
+@jit
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve the OMD step and draw from it."""
+    x = load(S, ROOT, u)
+    if t % RECENTRE_EVERY == 0:
+        x = x - recentre(K, S, ESTIMATES, u)
+    drawn = ESTIMATES + K
+    x, S1, S2 = solve_barrier(K, S, ESTIMATES, drawn, x, load(S, RATE, u))
+    arm, weight = draw_arm(K, S, drawn, S1, u)
+    store(S, ROOT, x)
+    store(S, SQUARES, S2 / (S1 * S1))
+    store(S, 0, S1 / weight)
+    return arm
+
+
+@jit
+def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """L_I += l / w_I; restart where the losses have spread too far."""
+    w = 1.0 / inverse_p
+    Q = load(S, SQUARES, loss)
+    eta = load(S, RATE, loss)
+    x = load(S, ROOT, loss) + loss * w / Q
+    V = load(S, SPREAD, loss) + loss * loss * (1.0 - 2.0 * w + Q)
+    add_at(S, ESTIMATES, arm, loss * inverse_p)
+    over = 3.0 * eta * eta * V >= K * C[LOG_HORIZON]
+    if any_lane(over):
+        eta = select(over, 0.5 * eta, eta)
+        V = select(over, 0.0, V)
+        x = select(over, -K / eta, x)
+        for i in range(ESTIMATES, ESTIMATES + K):
+            store(S, i, select(over, 0.0, load(S, i, loss)))
+    store(S, ROOT, x)
+    store(S, RATE, eta)
+    store(S, SPREAD, V)
+
+
+@jit
+def ask(F: Any) -> Any:
+    """Draw an arm for one bandit."""
+    K, t, C, S, G = unpack(F)
+    return choose(K, t, C, S, G, uniform(G, 0.0))
+
+
+@jit
+def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of an arm."""
+    K, t, C, S, G = unpack(F)
+    update(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weights(F: Any, out: Any) -> None:
+    """The weights of the last draw."""
+    K, t, C, S, G = unpack(F)
+    fill_weights(K, S, ESTIMATES + K, out)
+
+
+_KERNELS = Kernels(choose, update, ask, tell, weights)
+
+
+@dataclass(frozen=True, repr=False)
+class Broad(Policy):
+    """Broad, with guarantees in both worlds up to a factor log T.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of rounds T, at least 2; it enters the restart threshold only.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.Broad(horizon=10_000)
+    Broad(horizon=10000)
+
+    References
+    ----------
+    Wei and Luo, *More Adaptive Algorithms for Adversarial Bandits*, COLT 2018, Theorem 10.
+    """
+
+    horizon: int
+
+    shared: ClassVar[int] = ESTIMATES
+    fields: ClassVar[int] = 2
+    memo: ClassVar[int] = 1
+    estimates: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        horizon = self.horizon
+        if not isinstance(horizon, Integral) or isinstance(horizon, bool) or horizon < 2:
+            raise InvalidParameter(must("horizon", "Broad", "an integer of at least 2", horizon))
+        object.__setattr__(self, "horizon", int(horizon))
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return ln T."""
+        return np.array([math.log(self.horizon)])
+
+    def start(self, n_arms: int) -> Array:
+        """Return L = 0 and the root of the first round."""
+        state = np.zeros(self.shared + self.fields * n_arms)
+        state[ROOT] = -n_arms / RATE_1
+        state[RATE] = RATE_1
+        return state
+
+    def kernels(self) -> Kernels:
+        """Return the kernels."""
+        return _KERNELS

@@ -1,0 +1,94 @@
+"""Exp3 for losses, without horizon and without mixing (Bubeck and Cesa-Bianchi, 2012, ch. 3).
+
+======== ==========================================================================
+``L_i``  cumulative loss estimate of arm i
+eta_t    sqrt(ln K / (t K))
+======== ==========================================================================
+
+Every round draws I from w_i proportional to exp(-eta_t (L_i - min L)), which is the OMD step at
+alpha = 1, and adds l / w_I to L_I.  The regret is at most 2 sqrt(T K ln K) (Theorem 3.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bothworlds.lanes.distributions import draw_arm, fill_weights
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import unpack
+from bothworlds.lanes.random import uniform
+from bothworlds.lanes.vectors import add_at, store
+from bothworlds.omd.exponential import anytime_rate, exponential
+from bothworlds.omd.half import RECENTRE_EVERY
+from bothworlds.omd.recentring import recentre
+from bothworlds.policies.base import Kernels, Policy
+
+# Rows: inverse probability; then of every arm L and its weight, not normalised.
+ESTIMATES = 1
+
+
+@jit
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Draw from the exponential weights."""
+    if t % RECENTRE_EVERY == 0:
+        recentre(K, S, ESTIMATES, u)
+    drawn = ESTIMATES + K
+    total = exponential(K, S, ESTIMATES, drawn, anytime_rate(K, t), u)
+    arm, weight = draw_arm(K, S, drawn, total, u)
+    store(S, 0, total / weight)
+    return arm
+
+
+@jit
+def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """L_I += l / w_I."""
+    add_at(S, ESTIMATES, arm, loss * inverse_p)
+
+
+@jit
+def ask(F: Any) -> Any:
+    """Draw an arm for one bandit."""
+    K, t, C, S, G = unpack(F)
+    return choose(K, t, C, S, G, uniform(G, 0.0))
+
+
+@jit
+def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of an arm."""
+    K, t, C, S, G = unpack(F)
+    update(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weights(F: Any, out: Any) -> None:
+    """The weights of the last draw."""
+    K, t, C, S, G = unpack(F)
+    fill_weights(K, S, ESTIMATES + K, out)
+
+
+_KERNELS = Kernels(choose, update, ask, tell, weights)
+
+
+@dataclass(frozen=True, repr=False)
+class Exp3(Policy):
+    """Exponential weights with importance-weighted losses, for adversarial bandits.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.Exp3()
+    Exp3()
+
+    References
+    ----------
+    Bubeck and Cesa-Bianchi, *Regret Analysis of Stochastic and Nonstochastic Multi-armed Bandit
+    Problems*, Foundations and Trends in Machine Learning 5, 2012, section 3.1.
+    """
+
+    fields: ClassVar[int] = 2
+    estimates: ClassVar[bool] = True
+
+    def kernels(self) -> Kernels:
+        """Return the kernels."""
+        return _KERNELS

@@ -1,0 +1,130 @@
+"""Thompson sampling for Bernoulli losses (Thompson, 1933; Agrawal and Goyal, 2012).
+
+======== ==========================================================================
+``a_i``  1 + number of losses 1 of arm i
+``b_i``  1 + number of losses 0 of arm i
+theta_i  a draw from Beta(a_i, b_i), the posterior of arm i's mean loss
+======== ==========================================================================
+
+Every round draws theta and plays argmin_i theta_i.  A loss l strictly between 0 and 1 counts as 1
+with probability l (Agrawal and Goyal, 2012, section 1.1), which leaves its mean as it is.
+
+theta = A / (A + B) with gamma variates A, B of shapes a, b; it is smallest where A / B is, so the
+arms are compared by products, without a division.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bothworlds.lanes.distributions import gamma_pair
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import unpack
+from bothworlds.lanes.random import uniform
+from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
+from bothworlds.policies.base import Array, Kernels, Policy
+
+# Rows: inverse probability (0, unknown); then of every arm the d and c of `gamma_pair`'s table
+# for a_i and for b_i, so that a draw costs no division: fields d_a, c_a, d_b, c_b.
+ARMS = 1
+THIRD = 1.0 / 3.0
+
+
+@jit
+def draw_posterior(K: int, S: Any, i: int, G: Any, like: Any) -> Any:
+    """Return A and B of arm i."""
+    row = ARMS + i
+    return gamma_pair(
+        load(S, row, like),
+        load(S, row + K, like),
+        load(S, row + 2 * K, like),
+        load(S, row + 3 * K, like),
+        G,
+        like,
+    )
+
+
+@jit
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Draw theta and return its argmin; the generator serves, not ``u``."""
+    arm = splat_int(0, u)
+    A, B = draw_posterior(K, S, 0, G, u)
+    for i in range(1, K):
+        a, b = draw_posterior(K, S, i, G, u)
+        better = a * B < A * b
+        arm = select(better, i, arm)
+        A = select(better, a, A)
+        B = select(better, b, B)
+    store(S, 0, splat(0.0, u))
+    return arm
+
+
+@jit
+def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """Count the loss as 1 with probability ``loss``, else as 0."""
+    one = uniform(G, loss) < loss
+    side = select(one, arm, arm + 2 * K)
+    d = gather(S, ARMS, side) + 1.0
+    scatter(S, ARMS, side, d)
+    scatter(S, ARMS + K, side, 1.0 / sqrt(9.0 * d))
+
+
+@jit
+def ask(F: Any) -> Any:
+    """Draw an arm for one bandit."""
+    K, t, C, S, G = unpack(F)
+    return choose(K, t, C, S, G, 0.0)
+
+
+@jit
+def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of an arm."""
+    K, t, C, S, G = unpack(F)
+    update(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weights(F: Any, out: Any) -> None:
+    """The probabilities of the arms have no closed form: not a number."""
+    K, t, C, S, G = unpack(F)
+    for i in range(K):
+        out[i] = np.nan
+
+
+_KERNELS = Kernels(choose, update, ask, tell, weights)
+
+
+@dataclass(frozen=True, repr=False)
+class ThompsonSampling(Policy):
+    """Thompson sampling with a uniform prior on every arm's mean loss.
+
+    Losses between 0 and 1 are made binary by a random draw. The probability of the chosen arm is
+    not known, so decisions carry none.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.ThompsonSampling()
+    ThompsonSampling()
+
+    References
+    ----------
+    Agrawal and Goyal, *Analysis of Thompson Sampling for the Multi-armed Bandit Problem*,
+    COLT 2012.
+    """
+
+    fields: ClassVar[int] = 4
+    knows_probability: ClassVar[bool] = False
+
+    def start(self, n_arms: int) -> Array:
+        """Return the prior Beta(1, 1) of every arm."""
+        d = 1.0 - THIRD
+        prior = np.repeat([d, 1.0 / np.sqrt(9.0 * d)] * 2, n_arms)
+        return np.concatenate([np.zeros(self.shared), prior])
+
+    def kernels(self) -> Kernels:
+        """Return the kernels."""
+        return _KERNELS
