@@ -159,14 +159,14 @@ def solve_asymmetric(
 
     T, D1, D2, steepest, heaviest = _moments(L, xi, low, eta, a, b, 0.0, k, w)
     passes = 1
-    if T < NEGLIGIBLE:
-        return 0.0, passes
     if T < 0.5:
         upper = min(upper, distance(-math.log1p(-T), b) / xi[k])
+    if T < NEGLIGIBLE or upper < NEGLIGIBLE:
+        return 0.0, passes
     x = D1 / xi[k]
     shrink = (math.log(x) - math.log(math.log(x))) / x if x >= math.e else 1.0 / (1.0 + x)
-    lower = shrink * T / xi[k]
-    lower *= 1.0 - 1e-10  # the bounds are proved for exact arithmetic
+    # The bounds are proved for exact arithmetic.
+    lower = max(shrink * T / xi[k] * (1.0 - 1e-10), NEGLIGIBLE)
     upper *= 1.0 + 1e-10
 
     z = z0 if lower < z0 < upper else lower
@@ -225,6 +225,8 @@ def solve_asymmetric(
         passes += 1
     else:
         for i in range(n_arms):
+            if w[i] < NEGLIGIBLE:
+                continue
             change = (z - at) * xi[i] / (1.0 + b * xi[i] * (eta * (L[i] - low) + at))
             w[i] *= 1.0 - change * (1.0 - 0.5 * (1.0 + b) * change)
     return z, passes
