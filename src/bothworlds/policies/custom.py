@@ -97,7 +97,7 @@ def custom(cls: type) -> Any:
 
 
 def _record(names: list[str]) -> Any:
-    return namedtuple("parameters", names)  # type: ignore[misc]
+    return namedtuple("parameters", names)
 
 
 def _plain(value: Any) -> Any:

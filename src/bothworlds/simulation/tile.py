@@ -96,6 +96,8 @@ def compile_kernels(policy: Policy, environment: Environment) -> tuple[list[Any]
     """Return the eight functions `engine.run_tile` takes, and the mode."""
     with _compile_lock:
         _compiled(engine.run_tile, engine.RUN_TILE)
+        # Otherwise Numba would compile the loop anew for every set of functions it is handed.
+        engine.run_tile.disable_compile()
         chosen = policy.kernels()
         loss = environment.kernel()
         attack = environment.attack()
@@ -149,8 +151,8 @@ def run_job(
     ``stop`` is asked, and ``tick`` told the number of rounds played (times repetitions), about
     every tenth of a second.
     """
-    began, cpu_began = time.perf_counter(), time.thread_time()
     functions, mode = compile_kernels(job.policy, job.environment)
+    began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
     chosen = job.policy.kernels()
     # Lanes beyond `count` replay the last repetition; their results are not looked at.

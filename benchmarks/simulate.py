@@ -1,0 +1,165 @@
+"""How fast `bw.simulate` is, as ratios measured side by side in one run.
+
+Every figure is CPU time per round and repetition on one core, the best of several tries, unless
+the line says otherwise.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import bothworlds as bw
+from benchmarks import reference
+from bothworlds.environments.base import Environment
+from bothworlds.policies.base import Policy
+
+SIZES = ((2, 200_000), (8, 100_000), (32, 30_000), (128, 10_000), (1024, 2_000))
+GAP = 1 / 8
+RUNS = 32
+TRIES = 5
+
+
+def best_of(measure: Callable[[], float], tries: int = TRIES) -> float:
+    """Return the smallest of several measurements."""
+    return min(measure() for _ in range(tries))
+
+
+def simulated(policy: Policy, world: Environment, horizon: int) -> float:
+    """Return nanoseconds per round and repetition through `bw.simulate`, on one thread."""
+
+    def once() -> float:
+        result = bw.simulate(
+            policy, world, horizon=horizon, repetitions=RUNS, seed=1, threads=1, progress=False
+        )
+        return result.cpu[repr(policy)] / (horizon * RUNS) * 1e9
+
+    once()
+    return best_of(once)
+
+
+def scalar(n_arms: int, horizon: int, reduced_variance: bool) -> float:
+    """Return nanoseconds per round of the paper's algorithm as a plain scalar loop."""
+
+    def once() -> float:
+        began = time.process_time()
+        reference.play(n_arms, 2 * horizon, GAP, reduced_variance, 1)
+        return (time.process_time() - began) / (2 * horizon) * 1e9
+
+    once()
+    return best_of(once)
+
+
+def division_floor() -> float:
+    """Return nanoseconds for 1024 divisions per repetition, the least a round can need."""
+    values = np.random.default_rng(0).random(16 * 1024) + 1.0
+
+    def once() -> float:
+        began = time.process_time()
+        reference.divisions(values, 1000)
+        return (time.process_time() - began) / 1000 / 16 * 1e9
+
+    once()
+    return best_of(once)
+
+
+def against_scalar_loop() -> None:
+    """Print Tsallis-INF beside the scalar loop, for every K."""
+    print("Tsallis-INF in Stochastic against a scalar Numba loop (Newton to 1e-12)")
+    print(f"{'K':>6} {'IW ns':>9} {'scalar':>9} {'ratio':>7} {'RV ns':>9} {'scalar':>9} {'ratio':>7}")
+    last = {}
+    for n_arms, horizon in SIZES:
+        world = bw.environments.Stochastic.gap(n_arms, GAP)
+        row = f"{n_arms:6d}"
+        for estimator in ("iw", "rv"):
+            ours = simulated(bw.TsallisINF(estimator=estimator), world, horizon)
+            theirs = scalar(n_arms, horizon, estimator == "rv")
+            row += f" {ours:9.1f} {theirs:9.1f} {theirs / ours:7.1f}"
+            last[estimator] = ours
+        print(row, flush=True)
+    floor = division_floor()
+    print(f"At K = 1024, in units of the division floor ({floor:.0f} ns): "
+          f"IW {last['iw'] / floor:.2f}, RV {last['rv'] / floor:.2f}\n")  # fmt: skip
+
+
+def across_environments() -> None:
+    """Print what a round costs where the world moves or is corrupted, relative to Stochastic."""
+    print("Tsallis-INF (RV) in other regimes, relative to Stochastic")
+    for n_arms, horizon in SIZES[:3]:
+        still = bw.environments.Stochastic.gap(n_arms, GAP)
+        base = simulated(bw.TsallisINF(), still, horizon)
+        moving = simulated(bw.TsallisINF(), bw.environments.Switching(n_arms, GAP), horizon)
+        corrupted = bw.environments.Corrupted(still, budget=100.0)
+        attacked = simulated(bw.TsallisINF(), corrupted, horizon)
+        print(f"  K = {n_arms:2d}: Switching {moving / base:.2f}, Corrupted {attacked / base:.2f}",
+              flush=True)  # fmt: skip
+    print()
+
+
+def across_policies() -> None:
+    """Print every policy relative to Tsallis-INF (RV)."""
+    print("Policies in Stochastic: ns per round, and relative to Tsallis-INF (RV)")
+    for n_arms, horizon in SIZES[:3]:
+        world = bw.environments.Stochastic.gap(n_arms, GAP)
+        policies: list[Policy] = [
+            bw.TsallisINF(), bw.UCB1(), bw.Exp3(), bw.Exp3PlusPlus(),
+            bw.Broad(horizon=horizon), bw.ThompsonSampling(), bw.KLUCB(),
+        ]  # fmt: skip
+        base = None
+        for policy in policies:
+            cost = simulated(policy, world, min(horizon, 30_000))
+            base = base or cost
+            print(f"  K = {n_arms:2d} {type(policy).__name__:18s} {cost:8.1f} {cost / base:6.2f}",
+                  flush=True)  # fmt: skip
+    print()
+
+
+def across_threads() -> None:
+    """Print the speed-up of two threads over one, in wall time."""
+    world = bw.environments.Stochastic.gap(8, GAP)
+
+    def wall(threads: int) -> float:
+        began = time.perf_counter()
+        bw.simulate(
+            bw.TsallisINF(), world, horizon=100_000, repetitions=256, seed=1, threads=threads,
+            progress=False,
+        )  # fmt: skip
+        return time.perf_counter() - began
+
+    wall(2)
+    ratio = best_of(lambda: wall(1), 3) / best_of(lambda: wall(2), 3)
+    print(f"Two threads against one: {ratio:.2f} times faster\n")
+
+
+def cold_process() -> None:
+    """Print the time from process start to the first small simulation, caches warm."""
+    code = (
+        "import time; began = time.perf_counter(); import numba;"
+        "imported = time.perf_counter(); import bothworlds as bw;"
+        "bw.simulate(bw.TsallisINF(), bw.environments.Stochastic.gap(8, 0.125), horizon=1000,"
+        "repetitions=16, progress=False); print(time.perf_counter() - imported)"
+    )
+
+    def once() -> float:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        return float(done.stdout)
+
+    once()
+    print(f"New process, warm cache: {best_of(once, 3):.2f} s beyond importing Numba")
+
+
+def main() -> None:
+    """Run all of it."""
+    against_scalar_loop()
+    across_environments()
+    across_policies()
+    across_threads()
+    cold_process()
+
+
+if __name__ == "__main__":
+    main()
