@@ -1,0 +1,41 @@
+"""The regimes between stochastic and adversarial: one file each.
+
+================================== =================================================
+`Stochastic`                       fixed means
+`Switching`, `Constrained`         fixed gaps, a moving level
+`Adversarial`                      any losses, fixed before the game
+`Adaptive`                         losses that answer the agent's actions
+`Corrupted`                        any of these, changed within a budget
+`Contaminated`, `AdversarialWithGap` the regimes of Seldin and Slivkins
+`Utilities`, `Preferences`         duels
+`custom`                           your own
+================================== =================================================
+"""
+
+from bothworlds.environments.adaptive import Adaptive
+from bothworlds.environments.adversarial import Adversarial
+from bothworlds.environments.base import Attack, Environment
+from bothworlds.environments.constrained import Constrained
+from bothworlds.environments.contaminated import Contaminated
+from bothworlds.environments.corrupted import Corrupted
+from bothworlds.environments.custom import custom
+from bothworlds.environments.dueling import Preferences, Utilities
+from bothworlds.environments.gap import AdversarialWithGap
+from bothworlds.environments.stochastic import Stochastic
+from bothworlds.environments.switching import Switching
+
+__all__ = [
+    "Adaptive",
+    "Adversarial",
+    "AdversarialWithGap",
+    "Attack",
+    "Constrained",
+    "Contaminated",
+    "Corrupted",
+    "Environment",
+    "Preferences",
+    "Stochastic",
+    "Switching",
+    "Utilities",
+    "custom",
+]

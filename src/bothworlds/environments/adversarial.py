@@ -1,0 +1,221 @@
+"""The oblivious adversary: a loss for every round and arm, fixed before the game.
+
+The pseudo-regret is the loss of the arms played less that of the single best arm up to the same
+round, which does not depend on the agent (Zimmert and Seldin, 2021, section 2).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bothworlds.environments.arguments import arm_count, frozen, real_array
+from bothworlds.environments.base import Array, Environment, Regret, state
+from bothworlds.environments.functions import argument_count, compiled
+from bothworlds.environments.lookup import lookup
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import store
+
+_CHUNK = 1 << 20
+"""Numbers of a table read at a time, so that a file larger than memory can be used."""
+
+
+@jit
+def loss_listed(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Read the loss of the round and arm from the table C."""
+    loss = lookup(C, (t - 1) * K, arm)
+    store(E, 0, loss)
+    return loss
+
+
+@functools.lru_cache(maxsize=64)
+def kernel_of_function(losses: Any) -> Any:
+    """Build the kernel for losses given by a function of the round and the arm."""
+    losses = compiled(losses)
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
+        x = float(losses(t, arm))
+        E[0] = x
+        return x
+
+    return loss
+
+
+@functools.lru_cache(maxsize=64)
+def sums_of_function(losses: Any) -> Any:
+    """Build the loop that adds up a function's values for every arm."""
+    losses = compiled(losses)
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def add(first: int, last: int, sums: Any) -> None:
+        for t in range(first, last + 1):
+            for i in range(sums.size):
+                sums[i] += losses(t, i)
+
+    return add
+
+
+def checked_table(parameter: str, value: object, owner: str) -> Array:
+    """Read a table in [0, 1] with a row per round and a column per arm, or the path of one."""
+    if isinstance(value, str | os.PathLike):
+        table = _mapped(parameter, value, owner)
+    else:
+        numbers = real_array(value)
+        if numbers is None:
+            expected = "an array with a row per round and a column per arm"
+            raise InvalidParameter(must(parameter, owner, expected, value))
+        table = numbers if isinstance(value, np.memmap) else frozen(numbers)
+    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
+        expected = "an array with a row per round and a column for each of two or more arms"
+        raise InvalidParameter(must(parameter, owner, expected, f"shape {table.shape}"))
+    for chunk in chunks(table):
+        outside = ~((chunk >= 0.0) & (chunk <= 1.0))
+        if outside.any():
+            raise InvalidParameter(must(parameter, owner, "in [0, 1]", chunk[outside][0]))
+    return table
+
+
+def _mapped(parameter: str, path: str | os.PathLike[str], owner: str) -> Array:
+    """Open a file of losses without reading it into memory."""
+    try:
+        table = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        expected = "the path of a readable .npy file"
+        raise InvalidParameter(must(parameter, owner, expected, os.fspath(path))) from None
+    fits = isinstance(table, np.ndarray) and table.dtype == np.float64
+    if not fits or not table.flags.c_contiguous:
+        expected = "a .npy file of 64-bit floats in C order"
+        got = getattr(table, "dtype", type(table)) if not fits else "Fortran order"
+        raise InvalidParameter(must(parameter, owner, expected, str(got)))
+    return table  # type: ignore[no-any-return]
+
+
+def chunks(table: Array) -> Iterator[Array]:
+    """Yield a table in blocks of rows."""
+    rows = max(1, _CHUNK // table.shape[1])
+    for start in range(0, table.shape[0], rows):
+        yield np.asarray(table[start : start + rows])
+
+
+def cumulative_at(table: Array, checkpoints: NDArray[np.int64]) -> Array:
+    """Return the sums of a table's columns up to each of the increasing checkpoints."""
+    sums = np.zeros((len(checkpoints), table.shape[1]))
+    total = np.zeros(table.shape[1])
+    done = 0
+    for place, checkpoint in enumerate(checkpoints):
+        for chunk in chunks(table[done:checkpoint]):
+            total = total + chunk.sum(axis=0)
+        done = int(checkpoint)
+        sums[place] = total
+    return sums
+
+
+def cumulative_of(function: Any, n_arms: int, checkpoints: NDArray[np.int64]) -> Array:
+    """Return the sums of a function's values for every arm up to each checkpoint."""
+    add = sums_of_function(function)
+    sums = np.zeros((len(checkpoints), n_arms))
+    total = np.zeros(n_arms)
+    done = 0
+    for place, checkpoint in enumerate(checkpoints):
+        add(done + 1, int(checkpoint), total)
+        done = int(checkpoint)
+        sums[place] = total
+    return sums
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Adversarial(Environment):
+    """An oblivious adversary: losses fixed before the game.
+
+    Parameters
+    ----------
+    losses : array, path or function
+        An array in [0, 1] with a row per round and a column per arm; the path of such an array
+        saved by ``numpy.save`` in 64-bit floats, which is memory-mapped and may be larger than
+        memory; or a function ``losses(t, arm)`` with t from 1 and arms from 0, compiled by Numba.
+    n_arms : int, optional
+        Number of arms; needed with a function, else read off the array.
+
+    Examples
+    --------
+    >>> from bothworlds.environments import Adversarial
+    >>> def alternate(t, arm):
+    ...     return float((t + arm) % 2)
+    >>> Adversarial(alternate, n_arms=2)
+    Adversarial(losses=alternate, n_arms=2)
+    >>> Adversarial([[0.0, 1.0], [0.25, 0.5], [1.0, 0.0]]).best_cumulative([1, 3])
+    array([0.  , 1.25])
+
+    References
+    ----------
+    Auer, Cesa-Bianchi, Freund and Schapire, *The Nonstochastic Multiarmed Bandit Problem*, SIAM
+    Journal on Computing 32, 2002.
+    """
+
+    losses: ArrayLike | str | os.PathLike[str] | Callable[[int, int], float]
+    n_arms: int = None  # type: ignore[assignment]
+    horizon_limit: int | None = field(init=False, default=None)
+    wide: bool = field(init=False, default=True)
+    trusted: bool = field(init=False, default=True)
+    regret: Regret = field(init=False, default="oblivious")
+    _table: Array | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        owner = "Adversarial"
+        if callable(self.losses):
+            argument_count("losses", self.losses, owner, (2,))
+            object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
+            object.__setattr__(self, "wide", False)
+            object.__setattr__(self, "trusted", False)
+            return
+        table = checked_table("losses", self.losses, owner)
+        if self.n_arms is not None and self.n_arms != table.shape[1]:
+            expected = f"{table.shape[1]}, the number of columns of losses"
+            raise InvalidParameter(must("n_arms", owner, expected, self.n_arms))
+        if not isinstance(self.losses, str | os.PathLike):
+            object.__setattr__(self, "losses", table)
+        object.__setattr__(self, "n_arms", table.shape[1])
+        object.__setattr__(self, "horizon_limit", table.shape[0])
+        object.__setattr__(self, "_table", table)
+
+    def _arguments(self) -> dict[str, Any]:
+        # With an array the number of arms is its number of columns.
+        return {"losses": self.losses, "n_arms": self.n_arms if callable(self.losses) else None}
+
+    def best_cumulative(self, checkpoints: ArrayLike) -> Array:
+        """Return the best arm's cumulative loss at each of the increasing checkpoints."""
+        rounds = np.asarray(checkpoints, dtype=np.int64)
+        if self._table is None:
+            sums = cumulative_of(self.losses, self.n_arms, rounds)
+        else:
+            sums = cumulative_at(self._table, rounds)
+        least: Array = sums.min(axis=1)
+        return least
+
+    def ranking(self) -> NDArray[np.int64]:
+        """Return the labels of the arms by their total loss; empty for a function."""
+        if self._table is None:
+            return np.zeros(0, dtype=np.int64)
+        last = np.array([self._table.shape[0]])
+        return np.argsort(cumulative_at(self._table, last)[0], kind="stable")
+
+    def parameters(self) -> Array:
+        """Return the table, row after row."""
+        return np.zeros(1) if self._table is None else self._table.reshape(-1)
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Return the labels."""
+        return state(np.arange(self.n_arms))
+
+    def kernel(self) -> Any:
+        """Return the kernel for a table or for a function."""
+        return kernel_of_function(self.losses) if callable(self.losses) else loss_listed

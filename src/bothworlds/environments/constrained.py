@@ -1,0 +1,169 @@
+"""Stochastically constrained adversaries: any moving level, fixed gaps.
+
+The mean loss of arm i in round t is level_t + D_i.  The level is an array over the rounds, a
+function of the round, or a function of the round and the arm played in the round before, so it
+may depend on the agent's past actions.  Gaps are fixed, so the pseudo-regret is their sum over
+the arms played (Zimmert and Seldin, 2021, section 2).
+
+======== ===========================================================
+symbol   meaning
+======== ===========================================================
+``D_i``  gap of arm i, rows 1 + K to 2K
+C[0]     the largest level that keeps every mean at most 1
+======== ===========================================================
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bothworlds.environments import memory
+from bothworlds.environments.arguments import flag, frozen, real_array, unit_vector
+from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
+from bothworlds.environments.functions import argument_count, compiled
+from bothworlds.environments.stochastic import coin
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import gather, splat, store
+
+_ROUNDING = 1e-12
+"""How far a mean may pass 0 or 1, for levels such as 1 - gap."""
+
+
+@jit
+def at_level(K: int, C: Any, E: Any, v: Any, arm: Any, level: Any) -> Any:
+    """Return a Bernoulli loss with mean level + D_arm, or NaN if the level leaves no room."""
+    gap = gather(E, 1 + K, arm)
+    store(E, 0, gap)
+    if not (level >= -_ROUNDING and level <= C[0]):
+        return splat(math.nan, v)
+    return coin(v, gap + level)
+
+
+@jit
+def loss_listed(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Take the level of the round from the list in C."""
+    return at_level(K, C, E, v, arm, C[t])
+
+
+@functools.lru_cache(maxsize=64)
+def kernel_of_round(level: Any) -> Any:
+    """Build the kernel for a level that is a function of the round."""
+    level = compiled(level)
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def loss(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+        return at_level(K, C, E, v, arm, float(level(t)))
+
+    return loss
+
+
+@functools.lru_cache(maxsize=64)
+def kernel_of_action(level: Any) -> Any:
+    """Build the kernel for a level that also depends on the arm played in the round before."""
+    level = compiled(level)
+    remember = memory.remember
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
+        last, _ = remember(E, 1 + 2 * K, t, gather(E, ORDER, arm))
+        return at_level(K, C, E, v, arm, float(level(t, int(last))))  # type: ignore[no-any-return]
+
+    return loss
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Constrained(Environment):
+    """A stochastically constrained adversary: Bernoulli losses, fixed gaps, a moving level.
+
+    Parameters
+    ----------
+    gaps : sequence of float
+        Gap of every arm, in [0, 1], at least one of them 0.
+    level : array or function
+        Mean loss of the best arm: an array with one number per round; ``level(t)``, t from 1; or
+        ``level(t, last)``, where ``last`` is the arm played in the round before, -1 in the first
+        round. Functions are compiled by Numba. Every mean, level plus gap, must be in [0, 1];
+        a function that leaves it is reported by the simulation.
+    shuffle : bool, default True
+        Whether every repetition has the arms in an order of its own. ``last`` counts arms as
+        ``gaps`` does.
+
+    Examples
+    --------
+    >>> import math
+    >>> from bothworlds.environments import Constrained
+    >>> def wave(t):
+    ...     return 0.4 + 0.4 * math.sin(t / 1000)
+    >>> Constrained([0.0, 0.1, 0.2], wave)
+    Constrained(gaps=[0.0, 0.1, 0.2], level=wave)
+
+    References
+    ----------
+    Wei and Luo, *More Adaptive Algorithms for Adversarial Bandits*, COLT 2018; Zimmert and
+    Seldin, *Tsallis-INF*, JMLR 22, 2021, section 2.
+    """
+
+    gaps: ArrayLike
+    level: ArrayLike | Callable[..., float]
+    shuffle: bool = True
+    n_arms: int = field(init=False)
+    horizon_limit: int | None = field(init=False, default=None)
+    wide: bool = field(init=False, default=True)
+    trusted: bool = field(init=False, default=True)
+
+    def __post_init__(self) -> None:
+        owner = "Constrained"
+        gaps = unit_vector("gaps", self.gaps, owner)
+        if gaps.min() != 0.0:
+            expected = "a vector of numbers in [0, 1] with at least one zero"
+            raise InvalidParameter(must("gaps", owner, expected, self.gaps))
+        flag("shuffle", self.shuffle, owner)
+        if callable(self.level):
+            arguments = argument_count("level", self.level, owner, (1, 2))
+            object.__setattr__(self, "wide", arguments == 1)
+            object.__setattr__(self, "trusted", False)
+        else:
+            level = real_array(self.level)
+            top = 1.0 - gaps.max()
+            if level is None or level.ndim != 1 or level.size == 0:
+                expected = "a function, or an array with one number per round"
+                raise InvalidParameter(must("level", owner, expected, self.level))
+            outside = ~((level >= -_ROUNDING) & (level <= top + _ROUNDING))
+            if outside.any():
+                expected = f"in [0, {top:g}], so that every mean is in [0, 1]"
+                raise InvalidParameter(must("level", owner, expected, level[outside][0]))
+            object.__setattr__(self, "level", frozen(level))
+            object.__setattr__(self, "horizon_limit", level.size)
+        object.__setattr__(self, "gaps", frozen(gaps))
+        object.__setattr__(self, "n_arms", gaps.size)
+
+    def fixed_gaps(self) -> Array:
+        """Return the gap of every arm."""
+        return np.asarray(self.gaps, dtype=np.float64)
+
+    def parameters(self) -> Array:
+        """Return the largest level and, where it is an array, the levels."""
+        top = [1.0 - self.fixed_gaps().max() + _ROUNDING]
+        if callable(self.level):
+            return np.array(top)
+        return np.concatenate([top, np.asarray(self.level, dtype=np.float64)])
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Return the labels, the gaps and a memory of the last action."""
+        order = ordered(rng, self.n_arms, self.shuffle)
+        return state(order, self.fixed_gaps()[order], memory.FIRST)
+
+    def kernel(self) -> Any:
+        """Return the kernel for this kind of level."""
+        if not callable(self.level):
+            return loss_listed
+        return kernel_of_round(self.level) if self.wide else kernel_of_action(self.level)

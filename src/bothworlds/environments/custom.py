@@ -1,0 +1,194 @@
+"""Your own environment, compiled: a class with a few small functions, and one decorator.
+
+The counterpart of `bothworlds.policies.custom`: the functions are plain Python on arrays and
+numbers, Numba compiles them, and they run in the same engine as the environments of this package.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import inspect
+from numbers import Real
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numba import carray
+
+from bothworlds.environments import memory
+from bothworlds.environments.arguments import arm_count, real_array
+from bothworlds.environments.base import Array, Environment, Regret, state
+from bothworlds.environments.functions import argument_count, compiled
+from bothworlds.errors import InvalidParameter, must
+
+# Rows after the labels: the memory, the loss of its last call, every arm's accumulated expected
+# loss, then the user's state.
+LOSS, TRACKED = 3, 4
+
+_ARGUMENTS = {"loss": 6, "mean": 5, "update": 6}
+
+
+def custom(cls: type) -> Any:
+    """Make an environment of a class with annotated parameters and compiled functions.
+
+    The class body holds parameters (numbers, with or without defaults) and these functions, none
+    of which takes ``self``. The environment's first argument is ``n_arms``.
+
+    ``loss(state, parameters, n_arms, t, arm, u)``
+        The loss of ``arm`` in round t (from 1), in [0, 1]; ``u`` is the round's one uniform
+        number in [0, 1), the same for every arm. Must not change ``state``.
+    ``mean(state, parameters, n_arms, t, arm)``
+        The expected loss over ``u``, from which the pseudo-regret is made. Must not change
+        ``state``.
+    ``start(n_arms, rng)``, optional
+        The state of one repetition before round 1, a flat array of floats. ``rng`` is a NumPy
+        generator. Plain Python, not compiled.
+    ``update(state, parameters, n_arms, t, arm, loss)``, optional
+        Changes the state after a round, knowing the arm the agent played and what it lost.
+
+    ``parameters`` has one attribute per parameter. Regret is taken against the best arm in
+    expectation in hindsight, over the repetitions.
+
+    Examples
+    --------
+    >>> import math
+    >>> import bothworlds as bw
+    >>> @bw.environments.custom
+    ... class Seasons:
+    ...     period: float = 1000.0
+    ...     def mean(state, parameters, n_arms, t, arm):
+    ...         return 0.5 + 0.4 * math.sin(2 * math.pi * (t / parameters.period + arm / n_arms))
+    ...     def loss(state, parameters, n_arms, t, arm, u):
+    ...         angle = 2 * math.pi * (t / parameters.period + arm / n_arms)
+    ...         return 1.0 if u < 0.5 + 0.4 * math.sin(angle) else 0.0
+    >>> Seasons(4, period=50.0)
+    Seasons(n_arms=4, period=50.0)
+    """
+    owner = cls.__name__
+    body = {name: _plain(value) for name, value in vars(cls).items()}
+    functions = {}
+    for name, count in _ARGUMENTS.items():
+        if name in body:
+            argument_count(name, body[name], owner, (count,))
+            functions[name] = compiled(body[name])
+        elif name != "update":
+            raise InvalidParameter(must(name, owner, "a function of the class body", None))
+    annotations = dict(inspect.get_annotations(cls))
+    if "n_arms" in annotations:
+        raise InvalidParameter(
+            must("n_arms", owner, "left out: every environment has it", annotations["n_arms"])
+        )
+    namespace: dict[str, Any] = {
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__annotations__": {"n_arms": int, **annotations},
+        **{name: body[name] for name in annotations if name in body},
+    }
+    made: Any = dataclasses.dataclass(frozen=True, repr=False, eq=False)(
+        type(owner, (CustomEnvironment,), namespace)
+    )
+    made.functions = functions
+    made.first_state = staticmethod(body.get("start", _stateless))
+    made.record = collections.namedtuple("parameters", list(annotations))  # type: ignore[misc]
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return value.__func__ if isinstance(value, staticmethod) else value
+
+
+def _stateless(n_arms: int, rng: np.random.Generator) -> Array:
+    return np.zeros(0)
+
+
+class CustomEnvironment(Environment):
+    """What `custom` makes: an environment whose kernel wraps the user's functions."""
+
+    regret: Regret = "tracked"
+    wide: bool = False
+    trusted: bool = False
+    functions: ClassVar[dict[str, Any]]
+    first_state: ClassVar[Any]
+    record: ClassVar[Any]
+    _kernel: ClassVar[Any] = None
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
+        for name in self.record._fields:
+            value = getattr(self, name)
+            if not isinstance(value, Real):
+                raise InvalidParameter(must(name, owner, "a number", value))
+
+    @property
+    def tracked_row(self) -> int:
+        """First row of the accumulated expected losses."""
+        return 1 + self.n_arms + TRACKED
+
+    def parameters(self) -> Array:
+        """Return the length of the user's state, then the parameters."""
+        rows = self._user_state(np.random.default_rng(0)).size
+        values = [float(getattr(self, name)) for name in self.record._fields]
+        return np.array([rows, *values], dtype=np.float64)
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Return the labels, an empty memory, no losses yet and the user's state."""
+        order = np.arange(self.n_arms)
+        return state(order, memory.FIRST, 0.0, np.zeros(self.n_arms), self._user_state(rng))
+
+    def _user_state(self, rng: np.random.Generator) -> Array:
+        made = real_array(self.first_state(self.n_arms, rng))
+        if made is None or made.ndim != 1:
+            owner = type(self).__name__
+            raise InvalidParameter(must("start", owner, "returning a flat array of numbers", made))
+        return made
+
+    def kernel(self) -> Any:
+        """Return the kernel, compiled once per class."""
+        cls = type(self)
+        if cls.__dict__.get("_kernel") is None:
+            cls._kernel = _wrap(cls.functions, cls.record)
+        return cls._kernel
+
+
+def _wrap(functions: dict[str, Any], record: Any) -> Any:
+    """Build a kernel of the uniform shape around a user's functions."""
+    user_loss = functions["loss"]
+    user_mean = functions["mean"]
+    user_update = functions.get("update", _unchanged)
+    read = _reader(record)
+    remember = memory.remember
+
+    @numba.njit(nogil=True)
+    def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
+        tracked = 1 + K + TRACKED
+        rows = carray(E, (tracked + K + int(C[0]),))
+        own = rows[tracked + K :]
+        parameters = read(C)
+        last, fresh = remember(E, 1 + K, t, float(arm))
+        if fresh:
+            if last >= 0.0:
+                user_update(own, parameters, K, t - 1, int(last), rows[1 + K + LOSS])
+            for i in range(K):
+                rows[tracked + i] += user_mean(own, parameters, K, t, i)
+        rows[0] = user_mean(own, parameters, K, t, arm)
+        x = float(user_loss(own, parameters, K, t, arm, v))
+        rows[1 + K + LOSS] = x
+        return x
+
+    return loss
+
+
+@numba.njit
+def _unchanged(state: Any, parameters: Any, n_arms: int, t: int, arm: int, loss: float) -> None:
+    """Leave the state of an environment without ``update`` as it is."""
+
+
+def _reader(record: Any) -> Any:
+    """Return a compiled function that reads the parameters into the record."""
+    values = ", ".join(f"C[{1 + place}]" for place in range(len(record._fields)))
+    scope = {"record": record}
+    exec(f"def read(C):\n    return record({values})", scope)
+    return numba.njit(scope["read"])

@@ -1,0 +1,211 @@
+"""The stochastic regime: losses drawn from distributions with fixed means.
+
+========== ===================================================================
+symbol     meaning
+========== ===================================================================
+``mu_i``   mean loss of arm i, rows 1 + K to 2K
+``mu_*``   smallest of them, C[0]
+``v``      the round's uniform number, common to all arms
+========== ===================================================================
+
+The pseudo-regret is the sum of the gaps mu_I - mu_* of the arms played (Zimmert and Seldin, 2021,
+section 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bothworlds.environments.arguments import (
+    arm_count,
+    flag,
+    frozen,
+    number,
+    one_of,
+    positive_gap,
+    unit_vector,
+)
+from bothworlds.environments.base import Array, Environment, ordered, state
+from bothworlds.environments.lookup import lookup
+from bothworlds.environments.noise import CELLS, quantile_table
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import (
+    floor,
+    gather,
+    maximum,
+    minimum,
+    select,
+    splat,
+    store,
+    to_int,
+)
+
+
+@jit
+def coin(v: Any, mean: Any) -> Any:
+    """Return a Bernoulli loss: 1 where v < mean, else 0."""
+    return select(v < mean, splat(1.0, v), splat(0.0, v))
+
+
+@jit
+def mean_of(K: int, C: Any, E: Any, arm: Any) -> Any:
+    """Return mu_arm and leave its gap in row 0."""
+    mean = gather(E, 1 + K, arm)
+    store(E, 0, mean - C[0])
+    return mean
+
+
+@jit
+def loss_bernoulli(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Return 1 with probability mu_arm, else 0."""
+    return coin(v, mean_of(K, C, E, arm))
+
+
+@jit
+def loss_uniform(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Return mu + h (2 v - 1), h the half-width of the arm's interval, in rows 1 + 2K to 3K."""
+    loss = mean_of(K, C, E, arm) + gather(E, 1 + 2 * K, arm) * (2.0 * v - 1.0)
+    return minimum(maximum(loss, 0.0), 1.0)
+
+
+@jit
+def loss_tabulated(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
+    """Invert the distribution by its table, whose place in C stands in rows 1 + 2K to 3K."""
+    mean_of(K, C, E, arm)
+    place = v * float(CELLS)
+    cell = floor(place)
+    at = to_int(gather(E, 1 + 2 * K, arm) + 2.0 * cell)
+    loss = lookup(C, 0, at) + (place - cell - 0.5) * lookup(C, 1, at)
+    return minimum(maximum(loss, 0.0), 1.0)
+
+
+_KERNELS = {
+    "bernoulli": loss_bernoulli,
+    "uniform": loss_uniform,
+    "deterministic": loss_uniform,
+    "beta": loss_tabulated,
+    "normal": loss_tabulated,
+}
+_SPREADS = {
+    "uniform": (1.0, 0.0, 1.0),
+    "beta": (0.5, 0.01, 0.99),
+    "normal": (0.25, 0.01, 10.0),
+}
+"""The default, the smallest and the largest spread of every noise that has one."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Stochastic(Environment):
+    """Independent losses with fixed means.
+
+    Every noise has exactly the arm's mean and stays in [0, 1].
+
+    Parameters
+    ----------
+    means : sequence of float
+        Mean loss of every arm, in [0, 1]. Any number of them may be the smallest.
+    noise : {"bernoulli", "uniform", "beta", "normal", "deterministic"}, default "bernoulli"
+        Distribution of the losses around their mean; "normal" is truncated to [0, 1].
+    spread : float, optional
+        How wide the noise is. "uniform": the half-width as a fraction of the largest that fits,
+        min(mean, 1 - mean); default 1. "beta": the standard deviation as a fraction of that of a
+        Bernoulli loss, sqrt(mean (1 - mean)); default 0.5. "normal": the standard deviation
+        before truncation; default 0.25. The other two have none.
+    shuffle : bool, default True
+        Whether every repetition has the arms in an order of its own, so that the way a policy
+        breaks ties does not matter.
+
+    Examples
+    --------
+    >>> from bothworlds.environments import Stochastic
+    >>> Stochastic([0.2, 0.5, 0.5], noise="beta")
+    Stochastic(means=[0.2, 0.5, 0.5], noise='beta')
+    >>> Stochastic.gap(4, 0.125)
+    Stochastic(means=[0.4375, 0.5625, 0.5625, 0.5625])
+
+    References
+    ----------
+    Zimmert and Seldin, *Tsallis-INF: An Optimal Algorithm for Stochastic and Adversarial
+    Bandits*, JMLR 22, 2021, sections 2 and 8.
+    """
+
+    means: ArrayLike
+    noise: str = "bernoulli"
+    spread: float | None = None
+    shuffle: bool = True
+    n_arms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        means = unit_vector("means", self.means, "Stochastic")
+        noise = one_of("noise", self.noise, "Stochastic", tuple(_KERNELS))
+        flag("shuffle", self.shuffle, "Stochastic")
+        if self.spread is not None:
+            if noise not in _SPREADS:
+                expected = f"None with {noise} noise"
+                raise InvalidParameter(must("spread", "Stochastic", expected, self.spread))
+            _, low, high = _SPREADS[noise]
+            expected = f"a number in [{low:g}, {high:g}] with {noise} noise"
+            spread = number("spread", self.spread, "Stochastic", low, high, expected)
+            object.__setattr__(self, "spread", spread)
+        object.__setattr__(self, "means", frozen(means))
+        object.__setattr__(self, "n_arms", means.size)
+
+    @classmethod
+    def gap(
+        cls,
+        n_arms: int,
+        gap: float,
+        noise: str = "bernoulli",
+        spread: float | None = None,
+        shuffle: bool = True,
+    ) -> Stochastic:
+        """Return the paper's instance: one arm with mean (1 - gap)/2, the others (1 + gap)/2."""
+        K = arm_count(n_arms, "Stochastic.gap")
+        D = positive_gap(gap, "Stochastic.gap")
+        means = np.full(K, 0.5 * (1.0 + D))
+        means[0] = 0.5 * (1.0 - D)
+        return cls(means, noise, spread, shuffle)
+
+    @property
+    def _means(self) -> Array:
+        return np.asarray(self.means, dtype=np.float64)
+
+    @property
+    def _spread(self) -> float:
+        return _SPREADS[self.noise][0] if self.spread is None else self.spread
+
+    def fixed_gaps(self) -> Array:
+        """Return the gap of every arm."""
+        gaps: Array = self._means - self._means.min()
+        return gaps
+
+    def parameters(self) -> Array:
+        """Return the smallest mean, then a quantile table for every distinct mean."""
+        means = self._means
+        tables = []
+        if self.noise in ("beta", "normal"):
+            distinct = np.unique(means).tolist()
+            tables = [quantile_table(self.noise, mean, self._spread) for mean in distinct]
+        return np.concatenate([[means.min()], *tables])
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Return the labels, the means and what the noise needs, in this repetition's order."""
+        means = self._means
+        order = ordered(rng, self.n_arms, self.shuffle)
+        if self.noise == "bernoulli":
+            return state(order, means[order])
+        if self.noise in ("beta", "normal"):
+            extra = 1.0 + 2 * CELLS * np.unique(means, return_inverse=True)[1]
+        else:
+            width = self._spread if self.noise == "uniform" else 0.0
+            extra = width * np.minimum(means, 1.0 - means)
+        return state(order, means[order], extra[order])
+
+    def kernel(self) -> Any:
+        """Return the kernel of the noise."""
+        return _KERNELS[self.noise]

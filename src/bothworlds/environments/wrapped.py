@@ -1,0 +1,57 @@
+"""Environments made of another one and a stage that changes what the agent observes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.environments.base import Array, Environment
+from bothworlds.errors import InvalidParameter, must
+
+
+class Wrapped(Environment):
+    """Everything but the attack is the base's: its losses, its regret, its streams."""
+
+    base: Environment
+
+    def _wrap(self, base: Environment) -> None:
+        """Take over a base that is an environment with one arm per round and no attack yet."""
+        owner = type(self).__name__
+        plain = isinstance(base, Environment) and base.kind == "bandit"
+        if not plain or base.attack() is not None:
+            expected = "an environment for one arm a round that is not under attack itself"
+            raise InvalidParameter(must("base", owner, expected, base))
+        object.__setattr__(self, "base", base)
+        for name in ("n_arms", "horizon_limit", "regret", "wide", "trusted"):
+            object.__setattr__(self, name, getattr(base, name))
+
+    @property
+    def tracked_row(self) -> int:
+        """First row of the accumulated expected losses of the base."""
+        return self.base.tracked_row
+
+    def best_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
+        """Return the best arm's cumulative expected loss in the base."""
+        return self.base.best_cumulative(checkpoints)
+
+    def fixed_gaps(self) -> Array:
+        """Return the gaps of the base."""
+        return self.base.fixed_gaps()
+
+    def ranking(self) -> NDArray[np.int64]:
+        """Return the labels of the arms, best first in the base."""
+        return self.base.ranking()
+
+    def parameters(self) -> Array:
+        """Return the base's configuration."""
+        return self.base.parameters()
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """Return the base's state."""
+        return self.base.start(rng)
+
+    def kernel(self) -> Any:
+        """Return the base's kernel."""
+        return self.base.kernel()
