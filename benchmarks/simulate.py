@@ -70,7 +70,9 @@ def division_floor() -> float:
 def against_scalar_loop() -> None:
     """Print Tsallis-INF beside the scalar loop, for every K."""
     print("Tsallis-INF in Stochastic against a scalar Numba loop (Newton to 1e-12)")
-    print(f"{'K':>6} {'IW ns':>9} {'scalar':>9} {'ratio':>7} {'RV ns':>9} {'scalar':>9} {'ratio':>7}")
+    print(
+        f"{'K':>6} {'IW ns':>9} {'scalar':>9} {'ratio':>7} {'RV ns':>9} {'scalar':>9} {'ratio':>7}"
+    )
     last = {}
     for n_arms, horizon in SIZES:
         world = bw.environments.Stochastic.gap(n_arms, GAP)

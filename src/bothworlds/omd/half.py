@@ -102,7 +102,8 @@ def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
     """
     c = 0.25 * eta * eta
     target = u * c
-    margin = min(SURE, 0.06 / K) * c
+    certain = min(SURE, 0.06 / K)
+    margin = certain * c
     exact = 2e-15 + 1e-16 * math.sqrt(K)
     x = load(S, CENTRE, u) + step(
         load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c
@@ -157,7 +158,7 @@ def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
             # One weight is 1 at min L - c^(-1/2): right of the root, and Newton is monotone.
             d = select(beyond, least_estimate(K, S, u) - math.sqrt(1.0 / c) - x, d)
         moved = absolute(d) * S3
-        sure = (2.1 * moved <= margin) & negate(close)
+        sure = (2.1 * moved <= certain * S2) & negate(close)
         still = moved <= exact * S2
         store(S, ROOT, select(pending, x + d, load(S, ROOT, u)))
         store(S, CENTRE, select(pending, x, load(S, CENTRE, u)))
@@ -234,9 +235,13 @@ def recentre(K: int, S: Any, like: Any) -> None:
 
 @jit
 def restart(K: int, S: Any, like: Any) -> None:
-    """Make the next prediction x = min L - c^(-1/2), right of the root whatever happened to L."""
-    store(S, CENTRE, least_estimate(K, S, like) - 1.0)
+    """Recentre, and make the next prediction x = min L - c^(-1/2), right of the root.
+
+    For estimates that changed otherwise than by `move_drawn` and `shift_near`.
+    """
+    recentre(K, S, like)
     one = splat(1.0, like)
+    store(S, CENTRE, -one)
     for row in range(SUM2, NEAR3):
         store(S, row, one)
 
