@@ -11,9 +11,9 @@
 In the notation w_i = 1 / (1 + eta (L_i - y)) of the general step, y = x + 1 / eta.
 
 The equation solved is 1 / S_1(x) = 1 / eta.  Its left side is concave and decreasing, so Newton's
-step lands right of the root, from where it decreases monotonically; a step that passed a pole
-(some L_i <= x) is taken back to min L - 1 / eta, where one weight is 1.  Any start will
-do.  Near the root the second derivative adds an order.
+step lands right of the root, from where it decreases monotonically; a step or a start that comes
+near a pole or passes it (some w_i would exceed 2 or be negative) is taken back to min L - 1 / eta,
+where one weight is 1.  So any start will do.  Near the root the second derivative adds an order.
 """
 
 import math
@@ -30,14 +30,18 @@ MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 @jit
 def solve_barrier(K: int, S: Any, losses: int, out: int, x: Any, eta: Any) -> Any:
-    """Write r_i into row ``out + i`` from L_i in row ``losses + i``; return x, S_1 and S_2.
+    """Write r_i into row ``out + i`` from L_i in row ``losses + i``.
 
-    ``x`` is where to start.  The weights are r_i / S_1.
+    ``x`` is where to start.  Returns the root x, S_1, S_2 and the number of passes over the arms.
+    The weights are r_i / S_1.
     """
+    half = 0.5 / eta
     tolerance = TOLERANCE + 2e-15 * math.sqrt(K)
     S1 = splat(0.0, x)
     S2 = splat(0.0, x)
-    for _ in range(MAX_PASSES):
+    passes = 0
+    while passes < MAX_PASSES:
+        passes += 1
         S1 = splat(0.0, x)
         S2 = splat(0.0, x)
         S3 = splat(0.0, x)
@@ -49,7 +53,7 @@ def solve_barrier(K: int, S: Any, losses: int, out: int, x: Any, eta: Any) -> An
             S1 = S1 + r
             S2 = S2 + r2
             S3 = S3 + r2 * r
-            beyond = beyond | (y <= 0.0)
+            beyond = beyond | (y < half)
             store(S, out + i, r)
         miss = 1.0 - S1 / eta
         pending = (absolute(miss) > tolerance) | beyond
@@ -62,4 +66,4 @@ def solve_barrier(K: int, S: Any, losses: int, out: int, x: Any, eta: Any) -> An
             d = select(beyond, least(K, S, losses, x) - 1.0 / eta - x, d)
         # A lane that is done stands still, and another pass gives it the same numbers again.
         x = x + select(pending, d, 0.0)
-    return x, S1, S2
+    return x, S1, S2, passes

@@ -48,7 +48,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     if t % RECENTRE_EVERY == 0:
         x = x - recentre(K, S, ESTIMATES, u)
     drawn = ESTIMATES + K
-    x, S1, S2 = solve_barrier(K, S, ESTIMATES, drawn, x, load(S, RATE, u))
+    x, S1, S2, _ = solve_barrier(K, S, ESTIMATES, drawn, x, load(S, RATE, u))
     arm, weight = draw_arm(K, S, drawn, S1, u)
     store(S, ROOT, x)
     store(S, SQUARES, S2 / (S1 * S1))
