@@ -1,0 +1,538 @@
+"""Deciding: `Bandit.ask` draws an arm, `Bandit.tell` learns from what it brought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from bothworlds.decision import Arm, Decision, Lineup, Origin
+from bothworlds.errors import (
+    DecisionClosed,
+    InvalidParameter,
+    KernelError,
+    UnknownDecision,
+    must,
+)
+from bothworlds.feedback import checked_bounds, loss_within
+from bothworlds.keeping import Keeping
+from bothworlds.lanes.kernels import ARMS, ROUND
+from bothworlds.ledger import learn_late, note
+from bothworlds.newcomer import entry_estimate
+from bothworlds.packing import columns, first_row, generator, pack, with_columns
+from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.custom import CustomPolicy
+from bothworlds.policies.tsallis_inf import TsallisINF, rate_now
+from bothworlds.roster import ArmHistory, Roster, checked_names, checked_newcomer, html_table
+from bothworlds.seeding import checked_seed, stream_words
+
+__all__ = ["ArmHistory", "Bandit", "Decision"]
+
+NOTHING_FRESH = 0
+
+
+class Bandit(Keeping):
+    """A policy at work: it draws arms, waits for feedback and learns.
+
+    Feedback may come late, in any order, for any number of outstanding decisions, once each. It
+    is weighted with the probabilities at decision time. One bandit must not be used by two
+    threads at the same time.
+
+    Parameters
+    ----------
+    policy : Policy
+        The algorithm, such as ``TsallisINF()``.
+    arms : sequence of str or int, or int
+        The names of the arms, or their number K for the names 0, ..., K - 1.
+    seed : int, optional
+        Makes the draws repeatable. Without it a fresh one is drawn, which `seed` shows.
+    bounds : pair of float, default (0, 1)
+        The smallest and the largest possible reward, or loss, in the user's units.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
+    >>> for _ in range(1000):
+    ...     decision = bandit.ask()
+    ...     bandit.tell(decision, reward=1.0 if decision.arm == "green" else 0.0)
+    >>> max(bandit.probabilities(), key=bandit.probabilities().get)
+    'green'
+    """
+
+    __slots__ = ("_ask", "_lineup", "_rows", "_start", "_tell")
+
+    def __init__(
+        self,
+        policy: Policy,
+        arms: Iterable[Arm] | int,
+        *,
+        seed: int | None = None,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        if not isinstance(policy, Policy):
+            expected = "a policy such as TsallisINF()"
+            raise InvalidParameter(must("policy", "Bandit", expected, policy))
+        roster = Roster(checked_names(arms))
+        checked = checked_bounds(bounds)
+        seed = checked_seed(seed, "Bandit")
+        F = pack(policy, len(roster.slots), stream_words(seed, "Bandit"))
+        self._open(policy, roster, seed, checked, Origin(seed), F)
+
+    def _open(
+        self,
+        policy: Policy,
+        roster: Roster,
+        seed: int,
+        bounds: tuple[float, float],
+        origin: Origin,
+        F: Array,
+    ) -> None:
+        kernels = policy.kernels()
+        self._policy = policy
+        self._ask = _guarded(policy) if isinstance(policy, CustomPolicy) else kernels.ask
+        self._tell = kernels.tell
+        self._roster = roster
+        self._seed = seed
+        self._bounds = bounds
+        self._round = int(F[ROUND])
+        self._ledger = {}
+        # The last decision, while nothing has happened since: the state still holds all that
+        # its feedback needs. Every other pending decision is in the ledger.
+        self._fresh = NOTHING_FRESH
+        self._fresh_slot = 0
+        self._fresh_inverse_p = 0.0
+        self._place(F, origin)
+
+    def _place(self, F: Array, origin: Origin) -> None:
+        """Take ``F`` as the state; the roster already knows its arms."""
+        self._F = F
+        # Reading one number through a memoryview costs half of what indexing an array does.
+        self._rows = F.data
+        self._start = first_row(F)
+        self._lineup = self._lineup_of(self._roster.slots, origin)
+
+    def _lineup_of(self, indices: Iterable[int], origin: Origin) -> Lineup:
+        names = self._roster.names
+        kernel = self._policy.kernels().weights if self._policy.knows_probability else None
+        indices = tuple(indices)
+        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel)
+
+    # --- asking ------------------------------------------------------------------------------
+
+    def ask(self, available: Iterable[Arm] | None = None) -> Decision:
+        """Draw an arm to play.
+
+        Parameters
+        ----------
+        available : iterable of str or int, optional
+            The arms that can be played right now; by default all. The policy then decides as if
+            there were no others, and the decision carries the exact probabilities among them.
+            With the feedback, policies that keep cumulative loss estimates add their own
+            estimated loss of the round to the arms that were away, which so keep their
+            standing. No regret theorem covers rounds with arms away.
+
+        Returns
+        -------
+        Decision
+            Hand it, or its ``id``, to `tell` when the feedback is there.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
+        >>> sorted(bandit.ask(available=["blue", "red"]).probabilities)
+        ['blue', 'red']
+        """
+        if available is not None:
+            slots = self._checked_available(available)
+            if len(slots) < len(self._roster.slots):
+                return self._ask_among(slots)
+        if self._fresh:
+            self._settle()
+        rows = self._rows
+        lineup = self._lineup
+        round = self._round + 1
+        rows[ROUND] = round
+        try:
+            slot = self._ask(self._F)
+        except KernelError:
+            rows[ROUND] = self._round
+            raise
+        inverse_p = rows[self._start]
+        index = lineup.indices[slot]
+        self._round = round
+        self._fresh = round
+        self._fresh_slot = slot
+        self._fresh_inverse_p = inverse_p
+        self._roster.pulls[index] += 1
+        snapshot = rows.tobytes() if lineup.weights else None
+        return Decision(lineup.names[slot], index, round, inverse_p, snapshot, lineup)
+
+    def _checked_available(self, available: Iterable[Arm]) -> list[int]:
+        owner = "Bandit.ask"
+        if isinstance(available, str | bytes) or not isinstance(available, Iterable):
+            raise InvalidParameter(must("available", owner, "a sequence of arm names", available))
+        names = list(available)
+        slots = sorted({self._roster.slot(name, owner, "available") for name in names})
+        if not slots or len(slots) < len(names):
+            raise InvalidParameter(must("available", owner, "one or more distinct arms", names))
+        if len(slots) < len(self):
+            self._check_separable(names)
+        return slots
+
+    def _check_separable(self, names: list[Arm]) -> None:
+        """Refuse to leave arms out if the policy has numbers that cannot be told apart by arm."""
+        policy = self._policy
+        if getattr(policy, "gaps", None) is not None:
+            expected = "all arms, which the gaps of the policy describe together"
+        elif columns(self._F, policy).shape[1] != len(self):
+            expected = f"all arms, because the state of {policy!r} has no rows by arm"
+        else:
+            return
+        raise InvalidParameter(must("available", "Bandit.ask", expected, names))
+
+    def _ask_among(self, slots: list[int]) -> Decision:
+        if self._fresh:
+            self._settle()
+        policy = self._policy
+        indices = [self._roster.slots[slot] for slot in slots]
+        F = with_columns(self._F, policy, columns(self._F, policy)[:, slots])
+        F[ROUND] = self._round + 1
+        place = self._ask(F)
+        generator(self._F)[:] = generator(F)
+        self._rows[ROUND] = self._round = self._round + 1
+        index = indices[place]
+        entry = note(policy, F, indices, place, len(self._roster.names))
+        self._ledger[self._round] = entry
+        self._roster.pulls[index] += 1
+        lineup = self._lineup_of(indices, self._lineup.origin)
+        snapshot = F.tobytes() if lineup.weights else None
+        return Decision(lineup.names[place], index, entry.round, entry.inverse_p, snapshot, lineup)
+
+    def probabilities(self) -> dict[Arm, float]:
+        """Return how likely every arm is in the next round, drawing nothing.
+
+        Raises
+        ------
+        InvalidParameter
+            If the policy cannot tell, as Thompson sampling.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> {name: round(p, 12) for name, p in bandit.probabilities().items()}
+        {'blue': 0.5, 'green': 0.5}
+        """
+        policy = self._policy
+        if not policy.knows_probability:
+            expected = "one that knows its probabilities"
+            raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
+        F = self._F.copy()
+        F[ROUND] = self._round + 1
+        self._ask(F)
+        w = np.empty(len(self._lineup.names))
+        self._lineup.weights(F, w)
+        return dict(zip(self._lineup.names, w.tolist(), strict=True))
+
+    # --- telling -----------------------------------------------------------------------------
+
+    def tell(
+        self, decision: Decision | int, *, reward: float | None = None, loss: float | None = None
+    ) -> None:
+        """Learn what a decision brought.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            What `ask` returned, or its ``id``; any pending one, in any order.
+        reward, loss : float
+            Exactly one of them, within the bounds of the bandit.
+
+        Raises
+        ------
+        InvalidFeedback
+            If the reward or loss is missing, given twice, not a number or out of bounds.
+        DecisionClosed
+            If the decision was already told or has expired.
+        UnknownDecision
+            If the decision is not one of this bandit's.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.UCB1(), arms=2, seed=7, bounds=(0, 250))
+        >>> first, second = bandit.ask(), bandit.ask()
+        >>> bandit.tell(second, reward=120)
+        >>> bandit.tell(first.id, loss=30)
+        >>> bandit.tell(first, loss=30)
+        Traceback (most recent call last):
+        ...
+        bothworlds.errors.DecisionClosed: The decision of Bandit.tell must be pending, got 1, ...
+        """
+        if type(decision) is Decision and decision._lineup is self._lineup:
+            round = decision.round
+        else:
+            round = self._admit(decision)
+        value = loss_within(self._bounds, reward, loss)
+        if round == self._fresh:
+            slot = self._fresh_slot
+            self._tell(self._F, slot, self._fresh_inverse_p, value)
+            self._fresh = NOTHING_FRESH
+            index = self._lineup.indices[slot]
+        else:
+            entry = self._ledger.get(round)
+            if entry is None:
+                raise self._refusal(round)
+            if self._fresh:
+                self._settle()
+            slot = self._roster.slot_of[entry.played]
+            learn_late(self._policy, self._F, self._roster.slots, slot, entry, value)
+            del self._ledger[round]
+            index = entry.played
+        roster = self._roster
+        roster.told[index] += 1
+        roster.losses[index] += value
+
+    def _admit(self, decision: object) -> int:
+        """Return the round of a decision that is not plainly one of this bandit's."""
+        if isinstance(decision, Integral) and not isinstance(decision, bool):
+            return int(decision)
+        if not isinstance(decision, Decision):
+            expected = "a decision of this bandit or its id"
+            raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
+        ours, theirs = self._lineup.origin, decision._lineup.origin
+        fits = ours.may_admit(theirs)
+        if fits and ours is not theirs:
+            said = (decision.index, decision._inverse_p)
+            if decision.round == self._fresh:
+                index = self._lineup.indices[self._fresh_slot]
+                fits = said == (index, self._fresh_inverse_p)
+            elif decision.round in self._ledger:
+                fits = said == self._ledger[decision.round][:2]
+        if not fits:
+            expected = "a decision of this bandit"
+            raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
+        return decision.round
+
+    def _refusal(self, round: int) -> UnknownDecision:
+        if 1 <= round <= self._round:
+            reason = "already told or expired"
+            return DecisionClosed(
+                f"The decision of Bandit.tell must be pending, got {round}, {reason}."
+            )
+        expected = "a decision of this bandit"
+        return UnknownDecision(must("decision", "Bandit.tell", expected, round))
+
+    def _settle(self) -> None:
+        """Enter the last decision into the ledger, because the state is about to change."""
+        self._ledger[self._fresh] = note(
+            self._policy, self._F, self._roster.slots, self._fresh_slot, len(self._roster.names)
+        )
+        self._fresh = NOTHING_FRESH
+
+    def expire(
+        self,
+        *,
+        older_than: int,
+        loss: float | None = None,
+        reward: float | None = None,
+    ) -> list[int]:
+        """Close decisions whose feedback never came.
+
+        Parameters
+        ----------
+        older_than : int
+            Decisions made more than this many rounds ago are closed.
+        loss, reward : float, optional
+            What to assume they brought. Without it nothing is learned from them.
+
+        Returns
+        -------
+        list of int
+            The ids that were closed; telling them now raises `DecisionClosed`.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> for _ in range(5):
+        ...     decision = bandit.ask()
+        >>> bandit.expire(older_than=2, loss=1.0)
+        [1, 2]
+        >>> bandit.pending
+        [3, 4, 5]
+        """
+        whole = isinstance(older_than, Integral) and not isinstance(older_than, bool)
+        if not whole or older_than < 0:
+            expected = "a whole number of rounds >= 0"
+            raise InvalidParameter(must("older_than", "Bandit.expire", expected, older_than))
+        if loss is not None or reward is not None:
+            loss_within(self._bounds, reward, loss, "Bandit.expire")
+        closed = [round for round in self._ledger if self._round - round > older_than]
+        for round in closed:
+            if loss is None and reward is None:
+                del self._ledger[round]
+            else:
+                self.tell(round, loss=loss, reward=reward)
+        return closed
+
+    # --- arms that come and go -----------------------------------------------------------------
+
+    def add_arm(self, name: Arm, probability: float | None = None) -> None:
+        """Add an arm while running, for `TsallisINF` without gaps.
+
+        The old arms' estimates stay; the newcomer's is placed so that the arm has the given
+        probability in the next round. While the learning rate is 0, as in the first round of
+        Theorem 3, all arms are equally likely whatever is asked for. A retired arm comes back
+        with its history. No regret theorem covers a changing set of arms.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of the new arm.
+        probability : float, optional
+            In (0, 1); by default 1 / K, K counting the newcomer.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> bandit.add_arm("red", probability=0.2)
+        >>> round(bandit.probabilities()["red"], 12)
+        0.2
+        """
+        policy = self._resizable("add_arm")
+        arm = checked_newcomer(name, self._roster)
+        n_arms = len(self._roster.slots) + 1
+        w0: Any = 1.0 / n_arms if probability is None else probability
+        if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
+            expected = "a number strictly between 0 and 1"
+            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
+        eta = rate_now(n_arms, self._round + 1, policy.parameters(n_arms))
+        old = columns(self._F, policy)
+        new = np.zeros((policy.fields, 1))
+        new[0] = entry_estimate(old[0], eta, policy.alpha, float(w0))
+        if self._fresh:
+            self._settle()
+        F = with_columns(self._F, policy, np.concatenate([old, new], axis=1))
+        self._roster.enter(arm)
+        self._place(F, self._lineup.origin)
+
+    def retire_arm(self, name: Arm) -> None:
+        """Stop playing an arm, for `TsallisINF` without gaps.
+
+        The other arms' estimates stay. The arm keeps its index and history, and its pending
+        decisions can still be told. No regret theorem covers a changing set of arms.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of an arm; the last one cannot be retired.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
+        >>> bandit.retire_arm("green")
+        >>> bandit.arms
+        ('blue', 'red')
+        """
+        policy = self._resizable("retire_arm")
+        slot = self._roster.slot(name, "Bandit.retire_arm")
+        if len(self._roster.slots) == 1:
+            expected = "an arm other than the last one"
+            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
+        old = columns(self._F, policy)
+        if self._fresh:
+            self._settle()
+        F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
+        self._roster.leave(slot, float(old[0, slot] - old[0].min()))
+        self._place(F, self._lineup.origin)
+
+    def _resizable(self, method: str) -> TsallisINF:
+        policy = self._policy
+        if not isinstance(policy, TsallisINF) or policy.gaps is not None:
+            expected = "TsallisINF without gaps"
+            raise InvalidParameter(must("policy", f"Bandit.{method}", expected, policy))
+        return policy
+
+    # --- looking -----------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """The algorithm."""
+        return self._policy
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms that can be played."""
+        return self._lineup.names
+
+    @property
+    def seed(self) -> int:
+        """The seed, also if none was given."""
+        return self._seed
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and largest possible reward or loss."""
+        return self._bounds
+
+    @property
+    def round(self) -> int:
+        """How many decisions have been made."""
+        return self._round
+
+    @property
+    def pending(self) -> list[int]:
+        """The ids of the decisions that wait for feedback."""
+        return [*self._ledger, self._fresh] if self._fresh else list(self._ledger)
+
+    def history(self) -> dict[Arm, ArmHistory]:
+        """Return what happened to every arm, retired ones included.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.UCB1(), arms=["blue", "green"], seed=7)
+        >>> bandit.tell(bandit.ask(), reward=0.75)
+        >>> bandit.history()["blue"]
+        ArmHistory(pulls=1, told=1, mean_loss=0.25, estimate=None, retired=False)
+        """
+        estimates = None
+        if self._policy.estimates:
+            L = columns(self._F, self._policy)[0]
+            estimates = (L - L.min()).tolist()
+        return self._roster.history(estimates)
+
+    def __len__(self) -> int:
+        return len(self._roster.slots)
+
+    def __repr__(self) -> str:
+        units = "" if self._bounds == (0.0, 1.0) else f", bounds={self._bounds}"
+        return f"Bandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed}{units})"
+
+    def _repr_html_(self) -> str:
+        known = self.probabilities() if self._policy.knows_probability else {}
+        caption = f"{self._policy!r}, round {self._round}"
+        return html_table(caption, self.history(), known)
+
+
+def _guarded(policy: Policy) -> Callable[[Array], int]:
+    """Return ``ask`` of a user's policy, which may return what is no arm; then nothing changes."""
+    ask = policy.kernels().ask
+
+    def guarded(F: Array) -> int:
+        tried = F.copy()
+        arm = int(ask(tried))
+        if not 0 <= arm < F[ARMS]:
+            expected = f"an arm from 0 to {int(F[ARMS]) - 1} by a distribution that sums to 1"
+            raise KernelError(must("choice", type(policy).__name__, expected, arm))
+        F[:] = tried
+        return arm
+
+    return guarded

@@ -1,0 +1,133 @@
+"""What a bandit hands out: the arm to play, and how likely it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+Arm = str | int
+"""An arm's name."""
+
+
+class Origin:
+    """Which bandit a decision comes from.
+
+    A bandit knows its own decisions by the identity of this object.  Once either side went
+    through a file, a copy or a pickle, identity is lost; then the seed must agree, and the
+    caller compares what the decision says with what it remembers.
+    """
+
+    __slots__ = ("crossed", "seed")
+
+    def __init__(self, seed: int, crossed: bool = False) -> None:
+        self.seed = seed
+        self.crossed = crossed
+
+    def may_admit(self, other: Origin) -> bool:
+        """Return whether decisions of ``other`` can belong here."""
+        return self is other or (self.seed == other.seed and (self.crossed or other.crossed))
+
+
+class Lineup:
+    """What decisions made with the same arms have in common."""
+
+    __slots__ = ("indices", "names", "origin", "weights")
+
+    def __init__(
+        self, origin: Origin, names: tuple[Arm, ...], indices: tuple[int, ...], weights: Any
+    ) -> None:
+        self.origin = origin
+        self.names = names
+        self.indices = indices
+        self.weights = weights
+
+
+class Decision:
+    """An arm drawn by `Bandit.ask`, with the probabilities at that time.
+
+    Attributes
+    ----------
+    arm : str or int
+        The name of the arm to play.
+    index : int
+        Its place among all arms the bandit ever had, from 0.
+    round : int
+        The round in which it was drawn, from 1.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=1)
+    >>> decision = bandit.ask()
+    >>> decision.id, round(decision.probability, 12)
+    (1, 0.5)
+    >>> {name: round(p, 12) for name, p in decision.probabilities.items()}
+    {'blue': 0.5, 'green': 0.5}
+    """
+
+    __slots__ = ("_inverse_p", "_lineup", "_probabilities", "_snapshot", "arm", "index", "round")
+
+    _probabilities: Mapping[Arm, float] | None
+
+    def __init__(
+        self,
+        arm: Arm,
+        index: int,
+        round: int,
+        inverse_p: float,
+        snapshot: bytes | None,
+        lineup: Lineup,
+    ) -> None:
+        self.arm = arm
+        self.index = index
+        self.round = round
+        self._inverse_p = inverse_p
+        self._snapshot = snapshot
+        self._lineup = lineup
+
+    @property
+    def id(self) -> int:
+        """The number under which the bandit remembers the decision; there is one a round."""
+        return self.round
+
+    @property
+    def probability(self) -> float | None:
+        """How likely this arm was, or None if the policy cannot tell (Thompson sampling)."""
+        return min(1.0, 1.0 / self._inverse_p) if self._inverse_p else None
+
+    @property
+    def probabilities(self) -> Mapping[Arm, float] | None:
+        """How likely every arm was, by name; None if the policy cannot tell.
+
+        Arms that were not available have no entry. Computed on first access.
+        """
+        if self._snapshot is not None:
+            lineup = self._lineup
+            w = np.empty(len(lineup.names))
+            lineup.weights(np.frombuffer(self._snapshot).copy(), w)
+            table = dict(zip(lineup.names, w.tolist(), strict=True))
+            self._probabilities = MappingProxyType(table)
+            self._snapshot = None
+        return getattr(self, "_probabilities", None)
+
+    def __repr__(self) -> str:
+        return f"Decision(id={self.id}, arm={self.arm!r}, probability={self.probability})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        known = self.probabilities
+        table = None if known is None else dict(known)
+        seed = self._lineup.origin.seed
+        return _reopened, (self.arm, self.index, self.round, self._inverse_p, table, seed)
+
+
+def _reopened(
+    arm: Arm, index: int, round: int, inverse_p: float, table: dict[Arm, float] | None, seed: int
+) -> Decision:
+    lineup = Lineup(Origin(seed, crossed=True), (), (), None)
+    decision = Decision(arm, index, round, inverse_p, None, lineup)
+    if table is not None:
+        decision._probabilities = MappingProxyType(table)
+    return decision

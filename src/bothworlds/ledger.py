@@ -1,0 +1,157 @@
+"""What a bandit remembers of a decision until its feedback comes.
+
+Feedback is weighted with the probabilities at decision time, however late.  An estimator needs
+little of them: the probability of the played arm, one bit per arm for the baseline, and the mean
+of the baselines for arms that were not there.  No distribution and no state is kept, so a
+thousand pending decisions over a thousand arms take a few hundred kilobytes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.lanes.kernels import ROUND
+from bothworlds.omd.estimators import BASELINE
+from bothworlds.packing import columns, first_row
+from bothworlds.policies.base import Array, Policy
+
+Flags = NDArray[np.bool_]
+
+
+class Pending(NamedTuple):
+    """A decision that is no longer the bandit's last one, waiting for feedback."""
+
+    played: int
+    """Index of the arm."""
+    inverse_p: float
+    """1 / its probability then."""
+    round: int
+    """The round of the decision."""
+    known: int
+    """How many arms the bandit had ever had; later ones were not there."""
+    present: bytes | None
+    """Bits of the arms that could be drawn; None means all of the known."""
+    near: bytes | None
+    """Bits of the arms whose estimates get a baseline; None means no arm."""
+    mean_baseline: float
+    """sum_j w_j B_j over the arms that could be drawn."""
+    memo: bytes
+    """State rows the policy's choice left for its update."""
+
+    def present_at(self, indices: Sequence[int]) -> Flags:
+        """Return which of the arms could be drawn."""
+        wanted = np.asarray(indices)
+        if self.present is None:
+            return wanted < self.known
+        return unpacked(self.present, wanted)
+
+    def near_at(self, indices: Sequence[int]) -> Flags:
+        """Return which of the arms get a baseline."""
+        wanted = np.asarray(indices)
+        return np.zeros(wanted.size, np.bool_) if self.near is None else unpacked(self.near, wanted)
+
+    def document(self) -> list[Any]:
+        """Return the entry as JSON values."""
+        return [_text(value) if isinstance(value, bytes) else value for value in self]
+
+    @classmethod
+    def from_document(cls, values: Sequence[Any]) -> Pending:
+        """Return the entry that `document` described."""
+        played, inverse_p, round, known, present, near, mean_baseline, memo = values
+        return cls(
+            int(played),
+            float(inverse_p),
+            int(round),
+            int(known),
+            None if present is None else b64decode(present, validate=True),
+            None if near is None else b64decode(near, validate=True),
+            float(mean_baseline),
+            b64decode(memo, validate=True),
+        )
+
+
+def note(policy: Policy, F: Array, indices: Sequence[int], place: int, known: int) -> Pending:
+    """Return what a late tell will need of the decision just drawn from ``F``.
+
+    ``indices`` are those of the arms in ``F``, ``place`` is the drawn one's place among them.
+    """
+    kernels = policy.kernels()
+    start = first_row(F)
+    near = None
+    mean_baseline = 0.0
+    if kernels.near is not None:
+        flags = np.zeros(len(indices), np.bool_)
+        kernels.near(F, flags)
+        if flags.any():
+            w = np.empty(len(indices))
+            kernels.weights(F, w)
+            mean_baseline = BASELINE * float(w[flags].sum())
+            near = packed(np.asarray(indices)[flags].tolist(), known)
+    return Pending(
+        played=indices[place],
+        inverse_p=float(F[start]),
+        round=int(F[ROUND]),
+        known=known,
+        present=None if len(indices) == known else packed(indices, known),
+        near=near,
+        mean_baseline=mean_baseline,
+        memo=F[start + 1 : start + 1 + policy.memo].tobytes(),
+    )
+
+
+def learn_late(
+    policy: Policy, F: Array, indices: Sequence[int], slot: int, entry: Pending, loss: float
+) -> None:
+    """Learn from a decision of the past.
+
+    ``indices`` are those of the arms now in ``F``, ``slot`` is the played one's place among them,
+    negative if the arm has been retired.
+    """
+    kernels = policy.kernels()
+    now = F[ROUND]
+    F[ROUND] = entry.round
+    if kernels.late is None:
+        memo = first_row(F) + 1
+        F[memo : memo + policy.memo] = np.frombuffer(entry.memo)
+        kernels.tell(F, slot, entry.inverse_p, loss)
+    elif slot >= 0:
+        kernels.late(F, slot, entry.inverse_p, loss, entry.near_at(indices))
+    else:
+        columns(F, policy)[0] += BASELINE * entry.near_at(indices)
+    F[ROUND] = now
+    away = ~entry.present_at(indices)
+    if policy.estimates and away.any():
+        # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
+        baseline = BASELINE * float(entry.near_at([entry.played])[0])
+        columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
+    if kernels.restart is not None:
+        kernels.restart(F)
+
+
+def packed(indices: Sequence[int], known: int) -> bytes:
+    """Return one bit per known arm, set for ``indices``.
+
+    Examples
+    --------
+    >>> unpacked(packed([0, 9], 10), np.array([0, 1, 9, 70])).tolist()
+    [True, False, True, False]
+    """
+    flags = np.zeros(known, np.bool_)
+    flags[np.asarray(indices, dtype=np.intp)] = True
+    return np.packbits(flags).tobytes()
+
+
+def unpacked(bits: bytes, wanted: NDArray[Any]) -> Flags:
+    """Return the bits of the ``wanted`` arms; arms beyond the bits have none set."""
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8)).astype(np.bool_)
+    inside = wanted < flags.size
+    return inside & flags[np.where(inside, wanted, 0)]
+
+
+def _text(raw: bytes) -> str:
+    return b64encode(raw).decode("ascii")
