@@ -35,8 +35,8 @@ from bothworlds.omd.tsallis import distance, weight
 CLOSE = 4e-6
 """Relative change of a weight below which a third-order step is exact to rounding."""
 MAX_PASSES = 60
-"""Ends the loop for losses that are not numbers. Most seen otherwise: 7 passes here, 20 with factors
-200 decades apart in `omd.asymmetric` (searches by random instances, not a proof)."""
+"""Ends the loop for losses that are not numbers. Most seen otherwise: 7 passes here, 20 in
+`omd.asymmetric` with factors 200 decades apart (random searches, not a proof)."""
 
 
 @jit
