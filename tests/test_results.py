@@ -82,7 +82,7 @@ def test_summary_fits_a_terminal_and_is_right(result):
     assert row["sd"] == pytest.approx(final.std(ddof=1))
     assert row["5 %"] <= row["median"] <= row["95 %"]
     assert result.summary(at=int(result.checkpoints[3])).round == result.checkpoints[3]
-    with pytest.raises(InvalidParameter, match="at of Result.summary"):
+    with pytest.raises(InvalidParameter, match=r"at of Result\.summary"):
         result.summary(at=999_999)
 
 
@@ -100,7 +100,7 @@ def test_compare_is_paired(result):
     self_pair = result.compare("Uniform()", "Uniform()")
     assert (self_pair.low, self_pair.high) == (0.0, 0.0)
     assert "33 pairs" in str(pair)
-    with pytest.raises(InvalidParameter, match="second of Result.compare"):
+    with pytest.raises(InvalidParameter, match=r"second of Result\.compare"):
         result.compare("Uniform()", "UCB1()")
 
 

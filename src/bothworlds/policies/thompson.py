@@ -76,7 +76,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 def ask(F: Any) -> Any:
     """Draw an arm for one bandit."""
     K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, 0.0)
+    return choose(K, t, C, S, G, uniform(G, 0.0))
 
 
 @jit
