@@ -1,15 +1,16 @@
 """The adversarial regime with a gap of Seldin and Slivkins.
 
 From round tau on, the cumulative loss of one arm keeps a distance to all others that grows with
-time: L_t(i) - L_t(best) >= gap t for every t >= tau.  Within that, the adversary here is as hostile
-as it can be: losses are 0 or 1, and the lead S_t of the best arm swings in ever longer waves.
+time: L_t(i) - L_t(best) >= gap t for every t >= tau.  Only the cumulative losses have a gap: here
+losses are 0 or 1, and the lead S_t of the best arm swings in ever longer waves, so that for long
+stretches the best arm is the worst one.
 
 1. The best arm loses, as long as its lead can still be gap * tau at tau.
 2. Then it wins until its lead is t (1 + gap) / 2.
 3. Then it loses until its lead is down to gap * t; then 2 and 3 again.
 
 Losses are fixed before the game, so the pseudo-regret is taken against the best arm up to the
-same round.
+same round; an agent that follows the waves does better than that arm, and its regret is negative.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ CELLS = 512
 
 _REACH = 45.0  # beyond |z| = 45 x is 0 or 1 to double precision
 _PANELS = 4096
+_EDGES = np.linspace(-_REACH, _REACH, _PANELS + 1)
 _CONSTANT = 1e-12  # a mean this close to 0 or 1 leaves no room for noise
-_NEGLIGIBLE = 46.0  # logarithm of a density, relative to its peak, that no double notices
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 LogDensity = Callable[[Array, Array], Array]
@@ -77,15 +77,14 @@ def _sigmoid(z: Array) -> Array:
 
 
 def _integrate(
-    density: LogDensity, low: float, high: float, tails: tuple[float, float]
-) -> tuple[Array, Array, Array]:
-    """Integrate a density over panels from ``low`` to ``high``.
+    density: LogDensity, edges: Array, tails: tuple[float, float]
+) -> tuple[Array, Array]:
+    """Integrate a density over panels between edges in z.
 
-    Returns the panels' edges with 1 appended, and there the distribution function and the partial
-    mean. ``tails`` are the integrals of the density beyond the ends, per density at the ends.
+    Returns the distribution function and the partial mean at the edges and at x = 1. ``tails`` are
+    the integrals of the density beyond the ends, per density at the ends.
     """
-    edges = np.linspace(low, high, _PANELS + 1)
-    half = 0.5 * (high - low) / _PANELS
+    half = 0.5 * np.diff(edges)[:, None]
     z = (edges[:-1, None] + half) + half * _NODES
     x = _sigmoid(z)
     exponent = density(z, x)
@@ -95,11 +94,7 @@ def _integrate(
     mass = np.concatenate([[0.0], np.cumsum(f.sum(axis=1))]) + ends[0]
     moment = np.concatenate([[0.0], np.cumsum((f * x).sum(axis=1))])
     total = mass[-1] + ends[1]
-    return (
-        np.append(_sigmoid(edges), 1.0),
-        np.append(mass, total) / total,
-        np.append(moment, moment[-1] + ends[1]) / total,
-    )
+    return np.append(mass, total) / total, np.append(moment, moment[-1] + ends[1]) / total
 
 
 def _rate(mean: float, sigma: float) -> float:
@@ -107,7 +102,7 @@ def _rate(mean: float, sigma: float) -> float:
     low, high = -80.0, 80.0  # of asinh(lambda), which the mean increases with
     s = math.asinh(mean / (sigma * sigma))  # right where both ends are far away
     for _ in range(100):
-        _, mass, moment = _integrate(_normal(math.sinh(s), sigma), -_REACH, _REACH, (0.0, 0.0))
+        mass, moment = _integrate(_normal(math.sinh(s), sigma), _EDGES, (0.0, 0.0))
         got = float(moment[-1])
         if got < mean:
             low = s
@@ -127,11 +122,12 @@ def _rate(mean: float, sigma: float) -> float:
 
 def _cells(mean: float, density: LogDensity, tails: tuple[float, float]) -> Array:
     """Cut a distribution into cells of equal probability."""
-    z = np.linspace(-_REACH, _REACH, _PANELS + 1)
-    exponent = density(z, _sigmoid(z))
-    seen = np.flatnonzero(exponent > exponent.max() - _NEGLIGIBLE)
-    low, high = z[max(seen[0] - 1, 0)], z[min(seen[-1] + 1, _PANELS)]
-    points, mass, moment = _integrate(density, low, high, tails)
+    mass, _ = _integrate(density, _EDGES, tails)
+    # A second time, with panels that are small where the probability is.
+    levels = np.arange(1, _PANELS) / _PANELS
+    edges = np.union1d(_EDGES[::4], np.interp(levels, mass[:-1], _EDGES))
+    mass, moment = _integrate(density, edges, tails)
+    points = np.append(_sigmoid(edges), 1.0)
     cuts = np.arange(1, CELLS) / CELLS
     q = np.concatenate([[0.0], np.interp(cuts, mass, points), [1.0]])
     # Conditional means telescope, so their average does not depend on the interpolation.
