@@ -14,7 +14,6 @@ function      reduction                                    polynomial
 ============= ============================================ ============================
 """
 
-import math
 from typing import Any
 
 from bothworlds.lanes.jit import jit
@@ -23,6 +22,7 @@ from bothworlds.lanes.vectors import bits_float, float_bits, select, shift_left,
 # ln 2 in two parts; the first has 20 bits to spare, so its product with an exponent is exact.
 LN2_HIGH = float.fromhex("0x1.62e42fefap-1")
 LN2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")
+OVER_LN2 = float.fromhex("0x1.71547652b82fep+0")
 ROUNDER = 1.5 * 2.0**52  # added to a small number, leaves its nearest integer in the low bits
 LEAST_EXPONENT = -708.0  # below, exp is treated as 0 rather than as a subnormal number
 EXPONENT_ONE = 0x3FF0000000000000  # bits of 1.0
@@ -33,7 +33,7 @@ WHOLE = 0x4330000000000000  # bits of 2^52, in whose low bits a whole number can
 @jit
 def exp(x: Any) -> Any:
     """Return e^x for x <= 0, or any x below 709; 0 below -708."""
-    shifted = x * (1.0 / math.log(2.0)) + ROUNDER
+    shifted = x * OVER_LN2 + ROUNDER
     k = shifted - ROUNDER
     r = (x - k * LN2_HIGH) - k * LN2_LOW
     p = 2.499992937459844e-08

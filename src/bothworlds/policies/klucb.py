@@ -65,8 +65,10 @@ def lower_index(m: float, budget: float) -> Any:
         if m - q <= 1e-15 * m:
             break
         step = (divergence(m, q) - budget) * q * (1.0 - q) / (m - q)
+        # Newton's error after a step is about its square.
+        close = step <= 1e-8 * (m - q)
         q = min(q + step, m)
-        if step <= 1e-14 * q:
+        if close:
             break
     return q
 
@@ -87,7 +89,11 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
     for i in range(K):
         n = S[ARMS + i]
         m = S[ARMS + K + i] / n
-        if least < m and (least == 0.0 or n * divergence(m, least) >= budget):
+        if least < m and (
+            m - math.sqrt(0.5 * budget / n) >= least
+            or least == 0.0
+            or n * divergence(m, least) >= budget
+        ):
             continue
         q = lower_index(m, budget / n)
         if q < least:
