@@ -1,0 +1,99 @@
+"""`bothworlds bench`: how fast this machine plays, measured in a few seconds."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bothworlds.cli import names
+from bothworlds.cli.sentences import console, refusals
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bothworlds.policies.base import Policy
+
+ARMS = (2, 8, 32)
+POLICIES = ("tsallis", "tsallis-iw", "ucb1", "thompson", "exp3", "exp3++", "broad")
+GAP = 0.125
+
+
+@refusals()
+def bench(
+    seconds: Annotated[
+        str, typer.Option(help="About how long to measure each number.", metavar="S")
+    ] = "0.05",
+) -> None:
+    """Measure nanoseconds per round on this machine, after compiling.
+
+    The simulation runs on one thread, in the stochastic world with gap 1/8. The last line is a
+    Bandit, one ask and one tell per round.
+
+    Example: bothworlds bench
+    """
+    least = names.number(seconds, "--seconds")
+    screen = console()
+    screen.print(bench_table(least))
+    screen.print(f"One thread of {os.cpu_count()}; lower is better. Load from elsewhere counts.")
+
+
+def bench_table(seconds: float) -> Table:
+    """Measure, and return the nanoseconds per round as a table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title="Nanoseconds per round", title_justify="left", title_style="bold",
+        box=SIMPLE_HEAD, pad_edge=False,
+    )  # fmt: skip
+    table.add_column("")
+    for K in ARMS:
+        table.add_column(f"{K} arms", justify="right", no_wrap=True)
+    for name in POLICIES:
+        label, policy = names.policy(name, 10**6)
+        table.add_row(
+            f"simulate, {label}", *(f"{_simulated(policy, K, seconds):,.1f}" for K in ARMS)
+        )
+    table.add_section()
+    label, policy = names.policy("tsallis")
+    table.add_row(f"Bandit, {label}", *(f"{_asked(policy, K, seconds):,.0f}" for K in ARMS))
+    return table
+
+
+def _simulated(policy: Policy, K: int, seconds: float) -> float:
+    """Return nanoseconds per round of one repetition, in a full tile on one thread."""
+    from bothworlds.environments import Stochastic
+    from bothworlds.lanes.vectors import LANES
+    from bothworlds.simulation import simulate
+
+    world = Stochastic.gap(K, GAP)
+    rounds, spent = 1000, 0.0
+    while spent < seconds:
+        result = simulate(
+            {"bench": policy}, world, rounds, LANES, checkpoints=[rounds], threads=1, progress=False
+        )
+        spent = result.wall["bench"]
+        played = rounds * LANES
+        rounds *= 4
+    return 1e9 * spent / played
+
+
+def _asked(policy: Policy, K: int, seconds: float) -> float:
+    """Return nanoseconds per round of a bandit that is asked and told in turn."""
+    from bothworlds.bandit import Bandit
+
+    bandit = Bandit(policy, K, seed=0)
+    ask, tell = bandit.ask, bandit.tell
+    rounds, spent = 1000, 0.0
+    while spent < seconds:
+        began = time.perf_counter()
+        for _ in range(rounds):
+            decision = ask()
+            tell(decision, loss=1.0 if decision.index else 0.0)
+        spent = time.perf_counter() - began
+        played = rounds
+        rounds *= 4
+    return 1e9 * spent / played

@@ -1,0 +1,201 @@
+"""`bothworlds bounds`: what is promised for a number of arms, a gap and a horizon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bothworlds.cli import names
+from bothworlds.cli.sentences import console, refusals
+from bothworlds.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ESTIMATORS = ("rv", "iw")
+
+
+@refusals()
+def bounds(
+    arms: Annotated[str, typer.Option(help="Number of arms.", metavar="K")],
+    horizon: Annotated[str, typer.Option(help="Number of rounds.", metavar="T")],
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            help="How much more the other arms lose per round: one number for all of them, or "
+            "K - 1 between commas. Without it, only what holds against any adversary is shown.",
+            metavar="GAP",
+            show_default=False,
+        ),
+    ] = None,
+    corruption: Annotated[
+        str | None,
+        typer.Option(
+            help="How much an adversary may change losses in total.",
+            metavar="C",
+            show_default="none",
+        ),
+    ] = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help="Loss estimates of Tsallis-INF: rv or iw.",
+            metavar="NAME",
+            show_default="both",
+        ),
+    ] = None,
+    alpha: Annotated[
+        str | None,
+        typer.Option(
+            help="Also show Theorems 3 and 4 for this power of the Tsallis entropy, in [0, 1].",
+            metavar="ALPHA",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Print the regret that theorems promise, and what no algorithm can beat.
+
+    Example: bothworlds bounds --arms 8 --gap 0.125 --horizon 1e7
+    """
+    K = names.count(arms, "--arms", least=2)
+    T = names.number(horizon, "--horizon")
+    gaps = None if gap is None else _gaps(gap, K)
+    C = None if corruption is None else names.number(corruption, "--corruption")
+    if C is not None and gaps is None:
+        raise InvalidParameter("The option --corruption needs the gaps, which --gap gives.")
+    shown = list(ESTIMATORS)
+    if estimator is not None:
+        shown = [names.choose("estimator", estimator, ESTIMATORS)]
+    power = None if alpha is None else names.number(alpha, "--alpha")
+    screen = console()
+    screen.print(bounds_table(K, T, gaps, C, shown, power))
+    screen.print("In brackets: more than the worst arm would cost, so nothing is promised yet.")
+
+
+def _gaps(text: str, K: int) -> list[float]:
+    """Return the gap of every arm, the best one first."""
+    given = [names.number(word, "--gap") for word in names.listed(text, "--gap")]
+    if len(given) == 1:
+        given *= K - 1
+    if len(given) != K - 1 or not all(0.0 < value <= 1.0 for value in given):
+        expected = f"one number in (0, 1] or {K - 1} of them"
+        raise names.wrong("--gap", expected, text)
+    return [0.0, *given]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bound: where it comes from, for whom and where it holds, and the regret it names."""
+
+    source: str
+    algorithm: str
+    losses: str
+    value: float
+    trivial: float = math.inf
+    """What the worst arm costs; an upper bound beyond it promises nothing."""
+
+
+def upper_bounds(
+    K: int, T: float, gaps: Sequence[float] | None, corruption: float | None, estimator: Any
+) -> Iterator[Row]:
+    """Yield what the paper promises for Tsallis-INF with one of its estimators."""
+    from bothworlds.theory import bounds as theory
+
+    name, sparring = f"Tsallis-INF ({estimator.upper()})", f"sparring ({estimator.upper()})"
+    yield Row("Theorem 1", name, "any adversary", theory.adversarial(K, T, estimator), T)
+    value = theory.dueling_adversarial(K, T, estimator)
+    yield Row("Corollary 2", sparring, "any utilities", value, 2 * T)
+    if gaps is None:
+        return
+    worst = T * max(gaps)
+    value = theory.self_bounding(gaps, T, estimator=estimator)
+    yield Row("Theorem 1", name, "fixed gaps", value, worst)
+    if corruption is not None:
+        value = theory.corrupted(gaps, T, corruption, estimator)
+        yield Row("Corollary 1", name, f"corrupted by {corruption:g}", value, T)
+    value = theory.dueling_stochastic(gaps, T, estimator)
+    yield Row("Corollary 2", sparring, "fixed utilities", value, 2 * worst)
+
+
+def general_bounds(K: int, T: float, gaps: Sequence[float] | None, alpha: float) -> Iterator[Row]:
+    """Yield what the paper promises for any power of the Tsallis entropy."""
+    from bothworlds.theory import bounds as theory
+
+    name = f"alpha = {alpha:g} (IW)"
+    yield Row("Theorem 3", name, "any adversary", theory.general_adversarial(alpha, K, T), T)
+    if gaps is not None:
+        value = theory.general_stochastic(alpha, gaps, T)
+        yield Row("Theorem 4", f"{name}, gaps told", "fixed gaps", value, T * max(gaps))
+
+
+def rival_bounds(K: int, T: float, gaps: Sequence[float] | None) -> Iterator[Row]:
+    """Yield what is known of the competitors."""
+    from bothworlds.theory import bounds as theory
+
+    yield Row("Bubeck 2012", "EXP3", "any adversary", theory.exp3(K, T), T)
+    if gaps is not None:
+        value = theory.ucb1(gaps, T)
+        yield Row("Bubeck 2012", "UCB1", "fixed means", value, T * max(gaps))
+
+
+def lower_bounds(K: int, T: float, gaps: Sequence[float] | None) -> Iterator[Row]:
+    """Yield what no algorithm can beat."""
+    from bothworlds.theory import bounds as theory
+
+    yield Row("minimax", "every algorithm", "the worst adversary", theory.minimax(K, T))
+    if gaps is not None:
+        best = 0.5 * (1.0 - max(gaps))
+        value = theory.lai_robbins([best + gap for gap in gaps], T)
+        yield Row("Lai, Robbins", "consistent ones", "fixed means", value)
+
+
+def bounds_table(
+    K: int,
+    T: float,
+    gaps: Sequence[float] | None,
+    corruption: float | None,
+    estimators: Sequence[str],
+    alpha: float | None,
+) -> Table:
+    """Return the bounds that apply, upper ones first, as a table of at most 80 columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=f"Regret in {T:,.0f} rounds with {K} arms"
+        + ("" if gaps is None else f", gap {_range(gaps)}"),
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for head in ("result", "algorithm", "losses"):
+        table.add_column(head)
+    table.add_column("regret", justify="right", no_wrap=True)
+    groups = [
+        ("at most", upper_bounds(K, T, gaps, corruption, estimator)) for estimator in estimators
+    ]
+    if alpha is not None:
+        groups.append(("at most", general_bounds(K, T, gaps, alpha)))
+    groups.append(("at most", rival_bounds(K, T, gaps)))
+    groups.append(("at least", lower_bounds(K, T, gaps)))
+    for sense, rows in groups:
+        for row in rows:
+            value = f"{sense} {_number(row.value)}"
+            shown = value if row.value <= row.trivial else f"({value})"
+            table.add_row(row.source, row.algorithm, row.losses, shown)
+        table.add_section()
+    return table
+
+
+def _range(gaps: Sequence[float]) -> str:
+    low, high = min(gaps[1:]), max(gaps[1:])
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}" if value < 1e6 else f"{value:,.0f}" if value < 1e9 else f"{value:.3e}"

@@ -1,0 +1,302 @@
+"""`bothworlds compare`: which policy has the least regret in a world of the user's choice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bothworlds.cli import names
+from bothworlds.cli.sentences import console, refusals, say
+from bothworlds.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bothworlds.cli.losses import LossTable
+    from bothworlds.environments.base import Environment
+    from bothworlds.policies.base import Policy
+    from bothworlds.simulation.progress import Progress
+    from bothworlds.simulation.result import Result
+
+STOPPED = 130
+"""Exit code after Ctrl-C."""
+
+DEFAULT_ARMS, DEFAULT_GAP, DEFAULT_HORIZON = 8, 0.125, 100_000
+
+
+@refusals()
+def compare(
+    env: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The world: {', '.join(names.ENVIRONMENTS)}.",
+            metavar="NAME",
+            show_default="stochastic",
+        ),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(help="Number of arms.", metavar="K", show_default=str(DEFAULT_ARMS)),
+    ] = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            help="How much more all arms but the best lose per round.",
+            metavar="GAP",
+            show_default=str(DEFAULT_GAP),
+        ),
+    ] = None,
+    corruption: Annotated[
+        str | None,
+        typer.Option(
+            help="Let an adversary change losses by this much in total.",
+            metavar="C",
+            show_default="none",
+        ),
+    ] = None,
+    attack: Annotated[
+        str | None,
+        typer.Option(
+            help="How it changes them: hide, swap, random or discourage.",
+            metavar="NAME",
+            show_default="hide",
+        ),
+    ] = None,
+    losses: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your own losses instead of --env: a .csv, .parquet or .npy file with a row per "
+            "round and a column per arm.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            help="The smallest and largest possible loss in that file, if not 0 and 1.",
+            metavar="LO HI",
+            show_default=False,
+        ),
+    ] = None,
+    policies: Annotated[
+        str,
+        typer.Option(
+            help=f"Any of {', '.join(names.POLICIES)}, between commas; with parameters: ucb1:c=2.",
+            metavar="NAMES",
+        ),
+    ] = "tsallis,ucb1,thompson",
+    horizon: Annotated[
+        str | None,
+        typer.Option(help="Number of rounds.", metavar="T", show_default="1e5, or all of --losses"),
+    ] = None,
+    repetitions: Annotated[
+        str, typer.Option(help="Independent runs of every policy.", metavar="N")
+    ] = "100",
+    seed: Annotated[
+        str, typer.Option(help="The same seed gives the same numbers.", metavar="SEED")
+    ] = "0",
+    threads: Annotated[
+        str | None,
+        typer.Option(help="Threads to use.", metavar="N", show_default="one per core"),
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for comparison.png, comparison.pdf and comparison.parquet.",
+            metavar="FOLDER",
+        ),
+    ] = Path("comparison"),
+) -> None:
+    """Rank policies by their regret, in a simulated world or on your own losses.
+
+    Prints the ranking, draws the regret over time and keeps every number. Ctrl-C stops early and
+    keeps the runs that are finished.
+
+    Example: bothworlds compare --env switching --arms 12 --gap 0.05 --horizon 1e6
+    --policies tsallis,ucb1,thompson
+    """
+    table: LossTable | None = None
+    if losses is None:
+        if bounds is not None:
+            raise InvalidParameter("The option --bounds describes a file, which --losses names.")
+        world = _world(env, arms, gap)
+    else:
+        given = {"--env": env, "--arms": arms, "--gap": gap}
+        for option, value in given.items():
+            if value is not None:
+                raise InvalidParameter(
+                    f"The option {option} describes a simulated world and cannot go with --losses."
+                )
+        world, table = _recorded(losses, bounds)
+    world = _attacked(world, corruption, attack)
+    limit = world.horizon_limit
+    rounds = limit or DEFAULT_HORIZON
+    if horizon is not None:
+        rounds = names.count(horizon, "--horizon")
+        if limit is not None and rounds > limit:
+            expected = f"at most {limit}, the rows of the file"
+            raise names.wrong("--horizon", expected, rounds)
+    chosen = names.policies(policies, rounds)
+    runs = names.count(repetitions, "--repetitions")
+    settings = {
+        "horizon": rounds,
+        "repetitions": runs,
+        "seed": names.count(seed, "--seed", least=0),
+        "threads": None if threads is None else names.count(threads, "--threads"),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        result = _simulated(chosen, world, settings)
+    except KeyboardInterrupt:
+        say("Stopped before any run was finished; nothing was written.")
+        raise typer.Exit(STOPPED) from None
+    _report(result, world, table, runs)
+    _keep(result, output)
+    if result.interrupted:
+        raise typer.Exit(STOPPED)
+
+
+def _world(env: str | None, arms: str | None, gap: str | None) -> Environment:
+    return names.environment(
+        env or "stochastic",
+        DEFAULT_ARMS if arms is None else names.count(arms, "--arms", least=2),
+        DEFAULT_GAP if gap is None else names.number(gap, "--gap"),
+    )
+
+
+def _recorded(path: Path, bounds: tuple[float, float] | None) -> tuple[Environment, LossTable]:
+    from bothworlds.cli.losses import read_losses
+    from bothworlds.environments import Adversarial
+
+    table = read_losses(path, bounds)
+    return Adversarial(table.losses), table
+
+
+def _attacked(world: Environment, corruption: str | None, attack: str | None) -> Environment:
+    if corruption is None:
+        if attack is not None:
+            raise InvalidParameter("The option --attack needs a budget, which --corruption gives.")
+        return world
+    from bothworlds.environments import Corrupted
+
+    budget = names.number(corruption, "--corruption")
+    known = ("hide", "swap", "random", "discourage")
+    return Corrupted(world, budget, names.choose("attack", attack or "hide", known))
+
+
+def _simulated(chosen: dict[str, Policy], world: Environment, settings: dict[str, Any]) -> Result:
+    """Compile first, so that the speeds shown are those of playing; then play."""
+    from bothworlds.simulation import simulate
+    from bothworlds.simulation.tile import compile_kernels
+
+    screen = console(stderr=True)
+    waiting = screen.status("Compiling ...") if screen.is_terminal else contextlib.nullcontext()
+    with waiting:
+        for policy in chosen.values():
+            policy.parameters(world.n_arms)
+            compile_kernels(policy, world)
+    with _progress(screen) as show:
+        return simulate(chosen, world, progress=show, **settings)
+
+
+@contextlib.contextmanager
+def _progress(screen: Any) -> Iterator[Callable[[Progress], None] | bool]:
+    """Show a bar on a terminal, and nothing elsewhere."""
+    if not screen.is_terminal:
+        yield False
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.fields[policy]:20.20}"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]:>17}"),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=screen, transient=True) as bars:
+        task = bars.add_task("", policy="", rate="", total=None)
+
+        def show(moment: Progress) -> None:
+            bars.update(
+                task,
+                total=moment.total,
+                completed=moment.done,
+                policy=moment.name,
+                rate=f"{moment.rate / 1e6:,.1f} M rounds/s",
+            )
+
+        yield show
+
+
+def _report(result: Result, world: Environment, table: LossTable | None, runs: int) -> None:
+    screen = console()
+    best = None if table is None else int(world.ranking()[0])
+    screen.print(ranking(result, best))
+    if table is not None and best is not None:
+        rounds = int(result.checkpoints[-1])
+        mean = float(table.losses[:rounds, best].mean())
+        screen.print(f"Best single arm: {table.arms[best]!r}, mean loss {mean:.4g}.", markup=False)
+    ordered = sorted(result.names, key=lambda name: result.regret[name][:, -1].mean())
+    if len(ordered) > 1:
+        screen.print(str(result.compare(ordered[0], ordered[1])), markup=False)
+    if result.interrupted:
+        kept = ", ".join(f"{len(result.regret[name])} of {name}" for name in result.names)
+        say(f"Stopped early: of {runs} runs of every policy, these were finished and kept: {kept}.")
+
+
+def ranking(result: Result, best: int | None = None) -> Table:
+    """Return the policies by their mean regret at the last round, as a table of 80 columns.
+
+    Parameters
+    ----------
+    result : Result
+        What was simulated.
+    best : int, optional
+        An arm; the table then says in what share of the rounds each policy played it.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    summary = result.summary()
+    table = Table(
+        title=f"Pseudo-regret after {summary.round:,} rounds",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1),
+        pad_edge=False,
+    )
+    table.add_column("", justify="right")
+    table.add_column("policy", overflow="fold", max_width=24)
+    heads = ["runs", "mean", "trimmed", "sd", "rounds/s"]
+    if best is not None:
+        heads.append("best arm")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    rows = sorted(summary.rows.items(), key=lambda item: item[1]["mean"])
+    for place, (name, row) in enumerate(rows, start=1):
+        speed = row["runs"] * summary.round / result.wall[name]
+        cells = [f"{row[key]:,.1f}" for key in ("mean", "trimmed", "sd")]
+        cells = [str(place), name, str(int(row["runs"])), *cells, f"{speed / 1e6:,.1f} M"]
+        if best is not None:
+            plays = result.plays[name].sum(axis=0)
+            cells.append(f"{plays[best] / plays.sum():.1%}")
+        table.add_row(*cells)
+    return table
+
+
+def _keep(result: Result, output: Path) -> None:
+    result.save(output / "comparison.parquet")
+    figure = result.plot()
+    from bothworlds.plotting import save
+
+    for ending in ("png", "pdf"):
+        save(figure, output / f"comparison.{ending}")
+    typer.echo(f"Written: {output}/comparison.png, .pdf and .parquet")

@@ -1,0 +1,295 @@
+"""`bothworlds decide`: ask and tell from a shell, on a bandit that lives in a file.
+
+Every command takes a lock, loads the file, does one thing and saves it. The lock is on a file of
+its own beside the state, because the state itself is replaced whenever it is saved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bothworlds.cli import names
+from bothworlds.cli.sentences import Commands, console, refusals, say
+from bothworlds.errors import InvalidParameter, StateFileError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - the system has no advisory locks
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from bothworlds.bandit import Bandit
+
+PATIENCE = 60.0
+"""Seconds to wait for another process to be done with the file."""
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    help="Choose among options from a shell: ask which to use, tell what it brought.\n\n"
+    "Begin with: bothworlds decide init state.json --arms blue,green,red",
+)
+
+State = Annotated[Path, typer.Argument(help="The file that holds the bandit.", metavar="STATE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@app.command()
+@refusals()
+def init(
+    state: State,
+    arms: Annotated[
+        str,
+        typer.Option(help="Names between commas, or a number of arms.", metavar="NAMES"),
+    ],
+    policy: Annotated[
+        str,
+        typer.Option(
+            help=f"One of {', '.join(names.POLICIES)}; with parameters: ucb1:c=2.",
+            metavar="NAME",
+        ),
+    ] = "tsallis",
+    seed: Annotated[
+        str | None,
+        typer.Option(help="Makes the draws repeatable.", metavar="SEED", show_default="random"),
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float],
+        typer.Option(help="The smallest and largest possible reward or loss.", metavar="LO HI"),
+    ] = (0.0, 1.0),
+) -> None:
+    """Start a new bandit in a file that does not exist yet.
+
+    Example: bothworlds decide init state.json --arms blue,green,red
+    """
+    import bothworlds as bw
+
+    words: list[str] | int = names.listed(arms, "--arms")
+    if isinstance(words, list) and len(words) == 1:
+        words = names.count(arms, "--arms", least=2)
+    _, chosen = names.policy(policy)
+    drawn = None if seed is None else names.count(seed, "--seed", least=0)
+    bandit = bw.Bandit(chosen, words, seed=drawn, bounds=bounds)
+    with locked(state):
+        if state.exists():
+            raise StateFileError(f"The file {str(state)!r} exists already; nothing was changed.")
+        bandit.save(state)
+    typer.echo(f"{state}: {len(bandit)} arms, {chosen!r}, seed {bandit.seed}")
+
+
+@app.command()
+@refusals()
+def ask(
+    state: State,
+    available: Annotated[
+        str | None,
+        typer.Option(
+            help="The arms that can be used right now, between commas.",
+            metavar="NAMES",
+            show_default="all",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw an arm and print its name, the decision's id and the arm's probability.
+
+    Example: bothworlds decide ask state.json
+    """
+    with changed(state) as bandit:
+        among = None
+        if available is not None:
+            known = {str(arm): arm for arm in bandit.arms}
+            words = names.listed(available, "--available")
+            among = [known[_chosen_arm(word, known)] for word in words]
+        decision = bandit.ask(among)
+    if as_json:
+        everyone = decision.probabilities
+        shown = {
+            "arm": decision.arm,
+            "id": decision.id,
+            "probability": decision.probability,
+            "probabilities": None if everyone is None else dict(everyone),
+        }
+        typer.echo(json.dumps(shown, ensure_ascii=False))
+    else:
+        p = decision.probability
+        typer.echo(f"{decision.arm}\t{decision.id}\t{'unknown' if p is None else f'{p:.6f}'}")
+
+
+def _chosen_arm(word: str, known: dict[str, Any]) -> str:
+    # Names of arms keep their case, which the names of policies do not.
+    return word if word in known else names.choose("arm", word, known)
+
+
+@app.command()
+@refusals()
+def tell(
+    state: State,
+    id: Annotated[str, typer.Argument(help="The id that ask printed.", metavar="ID")],
+    reward: Annotated[
+        str | None,
+        typer.Option(help="What it brought.", metavar="R", show_default=False),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="Or what it cost.", metavar="L", show_default=False),
+    ] = None,
+) -> None:
+    """Learn what a decision brought: a reward or a loss, once, however late.
+
+    Example: bothworlds decide tell state.json 1 --reward 0.8
+    """
+    decision = names.count(id, "ID", least=0)
+    feedback = _feedback(reward, loss)
+    with changed(state) as bandit:
+        bandit.tell(decision, **feedback)
+
+
+@app.command()
+@refusals()
+def expire(
+    state: State,
+    older_than: Annotated[
+        str,
+        typer.Option(help="Close decisions made more than this many asks ago.", metavar="N"),
+    ],
+    reward: Annotated[
+        str | None,
+        typer.Option(help="What to assume they brought.", metavar="R", show_default="nothing"),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(help="Or what to assume they cost.", metavar="L", show_default="nothing"),
+    ] = None,
+) -> None:
+    """Close decisions whose feedback never came, and print their ids.
+
+    Example: bothworlds decide expire state.json --older-than 1000
+    """
+    age = names.count(older_than, "--older-than", least=0)
+    feedback = {} if reward is None and loss is None else _feedback(reward, loss)
+    with changed(state) as bandit:
+        closed = bandit.expire(older_than=age, **feedback)
+    typer.echo(" ".join(map(str, closed)) or "none")
+
+
+@app.command()
+@refusals()
+def show(state: State, as_json: AsJson = False) -> None:
+    """Print what is known of every arm, and which decisions wait for feedback.
+
+    Example: bothworlds decide show state.json
+    """
+    with locked(state):
+        bandit = _loaded(state)
+    known = bandit.probabilities() if bandit.policy.knows_probability else {}
+    if as_json:
+        typer.echo(json.dumps(_document(bandit, known), ensure_ascii=False))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("arm", overflow="fold")
+    for head in ("asked", "told", "mean loss", "probability now"):
+        table.add_column(head, justify="right", no_wrap=True)
+    low, high = bandit.bounds
+    for name, arm in bandit.history().items():
+        mean = "" if arm.mean_loss is None else f"{low + arm.mean_loss * (high - low):.4g}"
+        p = "retired" if arm.retired else f"{known[name]:.4f}" if known else "unknown"
+        table.add_row(str(name), str(arm.pulls), str(arm.told), mean, p)
+    screen = console()
+    screen.print(f"{bandit.policy!r}, round {bandit.round}, seed {bandit.seed}", markup=False)
+    screen.print(table)
+    waiting = bandit.pending
+    shown = " ".join(map(str, waiting[:12])) + (" ..." if len(waiting) > 12 else "")
+    screen.print(f"Waiting for feedback: {len(waiting)}" + (f" (ids {shown})" if shown else ""))
+
+
+def _document(bandit: Bandit, known: dict[Any, float]) -> dict[str, Any]:
+    low, high = bandit.bounds
+    return {
+        "policy": repr(bandit.policy),
+        "round": bandit.round,
+        "seed": bandit.seed,
+        "bounds": [low, high],
+        "pending": bandit.pending,
+        "arms": [
+            {
+                "arm": name,
+                "asked": arm.pulls,
+                "told": arm.told,
+                "mean_loss": None if arm.mean_loss is None else low + arm.mean_loss * (high - low),
+                "probability": known.get(name),
+                "retired": arm.retired,
+            }
+            for name, arm in bandit.history().items()
+        ],
+    }
+
+
+def _feedback(reward: str | None, loss: str | None) -> dict[str, Any]:
+    if (reward is None) == (loss is None):
+        got = "neither" if reward is None else "both"
+        raise InvalidParameter(f"The feedback must be a --reward or a --loss, got {got}.")
+    if reward is not None:
+        return {"reward": names.number(reward, "--reward")}
+    return {"loss": names.number(str(loss), "--loss")}
+
+
+def _loaded(state: Path) -> Bandit:
+    import bothworlds as bw
+
+    if not state.exists():
+        raise StateFileError(
+            f"There is no file {str(state)!r}; bothworlds decide init starts a bandit."
+        )
+    return bw.Bandit.load(state)
+
+
+@contextlib.contextmanager
+def changed(state: Path) -> Iterator[Bandit]:
+    """Load the bandit, let the block change it, and save it unless the block failed."""
+    with locked(state):
+        bandit = _loaded(state)
+        yield bandit
+        bandit.save(state)
+
+
+@contextlib.contextmanager
+def locked(state: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the state's lock file, so that no other command works on the state meanwhile.
+
+    Parameters
+    ----------
+    state : Path
+        The state file; a link and its target have the same lock.
+    patience : float
+        Seconds to wait for whoever holds the lock.
+    """
+    if fcntl is None:
+        say("This system has no file locks: let one command at a time use a state file.")
+        yield
+        return
+    target = state.resolve()
+    with open(target.with_name(f".{target.name}.lock"), "ab") as lock:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StateFileError(
+                        f"The file {str(state)!r} is in use by another process; nothing was "
+                        f"changed."
+                    ) from None
+                time.sleep(0.02)
+        yield

@@ -1,0 +1,276 @@
+"""Words typed in a shell: policies, environments and numbers, or the nearest right word.
+
+A policy or environment is a short name, with parameters after colons where the defaults will not
+do: ``tsallis``, ``ucb1:c=2``, ``tsallis:alpha=0.7:estimator=iw``, ``switching:factor=2``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from bothworlds.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from bothworlds.environments.base import Environment
+    from bothworlds.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A short name's meaning.
+
+    Parameters
+    ----------
+    home : str
+        The class or constructor in `bothworlds` or `bothworlds.environments`.
+    about : str
+        A line of help.
+    label : str
+        The name in tables and figures; for policies only.
+    preset : mapping
+        Arguments the name stands for.
+    base : str
+        What the environment changes, if it is one that changes another.
+    """
+
+    home: str
+    about: str
+    label: str = ""
+    preset: Mapping[str, Any] | None = None
+    base: str = ""
+
+
+POLICIES = {
+    "tsallis": Entry("TsallisINF", "Tsallis-INF, reduced-variance estimates", "Tsallis-INF (RV)"),
+    "tsallis-iw": Entry(
+        "TsallisINF", "Tsallis-INF, importance weighting", "Tsallis-INF (IW)", {"estimator": "iw"}
+    ),
+    "ucb1": Entry("UCB1", "UCB1", "UCB1"),
+    "thompson": Entry("ThompsonSampling", "Thompson sampling", "Thompson sampling"),
+    "exp3": Entry("Exp3", "EXP3", "EXP3"),
+    "exp3++": Entry("Exp3PlusPlus", "EXP3++", "EXP3++"),
+    "broad": Entry("Broad", "BROAD, which must know the horizon", "BROAD"),
+    "kl-ucb": Entry("KLUCB", "KL-UCB", "KL-UCB"),
+    "uniform": Entry("Uniform", "every arm equally often", "Uniform"),
+}
+
+ENVIRONMENTS = {
+    "stochastic": Entry("Stochastic.gap", "fixed means (1-gap)/2 and (1+gap)/2"),
+    "switching": Entry("Switching", "the paper's: fixed gap, jumping level"),
+    "betray": Entry("Adaptive", "the level jumps when trusted", preset={"strategy": "betray"}),
+    "mirage": Entry("Adaptive", "the level follows the last arm", preset={"strategy": "mirage"}),
+    "punish": Entry("Adaptive", "the last arm is the worst", preset={"strategy": "punish"}),
+    "contaminated": Entry(
+        "Contaminated", "stochastic, with some losses replaced", base="Stochastic.gap"
+    ),
+    "waves": Entry("AdversarialWithGap", "a best arm that leads in ever longer waves"),
+}
+
+
+def choose(kind: str, word: str, known: Iterable[str]) -> str:
+    """Return the known name ``word`` stands for, or refuse it and suggest the nearest.
+
+    Examples
+    --------
+    >>> choose("policy", "UCB1", POLICIES)
+    'ucb1'
+    >>> choose("policy", "tompson", POLICIES)
+    Traceback (most recent call last):
+    ...
+    bothworlds.errors.InvalidParameter: Unknown policy 'tompson'; did you mean 'thompson'?
+    """
+    names = list(known)
+    wanted = word.strip().lower()
+    if wanted in names:
+        return wanted
+    near = get_close_matches(wanted, names, n=1, cutoff=0.5)
+    if near:
+        raise InvalidParameter(f"Unknown {kind} {word!r}; did you mean {near[0]!r}?")
+    raise InvalidParameter(f"Unknown {kind} {word!r}; there are {', '.join(names)}.")
+
+
+def wrong(option: str, expected: str, got: object) -> InvalidParameter:
+    """Return the error for an option that cannot be used.
+
+    Examples
+    --------
+    >>> print(wrong("--gap", "a number in (0, 1]", "7"))
+    The option --gap must be a number in (0, 1], got '7'.
+    """
+    return InvalidParameter(f"The option {option} must be {expected}, got {got!r}.")
+
+
+def listed(text: str, option: str) -> list[str]:
+    """Split a comma-separated list into its words.
+
+    Examples
+    --------
+    >>> listed("blue, green", "--arms")
+    ['blue', 'green']
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise wrong(option, "names between commas", text)
+    return words
+
+
+def number(text: str, option: str) -> float:
+    """Read a number such as 0.05, 1e6 or 1/8.
+
+    Examples
+    --------
+    >>> number("1/8", "--gap")
+    0.125
+    """
+    value = _read(text)
+    if not math.isfinite(value):
+        raise wrong(option, "a number such as 0.05, 1/8 or 1e6", text)
+    return value
+
+
+def _read(text: str) -> float:
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / float(below) if slash else float(text)
+    except (ValueError, ZeroDivisionError):
+        return math.nan
+
+
+def count(text: str, option: str, least: int = 1) -> int:
+    """Read a whole number such as 12, 1e6 or 1_000_000.
+
+    Examples
+    --------
+    >>> count("1e6", "--horizon")
+    1000000
+    """
+    try:
+        # Exact beyond 2**53, where a float is not: seeds have 64 bits.
+        value = int(text)
+    except ValueError:
+        about = _read(text)
+        value = int(about) if about.is_integer() else least - 1
+    if value < least:
+        raise wrong(option, f"a whole number of at least {least}, such as 1000 or 1e6", text)
+    return value
+
+
+def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
+    """Return the label and the policy that ``text`` describes.
+
+    Parameters
+    ----------
+    text : str
+        A short name, perhaps with parameters.
+    horizon : int, optional
+        What a policy that must know the horizon is told if ``text`` does not say.
+
+    Examples
+    --------
+    >>> policy("ucb1:c=2")
+    ('UCB1(c=2.0)', UCB1(c=2.0))
+    >>> policy("broad", horizon=1000)
+    ('BROAD', Broad(horizon=1000))
+    """
+    import bothworlds as bw
+
+    name, given = _described("policy", text, POLICIES)
+    entry = POLICIES[name]
+    maker = getattr(bw, entry.home)
+    told = dict(given)
+    if horizon is not None and "horizon" in inspect.signature(maker).parameters:
+        told.setdefault("horizon", max(horizon, 2))
+    made: Policy = _made(maker, dict(entry.preset or {}), told, text)
+    return repr(made) if given else entry.label, made
+
+
+def policies(text: str, horizon: int) -> dict[str, Policy]:
+    """Return the policies of a comma-separated list by label.
+
+    Examples
+    --------
+    >>> list(policies("tsallis,ucb1", 1000))
+    ['Tsallis-INF (RV)', 'UCB1']
+    """
+    chosen: dict[str, Policy] = {}
+    for word in listed(text, "--policies"):
+        label, made = policy(word, horizon)
+        if label in chosen:
+            raise wrong("--policies", f"{label} once", text)
+        chosen[label] = made
+    return chosen
+
+
+def environment(text: str, n_arms: int, gap: float) -> Environment:
+    """Return the environment that ``text`` describes.
+
+    Examples
+    --------
+    >>> environment("switching:factor=2", 8, 0.125)
+    Switching(n_arms=8, gap=0.125, factor=2.0)
+    """
+    from bothworlds import environments
+
+    name, given = _described("environment", text, ENVIRONMENTS)
+    entry = ENVIRONMENTS[name]
+    fixed = {"n_arms": n_arms, "gap": gap, **(entry.preset or {})}
+    if entry.base:
+        fixed = {"base": _home(environments, entry.base)(**fixed)}
+    made: Environment = _made(_home(environments, entry.home), fixed, given, text)
+    return made
+
+
+def _home(room: Any, path: str) -> Any:
+    for part in path.split("."):
+        room = getattr(room, part)
+    return room
+
+
+def _described(kind: str, text: str, known: Iterable[str]) -> tuple[str, dict[str, Any]]:
+    """Split ``name:key=value:key=value``."""
+    name, *settings = text.split(":")
+    given: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key or not value:
+            raise InvalidParameter(
+                f"The {kind} {text!r} must be a name and parameters such as 'ucb1:c=2'."
+            )
+        given[key.strip()] = _value(value.strip())
+    return choose(kind, name, known), given
+
+
+def _value(text: str) -> int | float | bool | str:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    # Written 1e6, a horizon is still a whole number.
+    return int(value) if value.is_integer() else value
+
+
+def _made(
+    maker: Callable[..., Any], fixed: dict[str, Any], given: dict[str, Any], text: str
+) -> Any:
+    """Call ``maker`` with what the name stands for and what the user set beside it."""
+    parameters = inspect.signature(maker).parameters
+    offered = [name for name in parameters if name not in fixed]
+    for key in given:
+        if not offered:
+            raise InvalidParameter(f"There are no parameters to set in {text!r}.")
+        choose("parameter", key, offered)
+    arguments = {**fixed, **given}
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and key not in arguments:
+            name = text.partition(":")[0]
+            raise InvalidParameter(
+                f"The {key} of {name} must be given, such as '{name}:{key}=10000'."
+            )
+    return maker(**arguments)
