@@ -3,14 +3,15 @@
 ::
 
     BothworldsError
-    ├── InvalidParameter   (ValueError)    a constructor or function got a value it cannot use
-    ├── InvalidFeedback    (ValueError)    a reward, loss or winner that cannot be accepted
-    ├── UnknownDecision    (KeyError)      feedback for a decision this bandit is not waiting for
-    │   └── DecisionClosed                 ... because it was already told, or expired
-    ├── StateFileError     (ValueError)    a saved bandit that is damaged, foreign or too new
-    ├── ResultFileError    (ValueError)    a saved result that is damaged, foreign or too new
-    ├── KernelError        (RuntimeError)  a user's own policy or environment misbehaved
-    └── MissingExtra       (ImportError)   an optional package is not installed
+    ├── InvalidParameter   (ValueError)      a constructor or function got a value it cannot use
+    ├── InvalidFeedback    (ValueError)      a reward, loss or winner that cannot be accepted
+    ├── UnknownDecision    (KeyError)        feedback for a decision this bandit is not waiting for
+    │   └── DecisionClosed                   ... because it was already told, or expired
+    ├── StateFileError     (ValueError)      a saved bandit that is damaged, foreign or too new
+    ├── ResultFileError    (ValueError)      a saved result that is damaged, foreign or too new
+    ├── KernelError        (RuntimeError)    a user's own policy or environment misbehaved
+    ├── CheckFailed        (AssertionError)  a policy or environment failed its checks
+    └── MissingExtra       (ImportError)     an optional package is not installed
 
 Each error also descends from the built-in exception in parentheses, so code that knows nothing
 of bothworlds can still catch it. Whatever raises one of these has changed nothing.
@@ -21,6 +22,7 @@ import reprlib
 
 __all__ = [
     "BothworldsError",
+    "CheckFailed",
     "DecisionClosed",
     "InvalidFeedback",
     "InvalidParameter",
@@ -74,6 +76,22 @@ class ResultFileError(BothworldsError, ValueError):
 
 class KernelError(BothworldsError, RuntimeError):
     """A policy or environment written by the user broke the contract of its kernel."""
+
+
+class CheckFailed(BothworldsError, AssertionError):
+    """A policy or environment does not have the properties it must have.
+
+    Parameters
+    ----------
+    message : str
+        Every failed check and what it found.
+    report : bothworlds.checks.Report, optional
+        The outcomes of all checks.
+    """
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class MissingExtra(BothworldsError, ImportError):

@@ -1,0 +1,125 @@
+"""Checks of feedback: late, in another order, or such that it must be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bothworlds.bandit import Bandit
+from bothworlds.checks.distribution import ROUNDING
+from bothworlds.checks.player import Player
+from bothworlds.checks.report import NotApplicable, Violation
+from bothworlds.errors import DecisionClosed, InvalidFeedback, UnknownDecision
+from bothworlds.packing import first_row
+from bothworlds.policies.base import Array
+
+WARMUP = 60
+OUTSTANDING = 24
+
+
+def warm_bandit(player: Player, name: str) -> Bandit:
+    """Return a bandit that has learned from some rounds of prompt feedback."""
+    bandit = Bandit(player.policy, player.n_arms, seed=player.seed)
+    losses = player.losses(WARMUP, name)
+    for row in losses:
+        decision = bandit.ask()
+        bandit.tell(decision, loss=float(row[decision.index]))
+    return bandit
+
+
+def delayed_feedback(player: Player) -> str:
+    """Feedback teaches the same whenever and in whichever order it comes.
+
+    A policy for which the order of losses matters says so by ``order_invariant = False``.
+    """
+    if not getattr(player.policy, "order_invariant", True):
+        raise NotApplicable("the policy says order_invariant = False")
+    bandit = warm_bandit(player, "delayed")
+    prompt = bandit.copy()
+    prompt.tell(prompt.ask(), loss=1.0)
+    late = bandit.copy()
+    decision = late.ask()
+    # Makes the bandit forget that nothing has happened since the decision.
+    late._settle()
+    late.tell(decision, loss=1.0)
+    worst = _compare(player, prompt, late, "told late instead of at once")
+    ids = [bandit.ask().id for _ in range(OUTSTANDING)]
+    # Losses 0 and 1, because policies may round others at random.
+    losses = player.rng("delayed", "outstanding").integers(2, size=OUTSTANDING).astype(float)
+    in_order = _told(bandit, ids, losses, np.arange(OUTSTANDING))
+    orders = {
+        "told in reverse": np.arange(OUTSTANDING)[::-1],
+        "told in random order": player.rng("delayed", "order").permutation(OUTSTANDING),
+    }
+    for how, order in orders.items():
+        worst = max(worst, _compare(player, in_order, _told(bandit, ids, losses, order), how))
+    return f"states equal within {worst:.1g} for {OUTSTANDING} decisions in 3 orders"
+
+
+def _told(bandit: Bandit, ids: list[int], losses: Array, order: Any) -> Bandit:
+    twin = bandit.copy()
+    for place in order:
+        twin.tell(ids[place], loss=float(losses[place]))
+    return twin
+
+
+def _compare(player: Player, first: Bandit, second: Bandit, how: str) -> float:
+    """Return how far the per-arm rows of two bandits are apart; the others may be scratch."""
+    one, other = _arm_rows(player, first), _arm_rows(player, second)
+    apart = np.abs(one - other) / np.maximum(1.0, np.abs(one))
+    worst = float(apart.max(initial=0.0))
+    if not worst <= ROUNDING:
+        at = int(apart.argmax())
+        raise Violation(
+            f"{how}, feedback left {other[at]:.9g} in the state instead of {one[at]:.9g}"
+        )
+    return worst
+
+
+def _arm_rows(player: Player, bandit: Bandit) -> Array:
+    """Return the per-arm rows, loss estimates beyond the least one: they may be recentred."""
+    rows = bandit._F[first_row(bandit._F) + player.policy.shared :].copy()
+    if player.policy.estimates:
+        rows[: player.n_arms] -= rows[: player.n_arms].min()
+    return rows
+
+
+def bad_feedback(player: Player) -> str:
+    """Feedback that cannot be meant is refused with the right error, and nothing changes."""
+    bandit = warm_bandit(player, "bad")
+    told = bandit.ask()
+    bandit.tell(told, loss=0.5)
+    stranger = Bandit(player.policy, player.n_arms, seed=player.seed + 1).ask()
+    waiting = bandit.ask()
+    nan, inf = float("nan"), float("inf")
+    refused: list[tuple[str, type[Exception], Callable[[], None]]] = [
+        (f"{kind} {value!r}", InvalidFeedback, _telling(bandit, waiting, kind, value))
+        for kind in ("loss", "reward")
+        for value in (nan, inf, -inf, -0.125, 1.125, "0.5", True)
+    ]
+    refused += [
+        ("neither reward nor loss", InvalidFeedback, lambda: bandit.tell(waiting)),
+        ("both", InvalidFeedback, lambda: bandit.tell(waiting, reward=0.5, loss=0.5)),
+        ("a second tell", DecisionClosed, _telling(bandit, told, "loss", 0.5)),
+        ("a second tell by id", DecisionClosed, _telling(bandit, told.id, "loss", 0.5)),
+        ("an unknown id", UnknownDecision, _telling(bandit, 10**9, "loss", 0.5)),
+        ("another bandit's decision", UnknownDecision, _telling(bandit, stranger, "loss", 0.5)),
+    ]
+    before = bandit._document()
+    for what, error, act in refused:
+        try:
+            act()
+        except error:
+            pass
+        else:
+            raise Violation(f"{what} was accepted")
+        if bandit._document() != before:
+            raise Violation(f"{what} was refused but changed the bandit")
+    bandit.tell(waiting, loss=0.5)
+    return f"{len(refused)} kinds refused, nothing changed"
+
+
+def _telling(bandit: Bandit, decision: Any, kind: str, value: Any) -> Callable[[], None]:
+    return lambda: bandit.tell(decision, **{kind: value})
