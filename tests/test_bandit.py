@@ -340,6 +340,7 @@ def test_pending_decisions_are_small_and_expire():
     assert bandit.expire(older_than=7, loss=1.0) == [291, 292]
     assert estimates(bandit) != before
     assert sum(arm.told for arm in bandit.history().values()) == 2
+    assert sum(arm.pulls for arm in bandit.history().values()) == 300
 
 
 def test_closed_decisions_leave_nothing_behind():

@@ -152,7 +152,7 @@ def rewritten(path, change):
         (lambda d: d["content"]["arms"].update(names=["a", "a", 3]), "as it was saved"),
         (lambda d: d["content"]["arms"].update(slots=[0, 1]), "as it was saved"),
         (lambda d: d["content"]["arms"].update(slots=[0, 1, 9]), "as it was saved"),
-        (lambda d: d["content"]["arms"].update(pulls=[0]), "as it was saved"),
+        (lambda d: d["content"]["arms"].update(told=[0]), "as it was saved"),
         (lambda d: d["content"]["policy"].update({"class": "system"}), "as it was saved"),
         (lambda d: d["content"]["policy"]["fields"].update(alpha=2.0), "as it was saved"),
         (lambda d: d["content"]["policy"]["fields"].update(beta=2.0), "as it was saved"),

@@ -70,23 +70,13 @@ class Decision:
 
     __slots__ = ("_inverse_p", "_lineup", "_probabilities", "_snapshot", "arm", "index", "round")
 
+    arm: Arm
+    index: int
+    round: int
+    _inverse_p: float
+    _lineup: Lineup
     _probabilities: Mapping[Arm, float] | None
-
-    def __init__(
-        self,
-        arm: Arm,
-        index: int,
-        round: int,
-        inverse_p: float,
-        snapshot: bytes | None,
-        lineup: Lineup,
-    ) -> None:
-        self.arm = arm
-        self.index = index
-        self.round = round
-        self._inverse_p = inverse_p
-        self._snapshot = snapshot
-        self._lineup = lineup
+    _snapshot: bytes | None
 
     @property
     def id(self) -> int:
@@ -123,11 +113,25 @@ class Decision:
         return _reopened, (self.arm, self.index, self.round, self._inverse_p, table, seed)
 
 
+def decided(
+    arm: Arm, index: int, round: int, inverse_p: float, snapshot: bytes | None, lineup: Lineup
+) -> Decision:
+    """Return a decision; ``snapshot`` is the packed bandit that drew it, if it can tell more."""
+    decision = Decision()
+    decision.arm = arm
+    decision.index = index
+    decision.round = round
+    decision._inverse_p = inverse_p
+    decision._snapshot = snapshot
+    decision._lineup = lineup
+    return decision
+
+
 def _reopened(
     arm: Arm, index: int, round: int, inverse_p: float, table: dict[Arm, float] | None, seed: int
 ) -> Decision:
     lineup = Lineup(Origin(seed, crossed=True), (), (), None)
-    decision = Decision(arm, index, round, inverse_p, None, lineup)
+    decision = decided(arm, index, round, inverse_p, None, lineup)
     if table is not None:
         decision._probabilities = MappingProxyType(table)
     return decision

@@ -125,11 +125,12 @@ def learn_late(
         columns(F, policy)[0] += BASELINE * entry.near_at(indices)
     F[ROUND] = now
     away = ~entry.present_at(indices)
-    if policy.estimates and away.any():
+    learns_away = policy.estimates and away.any()
+    if learns_away:
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
         baseline = BASELINE * float(entry.near_at([entry.played])[0])
         columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
-    if kernels.restart is not None:
+    if kernels.restart is not None and (learns_away or slot < 0):
         kernels.restart(F)
 
 

@@ -38,11 +38,11 @@ class Roster:
     """The arms a bandit has or had."""
 
     __slots__ = (
+        "dropped",
         "index_of",
         "last_estimate",
         "losses",
         "names",
-        "pulls",
         "slot_of",
         "slots",
         "told",
@@ -54,7 +54,7 @@ class Roster:
         self.index_of = {name: index for index, name in enumerate(names)}
         self.slots = list(range(n))
         self.slot_of = list(range(n))
-        self.pulls = [0] * n
+        self.dropped = [0] * n
         self.told = [0] * n
         self.losses = [0.0] * n
         self.last_estimate: list[float | None] = [None] * n
@@ -79,7 +79,7 @@ class Roster:
         if index == len(self.names):
             self.names.append(name)
             self.slot_of.append(GONE)
-            self.pulls.append(0)
+            self.dropped.append(0)
             self.told.append(0)
             self.losses.append(0.0)
             self.last_estimate.append(None)
@@ -94,15 +94,24 @@ class Roster:
         for place, other in enumerate(self.slots):
             self.slot_of[other] = place
 
-    def history(self, estimates: list[float] | None) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm; ``estimates`` are those of the playing, by slot."""
+    def history(
+        self, pending: Iterable[int], estimates: list[float] | None
+    ) -> dict[Arm, ArmHistory]:
+        """Return what happened to every arm.
+
+        ``pending`` are the indices of arms whose feedback is awaited, ``estimates`` those of the
+        arms that can be played, by slot.
+        """
+        pulls = [told + dropped for told, dropped in zip(self.told, self.dropped, strict=True)]
+        for index in pending:
+            pulls[index] += 1
         beyond = list(self.last_estimate)
         if estimates is not None:
             for index, estimate in zip(self.slots, estimates, strict=True):
                 beyond[index] = estimate
         return {
             name: ArmHistory(
-                pulls=self.pulls[index],
+                pulls=pulls[index],
                 told=self.told[index],
                 mean_loss=self.losses[index] / self.told[index] if self.told[index] else None,
                 estimate=beyond[index],
@@ -116,7 +125,7 @@ class Roster:
         return {
             "names": self.names,
             "slots": self.slots,
-            "pulls": self.pulls,
+            "dropped": self.dropped,
             "told": self.told,
             "losses": self.losses,
             "last_estimate": self.last_estimate,
@@ -131,13 +140,13 @@ class Roster:
         roster.slot_of = [GONE] * n
         for slot, index in enumerate(roster.slots):
             roster.slot_of[index] = slot
-        roster.pulls = [int(count) for count in document["pulls"]]
+        roster.dropped = [int(count) for count in document["dropped"]]
         roster.told = [int(count) for count in document["told"]]
         roster.losses = [float(total) for total in document["losses"]]
         roster.last_estimate = [
             None if estimate is None else float(estimate) for estimate in document["last_estimate"]
         ]
-        per_arm = (roster.pulls, roster.told, roster.losses, roster.last_estimate)
+        per_arm = (roster.dropped, roster.told, roster.losses, roster.last_estimate)
         if any(len(values) != n for values in per_arm) or not roster.slots:
             raise ValueError("arms and their history differ in number")
         return roster

@@ -1,0 +1,1 @@
+"""Speed, measured beside other libraries: `python -m benchmarks`."""
