@@ -1,5 +1,6 @@
 """Environments' kernels called directly, on a tile of repetitions or one by one."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,8 +78,9 @@ def idle(base, K, t, C, E, G, v, arm, CA, A):
 _numbers, _words = types.float64[::1], types.int64[::1]
 
 
+@functools.cache
 def _compiled(run, *signatures):
-    """Compile an entry for first-class functions of these shapes, once."""
+    """Compile an entry for first-class functions of these shapes, and for nothing else."""
     functions = tuple(map(types.FunctionType, signatures))
     if len(functions) == 2:
         shape = (*functions, types.boolean, types.int64, _words, *[_numbers] * 3, _words)
@@ -87,6 +89,8 @@ def _compiled(run, *signatures):
         shape = (*functions, types.int64, _words, *[_numbers] * 3, _words, _words, _words)
         shape += (_numbers, _numbers)
     run.compile(shape)
+    # Else a call would compile the entry anew for every kernel it is given.
+    run.disable_compile()
     return run
 
 
