@@ -1,0 +1,30 @@
+"""The command line: one file per command, registered here."""
+
+import typer
+
+from bothworlds.cli.bench import bench
+from bothworlds.cli.bounds import bounds
+from bothworlds.cli.compare import compare
+from bothworlds.cli.decide import app as decide
+from bothworlds.cli.paper import paper
+
+app = typer.Typer(
+    help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def bothworlds() -> None:
+    """Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them."""
+
+
+app.command()(paper)
+app.command()(compare)
+app.add_typer(decide, name="decide")
+app.command()(bounds)
+app.command()(bench)
+
+__all__ = ["app"]

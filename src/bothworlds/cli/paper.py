@@ -1,0 +1,131 @@
+"""``bothworlds paper``: reproduce the paper's figures and tables."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from bothworlds.cli.answers import ratios, whole, wholes
+from bothworlds.cli.board import Board, duration
+from bothworlds.cli.sentences import console as new_console
+from bothworlds.cli.sentences import refusals
+from bothworlds.experiments.catalogue import experiment, experiment_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bothworlds.experiments.archive import Finished
+
+
+@refusals()
+def paper(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Experiments; all of them by default."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The paper's scale: hours instead of minutes.")
+    ] = False,
+    horizon: Annotated[
+        str | None, typer.Option(metavar="ROUNDS", help="Rounds per run, such as 1e6.")
+    ] = None,
+    repetitions: Annotated[
+        str | None, typer.Option(metavar="RUNS", help="Runs per algorithm.")
+    ] = None,
+    arms: Annotated[
+        str | None, typer.Option(metavar="K,...", help="Numbers of arms, such as 2,8,32.")
+    ] = None,
+    gap: Annotated[
+        str | None, typer.Option(metavar="GAP,...", help="Gaps, such as 1/16,1/8.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the report.", show_default="results/quick or results/full"),
+    ] = None,
+    seed: Annotated[str, typer.Option(metavar="NUMBER", help="Seeds everything.")] = "0",
+    threads: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Threads.", show_default="all cores")
+    ] = None,
+    extra: Annotated[bool, typer.Option("--extra", help="Also run KL-UCB.")] = False,
+) -> None:
+    """Reproduce the figures and tables of the paper, and judge its claims.
+
+    Writes a folder with report.html, every figure as PNG and PDF, and all
+    results as Parquet. Stop it with Ctrl-C; the same command goes on where it
+    stopped.
+    """
+    console = new_console()
+    chosen = [experiment(name).id for name in dict.fromkeys(names or experiment_names())]
+    if list_:
+        show_list(console, chosen)
+        return
+    scale = "full" if full else "quick"
+    folder = output if output is not None else Path("results") / scale
+    options: dict[str, Any] = {
+        "horizon": horizon and whole(horizon, "--horizon", "paper"),
+        "repetitions": repetitions and whole(repetitions, "--repetitions", "paper"),
+        "threads": threads and whole(threads, "--threads", "paper"),
+        "arms": arms and wholes(arms, "--arms", "paper"),
+        "gaps": gap and ratios(gap, "--gap", "paper"),
+        "seed": whole(seed, "--seed", "paper"),
+    }
+    from bothworlds.experiments.run import run
+
+    board = Board(chosen)
+    began = time.perf_counter()
+    try:
+        with board.shown(console):
+            done = run(
+                chosen, scale, folder, extra=extra, progress=board.update, say=board.say,
+                finished=board.finish, **options,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped. What is finished is kept in {folder}; the same command goes on from there."
+        )
+        raise typer.Exit(130) from None
+    show_claims(console, done)
+    seconds = time.perf_counter() - began
+    simulated = sum(each.simulated for each in done)
+    console.print(f"\n{simulated} simulations run now, {duration(seconds)}.")
+    console.print(f"Report: {os.path.join(folder, 'report.html')}", soft_wrap=True)
+
+
+def show_list(console: Console, names: list[str]) -> None:
+    """Print what can be run."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "in the paper", "shows"):
+        table.add_column(column)
+    for name in names:
+        each = experiment(name)
+        table.add_row(each.id, each.source, each.title)
+    console.print(table)
+
+
+_STYLES = {"holds": "green", "fails": "bold red", "open": "dim"}
+
+
+def show_claims(console: Console, done: list[Finished]) -> None:
+    """Print every claim, what was measured and whether it holds."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table.add_column("")
+    table.add_column("claim", ratio=3)
+    table.add_column("measured", ratio=2)
+    for each in done:
+        for claim in each.claims:
+            verdict = Text(claim.verdict, style=_STYLES[claim.verdict])
+            table.add_row(verdict, f"{each.id}: {claim.sentence}", claim.measured)
+    console.print(table)
+    claims = [claim for each in done for claim in each.claims]
+    counts = {v: sum(claim.verdict == v for claim in claims) for v in _STYLES}
+    console.print(
+        f"\n{counts['holds']} of {len(claims)} claims hold, {counts['fails']} fail, "
+        f"{counts['open']} cannot be judged at this scale."
+    )

@@ -1,0 +1,38 @@
+"""The paper's figures and tables as experiments: settings, claims and figures, with stable names.
+
+`run` reproduces any of them and writes a report; the command ``bothworlds paper`` calls it.
+"""
+
+from typing import TYPE_CHECKING
+
+from bothworlds.experiments.archive import Finished
+from bothworlds.experiments.catalogue import experiment, experiment_names
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+
+if TYPE_CHECKING:
+    from bothworlds.experiments.run import Moment, run
+
+__all__ = [
+    "Cell",
+    "Claim",
+    "Experiment",
+    "Finished",
+    "Moment",
+    "Outcome",
+    "Settings",
+    "Table",
+    "experiment",
+    "experiment_names",
+    "run",
+]
+
+
+# Running needs Numba; looking at what there is does not.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name in {"Moment", "run"}:
+            from importlib import import_module
+
+            return getattr(import_module("bothworlds.experiments.run"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,140 @@
+"""Finished experiments on disk: claims and tables as JSON, all results as Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bothworlds.errors import ResultFileError, missing_extra
+from bothworlds.experiments.catalogue import experiment_names
+from bothworlds.experiments.model import Claim, Outcome, Settings, Table
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished experiment.
+
+    Parameters
+    ----------
+    id, title, source, summary : str
+        As in `Experiment`.
+    settings : Settings
+        How it was run.
+    claims : tuple of Claim
+        What was judged.
+    figures : tuple of str
+        Names of the figures; files of these names lie in the output folder.
+    tables : tuple of Table
+        For the report.
+    cells : int
+        How many there are.
+    simulated : int
+        Simulations that were run now, the others being there already.
+    seconds : float
+        Time this took now.
+    seed : int
+        The seed in force.
+    """
+
+    id: str
+    title: str
+    source: str
+    summary: str
+    settings: Settings
+    claims: tuple[Claim, ...]
+    figures: tuple[str, ...]
+    tables: tuple[Table, ...]
+    cells: int
+    simulated: int
+    seconds: float
+    seed: int
+
+    @property
+    def files(self) -> list[str]:
+        """The files that belong to it, besides its own record."""
+        pictures = [f"{name}.{kind}" for name in self.figures for kind in ("png", "pdf")]
+        return [f"{self.id}.parquet", *pictures]
+
+
+def write_results(path: Path, outcome: Outcome) -> None:
+    """Write every measured value as one tidy table: cell, policy, repetition, round, regret."""
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise missing_extra("lab", "pyarrow") from error
+    tables = []
+    for cell in outcome.cells:
+        table = outcome.results[cell.id].to_frame()
+        column = pyarrow.DictionaryArray.from_arrays(
+            np.zeros(table.num_rows, dtype=np.int32), [cell.id]
+        )
+        tables.append(table.add_column(0, "cell", column))
+    joined = pyarrow.concat_tables(tables).unify_dictionaries()
+    with replacing(path) as name:
+        parquet.write_table(joined, name, compression="zstd")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[str]:
+    """Give the name of a temporary file that takes the place of ``path`` in the end."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            os.close(handle)
+            yield name
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultFileError(f"The file {path} was not written: {reason}.") from error
+
+
+def keep(folder: Path, key: str, done: Finished) -> None:
+    """Write what was found about an experiment; ``key`` names what that depends on."""
+    with replacing(folder / f"{done.id}.json") as name:
+        Path(name).write_text(json.dumps({"key": key, **asdict(done)}, indent=1), encoding="utf-8")
+
+
+def kept(folder: Path, id: str, key: str | None = None) -> Finished | None:
+    """Return what was found about an experiment, or None where it or a file of it is missing.
+
+    With a ``key``, what was found under another one counts as missing.
+    """
+    try:
+        content = json.loads((folder / f"{id}.json").read_text(encoding="utf-8"))
+        done = _finished(content)
+        fits = key is None or content["key"] == key
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return done if fits and all((folder / file).is_file() for file in done.files) else None
+
+
+def _finished(content: Mapping[str, Any]) -> Finished:
+    fields = {key: value for key, value in content.items() if key != "key"}
+    given: dict[str, Any] = fields["settings"]
+    settings: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    fields["settings"] = Settings(**settings)
+    fields["claims"] = tuple(Claim(**claim) for claim in fields["claims"])
+    fields["figures"] = tuple(fields["figures"])
+    fields["tables"] = tuple(
+        Table(t["title"], tuple(t["head"]), tuple(map(tuple, t["rows"]))) for t in fields["tables"]
+    )
+    return Finished(**fields)
+
+
+def everything(folder: Path) -> list[Finished]:
+    """Return all finished experiments of a folder, in the order of the paper."""
+    found = (kept(folder, name) for name in experiment_names())
+    return [done for done in found if done is not None]

@@ -1,0 +1,49 @@
+"""The experiments by name, in the order of the paper; each is one file."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.experiments.model import Experiment
+
+_FILES = (
+    "stochastic",
+    "switching",
+    "copies",
+)
+
+
+def experiment_names() -> list[str]:
+    """Return the names of all experiments.
+
+    Examples
+    --------
+    >>> experiment_names()[:3]
+    ['stochastic', 'switching', 'copies']
+    """
+    return [file.replace("_", "-") for file in _FILES]
+
+
+def experiment(name: str) -> Experiment:
+    """Return an experiment by its name.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is none; the sentence names the nearest one.
+
+    Examples
+    --------
+    >>> experiment("switching").source
+    'Figures 3 and 4'
+    """
+    names = experiment_names()
+    if name not in names:
+        sentence = must("name", "paper", f"one of {', '.join(names)}", name)
+        near = difflib.get_close_matches(name.lower().replace("_", "-"), names, n=1, cutoff=0.5)
+        raise InvalidParameter(sentence + (f" Did you mean {near[0]!r}?" if near else ""))
+    module = import_module(f"bothworlds.experiments.{name.replace('-', '_')}")
+    found: Experiment = module.EXPERIMENT
+    return found

@@ -1,0 +1,232 @@
+"""What an experiment is: cells to simulate, claims to judge and figures to draw, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.environments.base import Environment
+    from bothworlds.policies.base import Policy
+    from bothworlds.simulation.result import Result
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How large an experiment is.
+
+    Parameters
+    ----------
+    scale : str
+        "quick", "full", or "custom" if the user changed a number.
+    horizon, repetitions : int
+        Rounds per run, and runs.
+    arms : tuple of int
+        Numbers of arms.
+    gaps : tuple of float
+        Gaps between the best arm and the others.
+    points : tuple of float
+        What else the experiment varies: powers alpha, budgets of corruption.
+    extra : bool
+        Whether KL-UCB is run too.
+    """
+
+    scale: str
+    horizon: int
+    repetitions: int
+    arms: tuple[int, ...]
+    gaps: tuple[float, ...]
+    points: tuple[float, ...] = ()
+    extra: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.scale} scale: {self.horizon:,} rounds, {self.repetitions:,} repetitions"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One environment and the policies that meet it.
+
+    Parameters
+    ----------
+    id : str
+        Unique in the experiment; also its name in files and tables.
+    environment : Environment
+        The regime.
+    policies : mapping of str to Policy
+        Names, which seed the streams, to algorithms.
+    horizon, repetitions : int
+        Rounds per run, and runs.
+    checkpoints : tuple of int
+        Rounds at which regret is recorded.
+    n_arms : int
+        Number of arms.
+    gap : float
+        The smallest positive gap.
+    gaps : tuple of float or None
+        All gaps if they are fixed, for the bounds; None for an adversary.
+    means : tuple of float or None
+        Mean losses if they are fixed, for the lower bound and the bound of UCB1.
+    corruption : float
+        Budget of corruption.
+    point : float
+        The value of what else is varied, see `Settings.points`.
+    group : str
+        The cells that share a panel.
+    """
+
+    id: str
+    environment: Environment
+    policies: Mapping[str, Policy]
+    horizon: int
+    repetitions: int
+    checkpoints: tuple[int, ...]
+    n_arms: int
+    gap: float
+    gaps: tuple[float, ...] | None = None
+    means: tuple[float, ...] | None = None
+    corruption: float = 0.0
+    point: float = 0.0
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper beside what was measured.
+
+    Parameters
+    ----------
+    id : str
+        Stable, ``experiment.claim``.
+    sentence : str
+        What is claimed.
+    measured : str
+        What was found.
+    threshold : str
+        What the measurement must satisfy.
+    holds : bool or None
+        None where this scale cannot judge it.
+    """
+
+    id: str
+    sentence: str
+    measured: str
+    threshold: str
+    holds: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """One word: "holds", "fails" or "open"."""
+        return "open" if self.holds is None else "holds" if self.holds else "fails"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that was measured for an experiment.
+
+    Parameters
+    ----------
+    settings : Settings
+        How it was run.
+    cells : tuple of Cell
+        What was run.
+    results : dict of str to Result
+        By the cells' ids.
+    """
+
+    settings: Settings
+    cells: tuple[Cell, ...]
+    results: Mapping[str, Result]
+
+    def final(self, cell: Cell, name: str, at: int | None = None) -> NDArray[np.float64]:
+        """Return the regret of every run at a checkpoint, the last by default."""
+        result = self.results[cell.id]
+        column = -1 if at is None else int(np.flatnonzero(result.checkpoints == at)[0])
+        runs: NDArray[np.float64] = result.regret[name][:, column]
+        return runs
+
+    def mean(self, cell: Cell, name: str, at: int | None = None) -> float:
+        """Return the mean regret of a policy at a checkpoint, the last by default."""
+        return float(self.final(cell, name, at).mean())
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper.
+
+    Parameters
+    ----------
+    id : str
+        Stable; what the command line takes.
+    title : str
+        One line.
+    source : str
+        Where it stands in the paper.
+    summary : str
+        What is run and why, for the report.
+    scales : mapping of str to Settings
+        "quick" and "full".
+    cells : callable
+        ``cells(settings)``: what to simulate.
+    score : callable
+        ``score(outcome)``: the claims.
+    figures : callable
+        ``figures(outcome)``: names to figures; called within `bothworlds.plotting.style`.
+    tables : callable
+        ``tables(outcome)``: tables of the report.
+    varies : frozenset of str
+        Which of "arms" and "gaps" the user may set.
+    """
+
+    id: str
+    title: str
+    source: str
+    summary: str
+    scales: Mapping[str, Settings]
+    cells: Callable[[Settings], list[Cell]]
+    score: Callable[[Outcome], list[Claim]]
+    figures: Callable[[Outcome], dict[str, Figure]]
+    tables: Callable[[Outcome], list[Table]]
+    varies: frozenset[str] = field(default=frozenset({"arms", "gaps"}))
+
+
+def fraction(value: float) -> str:
+    """Write a gap as people do: 1/8 where it is one over a whole number.
+
+    Examples
+    --------
+    >>> fraction(0.125), fraction(0.05), fraction(0.3)
+    ('1/8', '1/20', '0.3')
+    """
+    inverse = 1.0 / value if value else 0.0
+    whole = round(inverse)
+    return f"1/{whole}" if whole > 1 and abs(inverse - whole) < 1e-9 * whole else f"{value:g}"
+
+
+def paper_checkpoints(horizon: int) -> tuple[int, ...]:
+    """Return the paper's rounds: squares up to 10 000, then doubling, decades and the horizon.
+
+    Examples
+    --------
+    >>> paper_checkpoints(40_000)[-5:]
+    (9801, 10000, 16384, 32768, 40000)
+    """
+    squares = {i * i for i in range(1, 101)}
+    doubling = {2**k for k in range(14, 63)}
+    decades = {10**k for k in range(1, 18)}
+    return tuple(sorted(c for c in squares | doubling | decades | {horizon} if c <= horizon))

@@ -1,0 +1,91 @@
+"""Numbers read from the published figures, to compare with.
+
+The curves of Zimmert and Seldin's conference article (AISTATS 2019, Figures 1 and 2) could be
+digitised, with a reading error of about one percent: 8 arms with gap 1/8, and copies of the
+best arm. They were made with importance-weighted estimates and 1000 repetitions.
+
+References
+----------
+J. Zimmert and Y. Seldin, "An Optimal Algorithm for Stochastic and Adversarial Bandits",
+AISTATS 2019.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bothworlds.experiments.lineup import BROAD, EXP3, EXP3PP, IW, THOMPSON, UCB
+from bothworlds.experiments.model import Cell, Claim, Outcome
+
+ARMS, GAP = 8, 0.125
+
+STOCHASTIC: dict[str, dict[int, float]] = {
+    IW: {1_000: 83, 10_000: 285, 100_000: 510, 1_000_000: 748, 10_000_000: 992},
+    THOMPSON: {1_000: 60, 10_000: 115, 100_000: 168, 1_000_000: 224, 10_000_000: 283},
+    UCB: {1_000: 91, 10_000: 417, 100_000: 783, 1_000_000: 1076, 10_000_000: 1316},
+    EXP3: {1_000: 90, 10_000: 383, 100_000: 732, 1_000_000: 1451, 10_000_000: 3386},
+    EXP3PP: {1_000: 91, 10_000: 381, 100_000: 625, 1_000_000: 957, 10_000_000: 1922},
+    BROAD: {1_000: 109, 10_000: 1064, 100_000: 6392, 1_000_000: 14465, 10_000_000: 22615},
+}
+"""Mean regret at a round, stochastic regime."""
+
+SWITCHING: dict[str, dict[int, float]] = {
+    IW: {1_000: 83, 10_000: 280, 100_000: 510, 1_000_000: 751, 10_000_000: 998},
+    THOMPSON: {1_000: 78, 10_000: 575, 100_000: 3343, 1_000_000: 24_500, 10_000_000: 180_000},
+    UCB: {1_000: 91, 10_000: 791, 100_000: 6923, 1_000_000: 64_400, 10_000_000: 634_000},
+    EXP3: {1_000: 91, 10_000: 373, 100_000: 718, 1_000_000: 1414, 10_000_000: 4043},
+    EXP3PP: {1_000: 91, 10_000: 370, 100_000: 618, 1_000_000: 955, 10_000_000: 1920},
+    BROAD: {1_000: 109, 10_000: 1052, 100_000: 5464, 1_000_000: 11316, 10_000_000: 17199},
+}
+"""Mean regret at a round, stochastically constrained adversary."""
+
+COPIES: dict[int, dict[int, float]] = {
+    2: {1_000: 22.5, 10_000: 51.6, 100_000: 84.8, 1_000_000: 120, 10_000_000: 154},
+    4: {1_000: 11.5, 10_000: 32.7, 100_000: 62.9, 1_000_000: 97.5, 10_000_000: 133},
+    8: {1_000: 6.9, 10_000: 23.2, 100_000: 49.5, 1_000_000: 81.7, 10_000_000: 116},
+    16: {1_000: 4.2, 10_000: 16.0, 100_000: 38.8, 1_000_000: 68.9, 10_000_000: 102},
+}
+"""Mean regret of the importance-weighted form at a round, by the number of arms."""
+
+READING = 0.02
+"""Relative error allowed for reading a curve, about twice what re-reading shows."""
+
+DEVIATIONS = 3.0
+"""Standard errors allowed for the noise of our runs."""
+
+
+def published_claim(
+    id: str,
+    sentence: str,
+    outcome: Outcome,
+    rows: list[tuple[Cell, str, dict[int, float]]],
+) -> Claim:
+    """Claim that measured means agree with published ones at every round both have.
+
+    The difference may be three standard errors of our mean plus two percent for the reading.
+    """
+    threshold = "within 3 standard errors + 2 %"
+    worst = (0.0, "")
+    compared = 0
+    for cell, name, numbers in rows:
+        rounds = outcome.results[cell.id].checkpoints
+        for at, expected in numbers.items():
+            if at not in rounds:
+                continue
+            final = outcome.final(cell, name, at)
+            error = float(final.std(ddof=1)) / np.sqrt(len(final)) if len(final) > 1 else 0.0
+            allowed = DEVIATIONS * error + READING * expected
+            used = abs(float(final.mean()) - expected) / allowed
+            compared += 1
+            if used >= worst[0]:
+                found = f"{name} at t={at:,}: {final.mean():,.0f} beside {expected:,.0f}"
+                worst = (float(used), found)
+    if not compared:
+        return Claim(id, sentence, "no published cell at this scale", threshold, None)
+    return Claim(
+        id,
+        sentence,
+        f"{compared} values, farthest off {worst[1]}, {worst[0]:.0%} of the tolerance",
+        threshold,
+        worst[0] <= 1.0,
+    )
