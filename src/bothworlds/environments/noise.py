@@ -8,8 +8,9 @@ in cell j the table holds
 ``s_j`` a slope: within the cell the loss runs linearly from c_j - s_j/2 to c_j + s_j/2
 ======= ========================================================================
 
-The mean of a draw is the average of the c_j whatever the slopes are, so it is right to rounding;
-the distribution function is right to at most 1 / CELLS, and at the ends of the cells exactly.
+The mean of a draw is the average of the c_j whatever the slopes are, so it is right to rounding.
+The losses of a cell stay between its two quantiles, so the distribution function is right to about
+1 / CELLS; losses rarer than that are averaged, which matters for means very close to 0 or 1.
 
 Both distributions are integrated over z = ln(x / (1 - x)), where they are smooth and their tails
 exponential for any shape, in panels with Gauss-Legendre nodes:
