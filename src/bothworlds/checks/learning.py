@@ -98,7 +98,7 @@ def lanes(player: Player) -> str:
         if not np.array_equal(state, F[row:], equal_nan=True):
             at = int((state != F[row:]).argmax())
             raise Violation(
-                f"row {at} of lane {lane} was {state[at]!r} after {rounds} rounds where the single "
-                f"bandit had {F[row + at]!r}"
+                f"row {at} of lane {lane} was {state[at]:.17g} after {rounds} rounds where the "
+                f"single bandit had {F[row + at]:.17g}"
             )
     return f"{LANES} lanes, {rounds} rounds, equal bit for bit"
