@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from benchmarks import reference
 
 import bothworlds as bw
+from benchmarks import reference
 from bothworlds.environments.base import Environment
 from bothworlds.policies.base import Policy
 

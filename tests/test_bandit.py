@@ -208,27 +208,34 @@ class Model:
         return {arm: L - least for arm, L in self.L.items()}
 
 
-@pytest.mark.parametrize("policy", TSALLIS, **by_repr)
-def test_any_history_agrees_with_the_definitions(policy):
+class Forgetful(Model):
+    """Leaves the arms that were away where they are."""
+
+    def tell(self, decision, loss):
+        away = {arm: L for arm, L in self.L.items() if arm not in self.noted[decision.id][0]}
+        super().tell(decision, loss)
+        self.L.update(away)
+
+
+def largest_disagreement(policy, kind):
+    """Play a random history and return by how much estimates or probabilities ever differ."""
     rng = np.random.default_rng(21)
     names = list("abcdefgh")
     bandit = bw.Bandit(policy, arms=names[:4], seed=8)
-    model = Model(policy, names[:4])
+    model = kind(policy, names[:4])
     waiting = []
-    seen = set()
-    for _ in range(400):
-        event = rng.choice(
-            ["ask", "among", "tell", "add", "retire"], p=[0.4, 0.15, 0.41, 0.02, 0.02]
-        )
+    worst = 0.0
+    shares = {"ask": 0.4, "among": 0.15, "tell": 0.41, "add": 0.02, "retire": 0.02}
+    for event in rng.choice(list(shares), 400, p=list(shares.values())).tolist():
         if event in ("ask", "among"):
-            playing = list(bandit.arms)
             available = None
             if event == "among":
-                size = rng.integers(1, len(playing) + 1)
-                available = list(rng.choice(playing, size, replace=False))
+                size = rng.integers(1, len(bandit) + 1)
+                available = rng.choice(bandit.arms, size, replace=False).tolist()
             decision = bandit.ask(available)
             w = model.ask(decision, available)
-            assert dict(decision.probabilities) == pytest.approx(w, rel=1e-7)
+            assert set(w) == set(decision.probabilities)
+            worst = max(worst, *(abs(w[arm] / p - 1) for arm, p in decision.probabilities.items()))
             waiting.append(decision)
         elif event == "tell" and waiting:
             decision = waiting.pop(rng.integers(len(waiting)))
@@ -236,19 +243,26 @@ def test_any_history_agrees_with_the_definitions(policy):
             bandit.tell(decision, loss=loss)
             model.tell(decision, loss)
         elif event == "add" and len(bandit) < len(names):
-            name = rng.choice([name for name in names if name not in bandit.arms])
-            bandit.add_arm(str(name))
+            name = str(rng.choice([name for name in names if name not in bandit.arms]))
+            bandit.add_arm(name)
             model.L[name] = min(model.L.values()) + estimates(bandit)[name]
         elif event == "retire" and len(bandit) > 2:
-            name = rng.choice(bandit.arms)
-            bandit.retire_arm(str(name))
+            name = str(rng.choice(bandit.arms))
+            bandit.retire_arm(name)
             del model.L[name]
-        seen.add(str(event))
-        assert estimates(bandit) == pytest.approx(model.estimates(), rel=1e-7, abs=1e-7)
-    assert seen == {"ask", "among", "tell", "add", "retire"}
-    assert bandit.pending == [decision.id for decision in waiting] or set(bandit.pending) == {
-        decision.id for decision in waiting
-    }
+        ours, theirs = estimates(bandit), model.estimates()
+        worst = max(worst, *(abs(ours[arm] - theirs[arm]) / (1 + ours[arm]) for arm in ours))
+        if worst > 0.1:  # from here on the two have nothing in common
+            return worst
+    assert sorted(bandit.pending) == sorted(decision.id for decision in waiting)
+    assert len(bandit.history()) > 4 > len([h for h in bandit.history().values() if h.retired]) > 0
+    return worst
+
+
+@pytest.mark.parametrize("policy", TSALLIS, **by_repr)
+def test_any_history_agrees_with_the_definitions(policy):
+    assert largest_disagreement(policy, Model) < 1e-8
+    assert largest_disagreement(policy, Forgetful) > 1e-2
 
 
 # Thompson sampling binarises with draws of its own; Broad restarts on what it has seen so far.

@@ -206,14 +206,14 @@ class Bandit(Keeping):
             self._settle()
         policy = self._policy
         indices = [self._roster.slots[slot] for slot in slots]
+        lineup = self._lineup_of(indices, self._lineup.origin)
         F = with_columns(self._F, policy, columns(self._F, policy)[:, slots])
         F[ROUND] = self._round + 1
         place = self._ask(F)
         generator(self._F)[:] = generator(F)
         self._rows[ROUND] = self._round = self._round + 1
-        entry = note(policy, F, indices, place, len(self._roster.names))
+        entry = note(policy, F, lineup.index_array, place, len(self._roster.names))
         self._ledger[self._round] = entry
-        lineup = self._lineup_of(indices, self._lineup.origin)
         snapshot = F.tobytes() if lineup.weights is not None else None
         arm = lineup.names[place]
         return decided(arm, entry.played, entry.round, entry.inverse_p, snapshot, lineup)
@@ -296,7 +296,7 @@ class Bandit(Keeping):
             if self._fresh:
                 self._settle()
             slot = self._roster.slot_of[entry.played]
-            learn_late(self._policy, self._F, self._roster.slots, slot, entry, value)
+            learn_late(self._policy, self._F, self._lineup.index_array, slot, entry, value)
             del self._ledger[round]
             index = entry.played
         roster = self._roster
@@ -335,9 +335,9 @@ class Bandit(Keeping):
 
     def _settle(self) -> None:
         """Enter the last decision into the ledger, because the state is about to change."""
-        self._ledger[self._fresh] = note(
-            self._policy, self._F, self._roster.slots, self._fresh_slot, len(self._roster.names)
-        )
+        indices, known = self._lineup.index_array, len(self._roster.names)
+        entry = note(self._policy, self._F, indices, self._fresh_slot, known)
+        self._ledger[self._fresh] = entry
         self._fresh = NOTHING_FRESH
 
     def expire(

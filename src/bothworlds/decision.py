@@ -34,7 +34,7 @@ class Origin:
 class Lineup:
     """What decisions made with the same arms have in common."""
 
-    __slots__ = ("indices", "names", "origin", "weights")
+    __slots__ = ("index_array", "indices", "names", "origin", "weights")
 
     def __init__(
         self, origin: Origin, names: tuple[Arm, ...], indices: tuple[int, ...], weights: Any
@@ -42,6 +42,7 @@ class Lineup:
         self.origin = origin
         self.names = names
         self.indices = indices
+        self.index_array = np.array(indices, dtype=np.intp)
         self.weights = weights
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from base64 import b64decode, b64encode
 from typing import Any, Self
 
@@ -49,6 +50,7 @@ class Keeping:
     _round: int
     _seed: int
 
+    @abstractmethod
     def _open(
         self,
         policy: Policy,
@@ -58,7 +60,7 @@ class Keeping:
         origin: Origin,
         F: Array,
     ) -> None:
-        raise NotImplementedError
+        """Start from a packed state; `Bandit` says how."""
 
     def _document(self) -> dict[str, Any]:
         """Return everything but the policy as JSON values."""

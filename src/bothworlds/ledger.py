@@ -21,6 +21,7 @@ from bothworlds.packing import columns, first_row
 from bothworlds.policies.base import Array, Policy
 
 Flags = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 
 
 class Pending(NamedTuple):
@@ -43,17 +44,15 @@ class Pending(NamedTuple):
     memo: bytes
     """State rows the policy's choice left for its update."""
 
-    def present_at(self, indices: Sequence[int]) -> Flags:
+    def present_at(self, indices: Indices) -> Flags:
         """Return which of the arms could be drawn."""
-        wanted = np.asarray(indices)
-        if self.present is None:
-            return wanted < self.known
-        return unpacked(self.present, wanted)
+        return indices < self.known if self.present is None else unpacked(self.present, indices)
 
-    def near_at(self, indices: Sequence[int]) -> Flags:
+    def near_at(self, indices: Indices) -> Flags:
         """Return which of the arms get a baseline."""
-        wanted = np.asarray(indices)
-        return np.zeros(wanted.size, np.bool_) if self.near is None else unpacked(self.near, wanted)
+        return (
+            np.zeros(indices.size, np.bool_) if self.near is None else unpacked(self.near, indices)
+        )
 
     def document(self) -> list[Any]:
         """Return the entry as JSON values."""
@@ -75,7 +74,7 @@ class Pending(NamedTuple):
         )
 
 
-def note(policy: Policy, F: Array, indices: Sequence[int], place: int, known: int) -> Pending:
+def note(policy: Policy, F: Array, indices: Indices, place: int, known: int) -> Pending:
     """Return what a late tell will need of the decision just drawn from ``F``.
 
     ``indices`` are those of the arms in ``F``, ``place`` is the drawn one's place among them.
@@ -85,19 +84,19 @@ def note(policy: Policy, F: Array, indices: Sequence[int], place: int, known: in
     near = None
     mean_baseline = 0.0
     if kernels.near is not None:
-        flags = np.zeros(len(indices), np.bool_)
+        flags = np.zeros(indices.size, np.bool_)
         kernels.near(F, flags)
         if flags.any():
-            w = np.empty(len(indices))
+            w = np.empty(indices.size)
             kernels.weights(F, w)
             mean_baseline = BASELINE * float(w[flags].sum())
-            near = packed(np.asarray(indices)[flags].tolist(), known)
+            near = packed(indices[flags], known)
     return Pending(
-        played=indices[place],
+        played=int(indices[place]),
         inverse_p=float(F[start]),
         round=int(F[ROUND]),
         known=known,
-        present=None if len(indices) == known else packed(indices, known),
+        present=None if indices.size == known else packed(indices, known),
         near=near,
         mean_baseline=mean_baseline,
         memo=F[start + 1 : start + 1 + policy.memo].tobytes(),
@@ -105,7 +104,7 @@ def note(policy: Policy, F: Array, indices: Sequence[int], place: int, known: in
 
 
 def learn_late(
-    policy: Policy, F: Array, indices: Sequence[int], slot: int, entry: Pending, loss: float
+    policy: Policy, F: Array, indices: Indices, slot: int, entry: Pending, loss: float
 ) -> None:
     """Learn from a decision of the past.
 
@@ -128,30 +127,29 @@ def learn_late(
     learns_away = policy.estimates and away.any()
     if learns_away:
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
-        baseline = BASELINE * float(entry.near_at([entry.played])[0])
+        baseline = BASELINE * float(entry.near_at(np.array([entry.played]))[0])
         columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
     if kernels.restart is not None and (learns_away or slot < 0):
         kernels.restart(F)
 
 
-def packed(indices: Sequence[int], known: int) -> bytes:
+def packed(indices: Indices, known: int) -> bytes:
     """Return one bit per known arm, set for ``indices``.
 
     Examples
     --------
-    >>> unpacked(packed([0, 9], 10), np.array([0, 1, 9, 70])).tolist()
+    >>> unpacked(packed(np.array([0, 9]), 10), np.array([0, 1, 9, 70])).tolist()
     [True, False, True, False]
     """
     flags = np.zeros(known, np.bool_)
-    flags[np.asarray(indices, dtype=np.intp)] = True
+    flags[indices] = True
     return np.packbits(flags).tobytes()
 
 
-def unpacked(bits: bytes, wanted: NDArray[Any]) -> Flags:
+def unpacked(bits: bytes, wanted: Indices) -> Flags:
     """Return the bits of the ``wanted`` arms; arms beyond the bits have none set."""
-    flags = np.unpackbits(np.frombuffer(bits, np.uint8)).astype(np.bool_)
-    inside = wanted < flags.size
-    return inside & flags[np.where(inside, wanted, 0)]
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8)).view(np.bool_)
+    return np.where(wanted < flags.size, flags.take(wanted, mode="clip"), False)
 
 
 def _text(raw: bytes) -> str:

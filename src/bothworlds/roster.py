@@ -61,9 +61,10 @@ class Roster:
 
     def slot(self, name: object, owner: str, parameter: str = "name") -> int:
         """Return the slot of an arm that can be played."""
-        # True equals 1 and would find that arm.
-        usable = isinstance(name, str | Integral) and not isinstance(name, bool)
-        index = self.index_of.get(name) if usable else None  # type: ignore[call-overload]
+        # Not every key: True equals 1 and would find that arm, and a list cannot be looked up.
+        plain = type(name) is str or type(name) is int
+        key = name if plain else _name(name)
+        index = self.index_of.get(key) if key is not None else None  # type: ignore[call-overload]
         slot = GONE if index is None else self.slot_of[index]
         if slot == GONE:
             raise InvalidParameter(must(parameter, owner, f"one of {self.playing()}", name))
