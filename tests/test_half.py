@@ -122,7 +122,7 @@ def test_a_wrong_prediction_never_leads_to_a_wrong_root(L, centre, sums):
     F, row = packed(IW, len(L))
     F[row + half.ESTIMATES :] = L
     F[row + half.CENTRE] = centre
-    F[row + half.SUM2 : row + half.NEAR3] = sums
+    F[row + half.SUM2 : row + half.SHARE] = sums
     F[ROUND] = 50
     IW.kernels().ask(F)
     w = np.zeros(len(L))

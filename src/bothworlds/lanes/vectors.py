@@ -368,6 +368,24 @@ floor = _math("floor", 1, "Largest whole number not above the argument.")
 
 
 @intrinsic
+def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return a * b + c, rounded once: the same bits wherever it runs."""
+    result = floats if _wide(a) or _wide(b) or _wide(c) else types.float64
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        lane = context.get_value_type(result)
+        suffix = f"v{LANES}f64" if _wide(result) else "f64"
+        fnty = ir.FunctionType(lane, [lane] * 3)
+        fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.fma.{suffix}")
+        operands = [
+            context.cast(builder, a, t, result) for a, t in zip(args, sig.args, strict=True)
+        ]
+        return builder.call(fn, operands)
+
+    return signature(result, a, b, c), codegen
+
+
+@intrinsic
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the smaller of two numbers (neither may be NaN)."""
     result = floats if _wide(a) or _wide(b) else types.float64

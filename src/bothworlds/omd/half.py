@@ -38,6 +38,7 @@ from bothworlds.lanes.vectors import (
     absolute,
     add_at,
     any_lane,
+    fma,
     load,
     maximum,
     minimum,
@@ -55,8 +56,8 @@ INVERSE_P = 0
 ROOT = 1
 """Row of x at the root."""
 CENTRE = 2
-"""Row of the x where the sums were evaluated; the sums S_2..S_5, N_3, N_4 follow."""
-SUM2, SUM3, SUM4, SUM5, NEAR3, NEAR4 = 3, 4, 5, 6, 7, 8
+"""Row of the x where the sums were evaluated; the sums S_2..S_5, N_3 / S_3 and N_4 follow."""
+SUM2, SUM3, SUM4, SUM5, SHARE, NEAR4 = 3, 4, 5, 6, 7, 8
 DRAWN = 9
 """Row of y_I, I the arm just drawn, seen from the centre."""
 ESTIMATES = 10
@@ -69,20 +70,42 @@ MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
 @jit
+def one_minus_root(ratio_less_one: Any) -> Any:
+    """Return h = 1 - sqrt(1 + e): a series near the root, where a square root would cost most.
+
+    For \|e\| <= 0.05 the first term left out is below 1e-12, and below rounding for the e of a
+    draw that is accepted.
+    """
+    e = ratio_less_one
+    e2 = e * e
+    low = fma(fma(-5 / 128, e, 1 / 16), e2, fma(-1 / 8, e, 1 / 2))
+    high = fma(33 / 2048, e2, fma(-21 / 1024, e, 7 / 256))
+    h = -e * fma(high, e2 * e2, low)
+    far = absolute(e) > 0.05
+    if any_lane(far):
+        h = select(far, 1.0 - sqrt(e + 1.0), h)
+    return h
+
+
+@jit
 def step(S2: Any, S3: Any, S4: Any, S5: Any, c: float) -> Any:
-    """Step d from x towards S_2 = c: fourth order near the root, Newton's away from it."""
+    """Return the step d from x towards S_2 = c, and 1 / S_3.
+
+    Fourth order near the root, Newton's away from it.
+    """
     q = 1.0 / (S2 * S3)
     over_S2 = S3 * q
+    over_S3 = S2 * q
+    over_a = S2 * over_S3
     a = S3 * over_S2
-    b = S4 * over_S2
-    e = S5 * over_S2
-    over_a = S2 * S2 * q
-    d = (1.0 - sqrt(S2 * (1.0 / c))) * over_a
-    A = 1.5 * (a * a - b)
-    B = a * (4.5 * b - 2.5 * a * a) - 2.0 * e
-    first = A * over_a * d
-    correction = first + (2.0 * first * first + B * over_a * d * d)
-    return d + select(absolute(correction) < 0.25, d * correction, 0.0)
+    a2 = a * a
+    d = one_minus_root(fma(S2, 1.0 / c, -1.0)) * over_a
+    D = over_a * d
+    A = 1.5 * fma(-S4, over_S2, a2)
+    B = fma(a, fma(4.5, S4 * over_S2, -2.5 * a2), -2.0 * (S5 * over_S2))
+    first = A * D
+    correction = fma(first, fma(2.0, first, 1.0), B * (D * d))
+    return fma(d, select(absolute(correction) < 0.25, correction, 0.0), d), over_S3
 
 
 @jit
@@ -95,90 +118,104 @@ def least_estimate(K: int, S: Any, like: Any) -> Any:
 
 
 @jit
-def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
-    """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
+def keep(S: Any, row: int, value: Any, pending: Any) -> None:
+    """Store ``value`` where ``pending`` holds, or everywhere if it is None."""
+    if pending is None:
+        store(S, row, value)
+    else:
+        store(S, row, select(pending, value, load(S, row, value)))
 
-    ``near_below`` is None, or the largest y of a near arm; then N_3 and N_4 are kept as well.
+
+@jit
+def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: Any) -> Any:
+    """Evaluate the sums at x, step to the root and see where u falls.
+
+    Keeps the outcome in the lanes of ``pending``, or in all if it is None.  Returns the arm, and
+    the lanes whose root or arm is not certain yet.
     """
-    c = 0.25 * eta * eta
     target = u * c
     certain = min(SURE, 0.06 / K)
     margin = certain * c
     exact = 2e-15 + 1e-16 * math.sqrt(K)
-    x = load(S, CENTRE, u) + step(
-        load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c
-    )
+    S2 = splat(0.0, u)
+    S3 = splat(0.0, u)
+    S4 = splat(0.0, u)
+    S5 = splat(0.0, u)
+    N3 = splat(0.0, u)
+    N4 = splat(0.0, u)
     arm = splat_int(0, u)
-    drawn = splat(0.0, u)
-    pending = u >= 0.0
-    for _ in range(MAX_PASSES):
-        S2 = splat(0.0, u)
-        S3 = splat(0.0, u)
-        S4 = splat(0.0, u)
-        S5 = splat(0.0, u)
-        N3 = splat(0.0, u)
-        N4 = splat(0.0, u)
-        position = splat_int(0, u)
-        candidate = splat(1.0, u)
-        passed = u >= 0.0
-        close = u < 0.0
-        beyond = u < 0.0
-        for start in range(0, K, BLOCK):
-            rest = target - S2
-            s2 = splat(0.0, u)
-            s3 = splat(0.0, u)
-            s4 = splat(0.0, u)
-            s5 = splat(0.0, u)
-            for i in range(ESTIMATES + start, ESTIMATES + min(start + BLOCK, K)):
-                y = load(S, i, u) - x
-                r = 1.0 / y
-                r2 = r * r
-                r3 = r2 * r
-                r4 = r2 * r2
-                s2 = s2 + r2
-                s3 = s3 + r3
-                s4 = s4 + r4
-                s5 = s5 + r3 * r2
-                beyond = beyond | (y <= 0.0)
-                candidate = select(passed, y, candidate)
-                ahead = rest - s2
-                passed = ahead >= 0.0
-                position = select(passed, position + 1, position)
-                close = close | (absolute(ahead) <= margin)
-                if near_below is not None:
-                    near = y <= near_below
-                    N3 = N3 + select(near, r3, 0.0)
-                    N4 = N4 + select(near, r4, 0.0)
-            S2 = S2 + s2
-            S3 = S3 + s3
-            S4 = S4 + s4
-            S5 = S5 + s5
-        d = step(S2, S3, S4, S5, c)
-        if any_lane(beyond):
-            # One weight is 1 at min L - c^(-1/2): right of the root, and Newton is monotone.
-            d = select(beyond, least_estimate(K, S, u) - math.sqrt(1.0 / c) - x, d)
-        moved = absolute(d) * S3
-        sure = (2.1 * moved <= certain * S2) & negate(close)
-        still = moved <= exact * S2
-        store(S, ROOT, select(pending, x + d, load(S, ROOT, u)))
-        store(S, CENTRE, select(pending, x, load(S, CENTRE, u)))
-        store(S, SUM2, select(pending, S2, load(S, SUM2, u)))
-        store(S, SUM3, select(pending, S3, load(S, SUM3, u)))
-        store(S, SUM4, select(pending, S4, load(S, SUM4, u)))
-        store(S, SUM5, select(pending, S5, load(S, SUM5, u)))
-        if near_below is not None:
-            store(S, NEAR3, select(pending, N3, load(S, NEAR3, u)))
-            store(S, NEAR4, select(pending, N4, load(S, NEAR4, u)))
-        arm = select(pending, position, arm)
-        drawn = select(pending, candidate, drawn)
-        pending = pending & (negate(sure | still) | beyond)
-        if not any_lane(pending):
-            break
-        x = x + d
-    y = drawn + (load(S, CENTRE, u) - load(S, ROOT, u))
-    store(S, DRAWN, drawn)
+    drawn = splat(1.0, u)
+    passed = u >= 0.0
+    close = u < 0.0
+    beyond = u < 0.0
+    for start in range(0, K, BLOCK):
+        rest = target - S2
+        s2 = splat(0.0, u)
+        s3 = splat(0.0, u)
+        s4 = splat(0.0, u)
+        s5 = splat(0.0, u)
+        for i in range(ESTIMATES + start, ESTIMATES + min(start + BLOCK, K)):
+            y = load(S, i, u) - x
+            r = 1.0 / y
+            r2 = r * r
+            r3 = r2 * r
+            s2 = s2 + r2
+            s3 = s3 + r3
+            s4 = fma(r2, r2, s4)
+            s5 = fma(r3, r2, s5)
+            beyond = beyond | (y <= 0.0)
+            drawn = select(passed, y, drawn)
+            ahead = rest - s2
+            passed = ahead >= 0.0
+            arm = select(passed, arm + 1, arm)
+            close = close | (absolute(ahead) <= margin)
+            if near_below is not None:
+                near_r3 = select(y <= near_below, r3, 0.0)
+                N3 = N3 + near_r3
+                N4 = fma(near_r3, r, N4)
+        S2 = S2 + s2
+        S3 = S3 + s3
+        S4 = S4 + s4
+        S5 = S5 + s5
+    d, over_S3 = step(S2, S3, S4, S5, c)
+    if any_lane(beyond):
+        # One weight is 1 at min L - c^(-1/2): right of the root, and Newton is monotone.
+        d = select(beyond, least_estimate(K, S, u) - math.sqrt(1.0 / c) - x, d)
+    keep(S, ROOT, x + d, pending)
+    keep(S, CENTRE, x, pending)
+    keep(S, SUM2, S2, pending)
+    keep(S, SUM3, S3, pending)
+    keep(S, SUM4, S4, pending)
+    keep(S, SUM5, S5, pending)
+    keep(S, DRAWN, drawn, pending)
+    if near_below is not None:
+        keep(S, SHARE, N3 * over_S3, pending)
+        keep(S, NEAR4, N4, pending)
+    moved = absolute(d) * S3
+    sure = (2.1 * moved <= certain * S2) & negate(close)
+    still = moved <= exact * S2
+    return select(arm < K, arm, K - 1), negate(sure | still) | beyond
+
+
+@jit
+def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
+    """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
+
+    ``near_below`` is None, or the largest y of a near arm; then N_3 / S_3 and N_4 are kept as
+    well.
+    """
+    c = 0.25 * eta * eta
+    d, _ = step(load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c)
+    arm, pending = settle(K, S, load(S, CENTRE, u) + d, c, near_below, u, None)
+    passes = 1
+    while any_lane(pending) and passes < MAX_PASSES:
+        again, unsettled = settle(K, S, load(S, ROOT, u), c, near_below, u, pending)
+        arm = select(pending, again, arm)
+        pending = pending & unsettled
+        passes += 1
+    y = load(S, DRAWN, u) + (load(S, CENTRE, u) - load(S, ROOT, u))
     store(S, INVERSE_P, c * y * y)
-    return select(arm < K, arm, K - 1)
+    return arm
 
 
 @jit
@@ -215,7 +252,7 @@ def shift_near(S: Any, drawn_by: Any) -> None:
     S3 = load(S, SUM3, drawn_by)
     S4 = load(S, SUM4, drawn_by)
     N4 = load(S, NEAR4, drawn_by)
-    s = BASELINE * load(S, NEAR3, drawn_by) / S3
+    s = BASELINE * load(S, SHARE, drawn_by)
     rest = BASELINE - s
     store(S, CENTRE, load(S, CENTRE, drawn_by) + s)
     store(S, DRAWN, load(S, DRAWN, drawn_by) + (drawn_by - s))
@@ -242,7 +279,7 @@ def restart(K: int, S: Any, like: Any) -> None:
     recentre(K, S, like)
     one = splat(1.0, like)
     store(S, CENTRE, -one)
-    for row in range(SUM2, NEAR3):
+    for row in range(SUM2, SHARE):
         store(S, row, one)
 
 
@@ -257,4 +294,4 @@ def fill_weights(K: int, S: Any, eta: float, out: Any) -> None:
 def first_state(n_arms: int, state: NDArray[np.float64]) -> None:
     """Set the sums of n_arms estimates 0 seen from x = -1: the first step is then exact."""
     state[CENTRE] = -1.0
-    state[SUM2:NEAR3] = n_arms
+    state[SUM2:SHARE] = n_arms
