@@ -155,7 +155,7 @@ def compare(
     except KeyboardInterrupt:
         say("Stopped before any run was finished; nothing was written.")
         raise typer.Exit(STOPPED) from None
-    _report(result, world, table, runs)
+    _report(result, table, bounds, runs)
     _keep(result, output)
     if result.interrupted:
         raise typer.Exit(STOPPED)
@@ -235,13 +235,18 @@ def _progress(screen: Any) -> Iterator[Callable[[Progress], None] | bool]:
         yield show
 
 
-def _report(result: Result, world: Environment, table: LossTable | None, runs: int) -> None:
+def _report(
+    result: Result, table: LossTable | None, bounds: tuple[float, float] | None, runs: int
+) -> None:
     screen = console()
-    best = None if table is None else int(world.ranking()[0])
-    screen.print(ranking(result, best))
-    if table is not None and best is not None:
-        rounds = int(result.checkpoints[-1])
-        mean = float(table.losses[:rounds, best].mean())
+    if table is None:
+        screen.print(ranking(result))
+    else:
+        totals = table.losses[: int(result.checkpoints[-1])].mean(axis=0)
+        best = int(totals.argmin())
+        low, high = bounds or (0.0, 1.0)
+        mean = low + float(totals[best]) * (high - low)
+        screen.print(ranking(result, best))
         screen.print(f"Best single arm: {table.arms[best]!r}, mean loss {mean:.4g}.", markup=False)
     ordered = sorted(result.names, key=lambda name: result.regret[name][:, -1].mean())
     if len(ordered) > 1:
@@ -283,13 +288,17 @@ def ranking(result: Result, best: int | None = None) -> Table:
     rows = sorted(summary.rows.items(), key=lambda item: item[1]["mean"])
     for place, (name, row) in enumerate(rows, start=1):
         speed = row["runs"] * summary.round / result.wall[name]
-        cells = [f"{row[key]:,.1f}" for key in ("mean", "trimmed", "sd")]
+        cells = [_short(row[key]) for key in ("mean", "trimmed", "sd")]
         cells = [str(place), name, str(int(row["runs"])), *cells, f"{speed / 1e6:,.1f} M"]
         if best is not None:
             plays = result.plays[name].sum(axis=0)
             cells.append(f"{plays[best] / plays.sum():.1%}")
         table.add_row(*cells)
     return table
+
+
+def _short(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _keep(result: Result, output: Path) -> None:

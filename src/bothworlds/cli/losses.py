@@ -74,8 +74,9 @@ def read_losses(path: Path, bounds: Bounds | None = None) -> LossTable:
         if not inside.all():
             row, column = np.argwhere(~inside)[0].tolist()
             value = float(rows[row, column])
-            got = f"{value:g}" if math.isfinite(value) else "no finite number"
-            advice = "" if bounds is not None else "; --bounds LO HI rescales other losses"
+            finite = math.isfinite(value)
+            got = f"{value:g}" if finite else "no finite number"
+            advice = "; --bounds LO HI rescales other losses" if finite and bounds is None else ""
             raise InvalidParameter(
                 f"The loss of {arms[column]!r} in {place} {first + begin + row} must be in "
                 f"[{low:g}, {high:g}], got {got}{advice}."

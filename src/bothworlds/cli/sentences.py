@@ -33,11 +33,12 @@ def refusals() -> Iterator[None]:
 
     Examples
     --------
-    >>> with refusals():
-    ...     raise InvalidParameter("A sentence.")
-    Traceback (most recent call last):
-    ...
-    click.exceptions.Exit: 2
+    >>> try:
+    ...     with refusals():
+    ...         raise InvalidParameter("A sentence.")
+    ... except typer.Exit as end:
+    ...     end.exit_code
+    2
     """
     try:
         yield
