@@ -15,9 +15,9 @@ Symbols (notation of Zimmert and Seldin, 2021, Algorithm 2):
 
 The equation solved is g(x) = S_2^(-1/2) = c^(-1/2).  g is concave and decreasing, linear when one
 arm carries the mass or all are equal.  Newton's step on it lands right of the root, from where it
-decreases monotonically; a step that passed a pole (some y_i <= 0) is taken back to
-min L - c^(-1/2), where one weight is 1, so the wrong root is never accepted.  Near the root the
-Taylor series of the inverse function adds two orders.
+decreases monotonically; a step that comes near a pole or passes it (some y_i < c^(-1/2) / 2) is
+taken back to min L - c^(-1/2), where one weight is 1, so the wrong root is never accepted.  Near
+the root the Taylor series of the inverse function adds two orders.
 
 A round evaluates S_2..S_5 once, at a prediction of the root made from the previous round's sums
 (`move_drawn`, `shift_near`, `step`), and counts the cumulative sums below u * c on the way.
@@ -73,7 +73,7 @@ MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 def one_minus_root(ratio_less_one: Any) -> Any:
     """Return h = 1 - sqrt(1 + e): a series near the root, where a square root would cost most.
 
-    For \|e\| <= 0.05 the first term left out is below 1e-12, and below rounding for the e of a
+    For e within 0.05 of 0 the first term left out is below 1e-12, and below rounding for the e of a
     draw that is accepted.
     """
     e = ratio_less_one
@@ -137,6 +137,8 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
     certain = min(SURE, 0.06 / K)
     margin = certain * c
     exact = 2e-15 + 1e-16 * math.sqrt(K)
+    limit = math.sqrt(1.0 / c)  # y of an arm whose weight is 1; no root has a smaller one
+    half_limit = 0.5 * limit
     S2 = splat(0.0, u)
     S3 = splat(0.0, u)
     S4 = splat(0.0, u)
@@ -163,7 +165,7 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
             s3 = s3 + r3
             s4 = fma(r2, r2, s4)
             s5 = fma(r3, r2, s5)
-            beyond = beyond | (y <= 0.0)
+            beyond = beyond | (y < half_limit)
             drawn = select(passed, y, drawn)
             ahead = rest - s2
             passed = ahead >= 0.0
@@ -179,8 +181,8 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
         S5 = S5 + s5
     d, over_S3 = step(S2, S3, S4, S5, c)
     if any_lane(beyond):
-        # One weight is 1 at min L - c^(-1/2): right of the root, and Newton is monotone.
-        d = select(beyond, least_estimate(K, S, u) - math.sqrt(1.0 / c) - x, d)
+        # One weight is 1 at min L - limit: right of the root, and Newton is monotone from there.
+        d = select(beyond, least_estimate(K, S, u) - limit - x, d)
     keep(S, ROOT, x + d, pending)
     keep(S, CENTRE, x, pending)
     keep(S, SUM2, S2, pending)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE, Environment
+from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE, ORDER, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.vectors import LANES
@@ -68,7 +68,7 @@ class TileOutcome:
     cost : ndarray (count, checkpoints)
         Sum of the environment's contributions to regret.
     plays : ndarray (count, arms)
-        How often each arm was played.
+        How often each arm was played, in the order of the environment's constructor.
     tracked : ndarray (count, checkpoints, arms) or None
         Cumulative expected loss of every arm, where the environment tracks it.
     cpu, wall : float
@@ -199,9 +199,13 @@ def run_job(
         chunk = int(min(8 * chunk, max(256, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
     n = checkpoints.size
+    # Rows 1 to K of an environment's state say which arm of its constructor stands where.
+    labels = np.stack(columns)[: job.count, ORDER : ORDER + K].astype(np.int64)
+    by_label = np.zeros((job.count, K), dtype=np.int64)
+    np.put_along_axis(by_label, labels, plays.reshape(K, LANES)[:, : job.count].T.astype(int), 1)
     return TileOutcome(
         cost=cost.reshape(1 + n, LANES)[1:, : job.count].T.copy(),
-        plays=plays.reshape(K, LANES)[:, : job.count].T.astype(np.int64),
+        plays=by_label,
         tracked=tracked.reshape(n, K, LANES)[:, :, : job.count].transpose(2, 0, 1).copy()
         if tracked_row >= 0
         else None,
