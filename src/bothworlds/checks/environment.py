@@ -39,7 +39,9 @@ ENVIRONMENT_CHECKS: dict[str, Check[World]] = {
 }
 
 
-def check_environment(environment: Environment, seed: int = 0, skip: Iterable[str] = ()) -> Report:
+def check_environment(
+    environment: Environment, seed: int = 0, skip: str | Iterable[str] = ()
+) -> Report:
     """Check the properties that every environment must have.
 
     ====================== =================================================================
@@ -69,7 +71,7 @@ def check_environment(environment: Environment, seed: int = 0, skip: Iterable[st
         One of this package, or your own.
     seed : int
         Makes the checks repeatable.
-    skip : iterable of str
+    skip : str or iterable of str
         Names of checks to leave out.
 
     Returns

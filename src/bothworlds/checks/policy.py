@@ -36,7 +36,7 @@ POLICY_CHECKS: dict[str, Check[Player]] = {
 
 
 def check_policy(
-    policy: Policy, n_arms: int | None = None, seed: int = 0, skip: Iterable[str] = ()
+    policy: Policy, n_arms: int | None = None, seed: int = 0, skip: str | Iterable[str] = ()
 ) -> Report:
     """Check the properties that every policy must have.
 
@@ -69,7 +69,7 @@ def check_policy(
         Number of arms, at least 2; by default 5, or as many as the policy has ``gaps``.
     seed : int
         Makes the checks repeatable.
-    skip : iterable of str
+    skip : str or iterable of str
         Names of checks to leave out.
 
     Returns

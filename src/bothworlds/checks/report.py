@@ -95,8 +95,8 @@ Check = Callable[[Subject], str]
 def checked_skip(skip: object, checks: Iterable[str], owner: str) -> frozenset[str]:
     """Return the names of checks to leave out."""
     known = list(checks)
-    listed = isinstance(skip, Iterable) and not isinstance(skip, str | bytes)
-    names: list[Any] = list(skip) if listed else [skip]  # type: ignore[call-overload]
+    several = isinstance(skip, Iterable) and not isinstance(skip, str | bytes)
+    names: list[Any] = list(skip) if several else [skip]  # type: ignore[call-overload]
     for name in names:
         if name not in known:
             raise InvalidParameter(must("skip", owner, f"names among {', '.join(known)}", name))

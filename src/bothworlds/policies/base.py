@@ -8,6 +8,7 @@ be added, removed and masked without knowing the algorithm.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -63,9 +64,9 @@ def constructor(config: object) -> str:
     "TsallisINF(estimator='iw')"
     """
     given = [
-        f"{name}={getattr(config, name)!r}"
-        for name, field in getattr(config, "__dataclass_fields__", {}).items()
-        if field.repr and getattr(config, name) != field.default
+        f"{field.name}={getattr(config, field.name)!r}"
+        for field in (dataclasses.fields(config) if dataclasses.is_dataclass(config) else ())
+        if field.repr and getattr(config, field.name) != field.default
     ]
     return f"{type(config).__name__}({', '.join(given)})"
 
