@@ -1,0 +1,59 @@
+"""Every policy of the package passes every check that applies to it."""
+
+import pytest
+
+import bothworlds as bw
+from bothworlds.checks import check_policy
+from bothworlds.omd import InverseSqrt
+
+GAPS = [0.25, 0.0, 0.1, 0.4]
+
+POLICIES = [
+    bw.TsallisINF(),
+    bw.TsallisINF(estimator="iw"),
+    bw.TsallisINF(alpha=0.0),
+    bw.TsallisINF(alpha=0.3),
+    bw.TsallisINF(alpha=1.0, estimator="iw"),
+    bw.TsallisINF(gaps=GAPS),
+    bw.TsallisINF(alpha=0.7, gaps=GAPS),
+    bw.TsallisINF(learning_rate=0.1),
+    bw.TsallisINF(alpha=0.8, learning_rate=InverseSqrt(1.0)),
+    bw.Exp3(),
+    bw.Exp3PlusPlus(),
+    bw.Exp3PlusPlus(learning_rate="published"),
+    bw.Broad(horizon=2_000),
+    bw.UCB1(),
+    bw.KLUCB(),
+    bw.ThompsonSampling(),
+    bw.Uniform(),
+]
+
+NO_ESTIMATES = {"unbiased_estimates", "shift_invariance"}
+ONE_BY_ONE = {"lanes"}
+NO_PROBABILITIES = {"simplex", "frequencies"}
+
+
+def not_applicable(policy):
+    """Return the checks that have nothing to look at, by what the policy is."""
+    if isinstance(policy, bw.TsallisINF):
+        return set() if policy.alpha == 0.5 else ONE_BY_ONE
+    if isinstance(policy, bw.KLUCB):
+        return NO_ESTIMATES | ONE_BY_ONE
+    if isinstance(policy, bw.ThompsonSampling):
+        return NO_ESTIMATES | NO_PROBABILITIES
+    return NO_ESTIMATES if isinstance(policy, bw.UCB1 | bw.Uniform) else set()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_policy_passes_every_check(policy):
+    skip = ["better_than_uniform"] if isinstance(policy, bw.Uniform) else []
+    report = check_policy(policy, skip=skip)
+    assert {o.name for o in report if o.status == "not applicable"} == not_applicable(policy)
+    assert [o.name for o in report if o.status == "skipped"] == skip
+
+
+def test_the_smallest_and_a_larger_number_of_arms():
+    slow = ["constant_losses", "better_than_uniform"]
+    for n_arms in (2, 37):
+        for policy in (bw.TsallisINF(), bw.TsallisINF(alpha=0.3), bw.Exp3PlusPlus(), bw.UCB1()):
+            check_policy(policy, n_arms=n_arms, seed=1, skip=slow)
