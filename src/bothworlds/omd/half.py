@@ -17,10 +17,10 @@ The equation solved is g(x) = S_2^(-1/2) = c^(-1/2).  g is concave and decreasin
 arm carries the mass or all are equal.  Newton's step on it lands right of the root, from where it
 decreases monotonically; a step that comes near a pole or passes it (some y_i < c^(-1/2) / 2) is
 taken back to min L - c^(-1/2), where one weight is 1, so the wrong root is never accepted.  Near
-the root the Taylor series of the inverse function adds two orders.
+the root the Taylor series of the inverse function adds one or two orders.
 
 A round evaluates S_2..S_5 once, at a prediction of the root made from the previous round's sums
-(`move_drawn`, `shift_near`, `step`), and counts the cumulative sums below u * c on the way.
+(`move_drawn`, `shift_near`, `predict`), and counts the cumulative sums below u * c on the way.
 The drawn arm is certain when no cumulative sum comes so close to u * c that the remaining step
 could carry it across; otherwise the pass is repeated (1.00 to 1.05 passes a round on average).
 
@@ -70,17 +70,8 @@ MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
 @jit
-def one_minus_root(ratio_less_one: Any) -> Any:
-    """Return h = 1 - sqrt(1 + e): a series near the root, where a square root would cost most.
-
-    For e within 0.05 of 0 the first term left out is below 1e-12, and below rounding for the e of a
-    draw that is accepted.
-    """
-    e = ratio_less_one
-    e2 = e * e
-    low = fma(fma(-5 / 128, e, 1 / 16), e2, fma(-1 / 8, e, 1 / 2))
-    high = fma(33 / 2048, e2, fma(-21 / 1024, e, 7 / 256))
-    h = -e * fma(high, e2 * e2, low)
+def exact_if_far(h: Any, e: Any) -> Any:
+    """Return ``h``, a series for 1 - sqrt(1 + e), with the square root where e is not small."""
     far = absolute(e) > 0.05
     if any_lane(far):
         h = select(far, 1.0 - sqrt(e + 1.0), h)
@@ -88,24 +79,40 @@ def one_minus_root(ratio_less_one: Any) -> Any:
 
 
 @jit
-def step(S2: Any, S3: Any, S4: Any, S5: Any, c: float) -> Any:
-    """Return the step d from x towards S_2 = c, and 1 / S_3.
+def predict(S2: Any, S3: Any, S4: Any, S5: Any, c: float) -> Any:
+    """Return the step d from x to the root of S_2 = c, to fourth order.
 
-    Fourth order near the root, Newton's away from it.
+    With a = S_3 / S_2 and e = S_2 / c - 1, Newton's step on g is d = (1 - sqrt(1 + e)) / a; the
+    Taylor series of the inverse of g multiplies it by 1 + f + 2 f^2 + B d^2.
     """
     q = 1.0 / (S2 * S3)
     over_S2 = S3 * q
     over_S3 = S2 * q
-    over_a = S2 * over_S3
     a = S3 * over_S2
-    a2 = a * a
-    d = one_minus_root(fma(S2, 1.0 / c, -1.0)) * over_a
-    D = over_a * d
-    A = 1.5 * fma(-S4, over_S2, a2)
-    B = fma(a, fma(4.5, S4 * over_S2, -2.5 * a2), -2.0 * (S5 * over_S2))
-    first = A * D
-    correction = fma(first, fma(2.0, first, 1.0), B * (D * d))
-    return fma(d, select(absolute(correction) < 0.25, correction, 0.0), d), over_S3
+    e = fma(S2, 1.0 / c, -1.0)
+    e2 = e * e
+    low = fma(fma(-5 / 128, e, 1 / 16), e2, fma(-1 / 8, e, 1 / 2))
+    high = fma(33 / 2048, e2, fma(-21 / 1024, e, 7 / 256))
+    d = exact_if_far(-e * fma(high, e2 * e2, low), e) * (S2 * over_S3)
+    f = 1.5 * fma(-S4, over_S3, a) * d
+    B = fma(4.5, S4 * over_S2, -fma(2.5 * a, a, 2.0 * (S5 * over_S3)))
+    correction = fma(f, fma(2.0, f, 1.0), B * (d * d))
+    return fma(d, select(absolute(correction) < 0.25, correction, 0.0), d)
+
+
+@jit
+def polish(S2: Any, S3: Any, S4: Any, c: float) -> Any:
+    """Return the step d from x to the root of S_2 = c, to third order, and 1 / S_3.
+
+    As `predict`, with the terms that matter once e is of the order of `SURE`: what is left out is
+    then far below rounding.  Away from the root it still converges.
+    """
+    q = 1.0 / (S2 * S3)
+    over_S3 = S2 * q
+    e = fma(S2, 1.0 / c, -1.0)
+    d = exact_if_far(-e * fma(-1 / 8, e, 1 / 2), e) * (S2 * over_S3)
+    f = 1.5 * fma(-S4, over_S3, S3 * (S3 * q)) * d
+    return fma(d, select(absolute(f) < 0.25, f, 0.0), d), over_S3
 
 
 @jit
@@ -179,7 +186,7 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
         S3 = S3 + s3
         S4 = S4 + s4
         S5 = S5 + s5
-    d, over_S3 = step(S2, S3, S4, S5, c)
+    d, over_S3 = polish(S2, S3, S4, c)
     if any_lane(beyond):
         # One weight is 1 at min L - limit: right of the root, and Newton is monotone from there.
         d = select(beyond, least_estimate(K, S, u) - limit - x, d)
@@ -207,7 +214,7 @@ def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
     well.
     """
     c = 0.25 * eta * eta
-    d, _ = step(load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c)
+    d = predict(load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c)
     arm, pending = settle(K, S, load(S, CENTRE, u) + d, c, near_below, u, None)
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
