@@ -37,8 +37,10 @@ def test_theorem_1(world, estimator):
     assert np.all(mean + 4 * error < bw.bounds.self_bounding(GAPS, rounds, estimator=estimator))
 
 
+# At 2000 the theorem's second branch applies, to both estimators. Budgets are large enough for the
+# attack to be seen: a few unlucky runs make the mean of a small one uncertain.
 @pytest.mark.parametrize(
-    ("attack", "budget"), [("hide", 100.0), ("swap", 400.0), ("discourage", 400.0)]
+    ("attack", "budget"), [("hide", 400.0), ("discourage", 400.0), ("swap", 2000.0)]
 )
 @pytest.mark.parametrize("estimator", ["rv", "iw"])
 def test_corollary_1(attack, budget, estimator):
