@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench docs clean
+.PHONY: help run test lint bench bench-peers docs clean
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.stamp  ## Reproduce the paper's figures and tables
 	$(BIN)/bothworlds paper
@@ -23,6 +23,9 @@ lint: $(VENV)/.stamp  ## Check style and types
 
 bench: $(VENV)/.stamp-bench  ## Measure speed beside other libraries
 	$(BIN)/python -m benchmarks
+
+bench-peers: $(VENV)/.stamp  ## Measure regret and speed beside other libraries, each in its own environment
+	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.stamp-docs  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
