@@ -6,15 +6,14 @@ checksum covers the content, so a damaged copy is refused before anything is mad
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import pathlib
-import secrets
 from typing import Any
 
+from bothworlds.atomic import replacing
 from bothworlds.errors import InvalidParameter, StateFileError, must
 
 Path = str | os.PathLike[str]
@@ -29,21 +28,8 @@ def write(path: Path, format: str, version: int, content: dict[str, Any]) -> Non
         "content": content,
     }
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    # A link keeps pointing where it did; its target is replaced.
-    target = pathlib.Path(path).resolve()
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(draft, "x", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if target.exists():
-            os.chmod(draft, target.stat().st_mode & 0o7777)
-        os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read(path: Path, format: str, version: int) -> dict[str, Any]:
@@ -77,16 +63,6 @@ def _owner(path: Path) -> str:
 def _checksum(content: dict[str, Any]) -> str:
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _sync_folder(folder: pathlib.Path) -> None:
-    # Makes the new name durable too. Not every system can open a folder; the file is whole anyway.
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def describe(value: Any, owner: str) -> Any:

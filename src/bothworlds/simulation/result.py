@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.atomic import replacing
 from bothworlds.errors import InvalidParameter, ResultFileError, missing_extra, must
 
 if TYPE_CHECKING:
@@ -311,14 +311,8 @@ class Result:
         table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
         target = Path(path)
         try:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            try:
-                os.close(handle)
-                parquet.write_table(table, name, compression="zstd")
-                os.replace(name, target)
-            except BaseException:
-                os.unlink(name)
-                raise
+            with replacing(target) as draft:
+                parquet.write_table(table, draft, compression="zstd")
         except OSError as error:
             reason = error.strerror or error
             raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
