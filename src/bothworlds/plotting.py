@@ -147,7 +147,7 @@ _STYLE: Any = {
     "ytick.major.width": 0.7,
     "legend.fontsize": 9.0,
     "legend.frameon": False,
-    "legend.handlelength": 3.2,
+    "legend.handlelength": 2.9,
     "lines.markersize": 4.2,
     "savefig.dpi": 200.0,
     "pdf.fonttype": 42,
@@ -280,20 +280,28 @@ def linear_axes(axes: Any, last: float, tops: Sequence[float]) -> None:
 
 
 def log_axes(axes: Any, first: float, last: float, low: float, high: float) -> None:
-    """Set both axes logarithmic, with whole decades or enough ticks to read a value."""
+    """Set both axes logarithmic between these limits."""
+    axes.set_xscale("log")
+    axes.set_xlim(first, last)
+    _log_ticks(axes.xaxis, last / first)
+    log_heights(axes, low, high)
+
+
+def log_heights(axes: Any, low: float, high: float) -> None:
+    """Set the vertical axis logarithmic between these limits."""
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(low, high)
+    _log_ticks(axes.yaxis, high / low)
+
+
+def _log_ticks(axis: Any, span: float) -> None:
+    """Label whole decades, and what lies between where there are few of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes.set_xscale("log")
-    axes.set_yscale("log", nonpositive="clip")
-    axes.set_xlim(first, last)
-    axes.set_ylim(low, high)
-    for axis, decades in ((axes.xaxis, np.log10(last / first)), (axes.yaxis, np.log10(high / low))):
-        subs = (
-            (1.0,) if decades >= 2.0 else (1.0, 2.0, 5.0) if decades >= 0.7 else tuple(range(1, 10))
-        )
-        axis.set_major_locator(LogLocator(subs=subs, numticks=9))
-        axis.set_minor_formatter(NullFormatter())
-        axis.set_major_formatter(FuncFormatter(_power))
+    axis.set_major_locator(LogLocator(subs=(1.0,) if span >= 16 else (1.0, 2.0, 5.0), numticks=9))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10)), numticks=9))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(_power))
 
 
 def _power(value: float, _: int) -> str:
@@ -327,7 +335,7 @@ def shared_legend(figure: Figure, columns: int = 4) -> None:
             entries.setdefault(label, handle)
     figure.legend(
         entries.values(), entries.keys(), loc="outside upper center",
-        ncols=min(columns, max(1, len(entries))), columnspacing=1.4,
+        ncols=min(columns, max(1, len(entries))), columnspacing=1.2, handletextpad=0.6,
     )  # fmt: skip
 
 

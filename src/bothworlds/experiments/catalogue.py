@@ -12,6 +12,10 @@ _FILES = (
     "stochastic",
     "switching",
     "copies",
+    "alpha",
+    "corruption",
+    "open_problem",
+    "table_1",
 )
 
 

@@ -75,6 +75,8 @@ class Cell:
         Mean losses if they are fixed, for the lower bound and the bound of UCB1.
     corruption : float
         Budget of corruption.
+    covered : bool
+        Whether any theorem speaks about the regret measured here.
     point : float
         The value of what else is varied, see `Settings.points`.
     group : str
@@ -92,6 +94,7 @@ class Cell:
     gaps: tuple[float, ...] | None = None
     means: tuple[float, ...] | None = None
     corruption: float = 0.0
+    covered: bool = True
     point: float = 0.0
     group: str = ""
 
@@ -135,7 +138,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """All that was measured for an experiment.
 

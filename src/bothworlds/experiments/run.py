@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import time
@@ -212,15 +213,18 @@ class _Plan:
     @property
     def key(self) -> str:
         """Name everything that claims and figures depend on."""
-        parts = [package_stamp(), repr(self.settings), *(task.key for task in self.tasks)]
+        parts = [judging_stamp(), repr(self.settings), *(task.key for task in self.tasks)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def package_stamp() -> str:
-    """Return a digest of the package's sources: edited claims and figures are made again."""
+@functools.cache
+def judging_stamp() -> str:
+    """Return a digest of the sources that judge and draw: edited, their work is done again."""
     digest = hashlib.sha256()
     package = Path(bothworlds.__file__).parent
-    for path in sorted(package.rglob("*.py")):
+    files = [package / "plotting.py"]
+    files += [path for room in ("experiments", "theory") for path in (package / room).glob("*.py")]
+    for path in sorted(files):
         digest.update(path.relative_to(package).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -338,6 +342,8 @@ def _conclude(
         figures = chosen.figures(outcome)
         for name, figure in figures.items():
             plotting.save(figure, folder / f"{name}.png")
+            # The first drawing has settled the layout, which takes as long as the drawing.
+            figure.set_layout_engine("none")
             plotting.save(figure, folder / f"{name}.pdf")
     write_results(folder / f"{chosen.id}.parquet", outcome)
     return Finished(

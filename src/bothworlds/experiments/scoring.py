@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -160,7 +161,8 @@ def guarantees(cell: Cell, name: str, rounds: NDArray[np.int64]) -> tuple[NDArra
     """
     policy = cell.policies[name]
     gaps = cell.gaps
-    if type(policy).__name__ == "UCB1" and cell.means is None:
+    # The bound of UCB1 asks for fixed means, not only for fixed gaps.
+    if not cell.covered or (type(policy).__name__ == "UCB1" and cell.means is None):
         return np.zeros(0), ""
     found = [
         bounds.guarantee(
@@ -174,6 +176,7 @@ def guarantees(cell: Cell, name: str, rounds: NDArray[np.int64]) -> tuple[NDArra
     return np.array(values) + 2.0 * cell.corruption, found[-1].theorem or ""
 
 
+@functools.lru_cache(maxsize=2)
 def margins(outcome: Outcome) -> list[Margin]:
     """Return the comparison with the guarantee for all policies that have one."""
     found = []
