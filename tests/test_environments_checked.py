@@ -74,7 +74,7 @@ def test_environment_passes_every_check(environment):
     applied = {o.name for o in report if o.status == "passed"}
     assert applied >= ALWAYS
     assert ("best_in_hindsight" in applied) == (environment.regret != "gaps")
-    assert ("oblivious" in applied) == (environment.regret != "tracked")
+    assert ("oblivious" in applied) == (not environment.adaptive)
     assert ("enquiries" in applied) == (environment.kind == "bandit")
     assert ("lanes" in applied) == environment.wide
     assert ("horizon_limit" in applied) == (environment.horizon_limit is not None)
@@ -82,8 +82,11 @@ def test_environment_passes_every_check(environment):
 
 
 def test_a_level_that_answers_passes_but_is_not_oblivious():
-    report = check_environment(Constrained([0.0, 0.1, 0.2], answer), skip="oblivious")
+    environment = Constrained([0.0, 0.1, 0.2], answer)
+    report = check_environment(environment)
     assert {o.name for o in report if o.status == "passed"} >= ALWAYS | {"enquiries"}
+    assert report["oblivious"].status != "passed"
+    assert environment.adaptive and Corrupted(environment, 10.0).adaptive
 
 
 def test_a_mapped_file_passes_and_travels_as_its_path(tmp_path):

@@ -106,9 +106,9 @@ def surprise(world: World, x: Array, costs: Array) -> Array:
 def oblivious(world: World) -> str:
     """No loss depends on what was played before, unless the environment says so.
 
-    It does by ``adaptive = True``, or by regret that is tracked along the actions.
+    It says so by the property ``adaptive``.
     """
-    if getattr(world.environment, "adaptive", world.environment.regret == "tracked"):
+    if world.environment.adaptive:
         raise NotApplicable("the environment answers the agent's actions")
     rounds = world.rounds(ROUNDS)
     stays = np.zeros(rounds, np.int64)

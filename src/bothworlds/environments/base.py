@@ -101,6 +101,11 @@ class Environment:
     kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
 
     @property
+    def adaptive(self) -> bool:
+        """Whether losses may depend on the actions of the agent before."""
+        return self.regret == "tracked"
+
+    @property
     def tracked_row(self) -> int:
         """First state row of the arms' accumulated expected losses, where ``regret`` needs it."""
         raise AttributeError(f"{type(self).__name__} tracks no expected losses.")

@@ -146,6 +146,11 @@ class Constrained(Environment):
         object.__setattr__(self, "gaps", frozen(gaps))
         object.__setattr__(self, "n_arms", gaps.size)
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether the level answers the agent's last action."""
+        return not self.wide
+
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
         return np.asarray(self.gaps, dtype=np.float64)

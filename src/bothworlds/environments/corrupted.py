@@ -99,13 +99,14 @@ def discourage(
     base_loss: Any, K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any, CA: Any, A: Any
 ) -> Any:
     """Raise the best arm's loss to 1 in every round after one in which the agent played it."""
-    if any_lane(load(A, SPENT, v) < CA[BUDGET]):
+    awake = load(A, SPENT, v) < CA[BUDGET]
+    if any_lane(awake):
         best = locate(K, E, CA, A, 0, v)
         one = splat(1.0, v)
         tempted = load(A, LAST, v) == to_float(best)
         true_best = base_loss(K, t, C, E, G, v, best)
         by = pay(CA, A, select(tempted, one - true_best, splat(0.0, v)))
-        store(A, LAST, to_float(arm))
+        store(A, LAST, select(awake, to_float(arm), load(A, LAST, v)))
         loss = base_loss(K, t, C, E, G, v, arm)
         return select((arm == best) & tempted, towards(loss, one, by), loss)
     return base_loss(K, t, C, E, G, v, arm)

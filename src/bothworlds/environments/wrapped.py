@@ -28,6 +28,11 @@ class Wrapped(Environment):
             object.__setattr__(self, name, getattr(base, name))
 
     @property
+    def adaptive(self) -> bool:
+        """Whether the base is."""
+        return self.base.adaptive
+
+    @property
     def tracked_row(self) -> int:
         """First row of the accumulated expected losses of the base."""
         return self.base.tracked_row

@@ -35,5 +35,6 @@ def jit(function: Callable[..., Any]) -> Any:
     dispatcher = numba.njit(function, cache=True, nogil=True, error_model="numpy")
     index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if index is not None and hasattr(index, "_source_stamp"):
-        index._source_stamp = source_stamp()
+        # The file's own stamp stays in: a kernel may stand in a file outside the package.
+        index._source_stamp = (source_stamp(), index._source_stamp)
     return dispatcher
