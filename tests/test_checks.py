@@ -449,7 +449,7 @@ def answering(t, last):
     return 0.5 if last == 0 else 0.1
 
 
-class Secretive(Constrained):
+class Unannounced(Constrained):
     """Answers the agent and does not say so."""
 
     adaptive = False
@@ -526,7 +526,7 @@ BROKEN_ENVIRONMENTS = [
     (OffInHindsight(TABLE), "best_in_hindsight", "best_cumulative gives"),
     (Counting(), "same_seed", "starts in another state"),
     (OneForAll(), "repetitions_differ", "equal in 4000 rounds of repetitions 0 and 1"),
-    (Secretive([0.0, 0.1], answering), "oblivious", "depends on what was played before"),
+    (Unannounced([0.0, 0.1], answering), "oblivious", "depends on what was played before"),
     (CountingCalls(), "enquiries", "after enquiries, the loss of round"),
     (Neighbours([0.2, 0.4, 0.6]), "lanes", "where the single repetition had"),
     (OneRoundTooMany(TABLE), "horizon_limit", "had loss nan in round 5001"),
