@@ -41,7 +41,6 @@ from bothworlds.lanes.vectors import (
     fma,
     load,
     maximum,
-    minimum,
     negate,
     select,
     splat,
@@ -49,6 +48,7 @@ from bothworlds.lanes.vectors import (
     sqrt,
     store,
 )
+from bothworlds.omd import recentring
 from bothworlds.omd.estimators import BASELINE
 
 INVERSE_P = 0
@@ -65,7 +65,6 @@ ESTIMATES = 10
 
 SURE = 4e-6  # distance of a cumulative weight to u below which a draw is not yet certain
 BLOCK = 128  # arms summed before they join the total: the error of a sum stays near rounding
-RECENTRE_EVERY = 1024  # rounds; L and x stay small enough for L - x to keep its digits
 MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
@@ -113,15 +112,6 @@ def polish(S2: Any, S3: Any, S4: Any, c: float) -> Any:
     d = exact_if_far(-e * fma(-1 / 8, e, 1 / 2), e) * (S2 * over_S3)
     f = 1.5 * fma(-S4, over_S3, S3 * (S3 * q)) * d
     return fma(d, select(absolute(f) < 0.25, f, 0.0), d), over_S3
-
-
-@jit
-def least_estimate(K: int, S: Any, like: Any) -> Any:
-    """Return min_i L_i."""
-    least = load(S, ESTIMATES, like)
-    for i in range(ESTIMATES + 1, ESTIMATES + K):
-        least = minimum(least, load(S, i, like))
-    return least
 
 
 @jit
@@ -189,7 +179,7 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
     d, over_S3 = polish(S2, S3, S4, c)
     if any_lane(beyond):
         # One weight is 1 at min L - limit: right of the root, and Newton is monotone from there.
-        d = select(beyond, least_estimate(K, S, u) - limit - x, d)
+        d = select(beyond, recentring.least(K, S, ESTIMATES, u) - limit - x, d)
     keep(S, ROOT, x + d, pending)
     keep(S, CENTRE, x, pending)
     keep(S, SUM2, S2, pending)
@@ -272,11 +262,9 @@ def shift_near(S: Any, drawn_by: Any) -> None:
 @jit
 def recentre(K: int, S: Any, like: Any) -> None:
     """Subtract min L from L and x: the weights depend on differences only."""
-    least = least_estimate(K, S, like)
-    for i in range(ESTIMATES, ESTIMATES + K):
-        store(S, i, load(S, i, like) - least)
-    store(S, ROOT, load(S, ROOT, like) - least)
-    store(S, CENTRE, load(S, CENTRE, like) - least)
+    low = recentring.recentre(K, S, ESTIMATES, like)
+    store(S, ROOT, load(S, ROOT, like) - low)
+    store(S, CENTRE, load(S, CENTRE, like) - low)
 
 
 @jit

@@ -9,6 +9,9 @@ from typing import Any
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import load, minimum, store
 
+RECENTRE_EVERY = 1024
+"""Rounds after which policies recentre: their differences then keep their digits for ever."""
+
 
 @jit
 def least(K: int, S: Any, first: int, like: Any) -> Any:

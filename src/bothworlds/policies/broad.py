@@ -31,8 +31,7 @@ from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import add_at, any_lane, load, select, store
 from bothworlds.omd.barrier import solve_barrier
-from bothworlds.omd.half import RECENTRE_EVERY
-from bothworlds.omd.recentring import recentre
+from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies.base import Array, Kernels, Policy
 
 LOG_HORIZON = 0

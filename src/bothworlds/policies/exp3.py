@@ -20,8 +20,7 @@ from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import add_at, store
 from bothworlds.omd.exponential import anytime_rate, exponential
-from bothworlds.omd.half import RECENTRE_EVERY
-from bothworlds.omd.recentring import recentre
+from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies.base import Kernels, Policy
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.

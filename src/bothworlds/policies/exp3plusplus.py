@@ -45,8 +45,7 @@ from bothworlds.lanes.vectors import (
     store,
 )
 from bothworlds.omd.exponential import anytime_rate, exponential
-from bothworlds.omd.half import RECENTRE_EVERY
-from bothworlds.omd.recentring import recentre
+from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies.base import Array, Kernels, Policy
 
 FACTOR, ALPHA, BETA = 0, 1, 2

@@ -38,6 +38,7 @@ from bothworlds.lanes.vectors import load, store
 from bothworlds.omd import half
 from bothworlds.omd.estimators import add_estimates, baseline, correction
 from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
+from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.omd.step import solve
 from bothworlds.policies.base import Array, Kernels, Policy
 
@@ -63,7 +64,7 @@ def near_limit(eta: float) -> Any:
 @jit
 def choose_half_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw; see `half.draw`."""
-    if t % half.RECENTRE_EVERY == 0:
+    if t % RECENTRE_EVERY == 0:
         half.recentre(K, S, u)
     return half.draw(K, S, rate_now(K, t, C), None, u)
 
@@ -79,7 +80,7 @@ def update_half_iw(
 @jit
 def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw, keeping the sums over the near arms; see `half.draw`."""
-    if t % half.RECENTRE_EVERY == 0:
+    if t % RECENTRE_EVERY == 0:
         half.recentre(K, S, u)
     eta = rate_now(K, t, C)
     return half.draw(K, S, eta, near_limit(eta), u)
