@@ -498,6 +498,18 @@ class Bandit(Keeping):
         """The ids of the decisions that wait for feedback."""
         return [*self._ledger, self._fresh] if self._fresh else list(self._ledger)
 
+    def awaits(self, id: int) -> bool:
+        """Return whether the decision with this id waits for feedback.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> bandit.awaits(bandit.ask().id)
+        True
+        """
+        return id in self._ledger or (id == self._fresh and id != NOTHING_FRESH)
+
     def history(self) -> dict[Arm, ArmHistory]:
         """Return what happened to every arm, retired ones included.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from base64 import b64decode, b64encode
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from bothworlds.seeding import checked_seed, stream_words
 
 FORMAT = "bothworlds.bandit"
 VERSION = 1
+
+Config = TypeVar("Config")
+Kept = TypeVar("Kept")
 
 
 class Keeping:
@@ -157,21 +161,38 @@ class Keeping:
         StateFileError
             If the file is damaged, something else, or of a newer version.
         """
-        content = statefile.read(path, FORMAT, VERSION)
-        description = content.get("policy")
-        if policy is not None and statefile.describe(policy, "Bandit.load") != description:
-            expected = f"the one that was saved, {description}"
-            raise InvalidParameter(must("policy", "Bandit.load", expected, policy))
-        try:
-            if policy is None:
-                policy = statefile.recreate(description, _configurations())
-            return cls._restored(policy, content)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise statefile.damaged(path, f"{type(error).__name__} {error}") from error
+        return reopen(path, FORMAT, VERSION, "Bandit.load", policy, (), cls._restored)
 
 
-def _configurations() -> dict[str, type]:
+def reopen(
+    path: statefile.Path,
+    format: str,
+    version: int,
+    owner: str,
+    policy: Config | None,
+    further: tuple[type, ...],
+    make: Callable[[Config, dict[str, Any]], Kept],
+) -> Kept:
+    """Read a state file and return what ``make`` makes of the policy and the content.
+
+    ``policy`` is the one a caller expects, or None to take the saved one, which may be made of
+    this package's policies and the classes ``further``.
+    """
+    content = statefile.read(path, format, version)
+    description = content.get("policy")
+    if policy is not None and statefile.describe(policy, owner) != description:
+        expected = f"the one that was saved, {description}"
+        raise InvalidParameter(must("policy", owner, expected, policy))
+    try:
+        if policy is None:
+            policy = statefile.recreate(description, _configurations(further))
+        return make(policy, content)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise statefile.damaged(path, f"{type(error).__name__} {error}") from error
+
+
+def _configurations(further: tuple[type, ...]) -> dict[str, type]:
     """Return the classes a saved policy may be made of."""
     found = [getattr(policies, name) for name in policies.__all__]
-    found += [learning_rates.Constant, learning_rates.InverseSqrt]
+    found += [learning_rates.Constant, learning_rates.InverseSqrt, *further]
     return {kind.__name__: kind for kind in found if isinstance(kind, type)}

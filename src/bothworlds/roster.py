@@ -153,7 +153,7 @@ class Roster:
         return roster
 
 
-def checked_names(arms: object) -> list[Arm]:
+def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:
     """Return the names given as ``arms`` of a bandit: a number of arms, or distinct names.
 
     Examples
@@ -168,7 +168,7 @@ def checked_names(arms: object) -> list[Arm]:
     ordered = isinstance(arms, Iterable) and not isinstance(arms, str | bytes | set | frozenset)
     names = [_name(arm) for arm in arms] if ordered else []  # type: ignore[attr-defined]
     if not names or None in names or len(set(names)) < len(names):
-        raise InvalidParameter(must("arms", "Bandit", expected, arms))
+        raise InvalidParameter(must("arms", owner, expected, arms))
     return names  # type: ignore[return-value]
 
 

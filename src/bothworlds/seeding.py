@@ -51,6 +51,17 @@ def stream_words(seed: int, *names: object) -> NDArray[np.int64]:
     return np.frombuffer(_digest(seed, names), dtype="<i8").astype(np.int64)
 
 
+def derived_seed(seed: int, *names: object) -> int:
+    """Return the seed of a part of something seeded, by the part's ``names``.
+
+    Examples
+    --------
+    >>> derived_seed(1, "left") == derived_seed(1, "right")
+    False
+    """
+    return int.from_bytes(_digest(seed, names)[:8], "little") >> 1
+
+
 def numpy_generator(seed: int, *names: object) -> np.random.Generator:
     """Return NumPy's generator for set-up work, seeded by ``seed`` and ``names``."""
     return np.random.default_rng(int.from_bytes(_digest(seed, names), "little"))

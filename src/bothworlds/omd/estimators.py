@@ -30,9 +30,9 @@ def correction(loss: Any, base: Any, inverse_p: Any) -> Any:
 
 
 @jit
-def add_estimates(L: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
-    """Add lhat to ``L`` for a decision of the past, its near arms marked in ``near``."""
+def add_estimates(L: Any, arm: int, inverse_p: float, loss: float, near: Any, share: float) -> None:
+    """Add ``share`` times lhat to ``L`` for a decision of the past, its near arms marked."""
     base = baseline(near[arm] != 0, 0.0)
     for i in range(L.size):
-        L[i] += baseline(near[i] != 0, 0.0)
-    L[arm] += correction(loss, base, inverse_p)
+        L[i] += share * baseline(near[i] != 0, 0.0)
+    L[arm] += share * correction(loss, base, inverse_p)

@@ -39,6 +39,7 @@ from bothworlds.lanes.vectors import (
     add_at,
     any_lane,
     fma,
+    gather,
     load,
     maximum,
     negate,
@@ -218,6 +219,31 @@ def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
 
 
 @jit
+def draw_again(K: int, S: Any, eta: float, u: Any) -> Any:
+    """Draw another arm from the weights of the last `draw`, whose root is known."""
+    c = 0.25 * eta * eta
+    target = u * c
+    x = load(S, ROOT, u)
+    S2 = splat(0.0, u)
+    position = splat_int(0, u)
+    drawn = splat(1.0, u)
+    passed = u >= 0.0
+    for start in range(0, K, BLOCK):
+        rest = target - S2
+        s2 = splat(0.0, u)
+        for i in range(ESTIMATES + start, ESTIMATES + min(start + BLOCK, K)):
+            y = load(S, i, u) - x
+            r = 1.0 / y
+            s2 = s2 + r * r
+            drawn = select(passed, y, drawn)
+            passed = rest - s2 >= 0.0
+            position = select(passed, position + 1, position)
+        S2 = S2 + s2
+    store(S, INVERSE_P, c * drawn * drawn)
+    return select(position < K, position, K - 1)
+
+
+@jit
 def move_drawn(S: Any, arm: Any, by: Any) -> None:
     """Add ``by`` to the estimate of the arm just drawn, and let the sums know."""
     add_at(S, ESTIMATES, arm, by)
@@ -238,6 +264,13 @@ def move_drawn(S: Any, arm: Any, by: Any) -> None:
     p0 = p0 * r0
     p1 = p1 * r1
     store(S, SUM5, maximum(load(S, SUM5, by) - p0, 0.0) + p1)
+
+
+@jit
+def move(S: Any, arm: Any, by: Any) -> None:
+    """Add ``by`` to the estimate of any arm, and let the sums know."""
+    store(S, DRAWN, gather(S, ESTIMATES, arm) - load(S, CENTRE, by))
+    move_drawn(S, arm, by)
 
 
 @jit

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,8 @@ class Policy:
     compare by value.
     """
 
+    kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
+    """What it plays in: every policy takes one arm a round, `bothworlds.Sparring` two."""
     shared: ClassVar[int] = 1
     """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
     fields: ClassVar[int] = 1

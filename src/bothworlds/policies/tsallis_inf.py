@@ -151,7 +151,7 @@ def late_half(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> Non
     """Learn from a decision that is no longer the last one; ``near`` as it was then."""
     K, t, C, S, G = unpack(F)
     L = carray(S, (half.ESTIMATES + K,))[half.ESTIMATES :]
-    add_estimates(L, arm, inverse_p, loss, near)
+    add_estimates(L, arm, inverse_p, loss, near, 1.0)
     half.restart(K, S, 0.0)
 
 
@@ -176,6 +176,13 @@ def choose_general(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
     xi = carray(C, (FACTORS + K,))[FACTORS : FACTORS + int(C[UNEQUAL])]
     z, _ = solve(L, xi, rate_now(K, t, C), C[ALPHA], S[MULTIPLIER], w)
     S[MULTIPLIER] = z
+    return draw_general(K, S, u)
+
+
+@jit
+def draw_general(K: int, S: Any, u: float) -> Any:
+    """Draw from the solver's weights of the round."""
+    w = carray(S, (ESTIMATES + 2 * K,))[ESTIMATES + K :]
     arm = 0
     total = w[0]
     while total <= u and arm < K - 1:
@@ -243,7 +250,7 @@ def late_general(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> 
     """Learn from a decision that is no longer the last one; ``near`` as it was then."""
     K, t, C, S, G = unpack(F)
     L = carray(S, (ESTIMATES + 2 * K,))[ESTIMATES : ESTIMATES + K]
-    add_estimates(L, arm, inverse_p, loss, near)
+    add_estimates(L, arm, inverse_p, loss, near, 1.0)
 
 
 # --- the policy ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bothworlds
+from bothworlds.dueling.sparring import Sparring
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.vectors import LANES
@@ -26,9 +27,12 @@ from bothworlds.simulation.progress import Progress, Reporter
 from bothworlds.simulation.result import Result
 from bothworlds.simulation.tile import Interrupted, TileJob, TileOutcome, run_job
 
+Player = Policy | Sparring
+"""What can be simulated: a policy, or a pair of them in duels."""
+
 
 def simulate(
-    policies: Policy | Sequence[Policy] | Mapping[str, Policy],
+    policies: Player | Sequence[Player] | Mapping[str, Player],
     environment: Environment,
     horizon: int = 10**6,
     repetitions: int = 100,
@@ -89,6 +93,7 @@ def simulate(
         raise InvalidParameter(
             must("environment", "simulate", "one of bothworlds.environments", environment)
         )
+    check_kinds(named, environment)
     horizon = _positive("horizon", horizon)
     repetitions = _positive("repetitions", repetitions)
     threads = os.cpu_count() or 1 if threads is None else _positive("threads", threads)
@@ -121,10 +126,10 @@ def simulate(
 
 
 def checked_policies(
-    policies: Policy | Sequence[Policy] | Mapping[str, Policy],
-) -> dict[str, Policy]:
+    policies: Player | Sequence[Player] | Mapping[str, Player],
+) -> dict[str, Player]:
     """Return the policies by name; a sequence names each by its constructor."""
-    if isinstance(policies, Policy):
+    if isinstance(policies, Policy | Sparring):
         policies = [policies]
     if isinstance(policies, Mapping):
         named = dict(policies)
@@ -137,12 +142,23 @@ def checked_policies(
             )
     else:
         named = {}
-    fits = all(isinstance(k, str) and isinstance(p, Policy) for k, p in named.items())
+    fits = all(isinstance(k, str) and isinstance(p, Policy | Sparring) for k, p in named.items())
     if not named or not fits:
         raise InvalidParameter(
             must("policies", "simulate", "a policy, a list or a dict of policies", policies)
         )
     return named
+
+
+def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
+    """Refuse policies that take one arm a round where duels take two, and the other way round."""
+    others = [policy for policy in named.values() if policy.kind != environment.kind]
+    if others:
+        needed = "dueling policies such as Sparring()"
+        if environment.kind == "bandit":
+            needed = "policies that play one arm a round"
+        expected = f"{needed} in {environment!r}"
+        raise InvalidParameter(must("policies", "simulate", expected, others[0]))
 
 
 def _positive(parameter: str, value: object) -> int:
@@ -231,7 +247,7 @@ def _run_executor(
 
 
 def _assemble(
-    named: dict[str, Policy],
+    named: dict[str, Player],
     environment: Environment,
     rounds: NDArray[np.int64],
     seed: int,

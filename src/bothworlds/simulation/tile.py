@@ -12,13 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE, ORDER, Environment
+from bothworlds.dueling.sparring import Sparring
+from bothworlds.environments.base import (
+    ATTACK_ONE,
+    ATTACK_WIDE,
+    ORDER,
+    PREFER_ONE,
+    PREFER_WIDE,
+    Environment,
+)
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.vectors import LANES
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import numpy_generator, stream_words
-from bothworlds.simulation import engine
+from bothworlds.simulation import duel, engine
 
 CHUNK_SECONDS = 0.1
 """How long the compiled loop runs before it looks whether it should stop."""
@@ -36,7 +44,7 @@ class TileJob:
     ----------
     name : str
         The policy's label, which seeds its stream.
-    policy : Policy
+    policy : Policy or Sparring
         The algorithm.
     environment : Environment
         The regime.
@@ -51,7 +59,7 @@ class TileJob:
     """
 
     name: str
-    policy: Policy
+    policy: Policy | Sparring
     environment: Environment
     seed: int
     first: int
@@ -68,7 +76,8 @@ class TileOutcome:
     cost : ndarray (count, checkpoints)
         Sum of the environment's contributions to regret.
     plays : ndarray (count, arms)
-        How often each arm was played, in the order of the environment's constructor.
+        How often each arm was played, in the order of the environment's constructor; in duels
+        both sides together.
     tracked : ndarray (count, checkpoints, arms) or None
         Cumulative expected loss of every arm, where the environment tracks it.
     cpu, wall : float
@@ -92,33 +101,66 @@ def _compiled(dispatcher: Any, signature: Any) -> Any:
 _compile_lock = threading.Lock()
 
 
-def compile_kernels(policy: Policy, environment: Environment) -> tuple[list[Any], int]:
-    """Return the eight functions `engine.run_tile` takes, and the mode."""
+def compile_kernels(policy: Policy | Sparring, environment: Environment) -> tuple[list[Any], int]:
+    """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode."""
     with _compile_lock:
-        _compiled(engine.run_tile, engine.RUN_TILE)
-        # Otherwise Numba would compile the loop anew for every set of functions it is handed.
-        engine.run_tile.disable_compile()
-        chosen = policy.kernels()
-        loss = environment.kernel()
-        attack = environment.attack()
-        mode = (
-            engine.WIDE_POLICY * chosen.wide
-            + engine.WIDE_ENVIRONMENT * environment.wide
-            + engine.ATTACKED * (attack is not None)
-            + engine.UNTRUSTED * (not environment.trusted)
-        )
-        strike = engine.idle_attack if attack is None else attack.kernel
-        wanted = (
-            (chosen.choose, engine.idle_choose, shapes.CHOOSE_WIDE, chosen.wide),
-            (chosen.update, engine.idle_update, shapes.UPDATE_WIDE, chosen.wide),
-            (loss, engine.idle_loss, shapes.LOSS_WIDE, environment.wide),
-            (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
-            (chosen.choose, engine.idle_choose, shapes.CHOOSE_ONE, not chosen.wide),
-            (chosen.update, engine.idle_update, shapes.UPDATE_ONE, not chosen.wide),
-            (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
-            (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
-        )
-        return [_compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
+        if isinstance(policy, Sparring):
+            return _duel_kernels(policy, environment)
+        return _bandit_kernels(policy, environment)
+
+
+def _compile_loop(loop: Any, signature: Any) -> None:
+    _compiled(loop, signature)
+    # Otherwise Numba would compile the loop anew for every set of functions it is handed.
+    loop.disable_compile()
+
+
+def _bandit_kernels(policy: Policy, environment: Environment) -> tuple[list[Any], int]:
+    _compile_loop(engine.run_tile, engine.RUN_TILE)
+    chosen = policy.kernels()
+    loss = environment.kernel()
+    attack = environment.attack()
+    mode = _mode(chosen.wide, environment) + engine.ATTACKED * (attack is not None)
+    strike = engine.idle_attack if attack is None else attack.kernel
+    wanted = (
+        (chosen.choose, engine.idle_choose, shapes.CHOOSE_WIDE, chosen.wide),
+        (chosen.update, engine.idle_update, shapes.UPDATE_WIDE, chosen.wide),
+        (loss, engine.idle_loss, shapes.LOSS_WIDE, environment.wide),
+        (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
+        (chosen.choose, engine.idle_choose, shapes.CHOOSE_ONE, not chosen.wide),
+        (chosen.update, engine.idle_update, shapes.UPDATE_ONE, not chosen.wide),
+        (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
+        (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
+    )
+    return [_compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
+
+
+def _duel_kernels(policy: Sparring, environment: Environment) -> tuple[list[Any], int]:
+    _compile_loop(duel.run_duels, duel.RUN_DUELS)
+    sides = policy.sides()
+    prefer = environment.kernel()
+    functions = []
+    for wide, choose, update, preferred in (
+        (True, shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, PREFER_WIDE),
+        (False, shapes.CHOOSE_ONE, shapes.UPDATE_ONE, PREFER_ONE),
+    ):
+        used = sides.wide == wide
+        functions += [
+            _compiled(sides.choose_left if used else engine.idle_choose, choose),
+            _compiled(sides.choose_right if used else engine.idle_choose, choose),
+            _compiled(sides.update_left if used else engine.idle_update, update),
+            _compiled(sides.update_right if used else engine.idle_update, update),
+            _compiled(prefer if environment.wide == wide else duel.idle_prefer, preferred),
+        ]
+    return functions, _mode(sides.wide, environment)
+
+
+def _mode(wide_policy: bool, environment: Environment) -> int:
+    return (
+        engine.WIDE_POLICY * wide_policy
+        + engine.WIDE_ENVIRONMENT * environment.wide
+        + engine.UNTRUSTED * (not environment.trusted)
+    )
 
 
 def _aligned(values: NDArray[Any]) -> NDArray[Any]:
@@ -141,6 +183,27 @@ def _address(*arrays: NDArray[Any]) -> list[int]:
     return [array.ctypes.data for array in arrays]
 
 
+def _block(*numbers: int) -> NDArray[np.int64]:
+    return np.array(numbers, dtype=np.int64)
+
+
+def _players(
+    job: TileJob, world: str, repetitions: list[int], wide: bool
+) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return state and generator of the policy, or of both sides of a duel."""
+    start = job.policy.start(job.environment.n_arms)
+
+    def stream(*side: str) -> NDArray[Any]:
+        words = [stream_words(job.seed, world, job.name, *side, r) for r in repetitions]
+        return _rows(words, wide)
+
+    state = _rows([start] * LANES, wide)
+    if not isinstance(job.policy, Sparring):
+        return [(state, stream())]
+    other = state if job.policy.shared else _rows([start] * LANES, wide)
+    return [(state, stream("left")), (other, stream("right"))]
+
+
 def run_job(
     job: TileJob,
     stop: Callable[[], bool] | None = None,
@@ -154,43 +217,40 @@ def run_job(
     functions, mode = compile_kernels(job.policy, job.environment)
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
-    chosen = job.policy.kernels()
+    wide = mode & engine.WIDE_POLICY != 0
     # Lanes beyond `count` replay the last repetition; their results are not looked at.
     repetitions = [job.first + min(lane, job.count - 1) for lane in range(LANES)]
     world = repr(job.environment)
     C = _aligned(np.append(job.policy.parameters(K), 0.0))
-    start = job.policy.start(K)
-    S = _rows([start] * LANES, chosen.wide)
-    G = _rows([stream_words(job.seed, world, job.name, r) for r in repetitions], chosen.wide)
+    players = _players(job, world, repetitions, wide)
     CE = job.environment.parameters()
     columns = [job.environment.start(numpy_generator(job.seed, world, r)) for r in repetitions]
     E = _rows(columns, job.environment.wide)
     GE = _rows([stream_words(job.seed, world, r) for r in repetitions], job.environment.wide)
+    checkpoints = np.asarray(job.checkpoints, dtype=np.int64)
+    tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
+    cost = _aligned(np.zeros((1 + checkpoints.size, LANES)))
+    plays = _aligned(np.zeros((K, LANES)))
+    tracked = np.zeros(checkpoints.size * K * LANES if tracked_row >= 0 else 1)
+    rows = job.policy.start(K).size
+    blocks = [_block(*_address(C, S, G), rows) for S, G in players]
+    blocks.append(_block(*_address(CE, E, GE), columns[0].size))
     attack = job.environment.attack()
     CA, A, attack_rows = np.zeros(1), np.zeros(1), 0
     if attack is not None:
         CA = _aligned(attack.parameters)
         starts = [attack.start(numpy_generator(job.seed, world, "attack", r)) for r in repetitions]
         A, attack_rows = _rows(starts, job.environment.wide), starts[0].size
-    checkpoints = np.asarray(job.checkpoints, dtype=np.int64)
-    tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
-    cost = _aligned(np.zeros((1 + checkpoints.size, LANES)))
-    plays = _aligned(np.zeros((K, LANES)))
-    tracked = np.zeros(checkpoints.size * K * LANES if tracked_row >= 0 else 1)
-    policy_block = np.array([*_address(C, S, G), start.size], dtype=np.int64)
-    environment_block = np.array([*_address(CE, E, GE), columns[0].size], dtype=np.int64)
-    attack_block = np.array([*_address(CA, A), attack_rows], dtype=np.int64)
-    outputs = np.array([*_address(cost, plays, tracked), 0, tracked_row], dtype=np.int64)
+    if job.policy.kind == "bandit":
+        blocks.append(_block(*_address(CA, A), attack_rows))
+    blocks += [checkpoints, _block(*_address(cost, plays, tracked), 0, tracked_row)]
     now, chunk, horizon = 1, 256, int(checkpoints[-1])
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
         last = min(horizon, now + chunk - 1)
         chunk_began = time.perf_counter()
-        status = _play(
-            job, functions, mode, K, now, last, policy_block, environment_block, attack_block,
-            checkpoints, outputs,
-        )  # fmt: skip
+        status = _play(job, functions, mode, K, now, last, *blocks)
         if status != engine.DONE:
             raise _blame(job, status)
         seconds = max(time.perf_counter() - chunk_began, 1e-6)
@@ -217,7 +277,8 @@ def run_job(
 def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
-        return int(engine.run_tile(*functions, mode, job.count, K, first, last, *blocks))
+        run = engine.run_tile if job.policy.kind == "bandit" else duel.run_duels
+        return int(run(*functions, mode, job.count, K, first, last, *blocks))
     except BothworldsError:
         raise
     except Exception as error:

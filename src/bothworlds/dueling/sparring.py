@@ -1,0 +1,93 @@
+"""Sparring: two bandits on the sides of a duel, the loser's loss is 1 (Ailon et al., 2014)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from bothworlds.dueling.shared import NOTES, Shared, Sides
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.tsallis_inf import TsallisINF
+
+DEFAULT = TsallisINF()
+
+
+@dataclass(frozen=True, repr=False)
+class Sparring:
+    """A dueling algorithm made of any policy.
+
+    Every round the left side draws an arm and the right side draws an arm; they duel, and the
+    losing side has loss 1, the winning side loss 0. The side counts, not the arm: where both hold
+    the same arm, a fair coin decides, and one side learns that it lost.
+
+    The two sides are either two bandits that know nothing of each other, or one: both arms are
+    drawn from its distribution, and it learns half of each side's loss estimate. The article's
+    Corollary 2 is about two; one learns from twice the feedback.
+
+    Parameters
+    ----------
+    policy : Policy, default TsallisINF()
+        What plays on both sides.
+    shared : bool, optional
+        Whether the sides share one state, which `TsallisINF` can. By default they do where they
+        can.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.Sparring(), bw.Sparring(bw.UCB1()), bw.Sparring(shared=False)
+    (Sparring(), Sparring(UCB1()), Sparring(shared=False))
+    >>> world = bw.environments.Utilities([0.9, 0.5, 0.4])
+    >>> result = bw.simulate([bw.Sparring()], world, horizon=1000, repetitions=32, seed=1)
+    >>> bool(result.regret["Sparring()"][:, -1].mean() < 300)
+    True
+
+    References
+    ----------
+    Ailon, Karnin and Joachims, *Reducing Dueling Bandits to Cardinal Bandits*, ICML 2014; Zimmert
+    and Seldin, *Tsallis-INF*, JMLR 22, 2021, section 6 and Corollary 2.
+    """
+
+    policy: Policy = DEFAULT
+    shared: bool | None = None
+
+    kind: ClassVar[Literal["bandit", "duel"]] = "duel"
+
+    def __post_init__(self) -> None:
+        owner = "Sparring"
+        if not isinstance(self.policy, Policy) or isinstance(self.policy, Shared):
+            expected = "a policy such as TsallisINF()"
+            raise InvalidParameter(must("policy", owner, expected, self.policy))
+        fits = isinstance(self.policy, TsallisINF)
+        if self.shared is None:
+            object.__setattr__(self, "shared", fits)
+        if not isinstance(self.shared, bool):
+            raise InvalidParameter(must("shared", owner, "True, False or None", self.shared))
+        if self.shared and not fits:
+            expected = f"False unless the policy is TsallisINF, which {self.policy!r} is not"
+            raise InvalidParameter(must("shared", owner, expected, self.shared))
+
+    def __repr__(self) -> str:
+        given = [] if self.policy == DEFAULT else [repr(self.policy)]
+        if self.shared != isinstance(self.policy, TsallisINF):
+            given.append(f"shared={self.shared}")
+        return f"Sparring({', '.join(given)})"
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the configuration numbers of the policy's kernels."""
+        return self.policy.parameters(n_arms)
+
+    def start(self, n_arms: int) -> Array:
+        """Return the state of a side before the first round."""
+        own = self.policy.start(n_arms)
+        return np.append(own, np.zeros(NOTES)) if self.shared else own
+
+    def sides(self) -> Sides:
+        """Return the kernels of both sides."""
+        if isinstance(self.policy, TsallisINF) and self.shared:
+            return Shared(self.policy).sides()
+        own = self.policy.kernels()
+        return Sides(own.choose, own.choose, own.update, own.update, own.wide)
