@@ -247,6 +247,12 @@ def draw_again(K: int, S: Any, eta: float, u: Any) -> Any:
 def move_drawn(S: Any, arm: Any, by: Any) -> None:
     """Add ``by`` to the estimate of the arm just drawn, and let the sums know."""
     add_at(S, ESTIMATES, arm, by)
+    replace_drawn(S, by)
+
+
+@jit
+def replace_drawn(S: Any, by: Any) -> None:
+    """Let the sums know that the estimate of the arm just drawn rose by ``by``."""
     y0 = load(S, DRAWN, by)
     y1 = y0 + by
     q = 1.0 / (y0 * y1)
