@@ -122,7 +122,7 @@ def show(name: str, outcome: dict[str, Any], size: str) -> None:
         cells = "".join(f"{regret(worlds[world]):>15}" for world in WORLDS)
         times = [w["nanoseconds"] for w in worlds.values() if "failed" not in w]
         took = f"{min(times):,.0f}" if times else "-"
-        runs = min(len(w.get("regrets", [])) for w in worlds.values())
+        runs = max(len(w.get("regrets", [])) for w in worlds.values())
         print(f"  {player:30}{cells}{took:>14}{runs:>7}")
         for world in WORLDS:
             if "failed" in worlds[world]:
