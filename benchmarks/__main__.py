@@ -1,9 +1,9 @@
-"""Run the benchmarks: ``python -m benchmarks [decide | simulate | all]``."""
+"""Run the benchmarks: ``python -m benchmarks [decide | simulate | many | all]``."""
 
 import argparse
 from importlib import import_module
 
-NAMES = ("decide", "simulate")
+NAMES = ("decide", "simulate", "many")
 
 
 def main() -> None:

@@ -1,0 +1,117 @@
+"""Tsallis-INF at alpha = 1/2 for many arms: the kernels over `bothworlds.omd.many`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import carray
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import unpack
+from bothworlds.lanes.random import uniform
+from bothworlds.omd.estimators import add_estimates, correction
+from bothworlds.omd.many import layout, rounds
+from bothworlds.policies.base import Kernels
+from bothworlds.policies.tsallis_inf import near_limit, rate_now
+
+
+@jit
+def choose_many_iw(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+    """Solve and draw; see `rounds.choose`."""
+    return rounds.choose(K, S, G, rate_now(K, t, C), None, u)
+
+
+@jit
+def update_many_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
+    """L_I += l / w_I."""
+    rounds.learn_iw(K, S, arm, correction(loss, 0.0, inverse_p))
+
+
+@jit
+def choose_many_rv(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+    """Solve and draw, every arm in its family; see `rounds.choose`."""
+    eta = rate_now(K, t, C)
+    return rounds.choose(K, S, G, eta, near_limit(eta), u)
+
+
+@jit
+def update_many_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
+    rounds.learn_rv(K, S, arm, inverse_p, loss, near_limit(rate_now(K, t, C)))
+
+
+@jit
+def ask_many_iw(F: Any) -> Any:
+    """Draw an arm for one bandit."""
+    K, t, C, S, G = unpack(F)
+    return choose_many_iw(K, t, C, S, G, uniform(G, 0.0))
+
+
+@jit
+def tell_many_iw(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of an arm, drawn now or earlier."""
+    K, t, C, S, G = unpack(F)
+    update_many_iw(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def ask_many_rv(F: Any) -> Any:
+    """Draw an arm for one bandit."""
+    K, t, C, S, G = unpack(F)
+    return choose_many_rv(K, t, C, S, G, uniform(G, 0.0))
+
+
+@jit
+def tell_many_rv(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of the arm just drawn."""
+    K, t, C, S, G = unpack(F)
+    update_many_rv(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weights_many(F: Any, out: Any) -> None:
+    """w_i = 4 / (eta y_i)^2 at the root of the round."""
+    K, t, C, S, G = unpack(F)
+    rounds.fill_weights(K, S, rate_now(K, t, C), out)
+
+
+@jit
+def near_many(F: Any, out: Any) -> None:
+    """Mark the near arms of the round, those whose estimate gets the baseline."""
+    K, t, C, S, G = unpack(F)
+    rounds.mark_near(K, S, near_limit(rate_now(K, t, C)), out)
+
+
+@jit
+def late_many_rv(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+    """Learn from a decision that is no longer the last one; ``near`` as it was then."""
+    K, t, C, S, G = unpack(F)
+    rounds.close(K, S)
+    L = carray(S, (layout.SHARED + K,))[layout.SHARED :]
+    add_estimates(L, arm, inverse_p, loss, near)
+
+
+@jit
+def close_many(F: Any) -> None:
+    """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
+    K, t, C, S, G = unpack(F)
+    rounds.close(K, S)
+
+
+MANY_IW = Kernels(
+    choose_many_iw, update_many_iw, ask_many_iw, tell_many_iw, weights_many, wide=False
+)
+MANY_RV = Kernels(
+    choose_many_rv,
+    update_many_rv,
+    ask_many_rv,
+    tell_many_rv,
+    weights_many,
+    near=near_many,
+    late=late_many_rv,
+    wide=False,
+)
