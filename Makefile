@@ -28,7 +28,7 @@ bench-peers: $(VENV)/.stamp  ## Measure regret and speed beside other libraries,
 	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.stamp-docs  ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:  ## Remove the environment, caches and build products
 	rm -rf $(VENV) build dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

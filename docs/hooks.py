@@ -1,0 +1,47 @@
+"""What MkDocs does beyond its plugins: run the tutorials, and turn TeX into MathML."""
+
+from __future__ import annotations
+
+import html
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File
+
+from blocks import run_blocks
+
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+    """Run a tutorial and put what each block printed and drew under it."""
+    here = page.file.src_uri
+    if not here.startswith("tutorials/"):
+        return markdown
+    name = Path(here).stem
+    with tempfile.TemporaryDirectory() as folder:
+        ran, _ = run_blocks(markdown, name, Path(folder))
+        shown, last = [], 0
+        for block in ran:
+            shown.append(markdown[last : block.end])
+            if block.printed.strip():
+                shown.append(f"\n\n``` {{.text .output}}\n{block.printed.rstrip()}\n```\n")
+            for picture in block.pictures:
+                uri = f"tutorials/{name}-{picture.name}"
+                files.append(File.generated(config, uri, content=picture.read_bytes()))
+                shown.append(f"\n\n![{picture.stem}]({name}-{picture.name})\n")
+            last = block.end
+    return "".join([*shown, markdown[last:]])
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Replace formulas by MathML, which browsers show without scripts."""
+
+    def mathml(found: re.Match[str]) -> str:
+        display = "block" if found[2] == "[" else "inline"
+        return convert(html.unescape(found[3]).strip(), display=display)
+
+    return FORMULA.sub(mathml, content)
