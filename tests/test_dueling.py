@@ -393,3 +393,45 @@ def test_a_notebook_shows_a_table():
     assert len(duel) == 4
     assert duel.arms == tuple(ARMS)
     assert bw.DuelingBandit(bw.Sparring(), 2).seed >= 0
+
+
+# --- what is promised ------------------------------------------------------------------------
+
+
+def promised(sparring, **question):
+    return bw.bounds.guarantee(sparring, **{"n_arms": 4, "horizon": 10**8, **question})
+
+
+def test_guarantees_are_those_of_the_corollary():
+    gaps = np.array([0.0, 0.5, 0.5, 0.25])
+    for policy in (RV, IW):
+        for shared in (True, False):
+            sparring = bw.Sparring(policy, shared=shared)
+            anyone = promised(sparring)
+            assert anyone.value == bw.bounds.dueling_adversarial(4, 10**8, policy.estimator)
+            fixed = promised(sparring, gaps=gaps)
+            assert fixed.value == bw.bounds.dueling_stochastic(gaps, 10**8, policy.estimator)
+            assert anyone.theorem == fixed.theorem == "Corollary 2"
+            assert ("convexity" in fixed.reason) == shared
+            corrupted = promised(sparring, gaps=gaps, corruption=1.0)
+            assert corrupted.value == anyone.value
+            assert "no corrupted version" in corrupted.reason
+
+
+def test_guarantees_need_a_theorem_for_each_side():
+    iw = bw.Sparring(bw.TsallisINF(alpha=0.7, estimator="iw"), shared=False)
+    found = promised(iw)
+    assert found.value == 4 * bw.bounds.general_adversarial(0.7, 4, 10**8)
+    assert found.theorem == "Theorem 3, on both sides"
+    assert promised(bw.Sparring(bw.Exp3())).value == 4 * bw.bounds.exp3(4, 10**8)
+    without = {
+        "independent": bw.Sparring(bw.UCB1()),
+        "asymptotic": bw.Sparring(bw.ThompsonSampling()),
+        "user's own": bw.Sparring(bw.TsallisINF(learning_rate=0.1)),
+        "importance weighting": bw.Sparring(POWER),
+    }
+    for word, sparring in without.items():
+        for gaps in (None, [0.0, 0.5, 0.5, 0.25]):
+            found = promised(sparring, gaps=gaps)
+            assert found.value is None and found.theorem is None
+            assert word in found.reason

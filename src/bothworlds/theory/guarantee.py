@@ -80,10 +80,14 @@ def guarantee(
     of the largest change in a round); the losses of UCB1 must moreover be independent with fixed
     means. Of all results that apply, the smallest value is returned.
 
+    For `Sparring` the regret is that of duels, and ``gaps`` are the gaps of constant utilities;
+    without them the utilities may change in any way. Preferences that come from no utilities are
+    not covered.
+
     Parameters
     ----------
     policy : object
-        A policy's configuration, such as ``TsallisINF()``.
+        A policy's configuration, such as ``TsallisINF()`` or ``Sparring()``.
     n_arms : int
         K, at least 2.
     horizon : float
@@ -105,6 +109,8 @@ def guarantee(
     Guarantee(value=81.0, theorem='Theorem 1 (adversarial)', reason='holds against any adversary')
     >>> print(bw.bounds.guarantee(bw.TsallisINF(learning_rate=0.1), n_arms=4, horizon=100).reason)
     the theorems fix the learning rate, this one is the user's own
+    >>> print(bw.bounds.guarantee(bw.Sparring(), n_arms=4, horizon=100, gaps=[0, 1, 1, 1]).theorem)
+    Corollary 2
     """
     owner = "guarantee"
     K = arm_count(n_arms, owner)
@@ -117,16 +123,49 @@ def guarantee(
     asked = _Question(K, float(T), D, non_negative("corruption", corruption, owner))
 
     # Policies are known by the name of their class: this room stands beside theirs, not on it.
+    if type(policy).__name__ == "Sparring":
+        return _sparring(policy, asked)
+    return _alone(policy, asked)
+
+
+def _alone(policy: object, asked: _Question) -> Guarantee:
+    """Answer for a policy that plays one arm a round."""
     name = type(policy).__name__
     if name in _TUNED and getattr(policy, "learning_rate", None) is not None:
         return _none("the theorems fix the learning rate, this one is the user's own")
     if name == "TsallisINF":
         return _tsallis_inf(policy, asked)
     if name == "Exp3":
-        return _best([(exp3(K, T), "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
+        value = exp3(asked.n_arms, asked.horizon)
+        return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
     if name == "UCB1":
         return _ucb1(policy, asked)
     return _none(_WITHOUT.get(name, f"no result of the article covers the policy {name}"))
+
+
+def _sparring(policy: object, asked: _Question) -> Guarantee:
+    """Answer for duels, whose regret is twice the sum of the two sides' (Corollary 2).
+
+    A side meets an adaptive adversary. With constant utilities it is stochastically constrained:
+    its gaps are half of theirs, and its losses are not independent, because their level moves
+    with the opponent. One state on both sides has the regret of either: its stability term is
+    convex in the loss estimate, so that of a mean of two is at most the mean of theirs.
+    """
+    side = getattr(policy, "policy", None)
+    if type(side).__name__ == "UCB1":
+        return _none("UCB1 needs independent losses, but the opponent moves the level of a side's")
+    gaps = None if asked.gaps is None or asked.corruption > 0.0 else asked.gaps / 2.0
+    found = _alone(side, _Question(asked.n_arms, asked.horizon, gaps, 0.0))
+    if found.value is None:
+        return found
+    reason = f"both sides: {found.reason}"
+    if asked.gaps is not None and asked.corruption > 0.0:
+        reason += "; the corollary has no corrupted version"
+    if getattr(policy, "shared", False):
+        reason += "; they share one state, to which the proof extends by convexity"
+    exact = str(found.theorem).startswith("Theorem 1")
+    theorem = "Corollary 2" if exact else f"{found.theorem}, on both sides"
+    return Guarantee(4.0 * found.value, theorem, reason)
 
 
 _ANY = "holds against any adversary"
