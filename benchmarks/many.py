@@ -18,7 +18,8 @@ from numba.core import types
 import bothworlds as bw
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import LANES, gather, load, pointer, select, splat, zeros
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import gather, load, pointer, select, splat, zeros
 from bothworlds.omd import half
 from bothworlds.omd.many import layout
 from bothworlds.policies import tsallis_many

@@ -12,7 +12,7 @@ from scipy import integrate, optimize, stats
 import bothworlds as bw
 from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.kernels import ROUND
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 from bothworlds.omd.barrier import solve_barrier
 from bothworlds.packing import columns, first_row, pack
 from bothworlds.policies import broad, klucb

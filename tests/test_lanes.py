@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bothworlds.lanes import distributions, functions, random, vectors
-from bothworlds.lanes.vectors import LANES, load, pointer, store, zeros
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import load, pointer, store, zeros
 from tiles import compiled
 
 RNG = np.random.default_rng(20)

@@ -9,7 +9,8 @@ from numba.core import types
 
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import LANES, gather, load, pointer, select, splat, store, zeros
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import gather, load, pointer, select, splat, store, zeros
 
 compiled = numba.njit(nogil=True, error_model="numpy")
 

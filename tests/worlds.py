@@ -14,7 +14,8 @@ from bothworlds.environments.base import (
 )
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE
-from bothworlds.lanes.vectors import LANES, load, pointer, store, zeros
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import load, pointer, store, zeros
 
 
 @jit

@@ -11,7 +11,7 @@ from bothworlds.checks.report import NotApplicable, Violation
 from bothworlds.checks.tolerances import Z, trimmed_error
 from bothworlds.environments import Stochastic
 from bothworlds.lanes.kernels import CHOOSE_WIDE, GENERATOR, HEAD, UPDATE_WIDE
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 from bothworlds.packing import first_row
 from bothworlds.policies import Uniform
 from bothworlds.policies.base import Policy

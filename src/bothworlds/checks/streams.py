@@ -7,7 +7,7 @@ import numpy as np
 from bothworlds.checks.report import NotApplicable, Violation
 from bothworlds.checks.world import Counts, Repetition, World
 from bothworlds.environments.base import Array
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 
 ROUNDS = 4_000
 

@@ -20,7 +20,7 @@ from bothworlds.environments.base import (
     Environment,
 )
 from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 from bothworlds.seeding import numpy_generator, stream_words
 from bothworlds.simulation import engine
 

@@ -67,7 +67,7 @@ def bench_table(seconds: float) -> Table:
 def _simulated(policy: Policy, K: int, seconds: float) -> float:
     """Return nanoseconds per round of one repetition, in a full tile on one thread."""
     from bothworlds.environments import Stochastic
-    from bothworlds.lanes.vectors import LANES
+    from bothworlds.lanes.types import LANES
     from bothworlds.simulation import simulate
 
     world = Stochastic.gap(K, GAP)

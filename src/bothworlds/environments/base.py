@@ -31,7 +31,7 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE, numbers, words
-from bothworlds.lanes.vectors import floats, ints
+from bothworlds.lanes.types import floats, ints
 
 Array = NDArray[np.float64]
 Start = Callable[[np.random.Generator], Array]

@@ -8,7 +8,7 @@ from numba.core.extending import intrinsic
 from numba.core.typing.templates import signature
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import LANES, IntsType, floats
+from bothworlds.lanes.types import LANES, IntsType, floats
 
 
 @intrinsic

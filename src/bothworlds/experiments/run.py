@@ -20,9 +20,9 @@ from bothworlds.experiments.model import Cell, Experiment, Outcome, Settings
 from bothworlds.experiments.report import write_report
 from bothworlds.experiments.store import Store, cell_key
 from bothworlds.seeding import checked_seed
+from bothworlds.simulation import simulate
 from bothworlds.simulation.progress import Progress
 from bothworlds.simulation.result import Result
-from bothworlds.simulation.simulate import simulate
 
 
 @dataclass(frozen=True)

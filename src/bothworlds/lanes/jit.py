@@ -34,7 +34,16 @@ def jit(function: Callable[..., Any]) -> Any:
     """
     dispatcher = numba.njit(function, cache=True, nogil=True, error_model="numpy")
     index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if index is not None and hasattr(index, "_source_stamp"):
+    if index is not None and hasattr(index, "_source_stamp") and hasattr(index, "_load_index"):
         # The file's own stamp stays in: a kernel may stand in a file outside the package.
         index._source_stamp = (source_stamp(), index._source_stamp)
+        index._load_index = functools.partial(_readable, index._load_index)
     return dispatcher
+
+
+def _readable(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """Return the index of a cache file, empty where another version left one we cannot read."""
+    try:
+        return load()
+    except Exception:
+        return {}

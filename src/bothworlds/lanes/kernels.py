@@ -29,7 +29,8 @@ from numba.core.typing.templates import signature
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import WORDS
-from bothworlds.lanes.vectors import advance, floats, ints, pointer
+from bothworlds.lanes.types import floats, ints
+from bothworlds.lanes.vectors import advance, pointer
 
 numbers = types.CPointer(types.float64)
 words = types.CPointer(types.int64)

@@ -19,196 +19,30 @@ Arrays stay one-dimensional.  Row ``i`` of a state array holds the ``LANES`` val
 the type that decides it.
 """
 
-import operator
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.extending import intrinsic, models, register_model
-from numba.core.imputils import lower_builtin, lower_cast
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.extending import intrinsic
+from numba.core.typing.templates import signature
 from numba.np.arrayobj import make_array
 
-LANES = 16
-"""Repetitions per vector: two AVX-512 registers, whose independent chains hide latency."""
-
-_DOUBLE = ir.DoubleType()
-_I64 = ir.IntType(64)
-_I1 = ir.IntType(1)
-
-
-class LaneType(types.Type):  # type: ignore[misc]
-    """A register vector with ``LANES`` elements of one LLVM element type."""
-
-    element: ir.Type
-
-    def __init__(self, name: str, element: ir.Type) -> None:
-        self.element = element
-        super().__init__(name=f"{name}x{LANES}")
-
-    @property
-    def vector(self) -> ir.VectorType:
-        """The LLVM type."""
-        return ir.VectorType(self.element, LANES)
-
-
-class FloatsType(LaneType):
-    """Type of a vector of doubles."""
-
-
-class IntsType(LaneType):
-    """Type of a vector of 64-bit integers."""
-
-
-class MaskType(LaneType):
-    """Type of a vector of truth values."""
-
-
-floats = FloatsType("Floats", _DOUBLE)
-ints = IntsType("Ints", _I64)
-mask = MaskType("Mask", _I1)
-
-
-@register_model(FloatsType)
-@register_model(IntsType)
-@register_model(MaskType)
-class LaneModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A lane value is one LLVM vector, in registers and in memory."""
-
-    def __init__(self, dmm: Any, fe_type: LaneType) -> None:
-        super().__init__(dmm, fe_type, fe_type.vector)
-
-
-def _splat(builder: Any, value: Any) -> Any:
-    vector = ir.VectorType(value.type, LANES)
-    one = builder.insert_element(
-        ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0)
-    )
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
-
-
-@lower_cast(types.Float, FloatsType)
-@lower_cast(types.Integer, FloatsType)
-@lower_cast(types.IntegerLiteral, FloatsType)
-def _cast_floats(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
-    return _splat(builder, context.cast(builder, value, fromty, types.float64))
-
-
-@lower_cast(types.Integer, IntsType)
-@lower_cast(types.IntegerLiteral, IntsType)
-def _cast_ints(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
-    return _splat(builder, context.cast(builder, value, fromty, types.int64))
-
-
-# --- operators -------------------------------------------------------------------------------
-
-
-def _binary(op: Any, lane: LaneType, result: LaneType, emit: Any, scalars: tuple[Any, ...]) -> None:
-    @infer_global(op)
-    class Template(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, args: Any, kws: Any) -> Any:
-            fits = all(isinstance(a, (type(lane), *scalars)) for a in args)
-            if len(args) == 2 and fits and any(isinstance(a, type(lane)) for a in args):
-                return signature(result, lane, lane)
-            return None
-
-    @lower_builtin(op, type(lane), type(lane))
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return emit(builder, *args)
-
-
-for _op, _name in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
-):
-    _binary(
-        _op,
-        floats,
-        floats,
-        lambda builder, a, b, name=_name: getattr(builder, name)(a, b),
-        (types.Float, types.Integer),
-    )
-
-for _op, _name in (
-    (operator.add, "add"),
-    (operator.sub, "sub"),
-    (operator.mul, "mul"),
-    (operator.and_, "and_"),
-    (operator.or_, "or_"),
-    (operator.xor, "xor"),
-):
-    _binary(
-        _op,
-        ints,
-        ints,
-        lambda builder, a, b, name=_name: getattr(builder, name)(a, b),
-        (types.Integer,),
-    )
-
-for _op, _name in ((operator.and_, "and_"), (operator.or_, "or_"), (operator.xor, "xor")):
-    _binary(_op, mask, mask, lambda builder, a, b, name=_name: getattr(builder, name)(a, b), ())
-
-for _op, _name in (
-    (operator.lt, "<"),
-    (operator.le, "<="),
-    (operator.gt, ">"),
-    (operator.ge, ">="),
-    (operator.eq, "=="),
-    (operator.ne, "!="),
-):
-    _binary(
-        _op,
-        floats,
-        mask,
-        lambda builder, a, b, name=_name: builder.fcmp_ordered(name, a, b),
-        (types.Float, types.Integer),
-    )
-    _binary(
-        _op,
-        ints,
-        mask,
-        lambda builder, a, b, name=_name: builder.icmp_signed(name, a, b),
-        (types.Integer,),
-    )
-
-
-@infer_global(operator.neg)
-class _Negate(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(floats, floats) if args == (floats,) else None
-
-
-@lower_builtin(operator.neg, FloatsType)
-def _lower_neg(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.fneg(args[0])
-
-
-# --- values of either flavour ----------------------------------------------------------------
-
-
-def _wide(ty: Any) -> bool:
-    return isinstance(ty, LaneType)
-
-
-def _number(like: Any) -> Any:
-    return floats if _wide(like) else types.float64
-
-
-def _index(like: Any) -> Any:
-    return ints if _wide(like) else types.int64
-
-
-def _truth(like: Any) -> Any:
-    return mask if _wide(like) else types.boolean
+from bothworlds.lanes.types import (
+    LANES,
+    MaskType,
+    floats,
+    index_like,
+    ints,
+    is_wide,
+    number_like,
+    splat_value,
+)
 
 
 @intrinsic
 def splat(typingctx: Any, value: Any, like: Any) -> Any:
     """Return the number ``value`` in every lane."""
-    result = _number(like)
+    result = number_like(like)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return context.cast(builder, args[0], sig.args[0], result)
@@ -219,7 +53,7 @@ def splat(typingctx: Any, value: Any, like: Any) -> Any:
 @intrinsic
 def splat_int(typingctx: Any, value: Any, like: Any) -> Any:
     """Return the integer ``value`` in every lane."""
-    result = _index(like)
+    result = index_like(like)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return context.cast(builder, args[0], sig.args[0], result)
@@ -230,7 +64,7 @@ def splat_int(typingctx: Any, value: Any, like: Any) -> Any:
 @intrinsic
 def to_int(typingctx: Any, value: Any) -> Any:
     """Truncate numbers to integers."""
-    result = _index(value)
+    result = index_like(value)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.fptosi(args[0], context.get_value_type(result))
@@ -241,7 +75,7 @@ def to_int(typingctx: Any, value: Any) -> Any:
 @intrinsic
 def to_float(typingctx: Any, value: Any) -> Any:
     """Convert integers to numbers."""
-    result = _number(value)
+    result = number_like(value)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.sitofp(args[0], context.get_value_type(result))
@@ -252,7 +86,7 @@ def to_float(typingctx: Any, value: Any) -> Any:
 @intrinsic
 def float_bits(typingctx: Any, value: Any) -> Any:
     """Return the bit pattern of doubles as integers."""
-    result = _index(value)
+    result = index_like(value)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(result))
@@ -263,7 +97,7 @@ def float_bits(typingctx: Any, value: Any) -> Any:
 @intrinsic
 def bits_float(typingctx: Any, value: Any) -> Any:
     """Return the doubles with these bit patterns."""
-    result = _number(value)
+    result = number_like(value)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(result))
@@ -273,7 +107,7 @@ def bits_float(typingctx: Any, value: Any) -> Any:
 
 def _shift(name: str, doc: str) -> Any:
     def shift(typingctx: Any, value: Any, count: Any) -> Any:
-        result = _index(value)
+        result = index_like(value)
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             by = context.cast(builder, args[1], sig.args[1], result)
@@ -294,7 +128,7 @@ def select(typingctx: Any, condition: Any, yes: Any, no: Any) -> Any:
     """Choose ``yes`` or ``no`` lane by lane; both are evaluated."""
     if not isinstance(condition, types.Boolean | MaskType):
         return None
-    lane = next((ty for ty in (yes, no) if _wide(ty)), None)
+    lane = next((ty for ty in (yes, no) if is_wide(ty)), None)
     if isinstance(condition, MaskType):
         if lane is None:
             lane = floats if isinstance(yes, types.Float) else ints
@@ -316,7 +150,7 @@ def any_lane(typingctx: Any, condition: Any) -> Any:
     """Tell whether a condition holds in at least one lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if not _wide(condition):
+        if not is_wide(condition):
             return args[0]
         packed = builder.bitcast(args[0], ir.IntType(LANES))
         return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(LANES), 0))
@@ -337,7 +171,7 @@ def negate(typingctx: Any, condition: Any) -> Any:
 def _math(llvm_name: str, arity: int, doc: str) -> Any:
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         result = context.get_value_type(sig.return_type)
-        suffix = f"v{LANES}f64" if _wide(sig.return_type) else "f64"
+        suffix = f"v{LANES}f64" if is_wide(sig.return_type) else "f64"
         fnty = ir.FunctionType(result, [result] * arity)
         fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.{llvm_name}.{suffix}")
         operands = [
@@ -349,13 +183,13 @@ def _math(llvm_name: str, arity: int, doc: str) -> Any:
     if arity == 1:
 
         def unary(typingctx: Any, a: Any) -> Any:
-            return signature(_number(a), a), emit
+            return signature(number_like(a), a), emit
 
         unary.__doc__ = doc
         return intrinsic(unary)
 
     def binary(typingctx: Any, a: Any, b: Any) -> Any:
-        result = floats if _wide(a) or _wide(b) else types.float64
+        result = floats if is_wide(a) or is_wide(b) else types.float64
         return signature(result, a, b), emit
 
     binary.__doc__ = doc
@@ -370,11 +204,11 @@ floor = _math("floor", 1, "Largest whole number not above the argument.")
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a * b + c, rounded once: the same bits wherever it runs."""
-    result = floats if _wide(a) or _wide(b) or _wide(c) else types.float64
+    result = floats if is_wide(a) or is_wide(b) or is_wide(c) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lane = context.get_value_type(result)
-        suffix = f"v{LANES}f64" if _wide(result) else "f64"
+        suffix = f"v{LANES}f64" if is_wide(result) else "f64"
         fnty = ir.FunctionType(lane, [lane] * 3)
         fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.fma.{suffix}")
         operands = [
@@ -388,7 +222,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 @intrinsic
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the smaller of two numbers (neither may be NaN)."""
-    result = floats if _wide(a) or _wide(b) else types.float64
+    result = floats if is_wide(a) or is_wide(b) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x = context.cast(builder, args[0], sig.args[0], result)
@@ -401,7 +235,7 @@ def minimum(typingctx: Any, a: Any, b: Any) -> Any:
 @intrinsic
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the larger of two numbers (neither may be NaN)."""
-    result = floats if _wide(a) or _wide(b) else types.float64
+    result = floats if is_wide(a) or is_wide(b) else types.float64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x = context.cast(builder, args[0], sig.args[0], result)
@@ -469,16 +303,16 @@ def zeros(typingctx: Any) -> Any:
 def _row_pointer(context: Any, builder: Any, sig: Any, array: Any, row: Any, ty: Any) -> Any:
     data = _data(context, builder, sig.args[0], array)
     row = context.cast(builder, row, sig.args[1], types.int64)
-    if not _wide(ty):
+    if not is_wide(ty):
         return builder.gep(data, [row])
-    start = builder.mul(row, ir.Constant(_I64, LANES))
+    start = builder.mul(row, ir.Constant(ir.IntType(64), LANES))
     return builder.bitcast(builder.gep(data, [start]), ty.vector.as_pointer())
 
 
 @intrinsic
 def load(typingctx: Any, array: Any, row: Any, like: Any) -> Any:
     """Read row ``row`` of a state array."""
-    ty = _number(like) if isinstance(array.dtype, types.Float) else _index(like)
+    ty = number_like(like) if isinstance(array.dtype, types.Float) else index_like(like)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load(_row_pointer(context, builder, sig, args[0], args[1], ty), align=8)
@@ -502,9 +336,9 @@ def _element_pointers(context: Any, builder: Any, sig: Any, args: Any, lane: Any
     """Pointers to element ``(base + index, lane)`` of a tile, one for every lane."""
     data = _data(context, builder, sig.args[0], args[0])
     base = context.cast(builder, args[1], sig.args[1], types.int64)
-    if not _wide(lane):
+    if not is_wide(lane):
         return [builder.gep(data, [builder.add(base, args[2])])]
-    rows = builder.add(_splat(builder, base), args[2])
+    rows = builder.add(splat_value(builder, base), args[2])
     offsets = builder.add(
         builder.mul(rows, ir.Constant(ints.vector, [LANES] * LANES)),
         ir.Constant(ints.vector, list(range(LANES))),
@@ -518,11 +352,11 @@ def _element_pointers(context: Any, builder: Any, sig: Any, args: Any, lane: Any
 @intrinsic
 def gather(typingctx: Any, array: Any, base: Any, index: Any) -> Any:
     """Read row ``base + index`` of a float array, each lane its own index."""
-    ty = _number(index)
+    ty = number_like(index)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointers = _element_pointers(context, builder, sig, args, index)
-        if not _wide(index):
+        if not is_wide(index):
             return builder.load(pointers[0])
         value = ir.Constant(floats.vector, ir.Undefined)
         for k, pointer in enumerate(pointers):
@@ -539,7 +373,7 @@ def scatter(typingctx: Any, array: Any, base: Any, index: Any, value: Any) -> An
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointers = _element_pointers(context, builder, sig, args, index)
-        if not _wide(index):
+        if not is_wide(index):
             builder.store(args[3], pointers[0])
             return context.get_dummy_value()
         for k, pointer in enumerate(pointers):
@@ -558,9 +392,9 @@ def add_at(typingctx: Any, array: Any, base: Any, index: Any, value: Any) -> Any
         pointers = _element_pointers(context, builder, sig, args, index)
         for k, pointer in enumerate(pointers):
             addend = args[3]
-            if _wide(index):
+            if is_wide(index):
                 addend = builder.extract_element(addend, ir.Constant(ir.IntType(32), k))
             builder.store(builder.fadd(builder.load(pointer), addend), pointer)
         return context.get_dummy_value()
 
-    return signature(types.none, array, base, index, _number(index)), codegen
+    return signature(types.none, array, base, index, number_like(index)), codegen

@@ -2,6 +2,6 @@
 
 from bothworlds.simulation.progress import Progress
 from bothworlds.simulation.result import Comparison, Result, Summary
-from bothworlds.simulation.simulate import simulate
+from bothworlds.simulation.runner import simulate
 
 __all__ = ["Comparison", "Progress", "Result", "Summary", "simulate"]

@@ -16,8 +16,8 @@ from bothworlds.environments.base import PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import CHOOSE_ONE, CHOOSE_WIDE, UPDATE_ONE, UPDATE_WIDE
 from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
-    LANES,
     advance,
     load,
     numbers_at,

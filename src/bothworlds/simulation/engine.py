@@ -26,8 +26,8 @@ from bothworlds.lanes.kernels import (
     UPDATE_WIDE,
 )
 from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
-    LANES,
     add_at,
     advance,
     any_lane,

@@ -23,7 +23,7 @@ from bothworlds.environments.base import (
 )
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import numpy_generator, stream_words
 from bothworlds.simulation import duel, engine

@@ -10,8 +10,8 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
-    LANES,
     advance,
     bits_float,
     float_bits,

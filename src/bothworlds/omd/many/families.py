@@ -11,8 +11,8 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
-    LANES,
     absolute,
     advance,
     any_lane,

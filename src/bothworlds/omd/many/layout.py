@@ -7,7 +7,7 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 from bothworlds.omd import half
 
 OFFSET = half.ESTIMATES

@@ -19,7 +19,7 @@ import bothworlds
 from bothworlds.dueling.sparring import Sparring
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.lanes.vectors import LANES
+from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
