@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bothworlds.atomic import replacing
 from bothworlds.errors import InvalidParameter, missing_extra, must
 
 if TYPE_CHECKING:
@@ -356,15 +356,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         "pdf": {"CreationDate": None},
         "svg": {"Date": None},
     }
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        os.close(handle)
-        figure.savefig(name, format=kind, metadata=dateless.get(kind))
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(target) as draft:
+        figure.savefig(draft, format=kind, metadata=dateless.get(kind))
 
 
 def draw_regret(

@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bothworlds.cli.answers import ratios, whole, wholes
 from bothworlds.cli.board import Board, duration
+from bothworlds.cli.names import choose, count, listed, number
 from bothworlds.cli.sentences import console as new_console
 from bothworlds.cli.sentences import refusals
 from bothworlds.experiments.catalogue import experiment, experiment_names
@@ -62,19 +62,20 @@ def paper(
     stopped.
     """
     console = new_console()
-    chosen = [experiment(name).id for name in dict.fromkeys(names or experiment_names())]
+    known = experiment_names()
+    chosen = list(dict.fromkeys(choose("experiment", name, known) for name in names or known))
     if list_:
         show_list(console, chosen)
         return
     scale = "full" if full else "quick"
     folder = output if output is not None else Path("results") / scale
     options: dict[str, Any] = {
-        "horizon": horizon and whole(horizon, "--horizon", "paper"),
-        "repetitions": repetitions and whole(repetitions, "--repetitions", "paper"),
-        "threads": threads and whole(threads, "--threads", "paper"),
-        "arms": arms and wholes(arms, "--arms", "paper"),
-        "gaps": gap and ratios(gap, "--gap", "paper"),
-        "seed": whole(seed, "--seed", "paper"),
+        "horizon": horizon and count(horizon, "--horizon", 100),
+        "repetitions": repetitions and count(repetitions, "--repetitions", 2),
+        "threads": threads and count(threads, "--threads"),
+        "arms": arms and [count(word, "--arms", 2) for word in listed(arms, "--arms")],
+        "gaps": gap and [number(word, "--gap") for word in listed(gap, "--gap")],
+        "seed": count(seed, "--seed", 0),
     }
     from bothworlds.experiments.run import run
 

@@ -25,6 +25,7 @@ from bothworlds.experiments.scoring import (
     bound_claim,
     bound_table,
     number,
+    plain,
     settled,
 )
 from bothworlds.plotting import LOOKS, Look
@@ -148,31 +149,37 @@ def _worst_case(outcome: Outcome, tag: str, with_paper: bool) -> Claim:
     """Claim that alpha = 1/2 is the best compromise between both worlds.
 
     Every power is judged by the larger of two ratios: its regret to the least of all powers, in
-    the stochastic and in the hardest instance.
+    the stochastic and in the hardest instance. The least of these may be lower than that of 1/2
+    by two standard errors of the ratio, for powers side by side differ by less than the noise.
     """
     id = f"alpha.{tag}"
     if with_paper:
         sentence = "Tsallis-INF (IW), alpha = 1/2 at Theorem 1's rate, is the best compromise"
     else:
         sentence = "At Theorem 3's rate and without gaps, alpha = 1/2 is the best compromise"
-    threshold = "the least of the larger ratios to the best in both worlds"
+    threshold = "larger ratio to the best in both worlds is the least, within 2 standard errors"
     points = outcome.settings.points
     if 0.5 not in points or not settled(outcome.cells):
         return Claim(id, sentence, "not run for 50 K/gap^2 rounds", threshold, None)
-    found = []
+    parts, holds = [], True
     for both in pairs(outcome):
         names = {f"alpha = {a:g}": name_of(a, SYMMETRIC) for a in points}
         ours = "alpha = 0.5"
         if with_paper:
             names[IW] = ours = IW
-        regret = np.array([[outcome.mean(cell, name) for name in names.values()] for cell in both])
+        runs = np.array([[outcome.final(c, name) for name in names.values()] for c in both])
+        regret = runs.mean(axis=2)
+        noise = runs.std(axis=2, ddof=1) / np.sqrt(runs.shape[2]) / regret
         worst = (regret / regret.min(axis=1, keepdims=True)).max(axis=0)
-        at = int(worst.argmin())
-        found.append((list(names)[at], float(worst[at]), float(worst[list(names).index(ours)])))
-    measured = "; ".join(
-        f"least {least:.2f} ({name}), alpha = 1/2 {half:.2f}" for name, least, half in found
-    )
-    return Claim(id, sentence, measured, threshold, all(half == least for _, least, half in found))
+        least, half = int(worst.argmin()), list(names).index(ours)
+        # Both ratios compare with the best power, so four means are involved at most.
+        error = 2.0 * float(worst[half]) * float(np.sqrt(4.0) * noise.max())
+        holds &= bool(worst[half] <= worst[least] + error)
+        parts.append(
+            f"{worst[half]:.2f}, least {worst[least]:.2f} ({list(names)[least]}), "
+            f"tolerance {error:.2f}"
+        )
+    return Claim(id, sentence, "; ".join(parts), threshold, holds)
 
 
 def _power_growth(outcome: Outcome) -> Claim:
@@ -184,7 +191,7 @@ def _power_growth(outcome: Outcome) -> Claim:
     if not late or 0.0 not in outcome.settings.points:
         return Claim(id, sentence, "not run for 50 K/gap^2 rounds", threshold, None)
     found = [acceleration(outcome, cell, name_of(0.0, SYMMETRIC)) for cell in late]
-    return Claim(id, sentence, f"b from {min(found):.2f}", threshold, min(found) > LOGARITHMIC)
+    return Claim(id, sentence, f"b from {plain(min(found))}", threshold, min(found) > LOGARITHMIC)
 
 
 def _oracle_helps(outcome: Outcome) -> Claim:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bothworlds.errors import ResultFileError, missing_extra
+from bothworlds.atomic import replacing
+from bothworlds.errors import missing_extra
 from bothworlds.experiments.catalogue import experiment_names
 from bothworlds.experiments.model import Claim, Outcome, Settings, Table
 
@@ -79,32 +77,14 @@ def write_results(path: Path, outcome: Outcome) -> None:
         )
         tables.append(table.add_column(0, "cell", column))
     joined = pyarrow.concat_tables(tables).unify_dictionaries()
-    with replacing(path) as name:
-        parquet.write_table(joined, name, compression="zstd")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[str]:
-    """Give the name of a temporary file that takes the place of ``path`` in the end."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            os.close(handle)
-            yield name
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultFileError(f"The file {path} was not written: {reason}.") from error
+    with replacing(path) as draft:
+        parquet.write_table(joined, draft, compression="zstd")
 
 
 def keep(folder: Path, key: str, done: Finished) -> None:
     """Write what was found about an experiment; ``key`` names what that depends on."""
-    with replacing(folder / f"{done.id}.json") as name:
-        Path(name).write_text(json.dumps({"key": key, **asdict(done)}, indent=1), encoding="utf-8")
+    with replacing(folder / f"{done.id}.json") as draft:
+        draft.write_text(json.dumps({"key": key, **asdict(done)}, indent=1), encoding="utf-8")
 
 
 def kept(folder: Path, id: str, key: str | None = None) -> Finished | None:

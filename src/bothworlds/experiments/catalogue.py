@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
 from bothworlds.errors import InvalidParameter, must
@@ -36,7 +35,7 @@ def experiment(name: str) -> Experiment:
     Raises
     ------
     InvalidParameter
-        If there is none; the sentence names the nearest one.
+        If there is none of that name.
 
     Examples
     --------
@@ -45,9 +44,7 @@ def experiment(name: str) -> Experiment:
     """
     names = experiment_names()
     if name not in names:
-        sentence = must("name", "paper", f"one of {', '.join(names)}", name)
-        near = difflib.get_close_matches(name.lower().replace("_", "-"), names, n=1, cutoff=0.5)
-        raise InvalidParameter(sentence + (f" Did you mean {near[0]!r}?" if near else ""))
+        raise InvalidParameter(must("name", "experiment", f"one of {', '.join(names)}", name))
     module = import_module(f"bothworlds.experiments.{name.replace('-', '_')}")
     found: Experiment = module.EXPERIMENT
     return found

@@ -63,7 +63,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 7.1 says about Figure 5."""
+    """Judge what section 8.1 says about Figure 5."""
     known = [c for c in outcome.cells if c.gap == published.GAP and c.n_arms in published.COPIES]
     return [
         *(_decreasing(outcome, name, tag) for name, tag in ((RV, "rv"), (IW, "iw"))),

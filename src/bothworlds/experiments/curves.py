@@ -98,7 +98,7 @@ def draw_bounds(panel: Any, cell: Cell, first: int) -> float:
             top = float(upper.max())
     if cell.means is not None:
         lower = bounds.lai_robbins(cell.means, rounds)
-        plotting.draw_bound(panel, rounds, lower, "lower", "lower bound (Lai, Robbins)")
+        plotting.draw_bound(panel, rounds, lower, "lower", "Lai and Robbins")
     return top
 
 

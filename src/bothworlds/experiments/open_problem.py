@@ -27,6 +27,7 @@ from bothworlds.experiments.scoring import (
     bound_claim,
     bound_table,
     logarithmic_claim,
+    plain,
     ratio_claim,
     regret_table,
     settled,
@@ -141,7 +142,7 @@ def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> 
     if not slopes:
         return Claim(id, sentence, NOT_SETTLED, threshold, None)
     worst, place = max(slopes)
-    return Claim(id, sentence, f"b up to {worst:.2f} ({place})", threshold, worst <= LOGARITHMIC)
+    return Claim(id, sentence, f"b up to {plain(worst)} ({place})", threshold, worst <= LOGARITHMIC)
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:

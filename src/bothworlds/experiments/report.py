@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import bothworlds
-from bothworlds.experiments.archive import Finished, replacing
+from bothworlds.atomic import replacing
+from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.model import Claim, Settings, Table, fraction
 
 _CSS = """
@@ -40,8 +41,8 @@ _MARKS = {"holds": "✓ holds", "fails": "✗ fails", "open": "not judged"}
 def write_report(folder: Path, finished: Sequence[Finished]) -> Path:
     """Write ``report.html`` about all finished experiments, atomically, and return its path."""
     path = folder / "report.html"
-    with replacing(path) as name:
-        Path(name).write_text(report_html(folder, finished), encoding="utf-8")
+    with replacing(path) as draft:
+        draft.write_text(report_html(folder, finished), encoding="utf-8")
     return path
 
 
@@ -59,8 +60,7 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
         f"<strong>{counts['fails']} fail</strong> and {counts['open']} cannot be judged at this "
         "scale. Regret is pseudo-regret throughout; less is better.</p>",
         f"<nav>{links}</nav>",
-        "<h3>All claims</h3>",
-        _claims(claims),
+        *_overview(claims),
         *(_section(folder, each) for each in finished),
     ]
     return (
@@ -70,6 +70,14 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
+
+
+def _overview(claims: Sequence[Claim]) -> list[str]:
+    """Show what fails at once, and the whole list on request."""
+    failing = [claim for claim in claims if claim.holds is False]
+    shown = ["<h3>Claims that fail</h3>", _claims(failing)] if failing else []
+    listed = f"<details><summary>All {len(claims)} claims</summary>{_claims(claims)}</details>"
+    return [*shown, listed]
 
 
 def _text(value: object) -> str:

@@ -120,7 +120,7 @@ def logarithmic_claim(
     if not fits:
         return Claim(id, sentence, NOT_SETTLED, threshold, None)
     value, place = extreme(fits)
-    return Claim(id, sentence, f"b up to {value:.2f} ({place})", threshold, value <= LOGARITHMIC)
+    return Claim(id, sentence, f"b up to {plain(value)} ({place})", threshold, value <= LOGARITHMIC)
 
 
 def linear_claim(
@@ -134,7 +134,7 @@ def linear_claim(
         return Claim(id, sentence, NOT_SETTLED, threshold, None)
     value, place = extreme(fits, min)
     fast = sum(fit[0] >= LINEAR for fit in fits)
-    measured = f"b from {value:.2f} ({place})"
+    measured = f"b from {plain(value)} ({place})"
     if len(fits) > 1:
         measured += f"; {fast} of {len(fits)} cells reach {LINEAR:g}"
     return Claim(id, sentence, measured, threshold, value >= LINEAR)
@@ -205,6 +205,17 @@ def bound_claim(id: str, outcome: Outcome) -> Claim:
         "at most 100 % of the bound",
         worst.share <= 1.0,
     )
+
+
+def plain(value: float) -> str:
+    """Write two decimals, without a sign before zero.
+
+    Examples
+    --------
+    >>> plain(0.254), plain(-0.001)
+    ('0.25', '0.00')
+    """
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 def number(value: float) -> str:

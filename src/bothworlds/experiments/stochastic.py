@@ -59,7 +59,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 7 says about Figures 1 and 2."""
+    """Judge what section 8 says about Figures 1 and 2."""
     late = settled(outcome.cells)
     anchor = [c for c in outcome.cells if (c.n_arms, c.gap) == (published.ARMS, published.GAP)]
     return [

@@ -70,7 +70,7 @@ def moving(outcome: Outcome) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 7 says about Figures 3 and 4."""
+    """Judge what section 8 says about Figures 3 and 4."""
     grid = moving(outcome)
     late = settled(grid)
     anchor = [c for c in grid if (c.n_arms, c.gap) == (published.ARMS, published.GAP)]
