@@ -1,0 +1,129 @@
+"""What is printed can be pasted back, and notebooks get a table."""
+
+import html.parser
+
+import numpy as np
+import pytest
+
+import bothworlds as bw
+from bothworlds import environments as env
+
+
+def pasted(printed):
+    """Return what a user gets who pastes it after importing the names."""
+    names = {name: getattr(bw, name) for name in bw.__all__}
+    names |= {name: getattr(env, name) for name in env.__all__}
+    names |= {name: getattr(bw.omd, name) for name in ("Constant", "InverseSqrt")}
+    return eval(printed, {"__builtins__": {"True": True, "False": False}}, names)
+
+
+POLICIES = [
+    bw.TsallisINF(),
+    bw.TsallisINF(estimator="iw"),
+    bw.TsallisINF(alpha=0.25, estimator="iw", gaps=(0.0, 0.5)),
+    bw.TsallisINF(learning_rate=0.1),
+    bw.TsallisINF(learning_rate=bw.omd.InverseSqrt(3.0)),
+    bw.TsallisINF(learning_rate=bw.omd.Constant(0.5)),
+    bw.Exp3(),
+    bw.Exp3PlusPlus(learning_rate="published", beta=300),
+    bw.Broad(horizon=1000),
+    bw.UCB1(c=2),
+    bw.KLUCB(),
+    bw.ThompsonSampling(),
+    bw.Uniform(),
+    bw.Sparring(),
+    bw.Sparring(bw.UCB1(c=2)),
+    bw.Sparring(shared=False),
+]
+
+ENVIRONMENTS = [
+    env.Stochastic([0.25, 1 / 3, 0.5], noise="beta", spread=0.25),
+    env.Stochastic.gap(16, 0.1, shuffle=False),
+    env.Switching(8, 1 / 8, factor=1.5, first_level="low"),
+    env.Constrained([0.0, 0.25], [0.5, 0.25, 0.75]),
+    env.Adversarial([[0.0, 1.0], [0.25, 0.5]]),
+    env.Adaptive(4, "mirage", gap=0.25),
+    env.Corrupted(env.Switching(4, 0.25), budget=100, attack="swap", targets=[2, 1]),
+    env.Contaminated(env.Stochastic.gap(2, 0.25), tau=1000),
+    env.AdversarialWithGap(3, 0.25, tau=100),
+    env.Utilities([0.9, 0.5, 0.4]),
+    env.Preferences([[0.5, 0.75], [0.25, 0.5]]),
+]
+
+
+@pytest.mark.parametrize("made", [*POLICIES, *ENVIRONMENTS], ids=repr)
+def test_a_configuration_can_be_pasted_back(made):
+    again = pasted(repr(made))
+    assert type(again) is type(made)
+    assert again == made
+    assert repr(again) == repr(made)
+
+
+def test_every_policy_and_environment_is_asked():
+    asked = {type(made).__name__ for made in [*POLICIES, *ENVIRONMENTS]}
+    policies = {name for name in bw.policies.__all__ if isinstance(getattr(bw, name, None), type)}
+    worlds = set(env.__all__) - {"Attack", "Environment", "custom"}
+    assert asked == policies | worlds | {"Sparring"}
+
+
+def test_configurations_that_differ_print_differently():
+    assert len({repr(made) for made in [*POLICIES, *ENVIRONMENTS]}) == len(POLICIES + ENVIRONMENTS)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        bw.Bandit(bw.TsallisINF(), arms=["blue", "it's", 3], seed=7, bounds=(-1, 250)),
+        bw.Bandit(bw.UCB1(), arms=3),
+        bw.DuelingBandit(bw.Sparring(bw.Exp3()), arms=["a", "b"], seed=2),
+    ],
+    ids=["named", "fresh seed", "duel"],
+)
+def test_a_bandit_pasted_back_plays_the_same_rounds(made):
+    again = pasted(repr(made))
+    assert repr(again) == repr(made)
+    mine, other = [made.ask() for _ in range(20)], [again.ask() for _ in range(20)]
+    assert list(map(repr, mine)) == list(map(repr, other))
+
+
+class Table(html.parser.HTMLParser):
+    """Collects the cells of a page and sees that every tag is closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.cells = [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.cells.append(data)
+
+
+def test_a_bandit_shows_itself_as_a_table():
+    bandit = bw.Bandit(bw.TsallisINF(), arms=["<b>blue</b>", "green"], seed=7)
+    bandit.tell(bandit.ask(), loss=0.25)
+    shown = Table(bandit._repr_html_()).cells
+    assert "<b>blue</b>" in shown
+    assert "0.2500" in shown
+    assert "TsallisINF(), round 1" in shown
+    unknown = bw.Bandit(bw.ThompsonSampling(), arms=2, seed=7)
+    assert "unknown" in Table(unknown._repr_html_()).cells
+    duel = bw.DuelingBandit(bw.Sparring(), arms=["<b>blue</b>", "green"], seed=7)
+    assert "<b>blue</b>" in Table(duel._repr_html_()).cells
+
+
+def test_a_result_shows_itself_as_its_summary():
+    world = env.Stochastic.gap(2, 0.5)
+    policies = {"mine": bw.TsallisINF()}
+    result = bw.simulate(policies, world, horizon=100, repetitions=8, seed=1)
+    shown = "".join(Table(result._repr_html_()).cells)
+    assert "Pseudo-regret at round 100" in shown
+    assert "mine" in shown
+    assert repr(result).startswith("<Result: mine in Stochastic(means=[0.25, 0.75])")
+    assert np.isfinite(result.regret["mine"]).all()
