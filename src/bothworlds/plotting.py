@@ -151,6 +151,7 @@ _STYLE: Any = {
     "lines.markersize": 4.2,
     "savefig.dpi": 200.0,
     "pdf.fonttype": 42,
+    "svg.hashsalt": "bothworlds",
     "axes.formatter.useoffset": False,
     "figure.constrained_layout.w_pad": 0.04,
     "figure.constrained_layout.wspace": 0.04,
@@ -270,10 +271,10 @@ def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
         )  # fmt: skip
 
 
-def linear_axes(axes: Any, last: float, tops: Sequence[float]) -> None:
-    """Count rounds in thousands up to ``last``; the highest mean stays in view."""
+def linear_axes(axes: Any, last: float, heights: Sequence[float]) -> None:
+    """Count rounds in thousands up to ``last``; 0 and these heights stay in view."""
     axes.set_xlim(0, last)
-    axes.set_ylim(0, 1.08 * max([*tops, 1e-9]))
+    axes.set_ylim(1.08 * min([*heights, 0.0]), 1.08 * max([*heights, 1e-9]))
     axes.locator_params(axis="both", nbins=5)
     if last >= 2000:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
@@ -356,29 +357,31 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         "pdf": {"CreationDate": None},
         "svg": {"Date": None},
     }
-    with replacing(target) as draft:
+    with style(), replacing(target) as draft:
         figure.savefig(draft, format=kind, metadata=dateless.get(kind))
 
 
 def draw_regret(
     axes: Any, result: Result, first: int, last: int, names: Iterable[str] | None = None
 ) -> list[float]:
-    """Draw every policy's regret between two rounds; return the largest mean of each."""
+    """Draw every policy's regret between two rounds; return the extremes of the means."""
     inside = (result.checkpoints >= first) & (result.checkpoints <= last)
-    tops = []
+    extremes: list[float] = []
     for place, (name, look) in enumerate(looks(names or result.names).items()):
         if name not in result.regret:
             continue
         runs = result.regret[name][:, inside]
         draw_curve(axes, result.checkpoints[inside], runs, look, place=place)
-        tops.append(float(runs.mean(axis=0).max()))
-    return tops
+        mean = runs.mean(axis=0)
+        extremes += [float(mean.min()), float(mean.max())]
+    return extremes
 
 
 def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw a simulation: mean regret of every policy, and a band of two standard deviations.
 
-    The first 10 000 rounds are on a linear panel, the later ones on a log-log panel.
+    The first 10 000 rounds are on a linear panel, the later ones on a log-log panel; where regret
+    is never positive later, a linear panel holds all.
 
     Parameters
     ----------
@@ -401,7 +404,10 @@ def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> F
     ['pseudo-regret']
     """
     horizon = int(result.checkpoints[-1])
-    late = np.count_nonzero(result.checkpoints >= LINEAR_END) >= 3
+    after = result.checkpoints >= LINEAR_END
+    late = np.count_nonzero(after) >= 3 and any(
+        (runs[:, after].mean(axis=0) > 0).any() for runs in result.regret.values()
+    )
     with style():
         figure, grid = panels(1, 2 if late else 1, 3.4, WIDTH if late else 0.62 * WIDTH)
         axes = grid[0, 0]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.experiments.model import Cell, Claim, Outcome, Table, fraction
 from bothworlds.theory import bounds
+
+if TYPE_CHECKING:
+    from bothworlds.policies.base import Policy
 
 SETTLED = 50.0
 """A cell shows its late growth once the horizon exceeds this many times K / gap^2.
@@ -160,20 +164,31 @@ def guarantees(cell: Cell, name: str, rounds: NDArray[np.int64]) -> tuple[NDArra
     losses, which is measured here, is at most twice the budget larger.
     """
     policy = cell.policies[name]
-    gaps = cell.gaps
     # The bound of UCB1 asks for fixed means, not only for fixed gaps.
     if not cell.covered or (type(policy).__name__ == "UCB1" and cell.means is None):
         return np.zeros(0), ""
+    times = tuple(rounds.tolist())
+    values, theorem = _guaranteed(policy, cell.n_arms, cell.gaps, cell.corruption, times)
+    return np.array(values) + 2.0 * cell.corruption, theorem
+
+
+@functools.lru_cache(maxsize=1024)
+def _guaranteed(
+    policy: Policy,
+    n_arms: int,
+    gaps: tuple[float, ...] | None,
+    corruption: float,
+    times: tuple[int, ...],
+) -> tuple[tuple[float, ...], str]:
+    """Return the bound at every round and its source, or nothing where there is none."""
     found = [
-        bounds.guarantee(
-            policy, n_arms=cell.n_arms, horizon=float(t), gaps=gaps, corruption=cell.corruption
-        )
-        for t in rounds
+        bounds.guarantee(policy, n_arms=n_arms, horizon=t, gaps=gaps, corruption=corruption)
+        for t in times
     ]
-    values = [g.value for g in found if g.value is not None]
-    if len(values) < len(found) or not found:
-        return np.zeros(0), ""
-    return np.array(values) + 2.0 * cell.corruption, found[-1].theorem or ""
+    values = tuple(g.value for g in found if g.value is not None)
+    if len(values) < len(found):
+        return (), ""
+    return values, found[-1].theorem or ""
 
 
 @functools.lru_cache(maxsize=2)
