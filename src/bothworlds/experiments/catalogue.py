@@ -14,6 +14,7 @@ _FILES = (
     "alpha",
     "corruption",
     "open_problem",
+    "dueling",
     "table_1",
 )
 

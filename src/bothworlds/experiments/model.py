@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from bothworlds.dueling import Sparring
     from bothworlds.environments.base import Environment
     from bothworlds.policies.base import Policy
     from bothworlds.simulation.result import Result
@@ -59,7 +60,7 @@ class Cell:
         Unique in the experiment; also its name in files and tables.
     environment : Environment
         The regime.
-    policies : mapping of str to Policy
+    policies : mapping of str to Policy or Sparring
         Names, which seed the streams, to algorithms.
     horizon, repetitions : int
         Rounds per run, and runs.
@@ -85,7 +86,7 @@ class Cell:
 
     id: str
     environment: Environment
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, Policy | Sparring]
     horizon: int
     repetitions: int
     checkpoints: tuple[int, ...]

@@ -13,6 +13,7 @@ from typing import Any
 
 import bothworlds
 from bothworlds import plotting
+from bothworlds.dueling import Sparring
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.archive import Finished, everything, keep, kept, write_results
 from bothworlds.experiments.catalogue import experiment, experiment_names
@@ -42,11 +43,13 @@ class Task:
     @property
     def expected(self) -> float:
         """A guess of the seconds on one core, for the time left."""
-        policy = self.cell.policies[self.name]
+        chosen = self.cell.policies[self.name]
+        sides = 2 if isinstance(chosen, Sparring) else 1
+        policy = chosen.policy if isinstance(chosen, Sparring) else chosen
         base, per_arm = _COSTS.get(type(policy).__name__, (30.0, 3.0))
         if not policy.kernels().wide:
             base, per_arm = 300.0, 120.0
-        return self.rounds * (base + per_arm * self.cell.n_arms) * 1e-9
+        return self.rounds * sides * (base + per_arm * self.cell.n_arms) * 1e-9
 
 
 _COSTS = {
