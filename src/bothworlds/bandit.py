@@ -91,11 +91,7 @@ class Bandit(Keeping):
         origin: Origin,
         F: Array,
     ) -> None:
-        kernels = policy.kernels()
         self._policy = policy
-        ask = direct(kernels.ask, F)
-        self._ask = _guarded(ask, policy) if isinstance(policy, CustomPolicy) else ask
-        self._tell = direct(kernels.tell, F, 0, 0.0, 0.0)
         self._roster = roster
         self._seed = seed
         self._bounds = bounds
@@ -114,13 +110,24 @@ class Bandit(Keeping):
         # Reading one number through a memoryview costs half of what indexing an array does.
         self._rows = F.data
         self._start = first_row(F)
-        self._lineup = self._lineup_of(self._roster.slots, origin)
+        self._ask = self._asking(F)
+        self._tell = direct(self._policy.at(len(self)).kernels().tell, F, 0, 0.0, 0.0)
+        self._lineup = self._lineup_of(self._roster.slots, origin, F)
 
-    def _lineup_of(self, indices: Iterable[int], origin: Origin) -> Lineup:
+    def _asking(self, F: Array) -> Callable[[Array], int]:
+        """Return the compiled function that draws an arm from a bandit such as ``F``."""
+        policy = self._policy
+        ask: Callable[[Array], int] = direct(policy.at(int(F[ARMS])).kernels().ask, F)
+        return _guarded(ask, policy) if isinstance(policy, CustomPolicy) else ask
+
+    def _lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
+        """Return what decisions drawn from ``F`` have in common."""
         names = self._roster.names
-        kernel = self._policy.kernels().weights if self._policy.knows_probability else None
         indices = tuple(indices)
-        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel)
+        twin = self._policy.at(len(indices))
+        kernel = twin.kernels().weights if twin.knows_probability else None
+        state = None if twin is self._policy else F
+        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, state)
 
     # --- asking ------------------------------------------------------------------------------
 
@@ -174,7 +181,7 @@ class Bandit(Keeping):
         decision.index = lineup.indices[slot]
         decision.round = round
         decision._inverse_p = inverse_p
-        decision._snapshot = rows.tobytes() if lineup.weights is not None else None
+        decision._snapshot = rows.tobytes() if lineup.copied else lineup.blank
         decision._lineup = lineup
         return decision
 
@@ -206,15 +213,15 @@ class Bandit(Keeping):
             self._settle()
         policy = self._policy
         indices = [self._roster.slots[slot] for slot in slots]
-        lineup = self._lineup_of(indices, self._lineup.origin)
         F = with_columns(self._F, policy, columns(self._F, policy)[:, slots])
+        lineup = self._lineup_of(indices, self._lineup.origin, F)
         F[ROUND] = self._round + 1
-        place = self._ask(F)
+        place = self._asking(F)(F)
         generator(self._F)[:] = generator(F)
         self._rows[ROUND] = self._round = self._round + 1
         entry = note(policy, F, lineup.index_array, place, len(self._roster.names))
         self._ledger[self._round] = entry
-        snapshot = F.tobytes() if lineup.weights is not None else None
+        snapshot = F.tobytes() if lineup.copied else lineup.blank
         arm = lineup.names[place]
         return decided(arm, entry.played, entry.round, entry.inverse_p, snapshot, lineup)
 

@@ -7,9 +7,15 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.errors import DecisionClosed
 
 Arm = str | int
 """An arm's name."""
+
+NOT_COPIED = b""
+"""Snapshot of a decision among many arms, whose probabilities are read off the bandit itself."""
 
 
 class Origin:
@@ -34,16 +40,38 @@ class Origin:
 class Lineup:
     """What decisions made with the same arms have in common."""
 
-    __slots__ = ("index_array", "indices", "names", "origin", "weights")
+    __slots__ = ("blank", "copied", "index_array", "indices", "names", "origin", "state", "weights")
 
     def __init__(
-        self, origin: Origin, names: tuple[Arm, ...], indices: tuple[int, ...], weights: Any
+        self,
+        origin: Origin,
+        names: tuple[Arm, ...],
+        indices: tuple[int, ...],
+        weights: Any,
+        state: NDArray[np.float64] | None = None,
     ) -> None:
         self.origin = origin
         self.names = names
         self.indices = indices
         self.index_array = np.array(indices, dtype=np.intp)
         self.weights = weights
+        # With many arms a decision does not copy the packed bandit but looks at the bandit's own.
+        self.state = state
+        self.copied = weights is not None and state is None
+        self.blank = None if weights is None else NOT_COPIED
+
+    def state_of(self, decision: Decision) -> NDArray[np.float64]:
+        """Return the packed bandit a decision was drawn from, if it has not changed since."""
+        # Here because those who read logs need decisions but no Numba.
+        from bothworlds.packing import last_draw
+
+        F = self.state
+        if F is not None and last_draw(F) == (decision.round, decision._inverse_p):
+            return F
+        raise DecisionClosed(
+            "The probabilities of Decision must be read before the bandit, which has many arms, "
+            f"learns or decides again, got {decision!r}."
+        )
 
 
 class Decision:
@@ -93,12 +121,21 @@ class Decision:
     def probabilities(self) -> Mapping[Arm, float] | None:
         """How likely every arm was, by name; None if the policy cannot tell.
 
-        Arms that were not available have no entry. Computed on first access.
+        Arms that were not available have no entry. Computed on first access; with 512 arms or
+        more that must be before the bandit learns or decides again, because no decision keeps a
+        copy of so many numbers.
+
+        Raises
+        ------
+        DecisionClosed
+            If it is too late. The `probability` of the arm itself is always there.
         """
         if self._snapshot is not None:
             lineup = self._lineup
             w = np.empty(len(lineup.names))
-            lineup.weights(np.frombuffer(self._snapshot).copy(), w)
+            copied = self._snapshot != NOT_COPIED
+            F = np.frombuffer(self._snapshot).copy() if copied else lineup.state_of(self)
+            lineup.weights(F, w)
             table = dict(zip(lineup.names, w.tolist(), strict=True))
             self._probabilities = MappingProxyType(table)
             self._snapshot = None
@@ -108,10 +145,11 @@ class Decision:
         return f"Decision(id={self.id}, arm={self.arm!r}, probability={self.probability})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        known = self.probabilities
+        gone = self._snapshot == NOT_COPIED
+        known = None if gone else self.probabilities
         table = None if known is None else dict(known)
         seed = self._lineup.origin.seed
-        return _reopened, (self.arm, self.index, self.round, self._inverse_p, table, seed)
+        return _reopened, (self.arm, self.index, self.round, self._inverse_p, table, seed, gone)
 
 
 def decided(
@@ -129,10 +167,17 @@ def decided(
 
 
 def _reopened(
-    arm: Arm, index: int, round: int, inverse_p: float, table: dict[Arm, float] | None, seed: int
+    arm: Arm,
+    index: int,
+    round: int,
+    inverse_p: float,
+    table: dict[Arm, float] | None,
+    seed: int,
+    gone: bool,
 ) -> Decision:
     lineup = Lineup(Origin(seed, crossed=True), (), (), None)
-    decision = decided(arm, index, round, inverse_p, None, lineup)
+    snapshot = NOT_COPIED if gone else None
+    decision = decided(arm, index, round, inverse_p, snapshot, lineup)
     if table is not None:
         decision._probabilities = MappingProxyType(table)
     return decision

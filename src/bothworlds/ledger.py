@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.packing import columns, first_row
+from bothworlds.packing import changeable_columns, first_row
 from bothworlds.policies.base import Array, Policy
 
 Flags = NDArray[np.bool_]
@@ -79,7 +79,7 @@ def note(policy: Policy, F: Array, indices: Indices, place: int, known: int) -> 
 
     ``indices`` are those of the arms in ``F``, ``place`` is the drawn one's place among them.
     """
-    kernels = policy.kernels()
+    kernels = policy.at(indices.size).kernels()
     start = first_row(F)
     near = None
     mean_baseline = 0.0
@@ -111,7 +111,7 @@ def learn_late(
     ``indices`` are those of the arms now in ``F``, ``slot`` is the played one's place among them,
     negative if the arm has been retired.
     """
-    kernels = policy.kernels()
+    kernels = policy.at(indices.size).kernels()
     now = F[ROUND]
     F[ROUND] = entry.round
     if kernels.late is None:
@@ -121,14 +121,14 @@ def learn_late(
     elif slot >= 0:
         kernels.late(F, slot, entry.inverse_p, loss, entry.near_at(indices))
     else:
-        columns(F, policy)[0] += BASELINE * entry.near_at(indices)
+        changeable_columns(F, policy)[0] += BASELINE * entry.near_at(indices)
     F[ROUND] = now
     away = ~entry.present_at(indices)
     learns_away = policy.estimates and away.any()
     if learns_away:
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
         baseline = BASELINE * float(entry.near_at(np.array([entry.played]))[0])
-        columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
+        changeable_columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
     if kernels.restart is not None and (learns_away or slot < 0):
         kernels.restart(F)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.lanes.kernels import GENERATOR, HEAD, PARAMETERS
+from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.policies.base import Array, Policy
 
 
@@ -18,7 +18,8 @@ def pack(policy: Policy, n_arms: int, words: NDArray[np.int64]) -> Array:
     """Return a bandit before its first round, its generator started at ``words``."""
     parameters = policy.parameters(n_arms)
     head = [float(n_arms), 0.0, float(parameters.size)]
-    return np.concatenate([head, words.view(np.float64), parameters, policy.start(n_arms)])
+    start = policy.at(n_arms).start(n_arms)
+    return np.concatenate([head, words.view(np.float64), parameters, start])
 
 
 def first_row(F: Array) -> int:
@@ -26,21 +27,45 @@ def first_row(F: Array) -> int:
     return HEAD + int(F[PARAMETERS])
 
 
+def last_draw(F: Array) -> tuple[int, float]:
+    """Return the round and inverse probability of the last draw, if the state keeps them."""
+    return int(F[ROUND]), float(F[first_row(F)])
+
+
 def columns(F: Array, policy: Policy) -> Array:
-    """Return the per-arm rows as a view of shape ``(fields, arms)``; field 0 comes first."""
-    return F[first_row(F) + policy.shared :].reshape(policy.fields, -1)
+    """Return the per-arm rows, for reading, in the shape ``(fields, arms)``; field 0 first."""
+    copied = policy.at(int(F[ARMS])).kernels().close is not None
+    return changeable_columns(F.copy() if copied else F, policy)
+
+
+def changeable_columns(F: Array, policy: Policy) -> Array:
+    """Return a view of the per-arm rows; who changes them calls the policy's ``restart``."""
+    n_arms = int(F[ARMS])
+    twin = policy.at(n_arms)
+    close = twin.kernels().close
+    rows = F[first_row(F) + twin.shared :]
+    if close is not None:
+        close(F)
+        rows = rows[: policy.fields * n_arms]
+    return rows.reshape(policy.fields, -1)
 
 
 def with_columns(F: Array, policy: Policy, arms: Array) -> Array:
     """Return the same bandit, round and generator with other arms, given as their columns."""
     n_arms = arms.shape[1]
     parameters = policy.parameters(n_arms)
+    twin = policy.at(n_arms)
     start = first_row(F)
     shared = F[start : start + policy.shared]
-    changed = np.concatenate([F[:HEAD], parameters, shared, arms.ravel()])
-    changed[0] = n_arms
+    state = np.concatenate([shared, arms.ravel()])
+    if twin is not policy:
+        state = twin.start(n_arms)
+        state[: policy.shared] = shared
+        state[twin.shared : twin.shared + arms.size] = arms.ravel()
+    changed = np.concatenate([F[:HEAD], parameters, state])
+    changed[ARMS] = n_arms
     changed[PARAMETERS] = parameters.size
-    restart = policy.kernels().restart
+    restart = twin.kernels().restart
     if restart is not None:
         restart(changed)
     return changed

@@ -36,7 +36,7 @@ class Player:
         self.policy = policy
         self.n_arms = n_arms
         self.seed = seed
-        self.kernels = policy.kernels()
+        self.kernels = policy.at(n_arms).kernels()
         self.knows_weights = policy.knows_probability and self.kernels.weights is not None
 
     def rng(self, *names: object) -> np.random.Generator:

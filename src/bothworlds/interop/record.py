@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from bothworlds.decision import Arm, Decision
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import DecisionClosed, InvalidParameter, must
 
 SUM_TOLERANCE = 1e-6
 """Logs keep probabilities in single precision or as rounded decimals."""
@@ -87,7 +88,10 @@ class LoggedDecision:
         >>> logged.arm == decision.arm, logged.extra
         (True, {'user': 'eve'})
         """
-        known = decision.probabilities
+        known = None
+        # With many arms they can be gone, and would fill the log.
+        with contextlib.suppress(DecisionClosed):
+            known = decision.probabilities
         return cls(
             decision.round,
             decision.arm,

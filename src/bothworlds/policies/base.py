@@ -39,6 +39,9 @@ class Kernels:
         one. Without it ``tell`` does.
     restart : dispatcher, optional
         ``restart(F)``: prepare for per-arm rows that changed otherwise than by ``tell``.
+    close : dispatcher, optional
+        ``close(F)``: write the per-arm rows, which are kept otherwise between rounds, where they
+        can be read and changed.
     wide : bool
         Whether ``choose`` and ``update`` also compile for tiles of repetitions.
     """
@@ -51,6 +54,7 @@ class Kernels:
     near: Any = None
     late: Any = None
     restart: Any = None
+    close: Any = None
     wide: bool = True
 
 
@@ -93,6 +97,14 @@ class Policy:
 
     def __repr__(self) -> str:
         return constructor(self)
+
+    def at(self, n_arms: int) -> Policy:
+        """Return the policy whose kernels and state serve this number of arms: itself, or a twin.
+
+        A twin has the same parameters, and its rows begin with this policy's: the shared ones,
+        and the fields.
+        """
+        return self
 
     def parameters(self, n_arms: int) -> Array:
         """Return the configuration numbers the kernels read."""

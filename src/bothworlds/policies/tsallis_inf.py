@@ -15,8 +15,9 @@ alpha      Theorem 3                               adversarial
 gaps       Theorem 4, xi_i = gap_i^(1 - 2 alpha)   stochastic, needs the true gaps
 ========== ======================================= =======================================
 
-At alpha = 1/2 the kernels are those of `bothworlds.omd.half`; elsewhere they call the general
-solver of `bothworlds.omd.step`, one repetition at a time.
+At alpha = 1/2 the kernels are those of `bothworlds.omd.half` and, for many arms,
+`bothworlds.omd.many`; elsewhere they call the general solver of `bothworlds.omd.step`, one
+repetition at a time.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
 from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.omd.step import solve
 from bothworlds.policies.base import Array, Kernels, Policy
+
+MANY = 512
+"""Number of arms from which the kernels for many arms are faster, measured; see `TsallisINF.at`."""
 
 # Parameters: rate code, rate parameter, alpha, reduced variance?, number of xi, xi_1, ..., xi_K.
 CODE, PARAMETER, ALPHA, REDUCED, UNEQUAL, FACTORS = 0, 1, 2, 3, 4, 5
@@ -366,6 +370,14 @@ class TsallisINF(Policy):
             asymmetric=self.gaps is not None,
             owner="TsallisINF",
         )
+
+    def at(self, n_arms: int) -> Policy:
+        """Return a twin that does not look at every arm where there are many."""
+        if not self._is_half or n_arms < MANY:
+            return self
+        from bothworlds.policies.tsallis_many import ManyArms
+
+        return ManyArms(self)
 
     def parameters(self, n_arms: int) -> Array:
         """Return rate code and parameter, alpha, the estimator and the factors xi."""

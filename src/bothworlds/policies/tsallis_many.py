@@ -1,9 +1,14 @@
-"""Tsallis-INF at alpha = 1/2 for many arms: the kernels over `bothworlds.omd.many`."""
+"""Tsallis-INF at alpha = 1/2 for many arms: kernels over `bothworlds.omd.many`.
+
+`bothworlds.TsallisINF` uses them by itself; see its method ``at``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 from numba import carray
 
 from bothworlds.lanes.jit import jit
@@ -11,8 +16,8 @@ from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.omd.estimators import add_estimates, correction
 from bothworlds.omd.many import layout, rounds
-from bothworlds.policies.base import Kernels
-from bothworlds.policies.tsallis_inf import near_limit, rate_now
+from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies.tsallis_inf import TsallisINF, near_limit, rate_now
 
 
 @jit
@@ -87,12 +92,18 @@ def near_many(F: Any, out: Any) -> None:
 
 
 @jit
+def late_many_iw(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+    """Learn from a decision that is no longer the last one."""
+    tell_many_iw(F, arm, inverse_p, loss)
+
+
+@jit
 def late_many_rv(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
     """Learn from a decision that is no longer the last one; ``near`` as it was then."""
     K, t, C, S, G = unpack(F)
     rounds.close(K, S)
     L = carray(S, (layout.SHARED + K,))[layout.SHARED :]
-    add_estimates(L, arm, inverse_p, loss, near)
+    add_estimates(L, arm, inverse_p, loss, near, 1.0)
 
 
 @jit
@@ -103,7 +114,14 @@ def close_many(F: Any) -> None:
 
 
 MANY_IW = Kernels(
-    choose_many_iw, update_many_iw, ask_many_iw, tell_many_iw, weights_many, wide=False
+    choose_many_iw,
+    update_many_iw,
+    ask_many_iw,
+    tell_many_iw,
+    weights_many,
+    late=late_many_iw,
+    close=close_many,
+    wide=False,
 )
 MANY_RV = Kernels(
     choose_many_rv,
@@ -113,5 +131,42 @@ MANY_RV = Kernels(
     weights_many,
     near=near_many,
     late=late_many_rv,
+    close=close_many,
     wide=False,
 )
+
+
+@dataclass(frozen=True, repr=False)
+class ManyArms(Policy):
+    """What `TsallisINF` is at many arms: the same algorithm with another state.
+
+    Parameters
+    ----------
+    policy : TsallisINF
+        The algorithm, at alpha = 1/2.
+    """
+
+    policy: TsallisINF
+
+    shared: ClassVar[int] = layout.SHARED
+    estimates: ClassVar[bool] = True
+
+    def __repr__(self) -> str:
+        return repr(self.policy)
+
+    @property
+    def fields(self) -> int:  # type: ignore[override]
+        """The estimates, and where each arm stands."""
+        return layout.FIELDS_RV if self.policy.estimator == "rv" else layout.FIELDS_IW
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the parameters of the algorithm."""
+        return self.policy.parameters(n_arms)
+
+    def start(self, n_arms: int) -> Array:
+        """Return L = 0, with the buckets to be made by the first ``ask``."""
+        return np.zeros(self.shared + self.fields * n_arms)
+
+    def kernels(self) -> Kernels:
+        """Return the kernels of this estimator."""
+        return MANY_RV if self.policy.estimator == "rv" else MANY_IW

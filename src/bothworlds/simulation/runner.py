@@ -19,13 +19,12 @@ import bothworlds
 from bothworlds.dueling.sparring import Sparring
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
 from bothworlds.simulation.progress import Progress, Reporter
 from bothworlds.simulation.result import Result
-from bothworlds.simulation.tile import Interrupted, TileJob, TileOutcome, run_job
+from bothworlds.simulation.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
 
 Player = Policy | Sparring
 """What can be simulated: a policy, or a pair of them in duels."""
@@ -106,11 +105,18 @@ def simulate(
     rounds = np.union1d(rounds, [horizon])
     for policy in named.values():
         policy.parameters(environment.n_arms)
+    n_arms = environment.n_arms
+    players = {
+        name: player.at(n_arms) if isinstance(player, Policy) else player
+        for name, player in named.items()
+    }
+    sizes = {name: tile_size(player, n_arms) for name, player in players.items()}
     jobs = [
-        TileJob(name, policy, environment, seed, first, min(LANES, repetitions - first),
+        TileJob(name, player, environment, seed, first, min(sizes[name], repetitions - first),
                 tuple(rounds.tolist()))
-        for first in range(0, repetitions, LANES)
-        for name, policy in named.items()
+        for first in range(repetitions)
+        for name, player in players.items()
+        if first % sizes[name] == 0
     ]  # fmt: skip
     reporter = Reporter(horizon * repetitions * len(named), progress)
     try:

@@ -28,6 +28,9 @@ from bothworlds.policies.base import Policy
 from bothworlds.seeding import numpy_generator, stream_words
 from bothworlds.simulation import duel, engine
 
+CACHE_BYTES = 2**20
+"""What the states of a tile whose repetitions run one by one may take: a core's own cache."""
+
 CHUNK_SECONDS = 0.1
 """How long the compiled loop runs before it looks whether it should stop."""
 
@@ -89,6 +92,16 @@ class TileOutcome:
     tracked: NDArray[np.float64] | None
     cpu: float
     wall: float
+
+
+def tile_size(policy: Policy | Sparring, n_arms: int) -> int:
+    """Return how many repetitions a tile of this policy takes.
+
+    As many as a vector holds; fewer where each has a state of its own that fills the cache.
+    """
+    if isinstance(policy, Sparring) or policy.kernels().wide:
+        return LANES
+    return max(1, min(LANES, CACHE_BYTES // policy.start(n_arms).nbytes))
 
 
 @functools.cache
@@ -197,10 +210,11 @@ def _players(
         words = [stream_words(job.seed, world, job.name, *side, r) for r in repetitions]
         return _rows(words, wide)
 
-    state = _rows([start] * LANES, wide)
+    lanes = LANES if wide else job.count
+    state = _rows([start] * lanes, wide)
     if not isinstance(job.policy, Sparring):
         return [(state, stream())]
-    other = state if job.policy.shared else _rows([start] * LANES, wide)
+    other = state if job.policy.shared else _rows([start] * lanes, wide)
     return [(state, stream("left")), (other, stream("right"))]
 
 

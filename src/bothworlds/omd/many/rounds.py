@@ -1,4 +1,8 @@
-"""A round with many arms: solve, draw, learn; and where the structure begins and ends."""
+"""A round with many arms: solve, draw, learn; and where the structure begins and ends.
+
+Whatever changes the state sets the inverse probability of the last draw to 0: the weights of that
+draw can be read only as long as it stands.
+"""
 
 import math
 from typing import Any
@@ -232,6 +236,7 @@ def see_drawn(K: int, S: Any, arm: int) -> Any:
 def learn_iw(K: int, S: Any, arm: int, by: float) -> None:
     """Raise the estimate of an arm, whether it was drawn last or earlier."""
     W = as_words(S)
+    S[half.INVERSE_P] = 0.0
     if W[COUNT] == 0:
         S[SHARED + arm] += by
         return
@@ -247,6 +252,7 @@ def learn_iw(K: int, S: Any, arm: int, by: float) -> None:
 def learn_rv(K: int, S: Any, arm: int, inverse_p: float, loss: float, limit: float) -> None:
     """Raise the near arms by B and the arm just drawn by (l - B_I) / w_I."""
     W = as_words(S)
+    S[half.INVERSE_P] = 0.0
     y = see_drawn(K, S, arm)
     base = baseline(is_near(K, S, arm, limit), 0.0)
     by = correction(loss, base, inverse_p)
@@ -357,6 +363,7 @@ def close(K: int, S: Any) -> None:
         for slot in range(W[bucket(rank) + START], W[bucket(rank + 1) + START]):
             S[SHARED + W[arm_row(K, slot)]] = S[value_row(K, slot)] + rise
     W[COUNT] = 0
+    S[half.INVERSE_P] = 0.0
 
 
 @jit
