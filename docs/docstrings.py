@@ -44,7 +44,9 @@ def as_markdown(text: str) -> str:
             shown += ["", f"{indent}$${' '.join(part.strip() for part in formula)}$$", ""]
             place = stop
         else:
-            shown.append(re.sub(r":math:`([^`]*)`", r"$\1$", line))
+            line = re.sub(r":math:`([^`]*)`", r"$\1$", line)
+            # Two colons announce an indented block, which needs no announcement in Markdown.
+            shown.append("" if line.strip() == "::" else re.sub("::$", ":", line))
             place += 1
     return "\n".join(shown)
 

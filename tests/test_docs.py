@@ -82,8 +82,9 @@ def test_docstrings_become_markdown():
     exec(compile(source, "docstrings.py", "exec", dont_inherit=True), namespace)
     shown = namespace["as_markdown"](
         "Title.\n\n    ==== =====\n    name value\n    ==== =====\n    a    1 | 2\n         more\n"
-        "    b    3\n    ==== =====\n\n    .. math:: x^2\n        + 1\n\n    As :math:`x` here."
+        "    b    3\n    ==== =====\n\n    .. math:: x^2\n        + 1\n\n"
+        "    As :math:`x` here::\n\n        code\n"
     )
     for line in ("| name | value |", "| a | 1 \\| 2 more |", "| b | 3 |", "$$x^2 + 1$$"):
         assert f"    {line}\n" in shown
-    assert "As $x$ here." in shown
+    assert "As $x$ here:\n" in shown
