@@ -101,7 +101,7 @@ def passes(axes):
     """Draw the error left after each pass over the arms."""
     labels = {
         "S": ("Newton on S", BLUE, "s", (5.0, 1e-11)),
-        "g": ("Newton on 1/sqrt(S)", ORANGE, "^", (4.15, 1e-25)),
+        "g": ("Newton on 1/sqrt(S)", ORANGE, "^", (1.2, 1e-29)),
         "series": ("with two\nmore orders", GREEN, "o", (1.0, 1e-23)),
     }
     for method, (label, colour, marker, place) in labels.items():
