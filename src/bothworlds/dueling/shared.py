@@ -24,9 +24,10 @@ from numba import carray
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import gather, load, store, to_float, to_int
+from bothworlds.lanes.rows import take
+from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import half
-from bothworlds.omd.estimators import add_estimates, baseline, correction
+from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.policies import tsallis_inf as general
 from bothworlds.policies.base import Array, Kernels, Policy
 from bothworlds.policies.tsallis_inf import (
@@ -72,8 +73,8 @@ def update_half_iw(
     """L_I += l_left / (2 w_I); L_J += l_right / (2 w_J)."""
     left = to_int(load(S, half.ESTIMATES + K, loss))
     by = load(S, half.ESTIMATES + K + 2, loss) * load(S, half.ESTIMATES + K + 1, loss)
-    half.move(S, left, EACH * by)
-    half.move(S, arm, EACH * (loss * inverse_p))
+    half.move(K, S, left, EACH * by)
+    half.move(K, S, arm, EACH * (loss * inverse_p))
 
 
 @jit
@@ -86,14 +87,14 @@ def update_half_rv(
     left_loss = load(S, half.ESTIMATES + K + 2, loss)
     limit = near_limit(rate_now(K, t, C))
     x = load(S, half.ROOT, loss)
-    left_base = baseline(gather(S, half.ESTIMATES, left) - x <= limit, loss)
-    base = baseline(gather(S, half.ESTIMATES, arm) - x <= limit, loss)
+    left_base = baseline(take(S, half.ESTIMATES, K, left) - x <= limit, loss)
+    base = baseline(take(S, half.ESTIMATES, K, arm) - x <= limit, loss)
     for i in range(half.ESTIMATES, half.ESTIMATES + K):
         L = load(S, i, loss)
-        store(S, i, L + baseline(L - x <= limit, loss))
+        store(S, i, with_baseline(L, L - x <= limit))
     half.shift_near(S, base)
-    half.move(S, left, EACH * correction(left_loss, left_base, left_inverse_p))
-    half.move(S, arm, EACH * correction(loss, base, inverse_p))
+    half.move(K, S, left, EACH * correction(left_loss, left_base, left_inverse_p))
+    half.move(K, S, arm, EACH * correction(loss, base, inverse_p))
 
 
 # --- the engine's: any alpha -----------------------------------------------------------------

@@ -32,6 +32,7 @@ from bothworlds.environments.functions import argument_count, compiled
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, splat, store
 
 _ROUNDING = 1e-12
@@ -41,7 +42,7 @@ _ROUNDING = 1e-12
 @jit
 def at_level(K: int, C: Any, E: Any, v: Any, arm: Any, level: Any) -> Any:
     """Return a Bernoulli loss with mean level + D_arm, or NaN if the level leaves no room."""
-    gap = gather(E, 1 + K, arm)
+    gap = take(E, 1 + K, K, arm)
     store(E, 0, gap)
     if not (level >= -_ROUNDING and level <= C[0]):
         return splat(math.nan, v)

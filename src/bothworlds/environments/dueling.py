@@ -27,6 +27,7 @@ from bothworlds.environments.lookup import lookup
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, store, to_int
 
 
@@ -39,8 +40,8 @@ def left_loses(u_left: Any, u_right: Any) -> Any:
 @jit
 def prefer_constant(K: int, t: int, C: Any, E: Any, G: Any, v: Any, left: Any, right: Any) -> Any:
     """Compare constant utilities, in rows 1 + K to 2K; C[0] is the largest."""
-    u_left = gather(E, 1 + K, left)
-    u_right = gather(E, 1 + K, right)
+    u_left = take(E, 1 + K, K, left)
+    u_right = take(E, 1 + K, K, right)
     store(E, 0, (C[0] - u_left) + (C[0] - u_right))
     return coin(v, left_loses(u_left, u_right))
 

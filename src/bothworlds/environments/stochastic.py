@@ -34,9 +34,9 @@ from bothworlds.environments.lookup import lookup
 from bothworlds.environments.noise import CELLS, quantile_table
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import (
     floor,
-    gather,
     maximum,
     minimum,
     select,
@@ -55,7 +55,7 @@ def coin(v: Any, mean: Any) -> Any:
 @jit
 def mean_of(K: int, C: Any, E: Any, arm: Any) -> Any:
     """Return mu_arm and leave its gap in row 0."""
-    mean = gather(E, 1 + K, arm)
+    mean = take(E, 1 + K, K, arm)
     store(E, 0, mean - C[0])
     return mean
 
@@ -69,7 +69,7 @@ def loss_bernoulli(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> 
 @jit
 def loss_uniform(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
     """Return mu + h (2 v - 1), h the half-width of the arm's interval, in rows 1 + 2K to 3K."""
-    loss = mean_of(K, C, E, arm) + gather(E, 1 + 2 * K, arm) * (2.0 * v - 1.0)
+    loss = mean_of(K, C, E, arm) + take(E, 1 + 2 * K, K, arm) * (2.0 * v - 1.0)
     return minimum(maximum(loss, 0.0), 1.0)
 
 
@@ -79,7 +79,7 @@ def loss_tabulated(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> 
     mean_of(K, C, E, arm)
     place = v * float(CELLS)
     cell = floor(place)
-    at = to_int(gather(E, 1 + 2 * K, arm) + 2.0 * cell)
+    at = to_int(take(E, 1 + 2 * K, K, arm) + 2.0 * cell)
     loss = lookup(C, 0, at) + (place - cell - 0.5) * lookup(C, 1, at)
     return minimum(maximum(loss, 0.0), 1.0)
 

@@ -27,7 +27,8 @@ from bothworlds.environments.lookup import phase_of
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import gather, store
+from bothworlds.lanes.rows import take
+from bothworlds.lanes.vectors import store
 
 # Parameters: levels of the odd and even phases, length of the phases after the last one listed,
 # number of the phases listed, their first rounds (the first phase's is not listed: it is 1).
@@ -45,7 +46,7 @@ def loss_switching(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> 
     if phase == listed:
         first = 1 if listed == 0 else int(C[ROUNDS + listed - 1])
         phase += (t - first) // int(C[PERIOD])
-    gap = gather(E, 1 + K, arm)
+    gap = take(E, 1 + K, K, arm)
     store(E, 0, gap)
     return coin(v, gap + C[phase % 2])
 

@@ -62,6 +62,17 @@ def splat_int(typingctx: Any, value: Any, like: Any) -> Any:
 
 
 @intrinsic
+def width(typingctx: Any, like: Any) -> Any:
+    """Return the number of lanes, known when a kernel is compiled."""
+    lanes = LANES if is_wide(like) else 1
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), lanes)
+
+    return signature(types.int64, like), codegen
+
+
+@intrinsic
 def to_int(typingctx: Any, value: Any) -> Any:
     """Truncate numbers to integers."""
     result = index_like(value)

@@ -24,6 +24,12 @@ def baseline(near: Any, like: Any) -> Any:
 
 
 @jit
+def with_baseline(L: Any, near: Any) -> Any:
+    """Return L_i + B_i."""
+    return select(near, L + BASELINE, L)
+
+
+@jit
 def correction(loss: Any, base: Any, inverse_p: Any) -> Any:
     """Return (l - B_I) / w_I, which the played arm's estimate gets beyond its baseline."""
     return (loss - base) * inverse_p

@@ -34,14 +34,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import (
     absolute,
-    add_at,
     any_lane,
     fma,
-    gather,
     load,
     maximum,
+    minimum,
     negate,
     select,
     splat,
@@ -145,9 +145,9 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
     N4 = splat(0.0, u)
     arm = splat_int(0, u)
     drawn = splat(1.0, u)
+    after = splat(0.0, u)
     passed = u >= 0.0
-    close = u < 0.0
-    beyond = u < 0.0
+    nearest = splat(1e300, u)
     for start in range(0, K, BLOCK):
         rest = target - S2
         s2 = splat(0.0, u)
@@ -163,21 +163,22 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
             s3 = s3 + r3
             s4 = fma(r2, r2, s4)
             s5 = fma(r3, r2, s5)
-            beyond = beyond | (y < half_limit)
-            drawn = select(passed, y, drawn)
+            nearest = minimum(nearest, y)
             ahead = rest - s2
+            drawn = select(passed, y, drawn)
+            after = select(passed, ahead, after)
             passed = ahead >= 0.0
             arm = select(passed, arm + 1, arm)
-            close = close | (absolute(ahead) <= margin)
             if near_below is not None:
-                near_r3 = select(y <= near_below, r3, 0.0)
-                N3 = N3 + near_r3
-                N4 = fma(near_r3, r, N4)
+                near = y <= near_below
+                N3 = select(near, N3 + r3, N3)
+                N4 = select(near, fma(r3, r, N4), N4)
         S2 = S2 + s2
         S3 = S3 + s3
         S4 = S4 + s4
         S5 = S5 + s5
     d, over_S3 = polish(S2, S3, S4, c)
+    beyond = nearest < half_limit
     if any_lane(beyond):
         # One weight is 1 at min L - limit: right of the root, and Newton is monotone from there.
         d = select(beyond, recentring.least(K, S, ESTIMATES, u) - limit - x, d)
@@ -191,6 +192,8 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
     if near_below is not None:
         keep(S, SHARE, N3 * over_S3, pending)
         keep(S, NEAR4, N4, pending)
+    # The cumulative sums next to u * c: `after` below it, and one term of the sum above that.
+    close = (absolute(after) <= margin) | (after * drawn * drawn <= margin * drawn * drawn - 1.0)
     moved = absolute(d) * S3
     sure = (2.1 * moved <= certain * S2) & negate(close)
     still = moved <= exact * S2
@@ -244,9 +247,9 @@ def draw_again(K: int, S: Any, eta: float, u: Any) -> Any:
 
 
 @jit
-def move_drawn(S: Any, arm: Any, by: Any) -> None:
+def move_drawn(K: int, S: Any, arm: Any, by: Any) -> None:
     """Add ``by`` to the estimate of the arm just drawn, and let the sums know."""
-    add_at(S, ESTIMATES, arm, by)
+    add_to(S, ESTIMATES, K, arm, by)
     replace_drawn(S, by)
 
 
@@ -273,10 +276,10 @@ def replace_drawn(S: Any, by: Any) -> None:
 
 
 @jit
-def move(S: Any, arm: Any, by: Any) -> None:
+def move(K: int, S: Any, arm: Any, by: Any) -> None:
     """Add ``by`` to the estimate of any arm, and let the sums know."""
-    store(S, DRAWN, gather(S, ESTIMATES, arm) - load(S, CENTRE, by))
-    move_drawn(S, arm, by)
+    store(S, DRAWN, take(S, ESTIMATES, K, arm) - load(S, CENTRE, by))
+    move_drawn(K, S, arm, by)
 
 
 @jit

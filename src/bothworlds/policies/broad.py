@@ -29,7 +29,8 @@ from bothworlds.lanes.distributions import draw_arm, fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import add_at, any_lane, load, select, store
+from bothworlds.lanes.rows import add_to
+from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.barrier import solve_barrier
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies.base import Array, Kernels, Policy
@@ -63,7 +64,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     eta = load(S, RATE, loss)
     x = load(S, ROOT, loss) + loss * w / Q
     V = load(S, SPREAD, loss) + loss * loss * (1.0 - 2.0 * w + Q)
-    add_at(S, ESTIMATES, arm, loss * inverse_p)
+    add_to(S, ESTIMATES, K, arm, loss * inverse_p)
     over = 3.0 * eta * eta * V >= K * C[LOG_HORIZON]
     if any_lane(over):
         eta = select(over, 0.5 * eta, eta)

@@ -18,7 +18,8 @@ from bothworlds.lanes.distributions import draw_arm, fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import add_at, store
+from bothworlds.lanes.rows import add_to
+from bothworlds.lanes.vectors import store
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies.base import Kernels, Policy
@@ -42,7 +43,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 @jit
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I."""
-    add_at(S, ESTIMATES, arm, loss * inverse_p)
+    add_to(S, ESTIMATES, K, arm, loss * inverse_p)
 
 
 @jit

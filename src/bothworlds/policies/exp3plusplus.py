@@ -32,8 +32,8 @@ from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
+from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import (
-    add_at,
     any_lane,
     load,
     maximum,
@@ -121,9 +121,9 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 @jit
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / p_I, and count the loss."""
-    add_at(S, ESTIMATES, arm, loss * inverse_p)
-    add_at(S, ESTIMATES + K, arm, splat(1.0, loss))
-    add_at(S, ESTIMATES + 2 * K, arm, loss)
+    add_to(S, ESTIMATES, K, arm, loss * inverse_p)
+    add_to(S, ESTIMATES + K, K, arm, splat(1.0, loss))
+    add_to(S, ESTIMATES + 2 * K, K, arm, loss)
 
 
 @jit

@@ -37,7 +37,7 @@ from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import load, store
 from bothworlds.omd import half
-from bothworlds.omd.estimators import add_estimates, baseline, correction
+from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
 from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.omd.step import solve
@@ -78,7 +78,7 @@ def update_half_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l / w_I."""
-    half.move_drawn(S, arm, loss * inverse_p)
+    half.move_drawn(K, S, arm, loss * inverse_p)
 
 
 @jit
@@ -100,10 +100,10 @@ def update_half_rv(
     drawn_near = load(S, half.DRAWN, loss) + (load(S, half.CENTRE, loss) - x) <= limit
     for i in range(half.ESTIMATES, half.ESTIMATES + K):
         L = load(S, i, loss)
-        store(S, i, L + baseline(L - x <= limit, loss))
+        store(S, i, with_baseline(L, L - x <= limit))
     base = baseline(drawn_near, loss)
     half.shift_near(S, base)
-    half.move_drawn(S, arm, correction(loss, base, inverse_p))
+    half.move_drawn(K, S, arm, correction(loss, base, inverse_p))
 
 
 @jit

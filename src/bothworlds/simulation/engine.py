@@ -26,9 +26,9 @@ from bothworlds.lanes.kernels import (
     UPDATE_WIDE,
 )
 from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
-    add_at,
     advance,
     any_lane,
     load,
@@ -51,9 +51,9 @@ DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
 
 
 @jit
-def count_plays(N: Any, arm: Any) -> None:
+def count_plays(N: Any, K: int, arm: Any) -> None:
     """Add one to the plays of the chosen arms."""
-    add_at(N, 0, arm, splat(1.0, arm))
+    add_to(N, 0, K, arm, splat(1.0, arm))
 
 
 @jit
@@ -160,7 +160,7 @@ def run_tile(
                     return BAD_LOSS
                 update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
                 total = total + load(E, 0, like)
-                count_plays(N, arm)
+                count_plays(N, K, arm)
             store(X, 0, total)
         else:
             for now in range(t, stop + 1):
@@ -211,7 +211,7 @@ def run_tile(
                             K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
                             arms[lane], draws[lane], values[lane],
                         )  # fmt: skip
-                count_plays(N, load(a, 0, like))
+                count_plays(N, K, load(a, 0, like))
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
             rows = 0 if wide_environment else environment_rows
             record(outputs[3], K, E, rows, tracked, X, W)

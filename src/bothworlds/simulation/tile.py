@@ -258,7 +258,8 @@ def run_job(
     if job.policy.kind == "bandit":
         blocks.append(_block(*_address(CA, A), attack_rows))
     blocks += [checkpoints, _block(*_address(cost, plays, tracked), 0, tracked_row)]
-    now, chunk, horizon = 1, 256, int(checkpoints[-1])
+    # Entering the loop costs a millisecond, so even the first stretch is not short.
+    now, chunk, horizon = 1, max(16, 200_000 // (K + 8)), int(checkpoints[-1])
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
@@ -270,7 +271,7 @@ def run_job(
         seconds = max(time.perf_counter() - chunk_began, 1e-6)
         if tick is not None:
             tick((last - now + 1) * job.count)
-        chunk = int(min(8 * chunk, max(256, (last - now + 1) * CHUNK_SECONDS / seconds)))
+        chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
     n = checkpoints.size
     # Rows 1 to K of an environment's state say which arm of its constructor stands where.
