@@ -1,9 +1,9 @@
-"""Run the benchmarks: ``python -m benchmarks [decide | simulate | many | all]``."""
+"""Run the benchmarks: ``python -m benchmarks [decide | simulate | many | duel | all]``."""
 
 import argparse
 from importlib import import_module
 
-NAMES = ("decide", "simulate", "many")
+NAMES = ("decide", "simulate", "many", "duel")
 
 
 def main() -> None:

@@ -107,6 +107,8 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     --------
     >>> [look.colour for look in looks(["UCB1()", "UCB1(c=2.0)", "UCB1"]).values()]
     ['#D55E00', '#117733', '#AA4499']
+    >>> [look.colour for look in looks(["Sparring()", "Sparring(UCB1())"]).values()]
+    ['#0072B2', '#D55E00']
     """
     chosen: dict[str, Look] = {}
     taken: set[str] = set()
@@ -124,6 +126,10 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def _paper_name(name: str) -> str:
+    # In duels an algorithm looks as it does alone.
+    sparring = re.fullmatch(r"Sparring\((.*)\)", name)
+    if sparring is not None:
+        name = sparring.group(1) or "TsallisINF()"
     if name in _CONSTRUCTORS:
         return _CONSTRUCTORS[name]
     called = re.match(r"(\w+)\(", name)

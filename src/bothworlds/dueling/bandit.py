@@ -163,8 +163,9 @@ class DuelingBandit:
             raise InvalidFeedback(must("winner", "DuelingBandit.tell", expected, winner))
         first, second = self._draws(self._admit(pair))
         loss = 0.0 if winner == "left" else 1.0
-        self._left.tell(first, loss=loss)
+        # The right side's draw is the later one; if it is the last of all, it is learned fastest.
         self._right.tell(second, loss=1.0 - loss)
+        self._left.tell(first, loss=loss)
 
     def _admit(self, pair: object) -> int:
         """Return the round of a pending pair, or refuse it."""
