@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import bothworlds as bw
 from blocks import FENCE, run_blocks
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +64,16 @@ def test_links_from_the_repository_lead_somewhere(path):
 def test_a_dead_link_would_be_found():
     text = "[a](README.md) [b](nowhere.md#x) ![c](docs/none.png) [d](https://example.org)"
     assert dead_links(text, ROOT) == ["nowhere.md#x", "docs/none.png"]
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = "".join(path.read_text("utf-8") for path in (DOCS / "api").glob("*.md"))
+    documented = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.MULTILINE))
+    rooms = (bw.bounds, bw.checks, bw.environments, bw.omd, bw.policies)
+    modules = {room.__name__.rpartition(".")[2] for room in rooms}
+    public = {name for room in (bw, *rooms) for name in room.__all__} - modules
+    # What only those who extend the package itself meet is described where they meet it.
+    assert public - documented == {"Attack", "Environment"}
 
 
 def test_pictures_are_small_and_shown():
