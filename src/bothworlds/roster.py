@@ -6,16 +6,22 @@ can be played.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from html import escape
 from numbers import Integral
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from bothworlds.decision import Arm
 from bothworlds.errors import InvalidParameter, must
 
 GONE = -1
 """Slot of a retired arm."""
+
+LONG = 1000
+"""Number of arms from which state files do not list numbers one by one."""
 
 
 class ArmHistory(NamedTuple):
@@ -122,14 +128,16 @@ class Roster:
         }
 
     def document(self) -> dict[str, Any]:
-        """Return the roster as JSON values."""
+        """Return the roster as JSON values, briefly if it is long."""
+        n = len(self.names)
+        counted = n >= LONG and self.names == list(range(n))
         return {
-            "names": self.names,
-            "slots": self.slots,
-            "dropped": self.dropped,
-            "told": self.told,
-            "losses": self.losses,
-            "last_estimate": self.last_estimate,
+            "names": n if counted else self.names,
+            "slots": _brief(self.slots),
+            "dropped": _brief(self.dropped),
+            "told": _brief(self.told),
+            "losses": _brief(self.losses),
+            "last_estimate": _brief(self.last_estimate),
         }
 
     @classmethod
@@ -137,20 +145,36 @@ class Roster:
         """Return the roster that `document` described."""
         roster = cls(checked_names(document["names"]))
         n = len(roster.names)
-        roster.slots = [int(index) for index in document["slots"]]
+        roster.slots = [int(index) for index in _in_full(document["slots"])]
         roster.slot_of = [GONE] * n
         for slot, index in enumerate(roster.slots):
             roster.slot_of[index] = slot
-        roster.dropped = [int(count) for count in document["dropped"]]
-        roster.told = [int(count) for count in document["told"]]
-        roster.losses = [float(total) for total in document["losses"]]
+        roster.dropped = [int(count) for count in _in_full(document["dropped"])]
+        roster.told = [int(count) for count in _in_full(document["told"])]
+        roster.losses = [float(total) for total in _in_full(document["losses"])]
         roster.last_estimate = [
-            None if estimate is None else float(estimate) for estimate in document["last_estimate"]
+            None if estimate is None or estimate != estimate else float(estimate)
+            for estimate in _in_full(document["last_estimate"])
         ]
         per_arm = (roster.dropped, roster.told, roster.losses, roster.last_estimate)
         if any(len(values) != n for values in per_arm) or not roster.slots:
             raise ValueError("arms and their history differ in number")
         return roster
+
+
+def _brief(numbers: list[Any]) -> list[Any] | str:
+    """Return numbers as they are or, if they are many, as text made of doubles; None is NaN."""
+    if len(numbers) < LONG:
+        return numbers
+    return b64encode(np.array(numbers, dtype="<f8").tobytes()).decode("ascii")
+
+
+def _in_full(saved: list[Any] | str) -> list[Any]:
+    """Return the numbers that `_brief` was given."""
+    if not isinstance(saved, str):
+        return saved
+    numbers: list[Any] = np.frombuffer(b64decode(saved, validate=True), "<f8").tolist()
+    return numbers
 
 
 def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:
