@@ -23,6 +23,7 @@ from bothworlds.experiments.model import (
 )
 from bothworlds.experiments.scoring import (
     LINEAR,
+    NOT_SETTLED,
     WINDOW,
     bound_claim,
     bound_table,
@@ -144,9 +145,9 @@ def _cell(
     )
 
 
-def of(outcome: Outcome, *groups: str) -> list[Cell]:
-    """Return the cells of these groups."""
-    return [cell for cell in outcome.cells if cell.group in groups]
+def late(outcome: Outcome, *groups: str) -> list[Cell]:
+    """Return the cells of these groups that are long enough for statements about growth."""
+    return settled(cell for cell in outcome.cells if cell.group in groups)
 
 
 def score(outcome: Outcome) -> list[Claim]:
@@ -156,7 +157,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "dueling.logarithmic",
             "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
             outcome,
-            settled(of(outcome, STILL)),
+            late(outcome, STILL),
             (ONE, TWO),
         ),
         _root_claim(outcome),
@@ -165,7 +166,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "dueling.ucb1-nearly-linear",
             "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
             outcome,
-            of(outcome, SHIFTING),
+            late(outcome, SHIFTING),
             UCB,
         ),
         _crest_claim(outcome),
@@ -173,14 +174,14 @@ def score(outcome: Outcome) -> list[Claim]:
             "dueling.shifting-logarithmic",
             "Tried, not proved: logarithmic regret of Tsallis-INF there",
             outcome,
-            of(outcome, SHIFTING),
+            late(outcome, SHIFTING),
             (ONE, TWO),
         ),
         ratio_claim(
             "dueling.beats-ucb1",
             "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms take turns",
             outcome,
-            of(outcome, STILL, MATRIX, SHIFTING, FADING),
+            late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, UCB), (TWO, UCB)],
             1.0,
         ),
@@ -188,7 +189,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "dueling.one-state",
             "Tried, not proved: one state has less regret than two, except when arms take turns",
             outcome,
-            of(outcome, STILL, MATRIX, SHIFTING, FADING),
+            late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, TWO)],
             1.0,
         ),
@@ -197,25 +198,21 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _root_claim(outcome: Outcome) -> Claim:
     """Claim that where the lead fades, regret grows like sqrt(K T) and no faster."""
-    found = [
-        (growth(outcome, cell, name), f"{name}, K={cell.n_arms}")
-        for cell in of(outcome, FADING)
-        for name in (ONE, TWO)
-    ]
+    id = "dueling.root"
+    sentence = "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)"
+    threshold = f"regret is t^b with b between {ROOT[0]:g} and {ROOT[1]:g}"
+    runs = [(cell, name) for cell in late(outcome, FADING) for name in (ONE, TWO)]
+    if not runs:
+        return Claim(id, sentence, NOT_SETTLED, threshold, None)
+    found = [(growth(outcome, cell, name), f"{name}, K={cell.n_arms}") for cell, name in runs]
     low, high = extreme(found, min), extreme(found)
-    per_root = [
-        outcome.mean(cell, name) / (cell.n_arms * cell.horizon) ** 0.5
-        for cell in of(outcome, FADING)
-        for name in (ONE, TWO)
-    ]
-    return Claim(
-        "dueling.root",
-        "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
-        f"regret is t^b with b from {low[0]:.2f} ({low[1]}) to {high[0]:.2f} ({high[1]}); "
-        f"{min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)",
-        f"b between {ROOT[0]:g} and {ROOT[1]:g}",
-        ROOT[0] <= low[0] and high[0] <= ROOT[1],
+    per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
+    measured = (
+        f"b from {low[0]:.2f} ({low[1]}) to {high[0]:.2f} ({high[1]}); "
+        f"{min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)"
     )
+    holds = ROOT[0] <= low[0] and high[0] <= ROOT[1]
+    return Claim(id, sentence, measured, threshold, holds)
 
 
 def highest(outcome: Outcome, cell: Cell, name: str) -> NDArray[np.float64]:
@@ -230,10 +227,13 @@ def _crest_claim(outcome: Outcome) -> Claim:
         "Thompson sampling is not suitable for sparring: nearly linear regret where arms take turns"
     )
     threshold = f"highest regret is t^b with b at least {LINEAR:g}"
-    (cell,) = of(outcome, TURNING)
+    # One turn of both arms is three phases, a factor of 27.
+    cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * WINDOW]
+    if not cells:
+        return Claim(id, sentence, "too short for a turn of both arms", threshold, None)
+    cell = cells[0]
     rounds = np.log(outcome.results[cell.id].checkpoints)
     crests = np.log(np.maximum(highest(outcome, cell, THOMPSON), 1.0))
-    # Three phases, one turn of both arms, are a factor of 27.
     first, last = np.interp(np.log([cell.horizon / WINDOW, cell.horizon]), rounds, crests)
     b = float((last - first) / np.log(WINDOW))
     top = float(highest(outcome, cell, THOMPSON)[-1]) / cell.horizon

@@ -46,7 +46,8 @@ def simulate(
     Where the gaps are fixed, a run's pseudo-regret is the sum of the gaps of the arms it played.
     Elsewhere it is the expected loss of the arms played minus that of the arm that is best in
     expectation in hindsight; for adversaries that react to the player, that expectation is the
-    mean over the repetitions of the policy.
+    mean over the repetitions of the policy. In duels (`Utilities`, `Preferences`) the policies
+    are `Sparring`, and the regret and plays are those of both sides together.
 
     All policies of a repetition meet the same environment stream.  Streams are seeded by names
     (environment, policy, repetition): adding a policy changes no other curve, and the result is
