@@ -11,6 +11,7 @@ import pytest
 import bothworlds as bw
 from bothworlds.errors import InvalidParameter
 from bothworlds.experiments import experiment, experiment_names, scoring
+from bothworlds.experiments.dueling import ONE, TWO
 from bothworlds.experiments.lineup import (
     BROAD,
     EXP3,
@@ -23,7 +24,7 @@ from bothworlds.experiments.lineup import (
     lineup,
 )
 from bothworlds.experiments.model import Claim, Outcome, Settings, fraction, paper_checkpoints
-from bothworlds.experiments.run import adjusted, merged
+from bothworlds.experiments.runner import adjusted, merged
 from bothworlds.experiments.store import Store, cell_key
 from bothworlds.simulation.result import Result
 from bothworlds.theory import bounds
@@ -122,7 +123,7 @@ def test_the_bound_claim_holds_below_all_bounds_and_fails_above_one(name):
     spike = {name: True}
 
     def above(cell, name, t):
-        if name in (RV, IW) and cell.covered and spike.pop(next(iter(spike), ""), False):
+        if name.startswith("Tsallis") and cell.covered and spike.pop(next(iter(spike), ""), False):
             return np.where(t == t[-2], 3.0 * t, 0.05)
         return 0.05 * np.log(t)
 
@@ -263,6 +264,36 @@ def test_waves_are_judged_by_their_crests():
     assert judged("open-problem", waves)["gap-rv-logarithmic"] is True
 
 
+def duel_regret(changed=None):
+    factors = {ONE: 1.0, TWO: 1.3, THOMPSON: 1.6, UCB: 4.0, **(changed or {})}
+
+    def regret(cell, name, t):
+        if cell.group == "fading":
+            return factors[name] * np.sqrt(cell.n_arms * t)
+        linear = (cell.group, name) in {("shifting", UCB), ("turning", THOMPSON)}
+        return 0.2 * t if linear else factors[name] * cell.n_arms / cell.gap * np.log(t)
+
+    return regret
+
+
+def test_dueling_claims_hold_and_fail():
+    assert failing(judged("dueling", duel_regret())) == set()
+    assert failing(judged("dueling", duel_regret({ONE: 1.5}))) == {"one-state"}
+    assert failing(judged("dueling", duel_regret({TWO: 5.0}))) == {"beats-ucb1"}
+
+    def slow(cell, name, t):
+        return duel_regret()(cell, name, np.sqrt(t))
+
+    # In shifting cells UCB1 then has less regret, too.
+    expected = {"root", "ucb1-nearly-linear", "thompson-nearly-linear", "beats-ucb1"}
+    assert failing(judged("dueling", slow)) == expected
+
+    def fast(cell, name, t):
+        return duel_regret()(cell, name, t) * t**0.4
+
+    assert failing(judged("dueling", fast)) == {"logarithmic", "shifting-logarithmic", "root"}
+
+
 def table_regret(changed=None, exponent=0.5):
     factors = {RV: 0.8, IW: 1.2, EXP3PP: 2.0, BROAD: 4.0, **(changed or {})}
 
@@ -294,7 +325,7 @@ def test_a_run_too_short_judges_no_growth(name):
     late = {"logarithmic", "rv-beats-rivals", "ucb1-nearly-linear", "half-is-best"}
     late |= {"stochastic-constant", "contaminated-rv-logarithmic"}
     for claim in claims:
-        if claim.id.partition(".")[2] in late and name != "copies":
+        if claim.id.partition(".")[2] in late and name not in ("copies", "dueling"):
             assert claim.verdict == "open", claim
 
 

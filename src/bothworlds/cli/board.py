@@ -15,7 +15,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from bothworlds.experiments.archive import Finished
-    from bothworlds.experiments.run import Moment
+    from bothworlds.experiments.runner import Moment
 
 
 def duration(seconds: float) -> str:
@@ -83,12 +83,12 @@ class Board:
 
     def table(self) -> RenderableType:
         """Return the board as it is now."""
-        table = Table(box=None, pad_edge=False, expand=False)
-        table.add_column("experiment", min_width=12)
-        table.add_column("cell", min_width=20, max_width=26, no_wrap=True)
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("experiment", min_width=12, no_wrap=True)
+        table.add_column("cell", min_width=20, max_width=25, no_wrap=True)
         table.add_column("algorithm", min_width=17, no_wrap=True)
         table.add_column("Mrounds/s", justify="right")
-        table.add_column("left", justify="right", min_width=9)
+        table.add_column("left", justify="right", min_width=9, no_wrap=True)
         with self._lock:
             moment, done = self._moment, dict(self._done)
         for name in self._names:

@@ -77,7 +77,7 @@ def paper(
         "gaps": gap and [number(word, "--gap") for word in listed(gap, "--gap")],
         "seed": count(seed, "--seed", 0),
     }
-    from bothworlds.experiments.run import run
+    from bothworlds.experiments.runner import run
 
     board = Board(chosen)
     began = time.perf_counter()

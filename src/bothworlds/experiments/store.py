@@ -20,21 +20,25 @@ from bothworlds.lanes.jit import source_stamp
 from bothworlds.simulation.result import Result
 
 
-def cell_key(cell: Cell, name: str, seed: int) -> str:
-    """Return the digest that names the file of one policy in one cell."""
-    world = cell.environment
-    # Long arrays are abbreviated when an environment prints; its numbers are not.
-    attack = world.attack()
-    numbers = [world.parameters(), world.start(np.random.default_rng(0))]
-    if attack is not None:
-        numbers.append(attack.parameters)
+def cell_key(cell: Cell, name: str, seed: int, world: str | None = None) -> str:
+    """Return the digest that names the file of one policy in one cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        What is simulated.
+    name : str
+        One of its policies.
+    seed : int
+        The seed in force.
+    world : str, optional
+        What `world_digest` returned for the cell, if that is known already.
+    """
     settings = {
         "kernels": source_stamp().hex(),
         "name": name,
         "policy": repr(cell.policies[name]),
-        "environment": repr(world),
-        "numbers": [hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest() for a in numbers],
-        "n_arms": world.n_arms,
+        "environment": world or world_digest(cell),
         "horizon": cell.horizon,
         "repetitions": cell.repetitions,
         "checkpoints": list(cell.checkpoints),
@@ -42,6 +46,23 @@ def cell_key(cell: Cell, name: str, seed: int) -> str:
     }
     text = json.dumps(settings, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def world_digest(cell: Cell) -> str:
+    """Return a digest of a cell's environment.
+
+    Long arrays are abbreviated when an environment prints; its numbers are not.
+    """
+    world = cell.environment
+    digest = hashlib.sha256(f"{world!r} {world.n_arms}".encode())
+    numbers = [world.parameters(), world.start(np.random.default_rng(0))]
+    attack = world.attack()
+    if attack is not None:
+        numbers.append(attack.parameters)
+    for array in numbers:
+        digest.update(f" {array.size} ".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 class Store:

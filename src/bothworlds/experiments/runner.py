@@ -19,7 +19,7 @@ from bothworlds.experiments.archive import Finished, everything, keep, kept, wri
 from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.model import Cell, Experiment, Outcome, Settings
 from bothworlds.experiments.report import write_report
-from bothworlds.experiments.store import Store, cell_key
+from bothworlds.experiments.store import Store, cell_key, world_digest
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation import simulate
 from bothworlds.simulation.progress import Progress
@@ -207,11 +207,12 @@ class _Plan:
         self, chosen: Experiment, settings: Settings, cells: tuple[Cell, ...], seed: int
     ) -> None:
         self.experiment, self.settings, self.cells, self.seed = chosen, settings, cells, seed
-        self.tasks = [
-            Task(chosen.id, cell, name, cell_key(cell, name, seed))
-            for cell in cells
-            for name in cell.policies
-        ]
+        self.tasks = []
+        for cell in cells:
+            world = world_digest(cell)
+            for name in cell.policies:
+                key = cell_key(cell, name, seed, world)
+                self.tasks.append(Task(chosen.id, cell, name, key))
 
     @property
     def key(self) -> str:
