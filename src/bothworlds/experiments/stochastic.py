@@ -178,7 +178,7 @@ EXPERIMENT = Experiment(
         "K = 8, gap 1/8, the one cell published in the conference version."
     ),
     scales={
-        "quick": Settings("quick", 400_000, 32, GRID_ARMS, GRID_GAPS),
+        "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
         "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
     },
     cells=cells,

@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
         "1.6. The gaps never change. One stochastic cell is run beside it for comparison."
     ),
     scales={
-        "quick": Settings("quick", 400_000, 32, GRID_ARMS, GRID_GAPS),
+        "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
         "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
     },
     cells=cells,

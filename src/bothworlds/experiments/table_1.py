@@ -298,7 +298,7 @@ EXPERIMENT = Experiment(
         "of Table 1 are upper bounds; what is measured may well be better."
     ),
     scales={
-        "quick": Settings("quick", 400_000, 32, (2, 4, 8, 16, 32), (1 / 8,)),
+        "quick": Settings("quick", 250_000, 32, (2, 4, 8, 16, 32), (1 / 8,)),
         "full": Settings("full", 10_000_000, 100, (2, 4, 8, 16, 32), (1 / 8,)),
     },
     cells=cells,
