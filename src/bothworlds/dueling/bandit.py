@@ -218,8 +218,9 @@ class DuelingBandit:
             expected = "a whole number of rounds >= 0"
             raise InvalidParameter(must("older_than", "DuelingBandit.expire", expected, older_than))
         if self._policy.shared:
-            # Both draws of a pair, 2 and 1 less than 2 (round + 1), must be on the same side.
-            return [id // 2 for id in self._left.expire(older_than=2 * older_than + 1)[1::2]]
+            # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
+            closed = self._left.expire(older_than=2 * int(older_than) + 1)
+            return [id // 2 for id in closed if id % 2 == 0]
         self._left.expire(older_than=older_than)
         return self._right.expire(older_than=older_than)
 
