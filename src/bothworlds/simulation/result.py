@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 from dataclasses import dataclass, field
@@ -73,10 +74,19 @@ class Summary:
 
 
 def _short(value: float) -> str:
-    """Return a number in at most seven characters."""
-    if abs(value) < 1000:
+    """Return a number in at most seven characters.
+
+    Examples
+    --------
+    >>> [_short(value) for value in (0.25, 1234.5, 123_456, -9.87e7)]
+    ['0.2', '1,234', '123k', '-99M']
+    """
+    if abs(value) < 999.95:
         return f"{value:.1f}"
-    return f"{value:,.0f}" if abs(value) < 100_000 else f"{value:.2e}"
+    for limit, scale, unit in ((99_999.5, 1, ""), (999.5e3, 1e3, "k"), (999.5e6, 1e6, "M")):
+        if abs(value) < limit:
+            return f"{value / scale:,.0f}{unit}"
+    return f"{value:.0e}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +189,7 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{self.summary()}</pre>"
+        return f"<pre>{html.escape(str(self.summary()))}</pre>"
 
     def _column(self, at: int | None, owner: str) -> int:
         if at is None:
