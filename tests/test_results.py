@@ -88,7 +88,7 @@ def test_summary_fits_a_terminal_and_is_right(result):
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 37.0, 999.96, 99_999.7, 1e6, -123_456_789.0, 1e12])
 def test_columns_never_run_together(result, scale):
-    large = bw.Result(**{**vars(result), "regret": {"x": np.full((5, 3), scale)},
+    large = bw.Result(**{**vars(result), "regret": {"x": np.full((5, result.checkpoints.size), scale)},
                          "repetitions": {"x": np.arange(5)}})  # fmt: skip
     row = str(large.summary()).splitlines()[-1]
     assert len(row.split()) == 8
@@ -96,7 +96,9 @@ def test_columns_never_run_together(result, scale):
 
 
 def test_names_are_escaped_in_html(result):
-    odd = bw.Result(**{**vars(result), "regret": {"<i>x</i>": np.ones((5, 3))}})
+    odd = bw.Result(
+        **{**vars(result), "regret": {"<i>x</i>": np.ones((5, result.checkpoints.size))}}
+    )
     assert "&lt;i&gt;" in odd._repr_html_()
 
 
