@@ -88,8 +88,8 @@ def test_summary_fits_a_terminal_and_is_right(result):
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 37.0, 999.96, 99_999.7, 1e6, -123_456_789.0, 1e12])
 def test_columns_never_run_together(result, scale):
-    large = bw.Result(**{**vars(result), "regret": {"x": np.full((5, result.checkpoints.size), scale)},
-                         "repetitions": {"x": np.arange(5)}})  # fmt: skip
+    regret = {"x": np.full((5, result.checkpoints.size), scale)}
+    large = bw.Result(**{**vars(result), "regret": regret, "repetitions": {"x": np.arange(5)}})
     row = str(large.summary()).splitlines()[-1]
     assert len(row.split()) == 8
     assert len(row) <= 80
