@@ -18,7 +18,7 @@ from benchmarks import reference
 from bothworlds.environments.base import Environment
 from bothworlds.policies.base import Policy
 
-SIZES = ((2, 1_000_000), (8, 600_000), (32, 200_000), (128, 60_000), (1024, 8_000))
+SIZES = ((2, 2_000_000), (8, 1_000_000), (32, 200_000), (128, 60_000), (1024, 8_000))
 GAP = 1 / 8
 RUNS = 32
 TRIES = 5

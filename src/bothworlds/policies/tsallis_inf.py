@@ -35,7 +35,8 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import load, store
+from bothworlds.lanes.rows import FEW, add_to
+from bothworlds.lanes.vectors import load, select, store
 from bothworlds.omd import half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
@@ -100,12 +101,20 @@ def update_half_rv(
     limit = near_limit(rate_now(K, t, C))
     x = load(S, half.ROOT, loss)
     drawn_near = load(S, half.DRAWN, loss) + (load(S, half.CENTRE, loss) - x) <= limit
-    for i in range(half.ESTIMATES, half.ESTIMATES + K):
-        L = load(S, i, loss)
-        store(S, i, with_baseline(L, L - x <= limit))
     base = baseline(drawn_near, loss)
+    by = correction(loss, base, inverse_p)
+    if K <= FEW:
+        for i in range(K):
+            L = load(S, half.ESTIMATES + i, loss)
+            L = with_baseline(L, L - x <= limit)
+            store(S, half.ESTIMATES + i, select(arm == i, L + by, L))
+    else:
+        for i in range(half.ESTIMATES, half.ESTIMATES + K):
+            L = load(S, i, loss)
+            store(S, i, with_baseline(L, L - x <= limit))
+        add_to(S, half.ESTIMATES, K, arm, by)
     half.shift_near(S, base)
-    half.move_drawn(K, S, arm, correction(loss, base, inverse_p))
+    half.replace_drawn(S, by)
 
 
 @jit
