@@ -131,6 +131,19 @@ def test_a_wrong_prediction_never_leads_to_a_wrong_root(L, centre, sums):
     assert np.abs(w / exact_weights(L, rate_of(IW, 50)) - 1).max() < 1e-12
 
 
+@pytest.mark.parametrize("centre", [math.nan, math.inf, -math.inf])
+def test_a_prediction_that_is_no_number_is_taken_back(centre):
+    L = [3.0, 1.0, 2.0]
+    F, row = packed(RV, len(L))
+    F[row + half.ESTIMATES :] = L
+    F[row + half.CENTRE] = centre
+    F[ROUND] = 50
+    RV.kernels().ask(F)
+    w = np.zeros(len(L))
+    RV.kernels().weights(F, w)
+    assert np.abs(w / exact_weights(L, rate_of(RV, 50)) - 1).max() < 1e-12
+
+
 def test_without_the_guard_the_papers_newton_takes_the_mirror_root():
     """Negative control: from x = -sqrt(K), RV's first step lands right of the pole, at sum 1."""
     K, eta, x = 4, 4.0, -2.0

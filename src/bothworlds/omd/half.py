@@ -65,7 +65,7 @@ ESTIMATES = 10
 """First row of the loss estimates: arm i has row ``ESTIMATES + i``."""
 
 SURE = 4e-6  # distance of a cumulative weight to u below which a draw is not yet certain
-BLOCK = 128  # arms summed before they join the total: the error of a sum stays near rounding
+BLOCK = 128  # arms whose r^2 are summed before they join S_2, which so stays near rounding
 MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
@@ -90,10 +90,8 @@ def predict(S2: Any, S3: Any, S4: Any, S5: Any, c: float) -> Any:
     over_S3 = S2 * q
     a = S3 * over_S2
     e = fma(S2, 1.0 / c, -1.0)
-    e2 = e * e
-    low = fma(fma(-5 / 128, e, 1 / 16), e2, fma(-1 / 8, e, 1 / 2))
-    high = fma(33 / 2048, e2, fma(-21 / 1024, e, 7 / 256))
-    d = exact_if_far(-e * fma(high, e2 * e2, low), e) * (S2 * over_S3)
+    series = fma(fma(-5 / 128, e, 1 / 16), e * e, fma(-1 / 8, e, 1 / 2))
+    d = exact_if_far(-e * series, e) * (S2 * over_S3)
     f = 1.5 * fma(-S4, over_S3, a) * d
     B = fma(4.5, S4 * over_S2, -fma(2.5 * a, a, 2.0 * (S5 * over_S3)))
     correction = fma(f, fma(2.0, f, 1.0), B * (d * d))
@@ -151,18 +149,15 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
     for start in range(0, K, BLOCK):
         rest = target - S2
         s2 = splat(0.0, u)
-        s3 = splat(0.0, u)
-        s4 = splat(0.0, u)
-        s5 = splat(0.0, u)
         for i in range(ESTIMATES + start, ESTIMATES + min(start + BLOCK, K)):
             y = load(S, i, u) - x
             r = 1.0 / y
             r2 = r * r
             r3 = r2 * r
             s2 = s2 + r2
-            s3 = s3 + r3
-            s4 = fma(r2, r2, s4)
-            s5 = fma(r3, r2, s5)
+            S3 = S3 + r3
+            S4 = fma(r2, r2, S4)
+            S5 = fma(r3, r2, S5)
             nearest = minimum(nearest, y)
             ahead = rest - s2
             drawn = select(passed, y, drawn)
@@ -174,15 +169,13 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
                 N3 = select(near, N3 + r3, N3)
                 N4 = select(near, fma(r3, r, N4), N4)
         S2 = S2 + s2
-        S3 = S3 + s3
-        S4 = S4 + s4
-        S5 = S5 + s5
     d, over_S3 = polish(S2, S3, S4, c)
-    beyond = nearest < half_limit
+    root = x + d
+    beyond = negate(nearest >= half_limit)
     if any_lane(beyond):
         # One weight is 1 at min L - limit: right of the root, and Newton is monotone from there.
-        d = select(beyond, recentring.least(K, S, ESTIMATES, u) - limit - x, d)
-    keep(S, ROOT, x + d, pending)
+        root = select(beyond, recentring.least(K, S, ESTIMATES, u) - limit, root)
+    keep(S, ROOT, root, pending)
     keep(S, CENTRE, x, pending)
     keep(S, SUM2, S2, pending)
     keep(S, SUM3, S3, pending)
@@ -193,11 +186,13 @@ def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: A
         keep(S, SHARE, N3 * over_S3, pending)
         keep(S, NEAR4, N4, pending)
     # The cumulative sums next to u * c: `after` below it, and one term of the sum above that.
-    close = (absolute(after) <= margin) | (after * drawn * drawn <= margin * drawn * drawn - 1.0)
+    close = (absolute(after) <= margin) | ((after - margin) * drawn * drawn <= -1.0)
     moved = absolute(d) * S3
-    sure = (2.1 * moved <= certain * S2) & negate(close)
-    still = moved <= exact * S2
-    return select(arm < K, arm, K - 1), negate(sure | still) | beyond
+    unsure = close | negate(2.1 * moved <= certain * S2) | beyond
+    if any_lane(unsure):
+        still = moved <= exact * S2
+        unsure = unsure & (negate(still) | beyond)
+    return select(arm < K, arm, K - 1), unsure
 
 
 @jit
