@@ -22,7 +22,8 @@ the root the Taylor series of the inverse function adds one or two orders.
 A round evaluates S_2..S_5 once, at a prediction of the root made from the previous round's sums
 (`move_drawn`, `shift_near`, `predict`), and counts the cumulative sums below u * c on the way.
 The drawn arm is certain when no cumulative sum comes so close to u * c that the remaining step
-could carry it across; otherwise the pass is repeated (1.00 to 1.05 passes a round on average).
+could carry it across; otherwise the pass is repeated.  Late rounds need one pass; early ones, those
+of the reduced-variance estimator above all, more often two.
 
 The functions work on one bandit or on a tile of repetitions (see `bothworlds.lanes.vectors`).
 """
