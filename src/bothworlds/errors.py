@@ -10,6 +10,7 @@
     ├── StateFileError     (ValueError)      a saved bandit that is damaged, foreign or too new
     ├── ResultFileError    (ValueError)      a saved result that is damaged, foreign or too new
     ├── KernelError        (RuntimeError)    a user's own policy or environment misbehaved
+    ├── ClusterError       (RuntimeError)    workers, or what schedules them, cannot be used
     ├── CheckFailed        (AssertionError)  a policy or environment failed its checks
     └── MissingExtra       (ImportError)     an optional package is not installed
 
@@ -23,6 +24,7 @@ import reprlib
 __all__ = [
     "BothworldsError",
     "CheckFailed",
+    "ClusterError",
     "DecisionClosed",
     "InvalidFeedback",
     "InvalidParameter",
@@ -76,6 +78,10 @@ class ResultFileError(BothworldsError, ValueError):
 
 class KernelError(BothworldsError, RuntimeError):
     """A policy or environment written by the user broke the contract of its kernel."""
+
+
+class ClusterError(BothworldsError, RuntimeError):
+    """Workers on this or other machines, or what schedules them, cannot be used."""
 
 
 class CheckFailed(BothworldsError, AssertionError):

@@ -22,12 +22,18 @@ class Progress:
         Rounds times repetitions.
     seconds : float
         Since the start.
+    remaining : float, optional
+        Estimated seconds left, by what each policy costs.
+    curve : int
+        Which of the curves that are run the report came from.
     """
 
     name: str
     done: int
     total: int
     seconds: float
+    remaining: float | None = None
+    curve: int = 0
 
     @property
     def rate(self) -> float:
@@ -37,6 +43,8 @@ class Progress:
     @property
     def left(self) -> float:
         """Estimated seconds left; infinite before the first round."""
+        if self.remaining is not None:
+            return self.remaining
         return (self.total - self.done) / self.rate if self.rate > 0 else float("inf")
 
     def __str__(self) -> str:
@@ -55,10 +63,15 @@ class Reporter:
     show : bool or callable
         True writes one updating line to a terminal's standard error; a callable gets a
         `Progress` instead.
+    left : callable
+        Estimates the seconds left.
     """
 
-    def __init__(self, total: int, show: bool | Callable[[Progress], Any]) -> None:
+    def __init__(
+        self, total: int, show: bool | Callable[[Progress], Any], left: Callable[[], float]
+    ) -> None:
         self._total = total
+        self._left = left
         self._show: Callable[[Progress], Any] | None
         if callable(show):
             self._show = show
@@ -70,15 +83,17 @@ class Reporter:
         self._lock = threading.Lock()
         self._wrote = False
 
-    def add(self, name: str, rounds: int) -> None:
-        """Count ``rounds`` played by the policy ``name``."""
+    def add(self, name: str, rounds: int, curve: int) -> None:
+        """Count ``rounds`` played by the policy ``name`` of a curve."""
         with self._lock:
             self._done += rounds
             now = time.perf_counter()
             if self._show is None or (now - self._shown < 0.1 and self._done < self._total):
                 return
             self._shown = now
-            self._show(Progress(name, self._done, self._total, now - self._began))
+            self._show(
+                Progress(name, self._done, self._total, now - self._began, self._left(), curve)
+            )
 
     def close(self) -> None:
         """Leave the terminal on a fresh line."""

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import os
-import platform
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor
 from numbers import Integral
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-import bothworlds
 from bothworlds.dueling.sparring import Sparring
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
-from bothworlds.simulation.progress import Progress, Reporter
+from bothworlds.simulation.curves import Curve, Player
+from bothworlds.simulation.progress import Progress
 from bothworlds.simulation.result import Result
-from bothworlds.simulation.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
-
-Player = Policy | Sparring
-"""What can be simulated: a policy, or a pair of them in duels."""
+from bothworlds.simulation.schedule import Campaign
+from bothworlds.simulation.shardfile import versions
+from bothworlds.simulation.shards import cut
+from bothworlds.simulation.store import Store
+from bothworlds.simulation.tile import TileOutcome
+from bothworlds.simulation.workers import Remote, Threads, Workers
 
 
 def simulate(
@@ -39,6 +37,8 @@ def simulate(
     checkpoints: Iterable[int] | None = None,
     threads: int | None = None,
     executor: Executor | None = None,
+    store: str | os.PathLike[str] | Store | None = None,
+    continuable: bool = False,
     progress: bool | Callable[[Progress], Any] = True,
 ) -> Result:
     """Play every policy in the environment and record its pseudo-regret.
@@ -70,7 +70,14 @@ def simulate(
     threads : int, optional
         Threads on this machine; all cores by default.
     executor : concurrent.futures.Executor, optional
-        Runs the work elsewhere instead, for example in processes.
+        Runs the work elsewhere instead: in processes, or on the workers of a Dask cluster by
+        ``client.get_executor(pure=False)``.
+    store : path, optional
+        A folder that keeps every finished part, see `bothworlds.simulation.store`. What it has
+        is not run again: after a crash, for more repetitions, or for another policy.
+    continuable : bool
+        Whether the store also keeps where every run stands at the end, so that a longer horizon
+        can go on from there.
     progress : bool or callable
         True shows rounds per second and time left on a terminal; a callable receives a
         `Progress` a few times a second.
@@ -101,35 +108,27 @@ def simulate(
     if limit is not None and horizon > limit:
         expected = f"at most {limit}, the rounds the environment has"
         raise InvalidParameter(must("horizon", "simulate", expected, horizon))
+    if continuable and store is None:
+        raise InvalidParameter(must("continuable", "simulate", "False without a store", True))
     seed = checked_seed(seed, "simulate")
     rounds = checked_checkpoints(checkpoints, horizon)
     rounds = np.union1d(rounds, [horizon])
     for policy in named.values():
         policy.parameters(environment.n_arms)
-    n_arms = environment.n_arms
-    players = {
-        name: player.at(n_arms) if isinstance(player, Policy) else player
-        for name, player in named.items()
-    }
-    sizes = {name: tile_size(player, n_arms) for name, player in players.items()}
-    jobs = [
-        TileJob(name, player, environment, seed, first, min(sizes[name], repetitions - first),
-                tuple(rounds.tolist()))
-        for first in range(repetitions)
-        for name, player in players.items()
-        if first % sizes[name] == 0
-    ]  # fmt: skip
-    reporter = Reporter(horizon * repetitions * len(named), progress)
-    try:
-        if executor is None:
-            outcomes, interrupted = _run_threads(jobs, threads, reporter)
-        else:
-            outcomes, interrupted = _run_executor(jobs, executor, reporter)
-    finally:
-        reporter.close()
-    if not outcomes:
+    curves = [
+        Curve(name, policy, environment, tuple(rounds.tolist()), repetitions, seed)
+        for name, policy in named.items()
+    ]
+    workers = Threads(threads) if executor is None else Remote(executor)
+    if store is None:
+        found, interrupted = _in_memory(curves, workers, progress)
+    else:
+        kept = store if isinstance(store, Store) else Store(store)
+        found, interrupted = _in_store(curves, workers, progress, kept, continuable)
+    if not any(found):
         raise KeyboardInterrupt
-    return _assemble(named, environment, rounds, seed, jobs, outcomes, interrupted)
+    parts = zip(curves, found, strict=True)
+    return assemble({c.name: (c.settings, outcomes) for c, outcomes in parts}, interrupted)
 
 
 def checked_policies(
@@ -174,135 +173,92 @@ def _positive(parameter: str, value: object) -> int:
     return int(value)
 
 
-Outcomes = dict[int, TileOutcome]
+Found = list[list[TileOutcome]]
+"""For every curve its outcomes, in the order of the repetitions."""
 
 
-def _run_threads(jobs: list[TileJob], threads: int, reporter: Reporter) -> tuple[Outcomes, bool]:
-    """Run the jobs in order on threads; Ctrl-C ends the running ones and keeps the finished."""
-    halt = threading.Event()
-
-    def work(job: TileJob) -> TileOutcome | None:
-        try:
-            return run_job(job, halt.is_set, lambda rounds: reporter.add(job.name, rounds))
-        except Interrupted:
-            return None
-
-    outcomes: Outcomes = {}
-    waiting = list(range(len(jobs)))
-    running: dict[Future[TileOutcome | None], int] = {}
-    costs: dict[str, float] = {}
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            while waiting or running:
-                while waiting and len(running) < threads:
-                    index = _next_job(jobs, waiting, costs, threads)
-                    running[pool.submit(work, jobs[index])] = index
-                # A timeout lets Ctrl-C through while all threads are in compiled code.
-                for future in wait(running, timeout=0.2, return_when=FIRST_COMPLETED).done:
-                    index = running.pop(future)
-                    outcome = future.result()
-                    if outcome is not None:
-                        outcomes[index] = outcome
-                        costs[jobs[index].name] = outcome.wall
-        except KeyboardInterrupt:
-            halt.set()
-            for future, index in running.items():
-                outcome = future.result()
-                if outcome is not None:
-                    outcomes[index] = outcome
-            return outcomes, True
-        except BaseException:
-            halt.set()
-            raise
-    return outcomes, False
+def _in_memory(
+    curves: list[Curve], workers: Workers, show: bool | Callable[[Progress], Any]
+) -> tuple[Found, bool]:
+    """Run curves and return what was finished."""
+    found: Found = [[] for _ in curves]
+    pieces = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
+    campaign = Campaign(
+        curves, pieces, workers, lambda index, outcomes: found[index].extend(outcomes),
+        abreast=True, show=show,
+    )  # fmt: skip
+    interrupted = campaign.run()
+    return [sorted(outcomes, key=lambda each: each.first) for outcomes in found], interrupted
 
 
-def _next_job(
-    jobs: list[TileJob], waiting: list[int], costs: dict[str, float], threads: int
-) -> int:
-    """Take the next job in order, but near the end the most expensive one that is left.
-
-    In order, an interrupted run has about as many repetitions of each policy; the longest first
-    at the end leaves no thread alone with a slow policy.
-    """
-    names = len({job.name for job in jobs})
-    if len(waiting) > names + threads:
-        return waiting.pop(0)
-    most = max(waiting, key=lambda index: costs.get(jobs[index].name, float("inf")))
-    waiting.remove(most)
-    return most
-
-
-def _run_executor(
-    jobs: list[TileJob], executor: Executor, reporter: Reporter
-) -> tuple[Outcomes, bool]:
-    """Run the jobs in a user's executor, whatever its workers are."""
-    outcomes: Outcomes = {}
-    running = {executor.submit(run_job, job): index for index, job in enumerate(jobs)}
-    try:
-        while running:
-            for future in wait(running, timeout=0.2, return_when=FIRST_COMPLETED).done:
-                index = running.pop(future)
-                outcomes[index] = future.result()
-                job = jobs[index]
-                reporter.add(job.name, job.count * job.checkpoints[-1])
-    except KeyboardInterrupt:
-        for future in running:
-            future.cancel()
-        return outcomes, True
-    return outcomes, False
+def _in_store(
+    curves: list[Curve],
+    workers: Workers,
+    show: bool | Callable[[Progress], Any],
+    store: Store,
+    keep: bool,
+) -> tuple[Found, bool]:
+    """Run what a store lacks of curves, and return what it then has of them."""
+    store.make()
+    store.want(curves)
+    while True:
+        campaign = Campaign(
+            curves, [store.pieces(curve, keep) for curve in curves], workers,
+            lambda index, outcomes: store.save(curves[index], outcomes),
+            store=store, abreast=True, show=show,
+        )  # fmt: skip
+        interrupted = campaign.run()
+        found = [store.load(curve) for curve in curves]
+        # What turned out to be damaged is missing now.
+        if interrupted or not any(store.missing(curve) for curve in curves):
+            return found, interrupted
 
 
-def _assemble(
-    named: dict[str, Player],
-    environment: Environment,
-    rounds: NDArray[np.int64],
-    seed: int,
-    jobs: list[TileJob],
-    outcomes: Outcomes,
-    interrupted: bool,
+def assemble(
+    parts: Mapping[str, tuple[Mapping[str, Any], list[TileOutcome]]], interrupted: bool = False
 ) -> Result:
-    """Put the tiles of each policy together, in the order of the repetitions."""
-    parts: dict[str, list[tuple[TileJob, TileOutcome]]] = defaultdict(list)
-    for index in sorted(outcomes):
-        parts[jobs[index].name].append((jobs[index], outcomes[index]))
-    finished = [name for name in named if name in parts]
+    """Put the outcomes of policies in one environment together.
+
+    Parameters
+    ----------
+    parts : mapping
+        From the name of each policy to its curve's settings and its outcomes, in the order of
+        the repetitions; a policy without outcomes is left out.
+    interrupted : bool
+        Whether some are missing.
+    """
+    finished = {name: part for name, part in parts.items() if part[1]}
+    about = next(iter(finished.values()))[0]
     return Result(
-        checkpoints=rounds,
-        regret={
-            name: regret_of(environment, rounds, [outcome for _, outcome in parts[name]])
-            for name in finished
-        },
-        plays={name: np.concatenate([o.plays for _, o in parts[name]]) for name in finished},
+        checkpoints=np.asarray(about["checkpoints"], dtype=np.int64),
+        regret={name: regret_of(*part) for name, part in finished.items()},
+        plays={n: np.concatenate([o.plays for o in part[1]]) for n, part in finished.items()},
         repetitions={
-            name: np.concatenate([np.arange(j.first, j.first + j.count) for j, _ in parts[name]])
-            for name in finished
+            name: np.concatenate([np.arange(o.first, o.first + o.count) for o in part[1]])
+            for name, part in finished.items()
         },
-        wall={name: sum(o.wall for _, o in parts[name]) for name in finished},
-        cpu={name: sum(o.cpu for _, o in parts[name]) for name in finished},
-        policies={name: repr(named[name]) for name in finished},
-        environment=repr(environment),
-        seed=seed,
+        wall={name: sum(o.wall for o in part[1]) for name, part in finished.items()},
+        cpu={name: sum(o.cpu for o in part[1]) for name, part in finished.items()},
+        policies={name: part[0]["policy"] for name, part in finished.items()},
+        environment=about["environment"],
+        seed=about["seed"],
         interrupted=interrupted,
-        versions={
-            "bothworlds": bothworlds.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-        },
+        versions=versions(),
     )
 
 
-def regret_of(
-    environment: Environment, rounds: NDArray[np.int64], outcomes: list[TileOutcome]
-) -> NDArray[np.float64]:
-    """Return pseudo-regret, one row per repetition, one column per checkpoint."""
+def regret_of(settings: Mapping[str, Any], outcomes: list[TileOutcome]) -> NDArray[np.float64]:
+    """Return pseudo-regret, one row per repetition, one column per checkpoint.
+
+    See `Environment.regret` for the three ways it comes from what was measured.
+    """
     cost = np.concatenate([outcome.cost for outcome in outcomes])
-    if environment.regret == "gaps":
+    if settings["regret"] == "gaps":
         return cost
-    if environment.regret == "oblivious":
-        return cost - environment.best_cumulative(rounds)
+    if settings["regret"] == "oblivious":
+        best_arm: NDArray[np.float64] = np.asarray(settings["best"])
+        return cost - best_arm
     tracked = np.concatenate([o.tracked for o in outcomes if o.tracked is not None])
     best = tracked.mean(axis=0).argmin(axis=1)
-    of_best: NDArray[np.float64] = tracked[:, np.arange(rounds.size), best]
+    of_best: NDArray[np.float64] = tracked[:, np.arange(len(best)), best]
     return cost - of_best

@@ -26,7 +26,7 @@ from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import numpy_generator, stream_words
-from bothworlds.simulation import duel, engine
+from bothworlds.simulation import duel, engine, standing
 
 CACHE_BYTES = 2**20
 """What the states of a tile whose repetitions run one by one may take: a core's own cache."""
@@ -59,6 +59,10 @@ class TileJob:
         Repetitions in this tile, at most ``LANES``.
     checkpoints : tuple of int
         Rounds to record, increasing; the last one is the horizon played.
+    saved : bytes, optional
+        Where the same repetitions stood after an earlier horizon, to go on from there.
+    keep : bool
+        Whether the outcome says where the repetitions stand after the last round.
     """
 
     name: str
@@ -68,14 +72,18 @@ class TileJob:
     first: int
     count: int
     checkpoints: tuple[int, ...]
+    saved: bytes | None = None
+    keep: bool = False
 
 
 @dataclass(frozen=True)
 class TileOutcome:
-    """What a tile measured, one row per repetition.
+    """What consecutive repetitions measured, one row each.
 
     Parameters
     ----------
+    first : int
+        Number of the first repetition.
     cost : ndarray (count, checkpoints)
         Sum of the environment's contributions to regret.
     plays : ndarray (count, arms)
@@ -85,13 +93,22 @@ class TileOutcome:
         Cumulative expected loss of every arm, where the environment tracks it.
     cpu, wall : float
         Seconds.
+    state : bytes or None
+        Where a tile stands after its last round, see `TileJob.keep`.
     """
 
+    first: int
     cost: NDArray[np.float64]
     plays: NDArray[np.int64]
     tracked: NDArray[np.float64] | None
     cpu: float
     wall: float
+    state: bytes | None = None
+
+    @property
+    def count(self) -> int:
+        """How many repetitions there are."""
+        return len(self.cost)
 
 
 def tile_size(policy: Policy | Sparring, n_arms: int) -> int:
@@ -223,7 +240,7 @@ def run_job(
     stop: Callable[[], bool] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> TileOutcome:
-    """Run a tile from its first round to its last checkpoint.
+    """Run a tile from its first round, or from where it was saved, to its last checkpoint.
 
     ``stop`` is asked, and ``tick`` told the number of rounds played (times repetitions), about
     every tenth of a second.
@@ -258,8 +275,13 @@ def run_job(
     if job.policy.kind == "bandit":
         blocks.append(_block(*_address(CA, A), attack_rows))
     blocks += [checkpoints, _block(*_address(cost, plays, tracked), 0, tracked_row)]
+    moving = [array for player in players for array in player]
+    moving += [E, GE, A, cost[:LANES], plays]
+    now, horizon = 1, int(checkpoints[-1])
+    if job.saved is not None:
+        now = 1 + standing.restore(job.saved, moving)
     # Entering the loop costs a millisecond, so even the first stretch is not short.
-    now, chunk, horizon = 1, max(16, 200_000 // (K + 8)), int(checkpoints[-1])
+    chunk = max(16, 200_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
@@ -279,6 +301,7 @@ def run_job(
     by_label = np.zeros((job.count, K), dtype=np.int64)
     np.put_along_axis(by_label, labels, plays.reshape(K, LANES)[:, : job.count].T.astype(int), 1)
     return TileOutcome(
+        first=job.first,
         cost=cost.reshape(1 + n, LANES)[1:, : job.count].T.copy(),
         plays=by_label,
         tracked=tracked.reshape(n, K, LANES)[:, :, : job.count].transpose(2, 0, 1).copy()
@@ -286,6 +309,7 @@ def run_job(
         else None,
         cpu=time.thread_time() - cpu_began,
         wall=time.perf_counter() - began,
+        state=standing.pack(horizon, moving) if job.keep else None,
     )
 
 

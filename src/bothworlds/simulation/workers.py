@@ -1,0 +1,121 @@
+"""Where shards run: threads of this process, or any executor."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from bothworlds.errors import ClusterError
+from bothworlds.simulation.shards import Shard, run_shard
+from bothworlds.simulation.tile import TileJob, TileOutcome
+
+Tick = Callable[[TileJob, int], None]
+"""Takes a tile and the rounds, times repetitions, that were played of it."""
+
+
+class Workers(Protocol):
+    """Where shards run."""
+
+    live: bool
+    """Whether rounds are heard of while they are played, and what is stopped returns what it has
+    finished."""
+
+    def slots(self) -> int:
+        """Return how many shards run at a time."""
+
+    def depth(self) -> int:
+        """Return how many shards are handed out at a time."""
+
+    def submit(self, shard: Shard, tick: Tick) -> Future[list[TileOutcome]]:
+        """Hand out a shard."""
+
+    def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
+        """End what is running."""
+
+
+class Threads:
+    """Threads of this process.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    """
+
+    live = True
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._halt = threading.Event()
+        self._pool = ThreadPoolExecutor(count)
+
+    def slots(self) -> int:
+        """Return the number of threads."""
+        return self._count
+
+    def depth(self) -> int:
+        """Return one more than there are threads, so that none waits for the next shard."""
+        return self._count + 1
+
+    def submit(self, shard: Shard, tick: Tick) -> Future[list[TileOutcome]]:
+        """Run a shard in a thread, which stops within a tenth of a second when asked to."""
+        return self._pool.submit(run_shard, shard, self._halt.is_set, tick)
+
+    def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
+        """Ask the threads to stop."""
+        self._halt.set()
+
+
+class Remote:
+    """The workers of an executor: processes, or a cluster.
+
+    Parameters
+    ----------
+    executor : Executor
+        The user's.
+    """
+
+    live = False
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._slots, self._asked = 0, float("-inf")
+
+    def slots(self) -> int:
+        """Return the number of workers, as far as the executor tells."""
+        client: Any = getattr(self._executor, "_client", None)
+        if not hasattr(client, "nthreads"):
+            return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+        # Dask's workers come and go; to ask takes some milliseconds.
+        if time.monotonic() - self._asked > 1.0:
+            try:
+                self._slots = sum(client.nthreads().values())
+            except Exception as error:
+                raise ClusterError(gone(error)) from error
+            self._asked = time.monotonic()
+        return self._slots
+
+    def depth(self) -> int:
+        """Return twice the number of workers, so that none waits for what is on its way."""
+        return 2 * max(1, self.slots())
+
+    def submit(self, shard: Shard, tick: Tick) -> Future[list[TileOutcome]]:
+        """Send a shard to a worker; its rounds are heard of when it is finished."""
+        try:
+            return self._executor.submit(run_shard, shard)
+        except RuntimeError as error:
+            raise ClusterError(gone(error)) from error
+
+    def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
+        """Take back what has not begun."""
+        for future in running:
+            future.cancel()
+
+
+def gone(error: BaseException) -> str:
+    """Say that there is nobody left to work."""
+    return f"The workers are gone ({type(error).__name__}); what was finished before is kept."
