@@ -1,6 +1,5 @@
 """The command paper, as a person types it: files, resuming, interruption, wrong options."""
 
-import dataclasses
 import html.parser
 import json
 import os
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 import bothworlds as bw
 from bothworlds.cli import app
 from bothworlds.cli.board import Board, duration
-from bothworlds.experiments import Moment, experiment, experiment_names, runner
+from bothworlds.experiments import Moment, experiment, experiment_names, planning
 from bothworlds.experiments import run as run_paper
 
 TINY = ("--horizon", "300", "--repetitions", "3", "--arms", "4", "--gap", "1/4")
@@ -139,12 +138,12 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
 def test_nothing_is_computed_twice(everything):
     folder, first = everything
     assert simulated(first) > 100
-    files = {path: path.stat().st_mtime_ns for path in folder.glob("cells/*")}
+    files = {path: path.stat().st_mtime_ns for path in folder.glob("store/*")}
     began = time.perf_counter()
     again = paper("--output", folder, *TINY)
     assert time.perf_counter() - began < 5.0
     assert simulated(again) == 0
-    assert {path: path.stat().st_mtime_ns for path in folder.glob("cells/*")} == files
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("store/*")} == files
     table = re.compile(r"^ +claim.*?cannot be judged", re.DOTALL | re.MULTILINE)
     assert table.search(again.stdout).group() == table.search(first.stdout).group()
 
@@ -165,6 +164,7 @@ def test_a_changed_setting_is_computed_and_the_rest_is_kept(tmp_path):
     more = [word if word != "2" else "3" for word in SMALLEST]
     more[more.index("--arms") + 1] = "2"
     assert simulated(paper("copies", "--output", tmp_path, *more)) == 2
+    assert len(list(tmp_path.glob("store/*-2-1.parquet"))) == 2, "one more repetition, no more"
     assert simulated(paper("copies", "--output", tmp_path, *SMALLEST, "--seed", "1")) == 2
     assert simulated(paper("copies", "--output", tmp_path, *SMALLEST)) == 0
     wider = [*SMALLEST]
@@ -175,12 +175,13 @@ def test_a_changed_setting_is_computed_and_the_rest_is_kept(tmp_path):
 def test_a_damaged_file_is_reported_and_only_it_is_computed_again(tmp_path):
     paper("copies", "--output", tmp_path, *SMALLEST)
     before = (tmp_path / "copies.parquet").read_bytes()
-    victim = sorted(tmp_path.glob("cells/*.parquet"))[0]
+    victim = sorted(tmp_path.glob("store/*.parquet"))[0]
     content = victim.read_bytes()
     victim.write_bytes(content[:-20])
     (tmp_path / "copies.json").unlink()
     result = paper("copies", "--output", tmp_path, *SMALLEST)
-    assert f"The file {victim.name} cannot be read and is computed again." in result.stdout
+    assert f"The file {victim.name} is damaged" in result.stdout
+    assert f"It is set aside as {victim.name}.damaged" in result.stdout
     assert simulated(result) == 1
     assert (tmp_path / "copies.parquet").read_bytes() == before
 
@@ -205,7 +206,7 @@ def test_edited_claims_are_judged_again(tmp_path, monkeypatch):
     drawn = (tmp_path / "copies.png").stat().st_mtime_ns
     paper("copies", "--output", tmp_path, *SMALLEST)
     assert (tmp_path / "copies.png").stat().st_mtime_ns == drawn
-    monkeypatch.setattr(runner, "judging_stamp", lambda: "edited")
+    monkeypatch.setattr(planning, "judging_stamp", lambda: "edited")
     assert simulated(paper("copies", "--output", tmp_path, *SMALLEST)) == 0
     assert (tmp_path / "copies.png").stat().st_mtime_ns > drawn
 
@@ -244,11 +245,11 @@ LONG = ("stochastic", "--arms", "2", "--gap", "1/4", "--horizon", "2e6", "--repe
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of another system")
-def test_ctrl_c_loses_at_most_the_running_cell(tmp_path):
+def test_ctrl_c_loses_at_most_the_running_parts(tmp_path):
     command = [sys.executable, "-m", "bothworlds", "paper", *LONG, "--output", str(tmp_path)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while len(seen := list(tmp_path.glob("cells/*.parquet"))) < 2:
+    while len(seen := list(tmp_path.glob("store/*.parquet"))) < 2:
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -259,27 +260,13 @@ def test_ctrl_c_loses_at_most_the_running_cell(tmp_path):
     words = " ".join(said.split())
     assert "What is finished is kept in" in words
     assert "the same command goes on from there" in words
-    kept = {path.name: path.read_bytes() for path in tmp_path.glob("cells/*.parquet")}
+    kept = {path.name: path.read_bytes() for path in tmp_path.glob("store/*.parquet")}
     assert {path.name for path in seen} <= set(kept)
     assert len(kept) < 7, "the run was over before it could be interrupted"
     assert [path for path in tmp_path.rglob(".*") if path.is_file()] == []
     assert simulated(paper(*LONG, "--output", tmp_path)) == 7 - len(kept)
     for name, content in kept.items():
-        assert (tmp_path / "cells" / name).read_bytes() == content
-
-
-def test_an_interrupted_simulation_is_not_kept(tmp_path, monkeypatch):
-    calls = []
-
-    def stopped(*arguments, **options):
-        calls.append(1)
-        result = bw.simulate(*arguments, **options)
-        return dataclasses.replace(result, interrupted=len(calls) == 2)
-
-    monkeypatch.setattr(runner, "simulate", stopped)
-    result = paper("copies", "--output", tmp_path, *SMALLEST, code=130)
-    assert "Stopped." in result.stdout
-    assert len(list(tmp_path.glob("cells/*.parquet"))) == 1
+        assert (tmp_path / "store" / name).read_bytes() == content
 
 
 # --- progress ---------------------------------------------------------------------------------

@@ -24,8 +24,7 @@ from bothworlds.experiments.lineup import (
     lineup,
 )
 from bothworlds.experiments.model import Claim, Outcome, Settings, fraction, paper_checkpoints
-from bothworlds.experiments.runner import adjusted, merged
-from bothworlds.experiments.store import Store, cell_key
+from bothworlds.experiments.planning import adjusted
 from bothworlds.simulation.result import Result
 from bothworlds.theory import bounds
 
@@ -501,76 +500,6 @@ def test_listing_experiments_needs_no_numba():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-# --- the store --------------------------------------------------------------------------------
-
-
-def small_cell(**changes):
-    settings = Settings("custom", 200, 8, (2,), (0.25,))
-    cell = experiment("stochastic").cells(settings)[0]
-    return dataclasses.replace(cell, **changes)
-
-
-def test_a_key_names_everything_that_matters(monkeypatch):
-    cell = small_cell()
-    keys = [
-        cell_key(cell, RV, 0),
-        cell_key(cell, IW, 0),
-        cell_key(cell, RV, 1),
-        cell_key(small_cell(horizon=201), RV, 0),
-        cell_key(small_cell(repetitions=9), RV, 0),
-        cell_key(small_cell(checkpoints=(100, 200)), RV, 0),
-        cell_key(small_cell(environment=bw.environments.Stochastic.gap(2, 0.24)), RV, 0),
-        cell_key(small_cell(environment=bw.environments.Switching(2, 0.25)), RV, 0),
-        cell_key(small_cell(policies={RV: bw.TsallisINF(learning_rate=0.1)}), RV, 0),
-    ]
-    assert len(set(keys)) == len(keys)
-    assert cell_key(small_cell(id="another name", group="x"), RV, 0) == keys[0]
-    monkeypatch.setattr("bothworlds.experiments.store.source_stamp", lambda: b"edited")
-    assert cell_key(cell, RV, 0) not in keys
-
-
-def test_long_arrays_that_print_alike_have_different_keys():
-    means = np.linspace(0.2, 0.8, 40)
-    other = means.copy()
-    other[20] += 0.001
-    worlds = [bw.environments.Stochastic(m) for m in (means, other)]
-    assert repr(worlds[0]) == repr(worlds[1])
-    keys = {cell_key(small_cell(environment=world), RV, 0) for world in worlds}
-    assert len(keys) == 2
-    attacked = [bw.environments.Corrupted(worlds[0], budget) for budget in (1.0, 2.0)]
-    assert len({cell_key(small_cell(environment=world), RV, 0) for world in attacked}) == 2
-
-
-def test_what_is_saved_is_loaded_and_what_is_damaged_is_reported(tmp_path):
-    said = []
-    store = Store(tmp_path / "cells", said.append)
-    assert store.load("absent") is None
-    result = made_up(small_cell(), lambda cell, name, t: np.sqrt(t))
-    store.save("whole", result)
-    np.testing.assert_array_equal(store.load("whole").regret[RV], result.regret[RV])
-    assert said == []
-    content = store.path("whole").read_bytes()
-    for damage in (b"", b"nonsense", content[: len(content) // 2]):
-        store.path("broken").write_bytes(damage)
-        assert store.load("broken") is None
-        assert said.pop() == "The file broken.parquet cannot be read and is computed again."
-
-
-def test_parts_are_merged_by_policy():
-    cell = small_cell()
-    whole = made_up(cell, lambda cell, name, t: np.sqrt(t) * len(name))
-    parts = {
-        name: dataclasses.replace(
-            whole, **{f: {name: getattr(whole, f)[name]} for f in ("regret", "plays", "wall")}
-        )
-        for name in whole.names
-    }
-    joined = merged(parts)
-    assert joined.names == whole.names
-    for name in whole.names:
-        np.testing.assert_array_equal(joined.regret[name], whole.regret[name])
 
 
 # --- known numbers ----------------------------------------------------------------------------

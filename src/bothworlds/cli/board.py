@@ -46,7 +46,7 @@ class Board:
 
     def __init__(self, names: list[str]) -> None:
         self._names = names
-        self._moment: Moment | None = None
+        self._moments: dict[str, Moment] = {}
         self._done: dict[str, Finished] = {}
         self._lock = threading.Lock()
         self._console: Console | None = None
@@ -66,13 +66,13 @@ class Board:
     def update(self, moment: Moment) -> None:
         """Take note of progress."""
         with self._lock:
-            self._moment = moment
+            self._moments[moment.experiment] = moment
 
     def finish(self, each: Finished) -> None:
         """Take note of a finished experiment."""
         with self._lock:
             self._done[each.id] = each
-            self._moment = None
+            self._moments.pop(each.id, None)
         if self._console is not None and not self._console.is_terminal:
             self._console.print(f"{each.id}: {_told(each)}", soft_wrap=True)
 
@@ -90,14 +90,16 @@ class Board:
         table.add_column("Mrounds/s", justify="right")
         table.add_column("left", justify="right", min_width=9, no_wrap=True)
         with self._lock:
-            moment, done = self._moment, dict(self._done)
+            moments, done = dict(self._moments), dict(self._done)
         for name in self._names:
             if name in done:
                 table.add_row(name, Text(_told(done[name]), style="dim"))
-            elif moment is not None and moment.experiment == name:
+            elif name in moments:
+                moment = moments[name]
                 rate = f"{moment.rate / 1e6:,.1f}" if moment.rate else ""
                 cell = f"{moment.place}/{moment.cells} {moment.cell}"
-                table.add_row(name, cell, moment.algorithm, rate, duration(moment.left))
+                left = duration(moment.left) if moment.rate else ""
+                table.add_row(name, cell, moment.algorithm, rate, left)
             else:
                 table.add_row(Text(name, style="dim"))
         spent = duration(time.perf_counter() - self._began)

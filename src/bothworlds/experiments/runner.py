@@ -2,63 +2,30 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import bothworlds
 from bothworlds import plotting
-from bothworlds.dueling import Sparring
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.archive import Finished, everything, keep, kept, write_results
 from bothworlds.experiments.catalogue import experiment, experiment_names
-from bothworlds.experiments.model import Cell, Experiment, Outcome, Settings
+from bothworlds.experiments.model import Outcome
+from bothworlds.experiments.planning import Plan, adjusted
 from bothworlds.experiments.report import write_report
-from bothworlds.experiments.store import Store, cell_key, world_digest
 from bothworlds.seeding import checked_seed
-from bothworlds.simulation import simulate
+from bothworlds.simulation.curves import Curve
 from bothworlds.simulation.progress import Progress
 from bothworlds.simulation.result import Result
-
-
-@dataclass(frozen=True)
-class Task:
-    """One policy in one cell."""
-
-    experiment: str
-    cell: Cell
-    name: str
-    key: str
-
-    @property
-    def rounds(self) -> int:
-        """Rounds times repetitions."""
-        return self.cell.horizon * self.cell.repetitions
-
-    @property
-    def expected(self) -> float:
-        """A guess of the seconds on one core, for the time left."""
-        chosen = self.cell.policies[self.name]
-        sides = 2 if isinstance(chosen, Sparring) else 1
-        policy = chosen.policy if isinstance(chosen, Sparring) else chosen
-        base, per_arm = _COSTS.get(type(policy).__name__, (30.0, 3.0))
-        if not policy.kernels().wide:
-            base, per_arm = 300.0, 120.0
-        return self.rounds * sides * (base + per_arm * self.cell.n_arms) * 1e-9
-
-
-_COSTS = {
-    "TsallisINF": (10.0, 0.7),
-    "UCB1": (9.0, 0.6),
-    "ThompsonSampling": (10.0, 14.0),
-    "KLUCB": (50.0, 60.0),
-}
-"""Rough nanoseconds per round: a part for the round and a part for each arm."""
+from bothworlds.simulation.runner import assemble
+from bothworlds.simulation.schedule import Campaign
+from bothworlds.simulation.store import Store
+from bothworlds.simulation.tile import TileOutcome
+from bothworlds.simulation.workers import Remote, Threads, Workers
 
 
 @dataclass(frozen=True)
@@ -98,6 +65,8 @@ def run(
     extra: bool = False,
     seed: int = 0,
     threads: int | None = None,
+    executor: Executor | None = None,
+    continuable: bool = False,
     progress: Callable[[Moment], Any] | None = None,
     say: Callable[[str], Any] = print,
     finished: Callable[[Finished], Any] | None = None,
@@ -105,7 +74,7 @@ def run(
     """Reproduce experiments of the paper.
 
     Finished simulations are kept in the output folder and found again; stopping loses at most
-    the one that is running.
+    the parts that are running.
 
     Parameters
     ----------
@@ -125,6 +94,10 @@ def run(
         Seeds everything.
     threads : int, optional
         All cores by default.
+    executor : concurrent.futures.Executor, optional
+        Runs the simulations elsewhere, see `simulate`.
+    continuable : bool
+        Whether a longer horizon shall be able to go on where this one ends.
     progress : callable, optional
         Gets a `Moment` a few times a second.
     say : callable
@@ -150,217 +123,209 @@ def run(
     plans = []
     for each in chosen:
         settings = adjusted(each, scale, horizon, repetitions, arms, gaps, extra)
-        plans.append(_Plan(each, settings, tuple(each.cells(settings)), seed))
+        plans.append(Plan(each, settings, seed))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         expected = f"a folder that can be written ({error.strerror})"
         raise InvalidParameter(must("output", "paper", expected, str(folder))) from error
-    store = Store(folder / "cells", say)
-    clock = _Clock([task for plan in plans for task in plan.tasks if not store.has(task.key)],
-                   threads or os.cpu_count() or 1)  # fmt: skip
-    done = []
-    for plan in plans:
-        done.append(_run_plan(plan, folder, store, clock, threads, progress))
-        write_report(folder, everything(folder))
-        if finished is not None:
-            finished(done[-1])
-    return done
+    store = Store(folder / "store", say)
+    store.make()
+    desk = _Desk(folder, store, progress, finished)
+    workers = Threads(threads or os.cpu_count() or 1) if executor is None else Remote(executor)
+    with desk:
+        waiting = [plan for plan in plans if not desk.recall(plan)]
+        while waiting:
+            _simulate(waiting, desk, store, workers, continuable, progress, say)
+            # A plan stays where a file turned out to be damaged: what it held is missing now.
+            waiting = [plan for plan in waiting if plan.experiment.id not in desk.done]
+    return [desk.done[plan.experiment.id] for plan in plans]
 
 
-def adjusted(
-    chosen: Experiment,
-    scale: str,
-    horizon: int | None,
-    repetitions: int | None,
-    arms: Sequence[int] | None,
-    gaps: Sequence[float] | None,
-    extra: bool,
-) -> Settings:
-    """Return the settings of a scale with the user's numbers in place of its own."""
-    _check("horizon", horizon, horizon is None or horizon >= 100, "a whole number of at least 100")
-    _check("repetitions", repetitions, repetitions is None or repetitions >= 2, "at least 2")
-    _check("arms", arms, arms is None or (len(arms) > 0 and min(arms) >= 2), "2 or more arms")
-    fits = gaps is None or (len(gaps) > 0 and all(0.0 < gap <= 0.5 for gap in gaps))
-    _check("gap", gaps, fits, "numbers above 0 and up to 1/2")
-    given: dict[str, Any] = {"horizon": horizon, "repetitions": repetitions}
-    if "arms" in chosen.varies and arms is not None:
-        given["arms"] = tuple(sorted(set(arms)))
-    if "gaps" in chosen.varies and gaps is not None:
-        given["gaps"] = tuple(sorted(set(gaps)))
-    given = {key: value for key, value in given.items() if value is not None}
-    settings = replace(chosen.scales[scale], **given)
-    if settings != chosen.scales[scale]:
-        settings = replace(settings, scale="custom")
-    return replace(settings, extra=extra)
-
-
-def _check(parameter: str, value: object, fits: bool, expected: str) -> None:
-    if not fits:
-        raise InvalidParameter(must(parameter, "paper", expected, value))
-
-
-class _Plan:
-    """An experiment with its settings and the simulations it needs."""
-
-    def __init__(
-        self, chosen: Experiment, settings: Settings, cells: tuple[Cell, ...], seed: int
-    ) -> None:
-        self.experiment, self.settings, self.cells, self.seed = chosen, settings, cells, seed
-        self.tasks = []
-        for cell in cells:
-            world = world_digest(cell)
-            for name in cell.policies:
-                key = cell_key(cell, name, seed, world)
-                self.tasks.append(Task(chosen.id, cell, name, key))
-
-    @property
-    def key(self) -> str:
-        """Name everything that claims and figures depend on."""
-        parts = [judging_stamp(), repr(self.settings), *(task.key for task in self.tasks)]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-@functools.cache
-def judging_stamp() -> str:
-    """Return a digest of the sources that judge and draw: edited, their work is done again."""
-    digest = hashlib.sha256()
-    package = Path(bothworlds.__file__).parent
-    files = [package / "plotting.py"]
-    files += [path for room in ("experiments", "theory") for path in (package / room).glob("*.py")]
-    for path in sorted(files):
-        digest.update(path.relative_to(package).as_posix().encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-class _Clock:
-    """Estimates the time left from guessed costs, corrected by what has been measured."""
-
-    def __init__(self, tasks: list[Task], threads: int) -> None:
-        self._threads = threads
-        self._left = sum(task.expected for task in tasks) / threads
-        # The guess counts as much as this many seconds of measurement.
-        self._expected = self._measured = 3.0
-
-    def left(self, task: Task, share: float, seconds: float) -> float:
-        """Return the seconds left while a share of ``task`` took ``seconds``."""
-        expected = task.expected / self._threads
-        factor = (self._measured + seconds) / (self._expected + share * expected)
-        return max(0.0, self._left - share * expected) * factor
-
-    def finish(self, task: Task, seconds: float) -> None:
-        """Take note of a finished task."""
-        expected = task.expected / self._threads
-        self._left -= expected
-        self._expected += expected
-        self._measured += seconds
-
-
-def _run_plan(
-    plan: _Plan,
-    folder: Path,
+def _simulate(
+    plans: list[Plan],
+    desk: _Desk,
     store: Store,
-    clock: _Clock,
-    threads: int | None,
+    workers: Workers,
+    continuable: bool,
     progress: Callable[[Moment], Any] | None,
-) -> Finished:
-    began = time.perf_counter()
-    made = kept(folder, plan.experiment.id, plan.key)
-    if made is not None and all(store.has(task.key) for task in plan.tasks):
-        return replace(made, simulated=0, seconds=time.perf_counter() - began)
-    parts: dict[str, dict[str, Result]] = {cell.id: {} for cell in plan.cells}
-    simulated = 0
-    places = {cell.id: place for place, cell in enumerate(plan.cells, 1)}
-    for task in plan.tasks:
-        result = store.load(task.key)
-        if result is None:
-            show = _shower(task, places[task.cell.id], len(plan.cells), clock, progress)
-            started = time.perf_counter()
-            result = _simulate(task, plan.seed, threads, show)
-            clock.finish(task, time.perf_counter() - started)
-            store.save(task.key, result)
-            simulated += 1
-        parts[task.cell.id][task.name] = result
-    if progress is not None:
-        last = plan.cells[-1]
-        progress(Moment(plan.experiment.id, last.id, "drawing", len(plan.cells), len(plan.cells),
-                        0.0, clock.left(plan.tasks[0], 0.0, 0.0)))  # fmt: skip
-    outcome = Outcome(
-        plan.settings, plan.cells, {name: merged(part) for name, part in parts.items()}
+    say: Callable[[str], Any],
+) -> None:
+    """Run what is missing for the plans; each goes to the desk as soon as it is complete."""
+    wanted: dict[str, Curve] = {}
+    owners: dict[str, list[Plan]] = {}
+    for plan in plans:
+        for _, curve in plan.curves:
+            known = wanted.get(curve.stem)
+            if known is None or known.repetitions < curve.repetitions:
+                wanted[curve.stem] = curve
+            owners.setdefault(curve.stem, []).append(plan)
+    store.want(wanted.values())
+    curves = list(wanted.values())
+    pieces = [store.pieces(curve, continuable) for curve in curves]
+    lacking = {c.stem for c, missing in zip(curves, pieces, strict=True) if missing}
+    for plan in plans:
+        desk.expect(plan, {curve.stem for _, curve in plan.curves} & lacking)
+
+    def take(index: int, outcomes: list[TileOutcome]) -> None:
+        store.save(curves[index], outcomes)
+        plan = owners[curves[index].stem][0]
+        desk.note(plan, curves[index].stem, sum(outcome.wall for outcome in outcomes))
+
+    def complete(index: int) -> None:
+        for plan in owners[curves[index].stem]:
+            desk.complete(plan, curves[index].stem)
+
+    show = _shower(plans, curves, progress) if progress is not None else False
+    campaign = Campaign(
+        curves, pieces, workers, take, complete=complete, store=store, show=show, say=say
     )
-    done = _conclude(plan, outcome, folder, simulated, began)
-    keep(folder, plan.key, done)
-    return done
+    if campaign.run():
+        raise KeyboardInterrupt
+    desk.settle()
 
 
 def _shower(
-    task: Task, place: int, cells: int, clock: _Clock, progress: Callable[[Moment], Any] | None
-) -> Callable[[Progress], Any] | bool:
-    if progress is None:
-        return False
+    plans: list[Plan], curves: list[Curve], progress: Callable[[Moment], Any]
+) -> Callable[[Progress], Any]:
+    """Return what turns reports about a curve into moments of the experiment it belongs to."""
+    places = {}
+    for plan in reversed(plans):
+        numbers = {cell.id: number for number, cell in enumerate(plan.cells, 1)}
+        for cell, curve in plan.curves:
+            places[curve.stem] = plan.experiment.id, cell.id, numbers[cell.id], len(plan.cells)
 
-    def show(moment: Progress) -> None:
-        left = clock.left(task, moment.done / moment.total, moment.seconds)
-        progress(Moment(task.experiment, task.cell.id, task.name, place, cells, moment.rate, left))
+    def show(now: Progress) -> None:
+        name, cell, place, cells = places[curves[now.curve].stem]
+        progress(Moment(name, cell, now.name, place, cells, now.rate, now.left))
 
     return show
 
 
-def _simulate(
-    task: Task, seed: int, threads: int | None, show: Callable[[Progress], Any] | bool
-) -> Result:
-    result = simulate(
-        {task.name: task.cell.policies[task.name]},
-        task.cell.environment,
-        horizon=task.cell.horizon,
-        repetitions=task.cell.repetitions,
-        seed=seed,
-        checkpoints=task.cell.checkpoints,
-        threads=threads,
-        progress=show,
-    )
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result
+class _Desk:
+    """Where complete experiments are judged, drawn and reported, while others are simulated.
 
+    Parameters
+    ----------
+    folder : Path
+        Where the files go.
+    store : Store
+        Where the simulations are.
+    progress, finished : callable, optional
+        As those of `run`.
+    """
 
-def merged(parts: Mapping[str, Result]) -> Result:
-    """Put results of single policies in the same environment together."""
-    first = next(iter(parts.values()))
-    fields: Any = {
-        field: {
-            name: value for part in parts.values() for name, value in getattr(part, field).items()
-        }
-        for field in ("regret", "plays", "repetitions", "wall", "cpu", "policies")
-    }
-    return replace(first, **fields)
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        progress: Callable[[Moment], Any] | None,
+        finished: Callable[[Finished], Any] | None,
+    ) -> None:
+        self.done: dict[str, Finished] = {}
+        self._folder, self._store = folder, store
+        self._progress, self._finished = progress, finished
+        self._lacking: dict[str, set[str]] = {}
+        self._simulated: dict[str, set[str]] = {}
+        self._began: dict[str, float] = {}
+        self._drawing: list[Future[None]] = []
+        # One thread: drawing has settings of its own for the whole process.
+        self._thread = ThreadPoolExecutor(1)
 
+    def __enter__(self) -> _Desk:
+        return self
 
-def _conclude(
-    plan: _Plan, outcome: Outcome, folder: Path, simulated: int, began: float
-) -> Finished:
-    """Judge, draw and write the experiment's files."""
-    chosen = plan.experiment
-    with plotting.style():
-        figures = chosen.figures(outcome)
-        for name, figure in figures.items():
-            plotting.save(figure, folder / f"{name}.png")
-            # The first drawing has settled the layout, which takes as long as the drawing.
-            figure.set_layout_engine("none")
-            plotting.save(figure, folder / f"{name}.pdf")
-    write_results(folder / f"{chosen.id}.parquet", outcome)
-    return Finished(
-        id=chosen.id,
-        title=chosen.title,
-        source=chosen.source,
-        summary=chosen.summary,
-        settings=plan.settings,
-        claims=tuple(chosen.score(outcome)),
-        figures=tuple(figures),
-        tables=tuple(chosen.tables(outcome)),
-        cells=len(plan.cells),
-        simulated=simulated,
-        seconds=time.perf_counter() - began,
-        seed=plan.seed,
-    )
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def recall(self, plan: Plan) -> bool:
+        """Take over an experiment that was finished before, if it was and nothing has changed."""
+        began = time.perf_counter()
+        self._simulated[plan.experiment.id] = set()
+        made = kept(self._folder, plan.experiment.id, plan.key)
+        if made is None or any(self._store.missing(curve) for _, curve in plan.curves):
+            return False
+        self._file(replace(made, simulated=0, seconds=time.perf_counter() - began))
+        return True
+
+    def expect(self, plan: Plan, stems: set[str]) -> None:
+        """Wait for curves of a plan; where there are none to wait for, it is complete."""
+        self._lacking[plan.experiment.id] = stems
+        if not stems:
+            self._submit(plan)
+
+    def note(self, plan: Plan, stem: str, seconds: float) -> None:
+        """Take note that something of a curve was simulated for a plan, and how long it took."""
+        self._began.setdefault(plan.experiment.id, time.perf_counter() - seconds)
+        self._simulated[plan.experiment.id].add(stem)
+
+    def complete(self, plan: Plan, stem: str) -> None:
+        """Take note of a complete curve, and conclude the plan if it was the last."""
+        lacking = self._lacking[plan.experiment.id]
+        lacking.discard(stem)
+        if not lacking:
+            self._submit(plan)
+
+    def settle(self) -> None:
+        """Wait until everything handed in is drawn; raise what went wrong."""
+        for future in self._drawing:
+            future.result()
+        self._drawing.clear()
+
+    def _submit(self, plan: Plan) -> None:
+        for future in self._drawing:
+            if future.done():
+                future.result()
+        self._drawing.append(self._thread.submit(self._conclude, plan))
+
+    def _conclude(self, plan: Plan) -> None:
+        """Judge, draw and write an experiment's files; do nothing where a curve is damaged."""
+        chosen, folder = plan.experiment, self._folder
+        began = self._began.get(chosen.id, time.perf_counter())
+        if self._progress is not None:
+            places = len(plan.cells)
+            last = plan.cells[-1].id
+            self._progress(Moment(chosen.id, last, "drawing", places, places, 0.0, 0.0))
+        results = self._results(plan)
+        if results is None:
+            return
+        outcome = Outcome(plan.settings, plan.cells, results)
+        with plotting.style():
+            figures = chosen.figures(outcome)
+            for name, figure in figures.items():
+                plotting.save(figure, folder / f"{name}.png")
+                # The first drawing has settled the layout, which takes as long as the drawing.
+                figure.set_layout_engine("none")
+                plotting.save(figure, folder / f"{name}.pdf")
+        write_results(folder / f"{chosen.id}.parquet", outcome)
+        made = Finished(
+            id=chosen.id,
+            title=chosen.title,
+            source=chosen.source,
+            summary=chosen.summary,
+            settings=plan.settings,
+            claims=tuple(chosen.score(outcome)),
+            figures=tuple(figures),
+            tables=tuple(chosen.tables(outcome)),
+            cells=len(plan.cells),
+            simulated=len(self._simulated[chosen.id]),
+            seconds=time.perf_counter() - began,
+            seed=plan.seed,
+        )
+        keep(folder, plan.key, made)
+        self._file(made)
+
+    def _results(self, plan: Plan) -> dict[str, Result] | None:
+        """Return the result of every cell, or None where something is missing."""
+        parts: dict[str, Any] = {cell.id: {} for cell in plan.cells}
+        for cell, curve in plan.curves:
+            parts[cell.id][curve.name] = curve.settings, self._store.load(curve)
+        if any(self._store.missing(curve) for _, curve in plan.curves):
+            return None
+        return {cell: assemble(part) for cell, part in parts.items()}
+
+    def _file(self, made: Finished) -> None:
+        self.done[made.id] = made
+        write_report(self._folder, everything(self._folder))
+        if self._finished is not None:
+            self._finished(made)
