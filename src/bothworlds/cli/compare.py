@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import names
+from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.cli.sentences import console, refusals, say
 from bothworlds.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from rich.table import Table
 
     from bothworlds.cli.losses import LossTable
@@ -111,11 +114,14 @@ def compare(
             metavar="FOLDER",
         ),
     ] = Path("comparison"),
+    cluster: Cluster = None,
+    continuable: Continuable = False,
 ) -> None:
     """Rank policies by their regret, in a simulated world or on your own losses.
 
     Prints the ranking, draws the regret over time and keeps every number. Ctrl-C stops early and
-    keeps the runs that are finished.
+    keeps the runs that are finished; the same command, or one with more policies or repetitions,
+    runs only what is missing.
 
     Example: bothworlds compare --env switching --arms 12 --gap 0.05 --horizon 1e6
     --policies tsallis,ucb1,thompson
@@ -148,10 +154,13 @@ def compare(
         "repetitions": runs,
         "seed": names.count(seed, "--seed", least=0),
         "threads": None if threads is None else names.count(threads, "--threads"),
+        "store": output / "store",
+        "continuable": continuable,
     }
     output.mkdir(parents=True, exist_ok=True)
     try:
-        result = _simulated(chosen, world, settings)
+        with executor(cluster, threads) as workers:
+            result = _simulated(chosen, world, settings, workers)
     except KeyboardInterrupt:
         say("Stopped before any run was finished; nothing was written.")
         raise typer.Exit(STOPPED) from None
@@ -189,7 +198,12 @@ def _attacked(world: Environment, corruption: str | None, attack: str | None) ->
     return Corrupted(world, budget, names.choose("attack", attack or "hide", known))
 
 
-def _simulated(chosen: dict[str, Policy], world: Environment, settings: dict[str, Any]) -> Result:
+def _simulated(
+    chosen: dict[str, Policy],
+    world: Environment,
+    settings: dict[str, Any],
+    workers: Executor | None,
+) -> Result:
     """Compile first, so that the speeds shown are those of playing; then play."""
     from bothworlds.simulation import simulate
     from bothworlds.simulation.tile import compile_kernels
@@ -199,9 +213,10 @@ def _simulated(chosen: dict[str, Policy], world: Environment, settings: dict[str
     with waiting:
         for policy in chosen.values():
             policy.parameters(world.n_arms)
-            compile_kernels(policy, world)
+            if workers is None:
+                compile_kernels(policy, world)
     with _progress(screen) as show:
-        return simulate(chosen, world, progress=show, **settings)
+        return simulate(chosen, world, progress=show, executor=workers, **settings)
 
 
 @contextlib.contextmanager

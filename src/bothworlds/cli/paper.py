@@ -13,6 +13,7 @@ from rich.text import Text
 
 from bothworlds.cli.board import Board, duration
 from bothworlds.cli.names import choose, count, listed, number
+from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.cli.sentences import console as new_console
 from bothworlds.cli.sentences import refusals
 from bothworlds.experiments.catalogue import experiment, experiment_names
@@ -53,6 +54,8 @@ def paper(
     threads: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="Threads.", show_default="all cores")
     ] = None,
+    cluster: Cluster = None,
+    continuable: Continuable = False,
     extra: Annotated[bool, typer.Option("--extra", help="Also run KL-UCB.")] = False,
 ) -> None:
     """Reproduce the figures and tables of the paper, and judge its claims.
@@ -82,10 +85,10 @@ def paper(
     board = Board(chosen)
     began = time.perf_counter()
     try:
-        with board.shown(console):
+        with executor(cluster, threads) as workers, board.shown(console):
             done = run(
                 chosen, scale, folder, extra=extra, progress=board.update, say=board.say,
-                finished=board.finish, **options,
+                finished=board.finish, executor=workers, continuable=continuable, **options,
             )  # fmt: skip
     except KeyboardInterrupt:
         console.print(
