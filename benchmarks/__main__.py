@@ -1,9 +1,9 @@
-"""Run the benchmarks: ``python -m benchmarks [decide | simulate | many | duel | all]``."""
+"""Run the benchmarks, all of them or one: ``python -m benchmarks simulate``."""
 
 import argparse
 from importlib import import_module
 
-NAMES = ("decide", "simulate", "many", "duel")
+NAMES = ("decide", "simulate", "many", "duel", "campaign")
 
 
 def main() -> None:

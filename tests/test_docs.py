@@ -20,7 +20,7 @@ def test_the_tutorials_are_all_here():
     assert sorted(listed) == sorted(["index", *(path.stem for path in TUTORIALS)])
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*TUTORIALS, DOCS / "scale.md"], ids=lambda path: path.stem)
 def test_tutorial_runs(path, tmp_path):
     text = path.read_text(encoding="utf-8")
     ran, _ = run_blocks(text, path.stem, tmp_path)
