@@ -1,7 +1,24 @@
 """Many repetitions of any policy in any environment, at the speed of the hardware."""
 
-from bothworlds.simulation.progress import Progress
-from bothworlds.simulation.result import Comparison, Result, Summary
-from bothworlds.simulation.runner import simulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bothworlds.simulation.progress import Progress
+    from bothworlds.simulation.result import Comparison, Result, Summary
+    from bothworlds.simulation.runner import simulate
 
 __all__ = ["Comparison", "Progress", "Result", "Summary", "simulate"]
+
+
+# Running needs Numba; looking at what a store holds does not.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        homes = {"Progress": "progress", "simulate": "runner"}
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"{__name__}.{homes.get(name, 'result')}"), name)
+        globals()[name] = value
+        return value

@@ -12,16 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 import bothworlds
 from bothworlds.atomic import replacing
 from bothworlds.errors import ResultFileError, missing_extra
-from bothworlds.simulation.tile import TileOutcome
+
+if TYPE_CHECKING:
+    from bothworlds.simulation.tile import TileOutcome
 
 FORMAT = "bothworlds.shard"
 VERSION = 1
@@ -32,6 +33,8 @@ About = dict[str, Any]
 
 def versions() -> dict[str, str]:
     """Return the software that computes."""
+    import numba
+
     return {
         "bothworlds": bothworlds.__version__,
         "python": platform.python_version(),
@@ -122,6 +125,9 @@ def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
     content = settings(path)
     import pyarrow.parquet as parquet
 
+    # Not above: what a shard says about itself can be read without loading the engine.
+    from bothworlds.simulation.tile import TileOutcome
+
     n, arms, count = len(content["checkpoints"]), content["arms"], content["count"]
     names = ["cost", "plays", *(["tracked"] if content["regret"] == "tracked" else [])]
     try:
@@ -153,13 +159,15 @@ def part(outcome: TileOutcome, low: int, high: int) -> TileOutcome:
     if (low, high) == (0, outcome.count):
         return outcome
     share = (high - low) / outcome.count
-    return TileOutcome(
-        outcome.first + low,
-        outcome.cost[low:high],
-        outcome.plays[low:high],
-        None if outcome.tracked is None else outcome.tracked[low:high],
-        outcome.cpu * share,
-        outcome.wall * share,
+    return replace(
+        outcome,
+        first=outcome.first + low,
+        cost=outcome.cost[low:high],
+        plays=outcome.plays[low:high],
+        tracked=None if outcome.tracked is None else outcome.tracked[low:high],
+        cpu=outcome.cpu * share,
+        wall=outcome.wall * share,
+        state=None,
     )
 
 

@@ -11,10 +11,9 @@ import numpy as np
 from bothworlds.errors import ClusterError
 from bothworlds.lanes.jit import source_stamp
 from bothworlds.simulation.curves import Curve
+from bothworlds.simulation.spans import Span as Span
+from bothworlds.simulation.spans import missing_spans as missing_spans
 from bothworlds.simulation.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
-
-Span = tuple[int, int]
-"""Repetitions from the first number up to the second, which is not included."""
 
 
 @dataclass(frozen=True)
@@ -90,26 +89,6 @@ def run_shard(
         except Interrupted:
             break
     return outcomes
-
-
-def missing_spans(have: Iterable[Span], wanted: int) -> list[Span]:
-    """Return the repetitions below ``wanted`` that no span covers.
-
-    Examples
-    --------
-    >>> missing_spans([(0, 16), (32, 48)], 64)
-    [(16, 32), (48, 64)]
-    """
-    at, missing = 0, []
-    for first, end in sorted(have):
-        if first > at:
-            missing.append((at, min(first, wanted)))
-        at = max(at, end)
-        if at >= wanted:
-            break
-    if at < wanted:
-        missing.append((at, wanted))
-    return missing
 
 
 def cut(
