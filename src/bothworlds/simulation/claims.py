@@ -35,12 +35,12 @@ class Claims:
 
     def take(self, stem: str, first: int, count: int) -> bool:
         """Claim repetitions of a curve; False where another process has them."""
-        if fcntl is None:
+        if self._handle is None:
+            self._open()
+        if fcntl is None or self._handle is None:
             return True
+        flags = fcntl.LOCK_EX | fcntl.LOCK_NB
         try:
-            if self._handle is None:
-                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-            flags = fcntl.LOCK_EX | fcntl.LOCK_NB
             fcntl.lockf(self._handle, flags, count, _place(stem, first))
         except OSError as error:
             return error.errno not in (errno.EACCES, errno.EAGAIN)
@@ -51,6 +51,11 @@ class Claims:
         if fcntl is not None and self._handle is not None:
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._handle, fcntl.LOCK_UN, count, _place(stem, first))
+
+    def _open(self) -> None:
+        """Open the file; where that cannot be done, there are no claims."""
+        with contextlib.suppress(OSError):
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
 
     def close(self) -> None:
         """Give all claims up."""

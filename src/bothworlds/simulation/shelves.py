@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -113,19 +114,28 @@ class Shelves:
         self._say = say
         self._spans: dict[str, set[Span]] = {}
         self._stems: dict[str, set[str]] = {}
+        # What turned out to be unusable; it may still be there under its name.
+        self._refused: set[tuple[str, Span]] = set()
+        # One thread may read while another saves.
+        self._lock = threading.RLock()
         self.refresh()
 
     def refresh(self) -> None:
         """Look at the folder again: other processes may have added to it."""
         spans: dict[str, set[Span]] = defaultdict(set)
-        self._refreshed = time.monotonic()
-        for found in self._names(_SHARD):
-            first, count = int(found[2]), int(found[3])
-            spans[found[1]].add((first, first + count))
-        self._spans = dict(spans)
-        self._stems = defaultdict(set)
-        for stem in spans:
-            self._stems[stem.split("-")[0]].add(stem)
+        with self._lock:
+            began = time.monotonic()
+            self._modified = self._last_change()
+            for found in self._names(_SHARD):
+                first, count = int(found[2]), int(found[3])
+                if (found[1], (first, first + count)) not in self._refused:
+                    spans[found[1]].add((first, first + count))
+            self._spans = dict(spans)
+            self._stems = defaultdict(set)
+            for stem in spans:
+                self._stems[stem.split("-")[0]].add(stem)
+            self._refreshed = time.monotonic()
+            self._took = self._refreshed - began
 
     def path(self, stem: str, span: Span) -> Path:
         """Return the file of a shard, whether it exists or not."""
@@ -166,6 +176,13 @@ class Shelves:
         """Return the names of the files that were set aside because they could not be used."""
         return sorted(found[0] for found in self._names(_ASIDE))
 
+    def _last_change(self) -> int:
+        """Return when a file came to the folder or went, as far as the system tells."""
+        try:
+            return os.stat(self.folder).st_mtime_ns
+        except OSError:
+            return 0
+
     def _names(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         try:
             names = os.listdir(self.folder)
@@ -203,8 +220,10 @@ class Shelves:
         except FileNotFoundError:
             pass
         except ResultFileError as error:
+            self._refused.add((stem, span))
             self._unusable(self.path(stem, span), error)
-        self._spans[stem].discard(span)
+        with self._lock:
+            self._spans.get(stem, set()).discard(span)
         return None
 
     def _unusable(self, path: Path, error: ResultFileError) -> None:

@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,12 @@ from bothworlds.simulation.shelves import Shelf as Shelf
 from bothworlds.simulation.shelves import Shelves, content
 from bothworlds.simulation.spans import Span, missing_spans
 from bothworlds.simulation.tile import TileOutcome
+
+ABANDONED = 3600.0
+"""Seconds after which a draft belongs to nobody: a shard is written in a fraction of one."""
+
+TRUSTED = 3
+"""How often one shard may turn out to be damaged before a run gives up."""
 
 
 class Store(Shelves):
@@ -60,6 +67,7 @@ class Store(Shelves):
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], Any] = print) -> None:
         super().__init__(folder, say)
         self.claims = Claims(self.folder / "claims.lock")
+        self._damages: Counter[str] = Counter()
 
     def make(self) -> None:
         """Make the folder, so that a place that cannot be written is known at once."""
@@ -69,14 +77,25 @@ class Store(Shelves):
         except OSError as error:
             expected = f"a folder that can be written ({error.strerror})"
             raise InvalidParameter(must("store", "simulate", expected, str(self.folder))) from error
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove drafts of processes that were killed while they wrote; no draft lives long."""
+        long_ago = time.time() - ABANDONED
+        for draft in self.folder.glob(".*.part"):
+            with contextlib.suppress(OSError):
+                if draft.stat().st_mtime < long_ago:
+                    draft.unlink()
 
     def missing(self, curve: Curve) -> list[Span]:
         """Return the repetitions of a curve that have no file yet."""
         return missing_spans(self._spans.get(curve.stem, ()), curve.repetitions)
 
     def lacks(self, curve: Curve, span: Span) -> bool:
-        """Return whether some of these repetitions have no file, as of about a second ago."""
-        if time.monotonic() - self._refreshed > 1.0:
+        """Return whether some of these repetitions have no file yet, of whatever process."""
+        changed = self._last_change() != self._modified
+        # To look takes longer the more files there are; it may take a hundredth of the time.
+        if changed and time.monotonic() - self._refreshed > 100 * self._took:
             self.refresh()
         have = self._spans.get(curve.stem, ())
         return any(low < span[1] and span[0] < high for low, high in missing_spans(have, span[1]))
@@ -113,8 +132,10 @@ class Store(Shelves):
         span = outcomes[0].first, outcomes[-1].first + outcomes[-1].count
         path = self.path(curve.stem, span)
         shardfile.write(path, curve.stem, curve.settings, outcomes)
-        self._spans.setdefault(curve.stem, set()).add(span)
-        self._stems[curve.key].add(curve.stem)
+        with self._lock:
+            self._refused.discard((curve.stem, span))
+            self._spans.setdefault(curve.stem, set()).add(span)
+            self._stems[curve.key].add(curve.stem)
 
     def load(self, curve: Curve) -> list[TileOutcome]:
         """Return the outcomes of the repetitions wanted, in order, each once.
@@ -125,6 +146,12 @@ class Store(Shelves):
 
     def _unusable(self, path: Path, error: ResultFileError) -> None:
         """Set a file aside, so that what it held is computed again."""
+        self._damages[path.name] += 1
+        if self._damages[path.name] == TRUSTED:
+            raise ResultFileError(
+                f"The file {path.name} was damaged again and again after it had been saved; "
+                f"what is kept in {self.folder} does not last."
+            ) from error
         aside = path.with_name(f"{path.name}.damaged")
         with contextlib.suppress(OSError):
             path.replace(aside)
