@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from numbers import Integral
@@ -123,7 +124,7 @@ def simulate(
     if store is None:
         found, interrupted = _in_memory(curves, workers, progress)
     else:
-        kept = store if isinstance(store, Store) else Store(store)
+        kept = store if isinstance(store, Store) else Store(store, _say)
         found, interrupted = _in_store(curves, workers, progress, kept, continuable)
     if not any(found):
         raise KeyboardInterrupt
@@ -173,6 +174,10 @@ def _positive(parameter: str, value: object) -> int:
     return int(value)
 
 
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
 Found = list[list[TileOutcome]]
 """For every curve its outcomes, in the order of the repetitions."""
 
@@ -181,14 +186,15 @@ def _in_memory(
     curves: list[Curve], workers: Workers, show: bool | Callable[[Progress], Any]
 ) -> tuple[Found, bool]:
     """Run curves and return what was finished."""
-    found: Found = [[] for _ in curves]
+    found: list[dict[int, TileOutcome]] = [{} for _ in curves]
+
+    def take(index: int, outcomes: list[TileOutcome]) -> None:
+        found[index] |= {outcome.first: outcome for outcome in outcomes}
+
     pieces = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
-    campaign = Campaign(
-        curves, pieces, workers, lambda index, outcomes: found[index].extend(outcomes),
-        abreast=True, show=show,
-    )  # fmt: skip
+    campaign = Campaign(curves, pieces, workers, take, abreast=True, show=show, say=_say)
     interrupted = campaign.run()
-    return [sorted(outcomes, key=lambda each: each.first) for outcomes in found], interrupted
+    return [[each[first] for first in sorted(each)] for each in found], interrupted
 
 
 def _in_store(
@@ -205,7 +211,7 @@ def _in_store(
         campaign = Campaign(
             curves, [store.pieces(curve, keep) for curve in curves], workers,
             lambda index, outcomes: store.save(curves[index], outcomes),
-            store=store, abreast=True, show=show,
+            store=store, abreast=True, show=show, say=_say,
         )  # fmt: skip
         interrupted = campaign.run()
         found = [store.load(curve) for curve in curves]

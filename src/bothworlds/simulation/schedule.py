@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from typing import Any
 
-from bothworlds.errors import BothworldsError, ClusterError
-from bothworlds.lanes.jit import source_stamp
+from bothworlds.errors import BothworldsError, ClusterError, ResultFileError
 from bothworlds.simulation.agenda import Agenda
 from bothworlds.simulation.curves import Curve
 from bothworlds.simulation.progress import Progress, Reporter
 from bothworlds.simulation.shards import Piece, Shard
 from bothworlds.simulation.store import Store
 from bothworlds.simulation.tile import TileJob, TileOutcome
-from bothworlds.simulation.workers import Workers, gone
+from bothworlds.simulation.workers import Workers
 
 ATTEMPTS = 3
 """How often a shard is handed out whose worker is lost."""
@@ -89,37 +89,51 @@ class Campaign:
                 done = wait(self._running, timeout=0.2, return_when=FIRST_COMPLETED).done
                 if not self._running:
                     time.sleep(0.2)
-                finished = [(future, *self._running.pop(future)) for future in done]
                 self._hand_out()
-                for each in finished:
-                    self._collect(*each)
+                for future in done:
+                    self._collect(future)
                 self._look_elsewhere()
         except KeyboardInterrupt:
-            self._workers.stop(self._running)
-            if self._workers.live:
-                for future, (index, pieces) in self._running.items():
-                    self._collect(future, index, pieces)
+            self._wind_up()
             return True
+        except ClusterError as error:
+            self._wind_up()
+            if self._store is not None:
+                raise ClusterError(f"{error} What was finished before is kept.") from error
+            raise
         except BaseException:
-            self._workers.stop(self._running)
+            self._wind_up()
             raise
         finally:
+            self._workers.close()
             self._reporter.close()
             if self._store is not None:
                 self._store.claims.close()
         return False
 
+    def _wind_up(self) -> None:
+        """Stop, and take over what is finished all the same."""
+        self._workers.stop(self._running)
+        for future in list(self._running):
+            if self._workers.live or future.done():
+                # What ended the campaign may well end this, too.
+                with contextlib.suppress(Exception, CancelledError):
+                    if future.exception() is None:
+                        self._collect(future)
+
     def _hand_out(self) -> None:
         """Keep the workers busy."""
         self._slots = self._workers.slots()
         self._warn_without_workers()
-        while self._agenda and len(self._running) < self._workers.depth():
+        busy = sum(not future.done() for future in self._running)
+        while self._agenda and busy < self._workers.depth():
             index, most = self._agenda.next(self._slots)
             pieces = self._claim(index, most)
             if pieces:
-                shard = Shard(tuple(piece.job for piece in pieces), source_stamp())
+                shard = Shard(tuple(piece.job for piece in pieces))
                 future = self._workers.submit(shard, self._ticker(index))
                 self._running[future] = index, pieces
+                busy += 1
 
     def _claim(self, index: int, most: int) -> list[Piece]:
         """Take up to ``most`` pieces that follow one another, and that nobody else runs."""
@@ -160,16 +174,26 @@ class Campaign:
             for index, piece in claimed:
                 self._agenda.put_back(index, [piece])
 
-    def _collect(self, future: Future_, index: int, pieces: list[Piece]) -> None:
-        """Take over what a worker has finished."""
+    def _collect(self, future: Future_) -> None:
+        """Take over what a worker has finished.
+
+        Nothing is lost where Ctrl-C comes in between: what is still in ``_running`` is taken over
+        then, and to take it over twice does no harm.
+        """
+        index, pieces = self._running[future]
         try:
             outcomes = future.result()
+        except ResultFileError as error:
+            self._start_over(index, pieces, error)
         except BothworldsError:
             raise
         except (Exception, CancelledError) as error:
             self._start_again(index, pieces, error)
-            return
-        finished = pieces[: len(outcomes)]
+        else:
+            self._keep(index, pieces[: len(outcomes)], outcomes)
+        del self._running[future]
+
+    def _keep(self, index: int, finished: list[Piece], outcomes: list[TileOutcome]) -> None:
         if not finished:
             return
         work = sum(self._agenda.work(index, piece) for piece in finished)
@@ -196,19 +220,25 @@ class Campaign:
 
     def _start_again(self, index: int, pieces: list[Piece], error: BaseException) -> None:
         """Put back what a lost worker was running; give up when it is lost again and again."""
+        name = self._curves[index].name
         # Dask itself tries a task on several workers before it raises this.
         if type(error).__name__ != "KilledWorker":
-            if isinstance(error, BrokenExecutor | CancelledError):
-                raise ClusterError(gone(error)) from error
-            raise error
-        name = self._curves[index].name
+            raise self._workers.failure(error, name) from error
         self._lost[index, pieces[0].job.first] += 1
         if self._lost[index, pieces[0].job.first] >= ATTEMPTS:
-            raise ClusterError(
-                f"Whatever worker runs {name} dies; what was finished before is kept."
-            ) from error
+            raise ClusterError(f"Whatever worker runs {name} dies.") from error
         self._say(f"Workers died while they ran {name}; what they were running starts again.")
         self._agenda.put_back(index, pieces)
+
+    def _start_over(self, index: int, pieces: list[Piece], error: ResultFileError) -> None:
+        """Put back what could not go on from a saved state, to run it from its first round."""
+        if not any(piece.after for piece in pieces):
+            raise error
+        curve = self._curves[index]
+        self._say(f"{error} What was to go on from it, of {curve.name}, starts over.")
+        for piece in pieces:
+            self._heard(index, piece.job, -piece.after * piece.job.count)
+        self._agenda.put_back(index, [piece.from_the_start(curve) for piece in pieces])
 
     def _ticker(self, index: int) -> Callable[[TileJob, int], None]:
         return lambda job, rounds: self._heard(index, job, rounds)

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from bothworlds.errors import ClusterError
-from bothworlds.lanes.jit import source_stamp
 from bothworlds.simulation.curves import Curve
+from bothworlds.simulation.fingerprint import fingerprint
 from bothworlds.simulation.spans import Span as Span
 from bothworlds.simulation.spans import missing_spans as missing_spans
 from bothworlds.simulation.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
@@ -51,8 +51,17 @@ class Piece:
         tracked = outcome.tracked
         if tracked is not None and self.earlier.tracked is not None:
             tracked = np.concatenate([self.earlier.tracked, tracked], axis=1)
-        cost = np.concatenate([self.earlier.cost, outcome.cost], axis=1)
-        return replace(outcome, cost=cost, tracked=tracked)
+        return replace(
+            outcome,
+            cost=np.concatenate([self.earlier.cost, outcome.cost], axis=1),
+            tracked=tracked,
+            cpu=self.earlier.cpu + outcome.cpu,
+            wall=self.earlier.wall + outcome.wall,
+        )
+
+    def from_the_start(self, curve: Curve) -> Piece:
+        """Return the same repetitions of the curve, going on from nothing."""
+        return Piece(replace(self.job, saved=None, checkpoints=curve.checkpoints))
 
 
 @dataclass(frozen=True)
@@ -63,12 +72,24 @@ class Shard:
     ----------
     jobs : tuple of TileJob
         Consecutive tiles of one curve.
-    stamp : bytes
-        The kernels they are meant for.
+    stamp : str, optional
+        What they are to be run with, see `fingerprint`; needed where this is another process.
     """
 
     jobs: tuple[TileJob, ...]
-    stamp: bytes
+    stamp: str | None = None
+
+    def stamped(self) -> Shard:
+        """Return the shard for other processes, which may have other code than this one."""
+        return replace(self, stamp=self._here())
+
+    def fits_here(self) -> bool:
+        """Return whether this process computes what the process that stamped it would."""
+        return self.stamp is None or self.stamp == self._here()
+
+    def _here(self) -> str:
+        job = self.jobs[0]
+        return fingerprint(job.policy, job.environment, files=False)
 
 
 def run_shard(
@@ -77,10 +98,10 @@ def run_shard(
     tick: Callable[[TileJob, int], None] | None = None,
 ) -> list[TileOutcome]:
     """Run the tiles of a shard, wherever this is; asked to stop, return the finished ones."""
-    if shard.stamp != source_stamp():
+    if not shard.fits_here():
         raise ClusterError(
-            "The workers must have the same version of bothworlds as this process, "
-            "but their kernels differ."
+            f"The workers must run {shard.jobs[0].name} with the code of this process, "
+            "but theirs differs: bothworlds, NumPy or a module of your own."
         )
     outcomes = []
     for job in shard.jobs:

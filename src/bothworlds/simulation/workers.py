@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 from bothworlds.errors import ClusterError
@@ -15,6 +15,9 @@ from bothworlds.simulation.tile import TileJob, TileOutcome
 
 Tick = Callable[[TileJob, int], None]
 """Takes a tile and the rounds, times repetitions, that were played of it."""
+
+_CLOSED = {"ClosedClientError", "CommClosedError", "FutureCancelledError", "FuturesCancelledError"}
+"""How Dask's errors about a lost connection are called."""
 
 
 class Workers(Protocol):
@@ -36,6 +39,12 @@ class Workers(Protocol):
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """End what is running."""
 
+    def close(self) -> None:
+        """Let go of what a campaign needed; another one may follow."""
+
+    def failure(self, error: BaseException, name: str) -> BaseException:
+        """Return the error to raise where a shard of ``name`` failed."""
+
 
 class Threads:
     """Threads of this process.
@@ -51,7 +60,7 @@ class Threads:
     def __init__(self, count: int) -> None:
         self._count = count
         self._halt = threading.Event()
-        self._pool = ThreadPoolExecutor(count)
+        self._pool: ThreadPoolExecutor | None = None
 
     def slots(self) -> int:
         """Return the number of threads."""
@@ -63,11 +72,24 @@ class Threads:
 
     def submit(self, shard: Shard, tick: Tick) -> Future[list[TileOutcome]]:
         """Run a shard in a thread, which stops within a tenth of a second when asked to."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._count, "bothworlds")
         return self._pool.submit(run_shard, shard, self._halt.is_set, tick)
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """Ask the threads to stop."""
         self._halt.set()
+
+    def close(self) -> None:
+        """End the threads, without waiting for one that is still compiling."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+        self._halt = threading.Event()
+
+    def failure(self, error: BaseException, name: str) -> BaseException:
+        """Return the error as it is."""
+        return error
 
 
 class Remote:
@@ -95,7 +117,7 @@ class Remote:
             try:
                 self._slots = sum(client.nthreads().values())
             except Exception as error:
-                raise ClusterError(gone(error)) from error
+                raise _gone(error) from error
             self._asked = time.monotonic()
         return self._slots
 
@@ -106,16 +128,29 @@ class Remote:
     def submit(self, shard: Shard, tick: Tick) -> Future[list[TileOutcome]]:
         """Send a shard to a worker; its rounds are heard of when it is finished."""
         try:
-            return self._executor.submit(run_shard, shard)
-        except RuntimeError as error:
-            raise ClusterError(gone(error)) from error
+            return self._executor.submit(run_shard, shard.stamped())
+        except Exception as error:
+            raise self.failure(error, shard.jobs[0].name) from error
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """Take back what has not begun."""
         for future in running:
             future.cancel()
 
+    def close(self) -> None:
+        """Leave the executor as it is: it is the user's."""
 
-def gone(error: BaseException) -> str:
-    """Say that there is nobody left to work."""
-    return f"The workers are gone ({type(error).__name__}); what was finished before is kept."
+    def failure(self, error: BaseException, name: str) -> BaseException:
+        """Return a sentence: the workers are gone, or what they cannot do."""
+        kind = type(error)
+        # An executor that was shut down raises a plain RuntimeError.
+        if kind is RuntimeError or kind.__name__ in _CLOSED:
+            return _gone(error)
+        if isinstance(error, BrokenExecutor | CancelledError):
+            return _gone(error)
+        reason = (str(error).splitlines() or [""])[0]
+        return ClusterError(f"The workers cannot run {name}: {type(error).__name__}: {reason}.")
+
+
+def _gone(error: BaseException) -> ClusterError:
+    return ClusterError(f"The workers are gone ({type(error).__name__}).")
