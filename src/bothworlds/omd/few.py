@@ -28,7 +28,11 @@ The functions work on one bandit or on a tile of repetitions (see `bothworlds.la
 rows of the state are those of `bothworlds.omd.half`.
 """
 
+import math
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import (
@@ -127,3 +131,8 @@ def draw(K: int, S: Any, eta: float, u: Any) -> Any:
         pending = pending & unsure
         passes += 1
     return arm
+
+
+def first_state(n_arms: int, state: NDArray[np.float64]) -> None:
+    """Set z of n_arms estimates 0: the first look is then at the root."""
+    state[LEAST] = math.sqrt(n_arms)

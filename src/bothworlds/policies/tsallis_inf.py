@@ -420,6 +420,7 @@ class TsallisINF(Policy):
         state = np.zeros(self.shared + self.fields * n_arms)
         if self._is_half:
             half.first_state(n_arms, state)
+            few.first_state(n_arms, state)
         else:
             state[MULTIPLIER] = -1.0
         return state
