@@ -1,4 +1,4 @@
-"""The alpha = 1/2 kernel: exact weights along whole runs and from any state."""
+"""The alpha = 1/2 kernels: exact weights along whole runs and from any state."""
 
 import math
 
@@ -13,7 +13,7 @@ import bothworlds as bw
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import pointer
-from bothworlds.omd import half
+from bothworlds.omd import few, half
 from bothworlds.policies import tsallis_inf as kernels
 from bothworlds.seeding import stream_words
 
@@ -68,8 +68,9 @@ def seed_numba(seed):
 
 
 @pytest.mark.parametrize("policy", [IW, RV], ids=["iw", "rv"])
-def test_weights_stay_exact_over_ten_million_rounds(policy):
-    n_arms, horizon = 8, 10**7
+@pytest.mark.parametrize("n_arms", [2, few.FEW, few.FEW + 1])
+def test_weights_stay_exact_over_millions_of_rounds(policy, n_arms):
+    horizon = 5 * 10**6
     F, row = packed(policy, n_arms, seed=1)
     compiled = policy.kernels()
     seed_numba(3)
@@ -113,7 +114,7 @@ def test_weights_are_exact_from_any_state(L, t, reduced):
 
 
 @given(
-    st.lists(st.floats(0, 100), min_size=2, max_size=20),
+    st.lists(st.floats(0, 100), min_size=few.FEW + 1, max_size=20),
     st.floats(-1e3, 1e3),
     st.lists(st.floats(1e-8, 1e8), min_size=4, max_size=4),
 )
@@ -131,9 +132,69 @@ def test_a_wrong_prediction_never_leads_to_a_wrong_root(L, centre, sums):
     assert np.abs(w / exact_weights(L, rate_of(IW, 50)) - 1).max() < 1e-12
 
 
+@given(
+    st.lists(st.floats(0, 1e4), min_size=2, max_size=few.FEW),
+    st.integers(1, 10**6),
+    st.floats() | st.floats(0, 10),
+)
+def test_few_arms_find_the_root_from_any_prediction(L, t, z):
+    """Also from what a state has in that row before `few` first meets it, and from NaN."""
+    F, row = packed(RV, len(L))
+    F[row + half.ESTIMATES :] = L
+    F[row + few.LEAST] = z
+    F[ROUND] = t
+    RV.kernels().ask(F)
+    w = np.zeros(len(L))
+    RV.kernels().weights(F, w)
+    assert np.abs(w / exact_weights(L, rate_of(RV, t)) - 1).max() < 1e-12
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=15))
+def test_halleys_denominator_stays_positive(r):
+    """S_2 S_4 < (4/3) S_3^2 for up to 16 arms, of which one has the largest 1 / v, here 1."""
+    r = np.array([1.0, *r])
+    assert few.FEW <= 16
+    assert (r**2).sum() * (r**4).sum() < 4 / 3 * (r**3).sum() ** 2
+
+
+def test_halleys_denominator_is_not_positive_for_many_arms():
+    """Negative control: one arm far ahead of very many others."""
+    r = np.array([1.0, *[0.05] * 1000])
+    assert (r**2).sum() * (r**4).sum() > 4 / 3 * (r**3).sum() ** 2
+
+
+@given(
+    st.lists(st.floats(0, 1e4), min_size=2, max_size=few.FEW),
+    st.integers(1, 10**6),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_both_solvers_draw_the_same_arm(L, t, u):
+    """`few` and `half` share nothing but the equation they solve."""
+    state = np.concatenate([RV.start(len(L))[: half.ESTIMATES], L])
+    other = state.copy()
+    eta = rate_of(RV, t)
+    arm = draw_few(len(L), state, eta, u)
+    expected = draw_half(len(L), other, eta, u)
+    w = 4 / (eta * (np.array(L) - other[half.ROOT])) ** 2
+    # Rounding decides where u meets a cumulative weight.
+    if np.abs(np.cumsum(w)[:-1] - u).min() > 1e-12:
+        assert arm == expected
+        assert abs(state[half.INVERSE_P] / other[half.INVERSE_P] - 1) < 1e-12
+
+
+@numba.njit
+def draw_few(K, state, eta, u):
+    return few.draw(K, pointer(state), eta, u)
+
+
+@numba.njit
+def draw_half(K, state, eta, u):
+    return half.draw(K, pointer(state), eta, None, u)
+
+
 @pytest.mark.parametrize("centre", [math.nan, math.inf, -math.inf])
 def test_a_prediction_that_is_no_number_is_taken_back(centre):
-    L = [3.0, 1.0, 2.0]
+    L = [3.0, 1.0, 2.0] * few.FEW
     F, row = packed(RV, len(L))
     F[row + half.ESTIMATES :] = L
     F[row + half.CENTRE] = centre
@@ -196,15 +257,15 @@ def enumerate_update(update, K, t, C, S, G, arm, inverse_p, loss):
 
 @pytest.mark.parametrize("policy", [IW, RV], ids=["iw", "rv"])
 @pytest.mark.parametrize("t", [1, 20, 100, 5_000])
-def test_estimates_are_unbiased_by_enumeration(policy, t):
+@pytest.mark.parametrize("n_arms", [3, 5, 10])
+def test_estimates_are_unbiased_by_enumeration(policy, t, n_arms):
     """E[lhat_i] = l_i for every arm: sum over the arm drawn, with the weights of the round."""
-    n_arms = 5
     F, row = packed(policy, n_arms)
     compiled = policy.kernels()
     seed_numba(9)
     play(compiled.ask, compiled.tell, F, row, n_arms, 1, t, 0.3)
     F[ROUND] = t
-    losses = np.array([0.1, 0.9, 0.4, 1.0, 0.0])
+    losses = np.tile([0.1, 0.9, 0.4, 1.0, 0.0], 2)[:n_arms]
     w, mean = np.zeros(n_arms), np.zeros(n_arms)
     compiled.ask(F)
     compiled.weights(F, w)
@@ -237,15 +298,16 @@ def test_the_baseline_goes_to_every_near_arm():
     assert np.allclose(rise, [0.5, 0.5, 0.0])
 
 
-def test_late_feedback_adds_the_same_estimates_as_prompt_feedback():
+@pytest.mark.parametrize("n_arms", [2, 6, 12])
+def test_late_feedback_adds_the_same_estimates_as_prompt_feedback(n_arms):
     for policy in (IW, RV):
-        F, row = packed(policy, 6, seed=4)
+        F, row = packed(policy, n_arms, seed=4)
         compiled = policy.kernels()
         seed_numba(1)
-        play(compiled.ask, compiled.tell, F, row, 6, 1, 400, 0.2)
+        play(compiled.ask, compiled.tell, F, row, n_arms, 1, 400, 0.2)
         F[ROUND] = 400
         arm = compiled.ask(F)
-        near = np.zeros(6, np.uint8)
+        near = np.zeros(n_arms, np.uint8)
         if compiled.near is not None:
             compiled.near(F, near)
         late, prompt = F.copy(), F.copy()

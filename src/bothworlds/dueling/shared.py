@@ -24,9 +24,9 @@ from numba import carray
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.rows import take
+from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, store, to_float, to_int
-from bothworlds.omd import half
+from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.policies import tsallis_inf as general
 from bothworlds.policies.base import Array, Kernels, Policy
@@ -67,14 +67,23 @@ def note_left_half(
 
 
 @jit
+def move(K: int, S: Any, arm: Any, by: Any) -> None:
+    """Add ``by`` to the estimate of an arm, and tell the solver where it wants to know."""
+    if few.fits(K):
+        add_to(S, half.ESTIMATES, K, arm, by)
+    else:
+        half.move(K, S, arm, by)
+
+
+@jit
 def update_half_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l_left / (2 w_I); L_J += l_right / (2 w_J)."""
     left = to_int(load(S, half.ESTIMATES + K, loss))
     by = load(S, half.ESTIMATES + K + 2, loss) * load(S, half.ESTIMATES + K + 1, loss)
-    half.move(K, S, left, EACH * by)
-    half.move(K, S, arm, EACH * (loss * inverse_p))
+    move(K, S, left, EACH * by)
+    move(K, S, arm, EACH * (loss * inverse_p))
 
 
 @jit
@@ -92,9 +101,10 @@ def update_half_rv(
     for i in range(half.ESTIMATES, half.ESTIMATES + K):
         L = load(S, i, loss)
         store(S, i, with_baseline(L, L - x <= limit))
-    half.shift_near(S, base)
-    half.move(K, S, left, EACH * correction(left_loss, left_base, left_inverse_p))
-    half.move(K, S, arm, EACH * correction(loss, base, inverse_p))
+    if not few.fits(K):
+        half.shift_near(S, base)
+    move(K, S, left, EACH * correction(left_loss, left_base, left_inverse_p))
+    move(K, S, arm, EACH * correction(loss, base, inverse_p))
 
 
 # --- the engine's: any alpha -----------------------------------------------------------------

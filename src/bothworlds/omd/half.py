@@ -23,7 +23,8 @@ A round evaluates S_2..S_5 once, at a prediction of the root made from the previ
 (`move_drawn`, `shift_near`, `predict`), and counts the cumulative sums below u * c on the way.
 The drawn arm is certain when no cumulative sum comes so close to u * c that the remaining step
 could carry it across; otherwise the pass is repeated.  Late rounds need one pass; early ones, those
-of the reduced-variance estimator above all, more often two.
+of the reduced-variance estimator above all, more often two.  For few arms `bothworlds.omd.few`
+solves the same equation without keeping sums.
 
 The functions work on one bandit or on a tile of repetitions (see `bothworlds.lanes.vectors`).
 """

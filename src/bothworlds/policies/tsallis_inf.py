@@ -15,9 +15,9 @@ alpha      Theorem 3                               adversarial
 gaps       Theorem 4, xi_i = gap_i^(1 - 2 alpha)   stochastic, needs the true gaps
 ========== ======================================= =======================================
 
-At alpha = 1/2 the kernels are those of `bothworlds.omd.half` and, for many arms,
-`bothworlds.omd.many`; elsewhere they call the general solver of `bothworlds.omd.step`, one
-repetition at a time.
+At alpha = 1/2 the kernels are those of `bothworlds.omd.half` or, for few and for many arms,
+`bothworlds.omd.few` and `bothworlds.omd.many`; elsewhere they call the general solver of
+`bothworlds.omd.step`, one repetition at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import FEW, add_to
 from bothworlds.lanes.vectors import load, select, store
-from bothworlds.omd import half
+from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
 from bothworlds.omd.recentring import RECENTRE_EVERY
@@ -70,10 +70,13 @@ def near_limit(eta: float) -> Any:
 
 @jit
 def choose_half_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw; see `half.draw`."""
+    """Solve and draw; see `few.draw` and `half.draw`."""
     if t % RECENTRE_EVERY == 0:
         half.recentre(K, S, u)
-    return half.draw(K, S, rate_now(K, t, C), None, u)
+    eta = rate_now(K, t, C)
+    if few.fits(K):
+        return few.draw(K, S, eta, u)
+    return half.draw(K, S, eta, None, u)
 
 
 @jit
@@ -81,15 +84,20 @@ def update_half_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l / w_I."""
-    half.move_drawn(K, S, arm, loss * inverse_p)
+    if few.fits(K):
+        add_to(S, half.ESTIMATES, K, arm, loss * inverse_p)
+    else:
+        half.move_drawn(K, S, arm, loss * inverse_p)
 
 
 @jit
 def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw, keeping the sums over the near arms; see `half.draw`."""
+    """Solve and draw, keeping what the update needs; see `few.draw` and `half.draw`."""
     if t % RECENTRE_EVERY == 0:
         half.recentre(K, S, u)
     eta = rate_now(K, t, C)
+    if few.fits(K):
+        return few.draw(K, S, eta, u)
     return half.draw(K, S, eta, near_limit(eta), u)
 
 
@@ -99,10 +107,9 @@ def update_half_rv(
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
     limit = near_limit(rate_now(K, t, C))
-    x = load(S, half.ROOT, loss)
-    drawn_near = load(S, half.DRAWN, loss) + (load(S, half.CENTRE, loss) - x) <= limit
-    base = baseline(drawn_near, loss)
+    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
     by = correction(loss, base, inverse_p)
+    x = load(S, half.ROOT, loss)
     if K <= FEW:
         for i in range(K):
             L = load(S, half.ESTIMATES + i, loss)
@@ -113,8 +120,9 @@ def update_half_rv(
             L = load(S, i, loss)
             store(S, i, with_baseline(L, L - x <= limit))
         add_to(S, half.ESTIMATES, K, arm, by)
-    half.shift_near(S, base)
-    half.replace_drawn(S, by)
+    if not few.fits(K):
+        half.shift_near(S, base)
+        half.replace_drawn(S, by)
 
 
 @jit
@@ -412,6 +420,7 @@ class TsallisINF(Policy):
         state = np.zeros(self.shared + self.fields * n_arms)
         if self._is_half:
             half.first_state(n_arms, state)
+            few.first_state(n_arms, state)
         else:
             state[MULTIPLIER] = -1.0
         return state

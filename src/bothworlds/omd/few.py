@@ -1,0 +1,138 @@
+"""The OMD step at alpha = 1/2 for few arms: one look at them in most rounds, and no sums to keep.
+
+Symbols (notation of Zimmert and Seldin, 2021, Algorithm 2):
+
+======== ==========================================================================
+``L_i``  cumulative loss estimate of arm i; ``low`` is the smallest
+``x``    normalisation: w_i = 4 / (eta (L_i - x))^2, sum_i w_i = 1, x < min_i L_i
+``v_i``  (eta / 2) (L_i - x), so that w_i = 1 / v_i^2
+``z``    the smallest v_i, so that v_i = z + (eta / 2) (L_i - low)
+``S_k``  sum_i v_i^(-k)
+``E``    S_2 - 1, which is 0 at the root
+``d``    a step in z
+======== ==========================================================================
+
+The unknown is z.  It lies in [1, sqrt(K)] and hardly moves once an arm leads, whatever happens to
+that arm's estimate, so the prediction of z is the root of the round before.  Halley's step on E,
+
+    d = E S_3 / (2 S_3^2 - (3/2) E S_4),
+
+is of third order: from E = `SURE` it ends at rounding.  Its denominator is positive for z >= 1 and
+up to 16 arms, because S_2 S_4 < (4/3) S_3^2 there; a smaller z is taken back to 1.
+
+Every look also finds the arm at which the cumulative weights pass u.  On the way to the root all
+weights rise or all fall, so that none of the cumulative ones changes by more than E; the arm is
+certain when all are further than that from u.  Otherwise one looks again from z + d.
+
+The functions work on one bandit or on a tile of repetitions (see `bothworlds.lanes.vectors`); the
+rows of the state are those of `bothworlds.omd.half`.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import (
+    absolute,
+    any_lane,
+    fma,
+    load,
+    maximum,
+    minimum,
+    negate,
+    select,
+    splat_int,
+)
+from bothworlds.omd.half import ESTIMATES, INVERSE_P, MAX_PASSES, ROOT, SHARE, keep
+
+FEW = 8
+"""Number of arms up to which looking again is cheaper than keeping sums up to date, measured."""
+LEAST = SHARE
+"""Row of z.  Whatever another solver or an earlier version left there, the root is found."""
+
+SURE = 2e-5  # largest |E| of a last look; cumulative weights so close to u leave it uncertain
+EXACT = 4e-15  # |E| that is rounding
+
+
+@jit
+def fits(K: int) -> bool:
+    """Tell whether K arms are few, and more than the one that needs no solver."""
+    return 2 <= K <= FEW
+
+
+@jit
+def look(K: int, S: Any, scale: float, low: Any, z: Any, u: Any) -> Any:
+    """Evaluate the sums at z and see where u falls; ``scale`` is eta / 2.
+
+    Returns the arm, its v, the step d to the root, and the lanes whose root or arm is not certain
+    yet.
+    """
+    v0 = fma(load(S, ESTIMATES, u) - low, scale, z)
+    v1 = fma(load(S, ESTIMATES + 1, u) - low, scale, z)
+    q = 1.0 / (v0 * v1)  # one division for the two arms there always are
+    r0 = v1 * q
+    r1 = v0 * q
+    w0 = r0 * r0
+    w1 = r1 * r1
+    S2 = w0 + w1
+    S3 = fma(w1, r1, w0 * r0)
+    S4 = fma(w1, w1, w0 * w0)
+    beyond = u - w0
+    distance = absolute(beyond)
+    arm = select(beyond >= 0.0, splat_int(1, u), splat_int(0, u))
+    drawn = select(beyond >= 0.0, v1, v0)
+    for i in range(2, K):
+        beyond = u - S2
+        distance = minimum(distance, absolute(beyond))
+        v = fma(load(S, ESTIMATES + i, u) - low, scale, z)
+        arm = select(beyond >= 0.0, splat_int(i, u), arm)
+        drawn = select(beyond >= 0.0, v, drawn)
+        r = 1.0 / v
+        w = r * r
+        S2 = S2 + w
+        S3 = fma(w, r, S3)
+        S4 = fma(w, w, S4)
+    E = S2 - 1.0
+    h = 0.5 * E
+    d = h * S3 / fma(-1.5 * h, S4, S3 * S3)
+    unsure = (distance <= SURE) | negate(absolute(E) <= SURE)
+    if any_lane(unsure):
+        unsure = unsure & negate(absolute(E) <= EXACT)
+    return arm, drawn, d, unsure
+
+
+@jit
+def finish(S: Any, eta: float, low: Any, z: Any, drawn: Any, pending: Any) -> None:
+    """Keep z, x and 1 / w_I = v_I^2 in the lanes of ``pending``, or in all if it is None."""
+    keep(S, LEAST, z, pending)
+    keep(S, ROOT, fma(-2.0 / eta, z, low), pending)
+    keep(S, INVERSE_P, drawn * drawn, pending)
+
+
+@jit
+def draw(K: int, S: Any, eta: float, u: Any) -> Any:
+    """Solve the round's OMD step and draw the arm at which the weights sum past ``u``."""
+    scale = 0.5 * eta
+    low = minimum(load(S, ESTIMATES, u), load(S, ESTIMATES + 1, u))
+    for i in range(ESTIMATES + 2, ESTIMATES + K):
+        low = minimum(low, load(S, i, u))
+    z = maximum(load(S, LEAST, u), 1.0)
+    arm, drawn, d, pending = look(K, S, scale, low, z, u)
+    finish(S, eta, low, z + d, drawn + d, None)
+    passes = 1
+    while any_lane(pending) and passes < MAX_PASSES:
+        z = maximum(load(S, LEAST, u), 1.0)
+        again, drawn, d, unsure = look(K, S, scale, low, z, u)
+        finish(S, eta, low, z + d, drawn + d, pending)
+        arm = select(pending, again, arm)
+        pending = pending & unsure
+        passes += 1
+    return arm
+
+
+def first_state(n_arms: int, state: NDArray[np.float64]) -> None:
+    """Set z of n_arms estimates 0: the first look is then at the root."""
+    state[LEAST] = math.sqrt(n_arms)
