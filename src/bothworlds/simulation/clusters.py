@@ -40,8 +40,7 @@ def cluster(address: str) -> Iterator[Executor]:
         import distributed
     except ImportError as error:
         raise missing_extra("cluster", "distributed") from error
-    # Dask reports every lost connection and worker; what matters we say ourselves.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    _quieten()
     with contextlib.ExitStack() as stack:
         place: Any = address
         if local:
@@ -56,6 +55,14 @@ def cluster(address: str) -> Iterator[Executor]:
         stack.callback(_close, client)
         # Tasks are not pure: a shard that is handed out again is to run again.
         yield client.get_executor(pure=False)
+
+
+def _quieten() -> None:
+    """Keep Dask from reporting every lost connection and worker: what matters we say ourselves."""
+    # Some of its loggers have levels of their own.
+    for name in ["distributed", *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _local(distributed: Any, workers: int) -> Any:

@@ -7,7 +7,6 @@ with all it refers to, and the arrays that policies and environments compute for
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import sys
 import types
@@ -36,7 +35,6 @@ _KNOWN = sys.stdlib_module_names | {"bothworlds", "llvmlite", "numba", "numpy"}
 """Packages into which a user's functions are not followed."""
 
 
-@functools.cache
 def package_stamp() -> bytes:
     """Return a digest of the sources of this package on which numbers depend."""
     package = Path(bothworlds.__file__).parent
@@ -47,6 +45,10 @@ def package_stamp() -> bytes:
         digest.update(path.relative_to(package).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.digest()
+
+
+# Now, with the modules just read: the files may be replaced while this process runs.
+_PACKAGE = package_stamp()
 
 
 def fingerprint(policy: Player, environment: Environment, files: bool = True) -> str:
@@ -69,7 +71,7 @@ def fingerprint(policy: Player, environment: Environment, files: bool = True) ->
     False
     """
     K = environment.n_arms
-    digest = hashlib.sha256(package_stamp())
+    digest = hashlib.sha256(_PACKAGE)
     for function in [*_functions(policy), *_functions(environment)]:
         digest.update(_code(function))
     for array in (policy.parameters(K), policy.start(K)):
