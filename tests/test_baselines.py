@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
@@ -183,6 +183,8 @@ def test_exp3_plays_the_omd_step_at_alpha_one(L, t):
     halvings=st.integers(0, 4),
     start=st.one_of(st.none(), st.floats(-1e7, 1e7)),
 )
+@example(L=[316423.0, 333381.0], halvings=0, start=None)
+@example(L=[316423.0, 333381.0], halvings=2, start=0.0)
 def test_broad_plays_the_omd_step_at_alpha_zero_from_any_start(L, halvings, start):
     policy = bw.Broad(horizon=100)
     F = packed(policy, 1, f0=L)

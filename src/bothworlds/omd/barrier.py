@@ -24,7 +24,7 @@ from bothworlds.lanes.vectors import absolute, any_lane, load, select, splat, st
 from bothworlds.omd.recentring import least
 
 TOLERANCE = 1e-13
-"""Distance of the sum of the weights from 1 at which the root is accepted."""
+"""Distance of the sum of the weights from 1 at which the root is accepted, L being small."""
 MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
@@ -56,7 +56,9 @@ def solve_barrier(K: int, S: Any, losses: int, out: int, x: Any, eta: Any) -> An
             beyond = beyond | (y < half)
             store(S, out + i, r)
         miss = 1.0 - S1 / eta
-        pending = (absolute(miss) > tolerance) | beyond
+        # Where L is large, the last digit of x moves the sum of the weights by this much.
+        grain = 2.3e-16 * eta * absolute(x)
+        pending = (absolute(miss) > tolerance + grain) | beyond
         if not any_lane(pending):
             break
         newton = miss * S1 / S2

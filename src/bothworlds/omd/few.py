@@ -53,6 +53,7 @@ FEW = 8
 LEAST = SHARE
 """Row of z.  Whatever another solver or an earlier version left there, the root is found."""
 
+MOST = math.sqrt(FEW)  # z of equal estimates; the root is nowhere larger
 SURE = 2e-5  # largest |E| of a last look; cumulative weights so close to u leave it uncertain
 EXACT = 4e-15  # |E| that is rounding
 
@@ -119,7 +120,7 @@ def draw(K: int, S: Any, eta: float, u: Any) -> Any:
     low = minimum(load(S, ESTIMATES, u), load(S, ESTIMATES + 1, u))
     for i in range(ESTIMATES + 2, ESTIMATES + K):
         low = minimum(low, load(S, i, u))
-    z = maximum(load(S, LEAST, u), 1.0)
+    z = minimum(maximum(load(S, LEAST, u), 1.0), MOST)
     arm, drawn, d, pending = look(K, S, scale, low, z, u)
     finish(S, eta, low, z + d, drawn + d, None)
     passes = 1
