@@ -141,6 +141,7 @@ def test_a_wrong_prediction_never_leads_to_a_wrong_root(L, centre, sums):
 @example([0.0, 0.0], 1, math.inf)
 def test_few_arms_find_the_root_from_any_prediction(L, t, z):
     """Also from what a state has in that row before `few` first meets it, and from NaN."""
+    L = np.array(L) - min(L)  # policies recentre: x then has all its digits
     F, row = packed(RV, len(L))
     F[row + half.ESTIMATES :] = L
     F[row + few.LEAST] = z
