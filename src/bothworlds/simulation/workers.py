@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
-from bothworlds.errors import ClusterError
+from bothworlds.errors import ClusterError, InvalidParameter, must
 from bothworlds.simulation.shards import Shard, run_shard
 from bothworlds.simulation.tile import TileJob, TileOutcome
 
 Tick = Callable[[TileJob, int], None]
 """Takes a tile and the rounds, times repetitions, that were played of it."""
+
+SILENCE = 60.0
+"""Seconds after which a scheduler that does not answer counts as gone."""
 
 _CLOSED = {"ClosedClientError", "CommClosedError", "FutureCancelledError", "FuturesCancelledError"}
 """How Dask's errors about a lost connection are called."""
@@ -104,18 +107,22 @@ class Remote:
     live = False
 
     def __init__(self, executor: Executor) -> None:
+        if getattr(getattr(executor, "_client", None), "asynchronous", False):
+            expected = "of a client that is not asynchronous, since simulate waits for it"
+            raise InvalidParameter(must("executor", "simulate", expected, executor))
         self._executor = executor
         self._slots, self._asked = 0, float("-inf")
 
     def slots(self) -> int:
         """Return the number of workers, as far as the executor tells."""
         client: Any = getattr(self._executor, "_client", None)
-        if not hasattr(client, "nthreads"):
+        if not hasattr(client, "scheduler"):
             return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
         # Dask's workers come and go; to ask takes some milliseconds.
         if time.monotonic() - self._asked > 1.0:
             try:
-                self._slots = sum(client.nthreads().values())
+                answer = client.sync(client.scheduler.ncores, callback_timeout=SILENCE)
+                self._slots = sum(answer.values())
             except Exception as error:
                 raise _gone(error) from error
             self._asked = time.monotonic()
