@@ -7,6 +7,7 @@ from bothworlds.cli.bounds import bounds
 from bothworlds.cli.compare import compare
 from bothworlds.cli.decide import app as decide
 from bothworlds.cli.paper import paper
+from bothworlds.cli.results import app as results
 
 app = typer.Typer(
     help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
@@ -23,6 +24,7 @@ def bothworlds() -> None:
 
 app.command()(paper)
 app.command()(compare)
+app.add_typer(results, name="results")
 app.add_typer(decide, name="decide")
 app.command()(bounds)
 app.command()(bench)

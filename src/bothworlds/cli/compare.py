@@ -11,7 +11,7 @@ import typer
 
 from bothworlds.cli import names
 from bothworlds.cli.options import Cluster, Continuable, executor
-from bothworlds.cli.sentences import console, refusals, say
+from bothworlds.cli.sentences import STOPPED, console, refusals, say
 from bothworlds.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from bothworlds.policies.base import Policy
     from bothworlds.simulation.progress import Progress
     from bothworlds.simulation.result import Result
-
-STOPPED = 130
-"""Exit code after Ctrl-C."""
 
 DEFAULT_ARMS, DEFAULT_GAP, DEFAULT_HORIZON = 8, 0.125, 100_000
 

@@ -20,6 +20,8 @@ WRONG_INPUT = 2
 """Exit code where a command was given something it cannot use."""
 FAILED = 1
 """Exit code where the command was right and could not be carried out."""
+STOPPED = 130
+"""Exit code after Ctrl-C."""
 
 
 def say(sentence: str) -> None:
@@ -48,6 +50,11 @@ def refusals() -> Iterator[None]:
     except BothworldsError as error:
         say(str(error))
         raise typer.Exit(FAILED) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(STOPPED) from None
+    except BrokenPipeError:
+        # Whoever reads the output, such as head, has seen enough.
+        raise
     except OSError as error:
         where = f" {os.fspath(error.filename)!r}" if error.filename is not None else ""
         say(f"The file{where} could not be used: {error.strerror or error}.")

@@ -198,7 +198,7 @@ class Shelves:
             except FileNotFoundError:
                 continue
             except ResultFileError as error:
-                self._say(f"{error} What it holds is left out.")
+                self._say(_left_out(error))
         return {}
 
     def _parts(self, stem: str, wanted: int) -> Iterator[tuple[About, TileOutcome]]:
@@ -228,7 +228,11 @@ class Shelves:
 
     def _unusable(self, path: Path, error: ResultFileError) -> None:
         """Say that a file cannot be used."""
-        self._say(f"{error} What it holds is left out.")
+        self._say(_left_out(error))
+
+
+def _left_out(error: ResultFileError) -> str:
+    return f"{str(error).removesuffix('.')}; what it holds is left out."
 
 
 def holds_results(names: list[str]) -> bool:
