@@ -72,13 +72,16 @@ def made(tmp_path_factory):
     """Two stores below one folder, and the results they hold."""
     folder = tmp_path_factory.mktemp("results")
     paper, other = folder / "full" / "store", folder / "other"
-    # In two steps, which leave two files.
+    # In two steps, which leave two files of every curve.
     run(BOTH, STOCHASTIC, paper, 8, continuable=True)
+    run(BOTH, ADAPTIVE, other, 8, seed=3)
     found = {
         "fixed": run(BOTH, STOCHASTIC, paper, continuable=True),
         "adaptive": run(BOTH, ADAPTIVE, other, seed=3),
     }
     store = Store(paper)
+    assert ADAPTIVE.regret == "tracked"
+    assert len(list(folder.rglob("*-8-12.parquet"))) == 4
     label(store, "UCB1", STOCHASTIC, "stochastic K=3, gap=1/4", 20)
     label(store, "UCB1", STOCHASTIC, "switching beside it", 20)
     # Half of this one is there, and nothing of the other.
@@ -215,7 +218,7 @@ def test_show_describes_a_curve(made):
 
 
 def test_show_tells_what_is_missing(made):
-    text = results("show", "stochastic K=3, RV", "--store", made[0]).stdout
+    text = results("show", "stochastic K=3 RV", "--store", made[0]).stdout
     assert re.search(r"^  repetitions +20 of 40, without 20 to 39$", text, re.MULTILINE)
     text = results("show", "K=30", "--store", made[0]).stdout
     assert re.search(r"^  repetitions +0 of 16, without 0 to 15$", text, re.MULTILINE)
@@ -380,7 +383,7 @@ def test_labels_and_policies_choose_what_is_exported(made, tmp_path):
     for words, curves in (
         (["switching"], {("stochastic K=3, gap=1/4; switching beside it", "UCB1")}),
         (["stochastic Tsallis"], {("stochastic K=3, gap=1/4", "Tsallis-INF (RV)")}),
-        (["punish UCB1", "K=3, RV"], {(repr(ADAPTIVE), "UCB1"),
+        (["punish UCB1", "K=3 RV"], {(repr(ADAPTIVE), "UCB1"),
                                       ("stochastic K=3, gap=1/4", "Tsallis-INF (RV)")}),
     ):  # fmt: skip
         results("export", path, *words, "--store", made[0])
@@ -402,7 +405,7 @@ def test_a_large_table_is_written_in_parts(made, tmp_path, monkeypatch):
 
 
 def test_a_curve_in_two_stores_is_taken_once_where_there_is_more_of_it(copied, tmp_path):
-    other = tmp_path / "elsewhere"
+    other = tmp_path / "the fuller one"
     run(BOTH, STOCHASTIC, other, 24)
     results("export", tmp_path / "a.parquet", "--store", tmp_path)
     rows = read(tmp_path / "a.parquet").to_pylist()
@@ -472,7 +475,7 @@ def test_a_full_disk_gets_a_sentence_and_the_old_table_stays(made, tmp_path, kin
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("command", [["show", "K=3, RV"], ["plot"], ["export", "a.csv"], ["ls"]])
+@pytest.mark.parametrize("command", [["show", "K=3 RV"], ["plot"], ["export", "a.csv"], ["ls"]])
 def test_ctrl_c_is_quiet(made, tmp_path, monkeypatch, command):
     def stop(*_):
         raise KeyboardInterrupt
