@@ -135,7 +135,7 @@ def test_compare_ranks_draws_and_keeps(tmp_path):
     ranked = [line.split()[:2] for line in output.splitlines() if re.match(r" *\d ", line)]
     assert ranked == [["1", "Tsallis-INF"], ["2", "UCB1"], ["3", "Uniform"]]
     folder = tmp_path / "new" / "folder"
-    names_written = {"comparison.png", "comparison.pdf", "comparison.parquet"}
+    names_written = {"comparison.png", "comparison.pdf", "comparison.parquet", "store"}
     assert {path.name for path in folder.iterdir()} == names_written
     assert (folder / "comparison.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "comparison.pdf").read_bytes().startswith(b"%PDF")
@@ -355,8 +355,30 @@ def test_ctrl_c_before_anything_is_finished(tmp_path):
     arguments = ["--policies", "thompson", "--horizon", "1e9", "--repetitions", "16"]
     code, output, errors = interrupt(arguments, tmp_path / "out", sign="rounds/s")
     assert (code, output) == (130, "")
-    assert "Stopped before any run was finished; nothing was written." in errors
-    assert list((tmp_path / "out").iterdir()) == []
+    assert "Stopped before any run was finished." in errors
+    assert list((tmp_path / "out").rglob("*.p*")) == []
+
+
+def test_more_policies_and_runs_compute_only_what_is_missing(tmp_path):
+    few = ["--horizon", "1e3", "--output", tmp_path, "--policies", "tsallis,ucb1"]
+    run("compare", *few, "--repetitions", "20")
+    before = {path: path.read_bytes() for path in tmp_path.glob("store/*.parquet")}
+    assert run("compare", *few, "--repetitions", "20").exit_code == 0
+    assert {path: path.read_bytes() for path in tmp_path.glob("store/*.parquet")} == before
+    run("compare", *few[:-1], "tsallis,ucb1,exp3", "--repetitions", "30")
+    spans = sorted(path.stem.split("-", 3)[3] for path in tmp_path.glob("store/*.parquet"))
+    assert spans == ["0-20", "0-20", "0-30", "20-10", "20-10"]
+    kept = bw.Result.load(tmp_path / "comparison.parquet")
+    assert [len(regret) for regret in kept.regret.values()] == [30, 30, 30]
+
+
+def test_a_longer_horizon_goes_on_where_a_continuable_one_ended(tmp_path):
+    shorter = ["--repetitions", "20", "--policies", "tsallis", "--output", tmp_path / "a"]
+    run("compare", "--horizon", "1e4", "--continuable", *shorter)
+    run("compare", "--horizon", "3e4", *shorter)
+    run("compare", "--horizon", "3e4", *shorter[:-1], tmp_path / "b")
+    one, other = (bw.Result.load(tmp_path / name / "comparison.parquet") for name in "ab")
+    np.testing.assert_array_equal(one.regret["Tsallis-INF (RV)"], other.regret["Tsallis-INF (RV)"])
 
 
 # --- decide -----------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ BUILT_IN = {
     errors.StateFileError: ValueError,
     errors.ResultFileError: ValueError,
     errors.KernelError: RuntimeError,
+    errors.ClusterError: RuntimeError,
     errors.CheckFailed: AssertionError,
     errors.MissingExtra: ImportError,
 }

@@ -159,7 +159,7 @@ def compare(
         with executor(cluster, threads) as workers:
             result = _simulated(chosen, world, settings, workers)
     except KeyboardInterrupt:
-        say("Stopped before any run was finished; nothing was written.")
+        say("Stopped before any run was finished.")
         raise typer.Exit(STOPPED) from None
     _report(result, table, bounds, runs)
     _keep(result, output)

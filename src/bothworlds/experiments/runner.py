@@ -160,7 +160,7 @@ def _simulate(
             if known is None or known.repetitions < curve.repetitions:
                 wanted[curve.stem] = curve
             owners.setdefault(curve.stem, []).append(plan)
-    store.want(wanted.values())
+    store.want(curve for plan in plans for _, curve in plan.curves)
     curves = list(wanted.values())
     pieces = [store.pieces(curve, continuable) for curve in curves]
     lacking = {c.stem for c, missing in zip(curves, pieces, strict=True) if missing}
