@@ -1,8 +1,11 @@
-"""Classes a user writes, made into policies and environments.
+"""Functions and classes a user writes in plain Python, made into kernels, policies, environments.
 
-What `bothworlds.policies.custom` and `bothworlds.environments.custom` have in common: the
-annotated parameters become the fields of a frozen dataclass, and the compiled functions find them
-in a record.
+Functions are never cached on disk: they may depend on anything in the user's own files, which no
+cache key of this package knows.
+
+Classes are for `bothworlds.policies.custom` and `bothworlds.environments.custom`: the annotated
+parameters become the fields of a frozen dataclass, and the compiled functions find them in a
+record.
 """
 
 from __future__ import annotations
@@ -16,6 +19,32 @@ from typing import Any
 import numba
 
 from bothworlds.errors import InvalidParameter, must
+
+
+def compiled(function: Any) -> Any:
+    """Compile a plain function; one that is compiled already stays as it is."""
+    if isinstance(function, numba.core.dispatcher.Dispatcher):
+        return function
+    return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+def argument_count(parameter: str, function: Any, owner: str, allowed: tuple[int, ...]) -> int:
+    """Return how many arguments a function takes, if that is one of the allowed numbers."""
+    plain = getattr(function, "py_func", function)
+    counts = " or ".join(map(str, allowed))
+    expected = f"a function of {counts} argument{'s' if allowed != (1,) else ''}"
+    try:
+        arguments = list(inspect.signature(plain).parameters.values())
+    except (TypeError, ValueError):
+        raise InvalidParameter(must(parameter, owner, expected, function)) from None
+    kinds = {argument.kind for argument in arguments}
+    positional = {
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    }
+    if len(arguments) not in allowed or not kinds <= positional:
+        raise InvalidParameter(must(parameter, owner, expected, function))
+    return len(arguments)
 
 
 def body_of(cls: type) -> dict[str, Any]:

@@ -16,9 +16,16 @@ from numba import carray
 from bothworlds.environments import memory
 from bothworlds.environments.arguments import arm_count, real_array
 from bothworlds.environments.base import Array, Environment, Regret, state
-from bothworlds.environments.functions import argument_count, compiled
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.usercode import body_of, check_numbers, configuration, numbers, reader
+from bothworlds.usercode import (
+    argument_count,
+    body_of,
+    check_numbers,
+    compiled,
+    configuration,
+    numbers,
+    reader,
+)
 
 # Rows after the labels: the memory, the loss of its last call, every arm's accumulated expected
 # loss, then the user's state.

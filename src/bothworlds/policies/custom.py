@@ -18,7 +18,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.base import Array, Kernels, Policy
-from bothworlds.usercode import body_of, check_numbers, configuration, numbers, reader
+from bothworlds.usercode import body_of, check_numbers, compiled, configuration, numbers, reader
 
 
 @jit
@@ -74,20 +74,12 @@ def custom(cls: type) -> Any:
         )
     made = configuration(cls, CustomPolicy, {}, eq=True)
     made.functions = {
-        name: body[name] if name == "start" else compile_function(body[name])
+        name: body[name] if name == "start" else compiled(body[name])
         for name in ("start", "choose", "probabilities", "update")
         if callable(body.get(name))
     }
     made.knows_probability = "probabilities" in made.functions
     return made
-
-
-def compile_function(function: Any) -> Any:
-    """Compile a user's function; one typed into an interpreter has no file to cache beside."""
-    try:
-        return numba.njit(function, cache=True, nogil=True, error_model="numpy")
-    except RuntimeError:
-        return numba.njit(function, nogil=True, error_model="numpy")
 
 
 class CustomPolicy(Policy):
