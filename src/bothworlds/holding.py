@@ -113,6 +113,86 @@ class Holding(Keeping[Policy]):
         self._ledger[self._fresh] = entry
         self._fresh = NOTHING_FRESH
 
+    # --- arms that come and go -----------------------------------------------------------------
+
+    def add_arm(self, name: Arm, probability: float | None = None) -> None:
+        """Add an arm while running, for `TsallisINF` without gaps.
+
+        The old arms' estimates stay; the newcomer's is placed so that the arm has the given
+        probability in the next round. While the learning rate is 0, as in the first round of
+        Theorem 3, all arms are equally likely whatever is asked for. A retired arm comes back
+        with its history. No regret theorem covers a changing set of arms.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of the new arm.
+        probability : float, optional
+            In (0, 1); by default 1 / K, K counting the newcomer.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> bandit.add_arm("red", probability=0.2)
+        >>> round(bandit.probabilities()["red"], 12)
+        0.2
+        """
+        policy = self._resizable("add_arm")
+        arm = checked_newcomer(name, self._roster)
+        n_arms = len(self._roster.slots) + 1
+        w0: Any = 1.0 / n_arms if probability is None else probability
+        if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
+            expected = "a number strictly between 0 and 1"
+            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
+        eta = rate_now(n_arms, self._round + 1, policy.parameters(n_arms))
+        old = columns(self._F, policy)
+        new = np.zeros((policy.fields, 1))
+        new[0] = entry_estimate(old[0], eta, policy.alpha, float(w0))
+        if self._fresh:
+            self._settle()
+        F = with_columns(self._F, policy, np.concatenate([old, new], axis=1))
+        self._roster.enter(arm)
+        self._place(F, self._lineup.origin)
+
+    def retire_arm(self, name: Arm) -> None:
+        """Stop playing an arm, for `TsallisINF` without gaps.
+
+        The other arms' estimates stay. The arm keeps its index and history, and its pending
+        decisions can still be told. No regret theorem covers a changing set of arms.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of an arm; the last one cannot be retired.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
+        >>> bandit.retire_arm("green")
+        >>> bandit.arms
+        ('blue', 'red')
+        """
+        policy = self._resizable("retire_arm")
+        slot = self._roster.slot(name, "Bandit.retire_arm")
+        if len(self._roster.slots) == 1:
+            expected = "an arm other than the last one"
+            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
+        old = columns(self._F, policy)
+        if self._fresh:
+            self._settle()
+        F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
+        self._roster.leave(slot, float(old[0, slot] - old[0].min()))
+        self._place(F, self._lineup.origin)
+
+    def _resizable(self, method: str) -> TsallisINF:
+        policy = self._policy
+        if not isinstance(policy, TsallisINF) or policy.gaps is not None:
+            expected = "TsallisINF without gaps"
+            raise InvalidParameter(must("policy", f"Bandit.{method}", expected, policy))
+        return policy
+
     # --- looking -----------------------------------------------------------------------------
 
     @property
@@ -213,86 +293,6 @@ class Holding(Keeping[Policy]):
     def _repr_html_(self) -> str:
         known = self.probabilities() if self._policy.knows_probability else {}
         return html_table(f"{self._policy!r}, round {self._round}", self.history(), known)
-
-    # --- arms that come and go -----------------------------------------------------------------
-
-    def add_arm(self, name: Arm, probability: float | None = None) -> None:
-        """Add an arm while running, for `TsallisINF` without gaps.
-
-        The old arms' estimates stay; the newcomer's is placed so that the arm has the given
-        probability in the next round. While the learning rate is 0, as in the first round of
-        Theorem 3, all arms are equally likely whatever is asked for. A retired arm comes back
-        with its history. No regret theorem covers a changing set of arms.
-
-        Parameters
-        ----------
-        name : str or int
-            The name of the new arm.
-        probability : float, optional
-            In (0, 1); by default 1 / K, K counting the newcomer.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
-        >>> bandit.add_arm("red", probability=0.2)
-        >>> round(bandit.probabilities()["red"], 12)
-        0.2
-        """
-        policy = self._resizable("add_arm")
-        arm = checked_newcomer(name, self._roster)
-        n_arms = len(self._roster.slots) + 1
-        w0: Any = 1.0 / n_arms if probability is None else probability
-        if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
-            expected = "a number strictly between 0 and 1"
-            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
-        eta = rate_now(n_arms, self._round + 1, policy.parameters(n_arms))
-        old = columns(self._F, policy)
-        new = np.zeros((policy.fields, 1))
-        new[0] = entry_estimate(old[0], eta, policy.alpha, float(w0))
-        if self._fresh:
-            self._settle()
-        F = with_columns(self._F, policy, np.concatenate([old, new], axis=1))
-        self._roster.enter(arm)
-        self._place(F, self._lineup.origin)
-
-    def retire_arm(self, name: Arm) -> None:
-        """Stop playing an arm, for `TsallisINF` without gaps.
-
-        The other arms' estimates stay. The arm keeps its index and history, and its pending
-        decisions can still be told. No regret theorem covers a changing set of arms.
-
-        Parameters
-        ----------
-        name : str or int
-            The name of an arm; the last one cannot be retired.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
-        >>> bandit.retire_arm("green")
-        >>> bandit.arms
-        ('blue', 'red')
-        """
-        policy = self._resizable("retire_arm")
-        slot = self._roster.slot(name, "Bandit.retire_arm")
-        if len(self._roster.slots) == 1:
-            expected = "an arm other than the last one"
-            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
-        old = columns(self._F, policy)
-        if self._fresh:
-            self._settle()
-        F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
-        self._roster.leave(slot, float(old[0, slot] - old[0].min()))
-        self._place(F, self._lineup.origin)
-
-    def _resizable(self, method: str) -> TsallisINF:
-        policy = self._policy
-        if not isinstance(policy, TsallisINF) or policy.gaps is not None:
-            expected = "TsallisINF without gaps"
-            raise InvalidParameter(must("policy", f"Bandit.{method}", expected, policy))
-        return policy
 
     # --- keeping -----------------------------------------------------------------------------
 
