@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from numbers import Integral, Real
-from typing import Any
+from collections.abc import Iterable
+from numbers import Integral
 
-import numpy as np
-
-from bothworlds.decision import Arm, Decision, Lineup, Origin, decided
-from bothworlds.errors import (
-    DecisionClosed,
-    InvalidParameter,
-    KernelError,
-    UnknownDecision,
-    must,
-)
+from bothworlds.decision import Arm, Decision, Origin, decided
+from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, must
 from bothworlds.feedback import checked_bounds, loss_within
-from bothworlds.keeping import Keeping
-from bothworlds.lanes.direct import direct
-from bothworlds.lanes.kernels import ARMS, ROUND
-from bothworlds.ledger import learn_late, note
-from bothworlds.newcomer import entry_estimate
-from bothworlds.packing import columns, first_row, generator, pack, with_columns
-from bothworlds.policies.base import Array, Policy
-from bothworlds.policies.custom import CustomPolicy
-from bothworlds.policies.tsallis_inf import TsallisINF, rate_now
-from bothworlds.roster import ArmHistory, Roster, checked_names, checked_newcomer, html_table
+from bothworlds.holding import NOTHING_FRESH, Holding
+from bothworlds.lanes.kernels import ROUND
+from bothworlds.ledger import checked_age, closed, learn_late, note
+from bothworlds.packing import columns, generator, pack, with_columns
+from bothworlds.policies.base import Policy
+from bothworlds.roster import ArmHistory, Roster, checked_names
 from bothworlds.seeding import checked_seed, stream_words
 
 __all__ = ["ArmHistory", "Bandit", "Decision"]
 
-NOTHING_FRESH = 0
 
-
-class Bandit(Keeping):
+class Bandit(Holding):
     """A policy at work: it draws arms, waits for feedback and learns.
 
     Feedback may come late, in any order, for any number of outstanding decisions, once each. It
@@ -63,7 +48,7 @@ class Bandit(Keeping):
     'green'
     """
 
-    __slots__ = ("_ask", "_lineup", "_rows", "_start", "_tell")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -81,53 +66,6 @@ class Bandit(Keeping):
         seed = checked_seed(seed, "Bandit")
         F = pack(policy, len(roster.slots), stream_words(seed, "Bandit"))
         self._open(policy, roster, seed, checked, Origin(seed), F)
-
-    def _open(
-        self,
-        policy: Policy,
-        roster: Roster,
-        seed: int,
-        bounds: tuple[float, float],
-        origin: Origin,
-        F: Array,
-    ) -> None:
-        self._policy = policy
-        self._roster = roster
-        self._seed = seed
-        self._bounds = bounds
-        self._round = int(F[ROUND])
-        self._ledger = {}
-        # The last decision, while nothing has happened since: the state still holds all that
-        # its feedback needs. Every other pending decision is in the ledger.
-        self._fresh = NOTHING_FRESH
-        self._fresh_slot = 0
-        self._fresh_inverse_p = 0.0
-        self._place(F, origin)
-
-    def _place(self, F: Array, origin: Origin) -> None:
-        """Take ``F`` as the state; the roster already knows its arms."""
-        self._F = F
-        # Reading one number through a memoryview costs half of what indexing an array does.
-        self._rows = F.data
-        self._start = first_row(F)
-        self._ask = self._asking(F)
-        self._tell = direct(self._policy.at(len(self)).kernels().tell, F, 0, 0.0, 0.0)
-        self._lineup = self._lineup_of(self._roster.slots, origin, F)
-
-    def _asking(self, F: Array) -> Callable[[Array], int]:
-        """Return the compiled function that draws an arm from a bandit such as ``F``."""
-        policy = self._policy
-        ask: Callable[[Array], int] = direct(policy.at(int(F[ARMS])).kernels().ask, F)
-        return _guarded(ask, policy) if isinstance(policy, CustomPolicy) else ask
-
-    def _lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
-        """Return what decisions drawn from ``F`` have in common."""
-        names = self._roster.names
-        indices = tuple(indices)
-        twin = self._policy.at(len(indices))
-        kernel = twin.kernels().weights if twin.knows_probability else None
-        state = None if twin is self._policy else F
-        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, state)
 
     # --- asking ------------------------------------------------------------------------------
 
@@ -225,32 +163,6 @@ class Bandit(Keeping):
         arm = lineup.names[place]
         return decided(arm, entry.played, entry.round, entry.inverse_p, snapshot, lineup)
 
-    def probabilities(self) -> dict[Arm, float]:
-        """Return how likely every arm is in the next round, drawing nothing.
-
-        Raises
-        ------
-        InvalidParameter
-            If the policy cannot tell, as Thompson sampling.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
-        >>> {name: round(p, 12) for name, p in bandit.probabilities().items()}
-        {'blue': 0.5, 'green': 0.5}
-        """
-        policy = self._policy
-        if not policy.knows_probability:
-            expected = "one that knows its probabilities"
-            raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
-        F = self._F.copy()
-        F[ROUND] = self._round + 1
-        self._ask(F)
-        w = np.empty(len(self._lineup.names))
-        self._lineup.weights(F, w)
-        return dict(zip(self._lineup.names, w.tolist(), strict=True))
-
     # --- telling -----------------------------------------------------------------------------
 
     def tell(
@@ -333,19 +245,9 @@ class Bandit(Keeping):
 
     def _refusal(self, round: int) -> UnknownDecision:
         if 1 <= round <= self._round:
-            reason = "already told or expired"
-            return DecisionClosed(
-                f"The decision of Bandit.tell must be pending, got {round}, {reason}."
-            )
+            return closed("decision", "Bandit.tell", round)
         expected = "a decision of this bandit"
         return UnknownDecision(must("decision", "Bandit.tell", expected, round))
-
-    def _settle(self) -> None:
-        """Enter the last decision into the ledger, because the state is about to change."""
-        indices, known = self._lineup.index_array, len(self._roster.names)
-        entry = note(self._policy, self._F, indices, self._fresh_slot, known)
-        self._ledger[self._fresh] = entry
-        self._fresh = NOTHING_FRESH
 
     def expire(
         self,
@@ -379,187 +281,13 @@ class Bandit(Keeping):
         >>> bandit.pending
         [3, 4, 5]
         """
-        whole = isinstance(older_than, Integral) and not isinstance(older_than, bool)
-        if not whole or older_than < 0:
-            expected = "a whole number of rounds >= 0"
-            raise InvalidParameter(must("older_than", "Bandit.expire", expected, older_than))
+        limit = checked_age(older_than, "Bandit.expire")
         if loss is not None or reward is not None:
             loss_within(self._bounds, reward, loss, "Bandit.expire")
-        closed = [round for round in self._ledger if self._round - round > older_than]
-        for round in closed:
+        expired = [round for round in self._ledger if self._round - round > limit]
+        for round in expired:
             if loss is None and reward is None:
                 self._roster.dropped[self._ledger.pop(round).played] += 1
             else:
                 self.tell(round, loss=loss, reward=reward)
-        return closed
-
-    # --- arms that come and go -----------------------------------------------------------------
-
-    def add_arm(self, name: Arm, probability: float | None = None) -> None:
-        """Add an arm while running, for `TsallisINF` without gaps.
-
-        The old arms' estimates stay; the newcomer's is placed so that the arm has the given
-        probability in the next round. While the learning rate is 0, as in the first round of
-        Theorem 3, all arms are equally likely whatever is asked for. A retired arm comes back
-        with its history. No regret theorem covers a changing set of arms.
-
-        Parameters
-        ----------
-        name : str or int
-            The name of the new arm.
-        probability : float, optional
-            In (0, 1); by default 1 / K, K counting the newcomer.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
-        >>> bandit.add_arm("red", probability=0.2)
-        >>> round(bandit.probabilities()["red"], 12)
-        0.2
-        """
-        policy = self._resizable("add_arm")
-        arm = checked_newcomer(name, self._roster)
-        n_arms = len(self._roster.slots) + 1
-        w0: Any = 1.0 / n_arms if probability is None else probability
-        if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
-            expected = "a number strictly between 0 and 1"
-            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
-        eta = rate_now(n_arms, self._round + 1, policy.parameters(n_arms))
-        old = columns(self._F, policy)
-        new = np.zeros((policy.fields, 1))
-        new[0] = entry_estimate(old[0], eta, policy.alpha, float(w0))
-        if self._fresh:
-            self._settle()
-        F = with_columns(self._F, policy, np.concatenate([old, new], axis=1))
-        self._roster.enter(arm)
-        self._place(F, self._lineup.origin)
-
-    def retire_arm(self, name: Arm) -> None:
-        """Stop playing an arm, for `TsallisINF` without gaps.
-
-        The other arms' estimates stay. The arm keeps its index and history, and its pending
-        decisions can still be told. No regret theorem covers a changing set of arms.
-
-        Parameters
-        ----------
-        name : str or int
-            The name of an arm; the last one cannot be retired.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
-        >>> bandit.retire_arm("green")
-        >>> bandit.arms
-        ('blue', 'red')
-        """
-        policy = self._resizable("retire_arm")
-        slot = self._roster.slot(name, "Bandit.retire_arm")
-        if len(self._roster.slots) == 1:
-            expected = "an arm other than the last one"
-            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
-        old = columns(self._F, policy)
-        if self._fresh:
-            self._settle()
-        F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
-        self._roster.leave(slot, float(old[0, slot] - old[0].min()))
-        self._place(F, self._lineup.origin)
-
-    def _resizable(self, method: str) -> TsallisINF:
-        policy = self._policy
-        if not isinstance(policy, TsallisINF) or policy.gaps is not None:
-            expected = "TsallisINF without gaps"
-            raise InvalidParameter(must("policy", f"Bandit.{method}", expected, policy))
-        return policy
-
-    # --- looking -----------------------------------------------------------------------------
-
-    @property
-    def policy(self) -> Policy:
-        """The algorithm."""
-        return self._policy
-
-    @property
-    def arms(self) -> tuple[Arm, ...]:
-        """The names of the arms that can be played."""
-        return self._lineup.names
-
-    @property
-    def seed(self) -> int:
-        """The seed, also if none was given."""
-        return self._seed
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The smallest and largest possible reward or loss."""
-        return self._bounds
-
-    @property
-    def round(self) -> int:
-        """How many decisions have been made."""
-        return self._round
-
-    @property
-    def pending(self) -> list[int]:
-        """The ids of the decisions that wait for feedback."""
-        return [*self._ledger, self._fresh] if self._fresh else list(self._ledger)
-
-    def awaits(self, id: int) -> bool:
-        """Return whether the decision with this id waits for feedback.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=7)
-        >>> bandit.awaits(bandit.ask().id)
-        True
-        """
-        return id in self._ledger or (id == self._fresh and id != NOTHING_FRESH)
-
-    def history(self) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm, retired ones included.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> bandit = bw.Bandit(bw.UCB1(), arms=["blue", "green"], seed=7)
-        >>> bandit.tell(bandit.ask(), reward=0.75)
-        >>> bandit.history()["blue"]
-        ArmHistory(pulls=1, told=1, mean_loss=0.25, estimate=None, retired=False)
-        """
-        estimates = None
-        if self._policy.estimates:
-            L = columns(self._F, self._policy)[0]
-            estimates = (L - L.min()).tolist()
-        pending = [entry.played for entry in self._ledger.values()]
-        if self._fresh:
-            pending.append(self._lineup.indices[self._fresh_slot])
-        return self._roster.history(pending, estimates)
-
-    def __len__(self) -> int:
-        return len(self._roster.slots)
-
-    def __repr__(self) -> str:
-        units = "" if self._bounds == (0.0, 1.0) else f", bounds={self._bounds}"
-        return f"Bandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed}{units})"
-
-    def _repr_html_(self) -> str:
-        known = self.probabilities() if self._policy.knows_probability else {}
-        caption = f"{self._policy!r}, round {self._round}"
-        return html_table(caption, self.history(), known)
-
-
-def _guarded(ask: Callable[[Array], int], policy: Policy) -> Callable[[Array], int]:
-    """Return ``ask`` of a user's policy, which may return what is no arm; then nothing changes."""
-
-    def guarded(F: Array) -> int:
-        tried = F.copy()
-        arm = int(ask(tried))
-        if not 0 <= arm < F[ARMS]:
-            expected = f"an arm from 0 to {int(F[ARMS]) - 1} by a distribution that sums to 1"
-            raise KernelError(must("choice", type(policy).__name__, expected, arm))
-        F[:] = tried
-        return arm
-
-    return guarded
+        return expired

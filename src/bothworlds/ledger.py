@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.errors import DecisionClosed, InvalidParameter, must
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.packing import changeable_columns, first_row
@@ -131,6 +133,26 @@ def learn_late(
         changeable_columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
     if kernels.restart is not None and (learns_away or slot < 0):
         kernels.restart(F)
+
+
+def checked_age(older_than: object, owner: str) -> int:
+    """Return the number of rounds after which decisions expire."""
+    if not isinstance(older_than, Integral) or isinstance(older_than, bool) or older_than < 0:
+        expected = "a whole number of rounds >= 0"
+        raise InvalidParameter(must("older_than", owner, expected, older_than))
+    return int(older_than)
+
+
+def closed(parameter: str, owner: str, round: int) -> DecisionClosed:
+    """Return the error for feedback that comes once too often or too late.
+
+    Examples
+    --------
+    >>> print(closed("decision", "Bandit.tell", 3))
+    The decision of Bandit.tell must be pending, got 3, already told or expired.
+    """
+    reason = "already told or expired"
+    return DecisionClosed(f"The {parameter} of {owner} must be pending, got {round}, {reason}.")
 
 
 def packed(indices: Indices, known: int) -> bytes:

@@ -16,28 +16,19 @@ from bothworlds.decision import Arm
 from bothworlds.dueling.pair import Pair
 from bothworlds.dueling.shared import Shared
 from bothworlds.dueling.sparring import Sparring
-from bothworlds.errors import (
-    DecisionClosed,
-    InvalidFeedback,
-    InvalidParameter,
-    KernelError,
-    UnknownDecision,
-    must,
-)
-from bothworlds.keeping import reopen
+from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
+from bothworlds.keeping import Keeping
+from bothworlds.ledger import checked_age, closed
 from bothworlds.policies.base import Policy
 from bothworlds.policies.custom import CustomPolicy
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.roster import ArmHistory, checked_names, html_table
 from bothworlds.seeding import checked_seed, derived_seed
 
-FORMAT = "bothworlds.dueling"
-VERSION = 1
-
 Side = Literal["left", "right"]
 
 
-class DuelingBandit:
+class DuelingBandit(Keeping[Sparring]):
     """A dueling algorithm at work: it draws pairs, waits for the winners and learns.
 
     Winners may come late, in any order, for any number of outstanding pairs, once each. They are
@@ -69,7 +60,12 @@ class DuelingBandit:
     Bandits*, JMLR 22, 2021, section 6.
     """
 
-    __slots__ = ("_left", "_policy", "_right", "_round", "_seed")
+    __slots__ = ("_left", "_right")
+
+    _OWNER = "DuelingBandit"
+    _FORMAT = "bothworlds.dueling"
+    _VERSION = 1
+    _CLASSES = (Sparring,)
 
     def __init__(
         self, policy: Sparring, arms: Iterable[Arm] | int, *, seed: int | None = None
@@ -186,8 +182,7 @@ class DuelingBandit:
         if not 1 <= round <= self._round:
             raise refusal
         if not self._left.awaits(self._draws(round)[0]):
-            reason = "already told or expired"
-            raise DecisionClosed(f"The pair of {owner} must be pending, got {round}, {reason}.")
+            raise closed("pair", owner, round)
         return round
 
     def expire(self, *, older_than: int) -> list[int]:
@@ -214,15 +209,13 @@ class DuelingBandit:
         >>> duel.pending
         [3, 4, 5]
         """
-        if not isinstance(older_than, Integral) or isinstance(older_than, bool) or older_than < 0:
-            expected = "a whole number of rounds >= 0"
-            raise InvalidParameter(must("older_than", "DuelingBandit.expire", expected, older_than))
+        limit = checked_age(older_than, "DuelingBandit.expire")
         if self._policy.shared:
             # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
-            closed = self._left.expire(older_than=2 * int(older_than) + 1)
-            return [id // 2 for id in closed if id % 2 == 0]
-        self._left.expire(older_than=older_than)
-        return self._right.expire(older_than=older_than)
+            expired = self._left.expire(older_than=2 * limit + 1)
+            return [id // 2 for id in expired if id % 2 == 0]
+        self._left.expire(older_than=limit)
+        return self._right.expire(older_than=limit)
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -342,15 +335,12 @@ class DuelingBandit:
         >>> [twin.ask().left for _ in range(9)] == [duel.ask().left for _ in range(9)]
         True
         """
-        return self._restored(self._policy, self._document())
+        return self._twin()
 
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._restored, (self._policy, self._document())
 
     def save(self, path: statefile.Path) -> None:
         """Write the bandit to a file, from which `load` continues bit for bit.
@@ -373,8 +363,7 @@ class DuelingBandit:
         ...     later = bw.DuelingBandit.load(os.path.join(folder, "duel.json"))
         >>> later.tell(pair.id, winner="left")
         """
-        description = statefile.describe(self._policy, "DuelingBandit.save")
-        statefile.write(path, FORMAT, VERSION, {"policy": description, **self._document()})
+        self._write(path)
 
     @classmethod
     def load(cls, path: statefile.Path, *, policy: Sparring | None = None) -> Self:
@@ -393,8 +382,7 @@ class DuelingBandit:
         StateFileError
             If the file is damaged, something else, or of a newer version.
         """
-        owner = "DuelingBandit.load"
-        return reopen(path, FORMAT, VERSION, owner, policy, (Sparring,), cls._restored)
+        return cls._read(path, policy)
 
 
 def side_policy(policy: Sparring) -> Policy:

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.environments.arguments import arm_count, frozen, real_array
 from bothworlds.environments.base import Array, Environment, Regret, state
-from bothworlds.environments.functions import argument_count, compiled
 from bothworlds.environments.lookup import lookup
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import store
+from bothworlds.usercode import argument_count, compiled
 
 _CHUNK = 1 << 20
 """Numbers of a table read at a time, so that a file larger than memory can be used."""

@@ -28,12 +28,12 @@ from numpy.typing import ArrayLike
 from bothworlds.environments import memory
 from bothworlds.environments.arguments import flag, frozen, real_array, unit_vector
 from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
-from bothworlds.environments.functions import argument_count, compiled
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, splat, store
+from bothworlds.usercode import argument_count, compiled
 
 _ROUNDING = 1e-12
 """How far a mean may pass 0 or 1, for levels such as 1 - gap."""

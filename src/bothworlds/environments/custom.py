@@ -6,10 +6,7 @@ numbers, Numba compiles them, and they run in the same engine as the environment
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import inspect
-from numbers import Real
 from typing import Any, ClassVar
 
 import numba
@@ -19,8 +16,16 @@ from numba import carray
 from bothworlds.environments import memory
 from bothworlds.environments.arguments import arm_count, real_array
 from bothworlds.environments.base import Array, Environment, Regret, state
-from bothworlds.environments.functions import argument_count, compiled
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.usercode import (
+    argument_count,
+    body_of,
+    check_numbers,
+    compiled,
+    configuration,
+    numbers,
+    reader,
+)
 
 # Rows after the labels: the memory, the loss of its last call, every arm's accumulated expected
 # loss, then the user's state.
@@ -66,7 +71,7 @@ def custom(cls: type) -> Any:
     Seasons(n_arms=4, period=50.0)
     """
     owner = cls.__name__
-    body = {name: _plain(value) for name, value in vars(cls).items()}
+    body = body_of(cls)
     functions = {}
     for name, count in _ARGUMENTS.items():
         if name in body:
@@ -74,29 +79,15 @@ def custom(cls: type) -> Any:
             functions[name] = compiled(body[name])
         elif name != "update":
             raise InvalidParameter(must(name, owner, "a function of the class body", None))
-    annotations = dict(inspect.get_annotations(cls))
+    annotations = inspect.get_annotations(cls)
     if "n_arms" in annotations:
         raise InvalidParameter(
             must("n_arms", owner, "left out: every environment has it", annotations["n_arms"])
         )
-    namespace: dict[str, Any] = {
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "__annotations__": {"n_arms": int, **annotations},
-        **{name: body[name] for name in annotations if name in body},
-    }
-    made: Any = dataclasses.dataclass(frozen=True, repr=False, eq=False)(
-        type(owner, (CustomEnvironment,), namespace)
-    )
+    made = configuration(cls, CustomEnvironment, {"n_arms": int}, eq=False)
     made.functions = functions
     made.first_state = staticmethod(body.get("start", _stateless))
-    made.record = collections.namedtuple("parameters", list(annotations))  # type: ignore[misc]
     return made
-
-
-def _plain(value: Any) -> Any:
-    return value.__func__ if isinstance(value, staticmethod) else value
 
 
 def _stateless(n_arms: int, rng: np.random.Generator) -> Array:
@@ -115,12 +106,8 @@ class CustomEnvironment(Environment):
     _kernel: ClassVar[Any] = None
 
     def __post_init__(self) -> None:
-        owner = type(self).__name__
-        object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
-        for name in self.record._fields:
-            value = getattr(self, name)
-            if not isinstance(value, Real):
-                raise InvalidParameter(must(name, owner, "a number", value))
+        object.__setattr__(self, "n_arms", arm_count(self.n_arms, type(self).__name__))
+        check_numbers(self)
 
     @property
     def tracked_row(self) -> int:
@@ -130,8 +117,7 @@ class CustomEnvironment(Environment):
     def parameters(self) -> Array:
         """Return the length of the user's state, then the parameters."""
         rows = self._user_state(np.random.default_rng(0)).size
-        values = [float(getattr(self, name)) for name in self.record._fields]
-        return np.array([rows, *values], dtype=np.float64)
+        return np.array([rows, *numbers(self)], dtype=np.float64)
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, an empty memory, no losses yet and the user's state."""
@@ -158,7 +144,7 @@ def _wrap(functions: dict[str, Any], record: Any) -> Any:
     user_loss = functions["loss"]
     user_mean = functions["mean"]
     user_update = functions.get("update", _unchanged)
-    read = _reader(record)
+    read = reader(record)
     remember = memory.remember
 
     @numba.njit(nogil=True)
@@ -184,11 +170,3 @@ def _wrap(functions: dict[str, Any], record: Any) -> Any:
 @numba.njit
 def _unchanged(state: Any, parameters: Any, n_arms: int, t: int, arm: int, loss: float) -> None:
     """Leave the state of an environment without ``update`` as it is."""
-
-
-def _reader(record: Any) -> Any:
-    """Return a compiled function that reads the parameters into the record."""
-    values = ", ".join(f"C[{1 + place}]" for place in range(len(record._fields)))
-    scope = {"record": record}
-    exec(f"def read(C):\n    return record({values})", scope)
-    return numba.njit(scope["read"])

@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 from bothworlds.environments.adversarial import checked_table, cumulative_at, cumulative_of
 from bothworlds.environments.arguments import arm_count, flag, frozen, real_array, unit_vector
 from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
-from bothworlds.environments.functions import argument_count, compiled
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, store, to_int
+from bothworlds.usercode import argument_count, compiled
 
 
 @jit

@@ -6,10 +6,6 @@ same engine, the same `Bandit` and the same checks as the policies of this packa
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from collections import namedtuple
-from numbers import Real
 from typing import Any, ClassVar
 
 import numba
@@ -22,6 +18,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.usercode import body_of, check_numbers, compiled, configuration, numbers, reader
 
 
 @jit
@@ -67,7 +64,7 @@ def custom(cls: type) -> Any:
     Greedy(explore=0.2)
     """
     owner = cls.__name__
-    body = {name: _plain(value) for name, value in vars(cls).items()}
+    body = body_of(cls)
     for name in ("start", "update"):
         if not callable(body.get(name)):
             raise InvalidParameter(must(name, owner, "a function", body.get(name)))
@@ -75,41 +72,14 @@ def custom(cls: type) -> Any:
         raise InvalidParameter(
             f"The class {owner} must define either choose or probabilities, not both or neither."
         )
-    annotations = inspect.get_annotations(cls)
-    namespace: dict[str, Any] = {
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "__annotations__": annotations,
-        **{name: body[name] for name in annotations if name in body},
-    }
-    made: Any = dataclasses.dataclass(frozen=True, repr=False, eq=True)(
-        type(owner, (CustomPolicy,), namespace)
-    )
+    made = configuration(cls, CustomPolicy, {}, eq=True)
     made.functions = {
-        name: body[name] if name == "start" else compile_function(body[name])
+        name: body[name] if name == "start" else compiled(body[name])
         for name in ("start", "choose", "probabilities", "update")
         if callable(body.get(name))
     }
-    made.record = _record(list(annotations))
     made.knows_probability = "probabilities" in made.functions
     return made
-
-
-def _record(names: list[str]) -> Any:
-    return namedtuple("parameters", names)
-
-
-def _plain(value: Any) -> Any:
-    return value.__func__ if isinstance(value, staticmethod) else value
-
-
-def compile_function(function: Any) -> Any:
-    """Compile a user's function; one typed into an interpreter has no file to cache beside."""
-    try:
-        return numba.njit(function, cache=True, nogil=True, error_model="numpy")
-    except RuntimeError:
-        return numba.njit(function, nogil=True, error_model="numpy")
 
 
 class CustomPolicy(Policy):
@@ -120,16 +90,12 @@ class CustomPolicy(Policy):
     _kernels: ClassVar[Kernels | None] = None
 
     def __post_init__(self) -> None:
-        for name in self.record._fields:
-            value = getattr(self, name)
-            if not isinstance(value, Real | bool):
-                raise InvalidParameter(must(name, type(self).__name__, "a number", value))
+        check_numbers(self)
 
     def parameters(self, n_arms: int) -> Array:
         """Return the length of the user's state, then the parameters."""
         rows = self._user_state(n_arms).size
-        values = [float(getattr(self, name)) for name in self.record._fields]
-        return np.array([rows, *values])
+        return np.array([rows, *numbers(self)])
 
     def start(self, n_arms: int) -> Array:
         """Return a row for the inverse probability and the user's first state."""
@@ -153,9 +119,8 @@ class CustomPolicy(Policy):
 
 def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
     """Build kernels of the uniform shape around a user's functions."""
-    fields = len(record._fields)
     learn = functions["update"]
-    read = _reader(record, fields)
+    read = reader(record)
     if "probabilities" in functions:
         fill = functions["probabilities"]
 
@@ -192,7 +157,7 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
     else:
         pick = functions["choose"]
         weights = None
-        if _returns_pair(pick, record, fields):
+        if _returns_pair(pick, record):
 
             @numba.njit(nogil=True)
             def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
@@ -229,16 +194,9 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
     return Kernels(choose, update, ask, tell, weights, wide=False)
 
 
-def _reader(record: Any, fields: int) -> Any:
-    """Return a compiled function that reads the parameters into the record."""
-    arguments = ", ".join(f"C[{1 + i}]" for i in range(fields))
-    scope = {"record": record}
-    exec(f"def read(C):\n    return record({arguments})", scope)
-    return numba.njit(scope["read"])
-
-
-def _returns_pair(pick: Any, record: Any, fields: int) -> bool:
+def _returns_pair(pick: Any, record: Any) -> bool:
     """Tell whether a user's ``choose`` returns a probability with the arm."""
+    fields = len(record._fields)
     example = types.NamedUniTuple(types.float64, fields, record)
     if fields == 0:
         example = types.NamedTuple((), record)
