@@ -480,6 +480,8 @@ LIMITED = """
     world = bw.environments.Stochastic([0.1, 0.2345678, 0.3456789, 0.4567891])
     options = dict(horizon=1000, repetitions=16, progress=False, store=sys.argv[1])
     many = range(1, 1000)
+    # Now, since Numba keeps what it compiles on disk as well.
+    bw.simulate(bw.Uniform(), world, horizon=10, repetitions=16, progress=False)
     for limit in (16_384, resource.RLIM_INFINITY):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         try:

@@ -25,7 +25,7 @@ from bothworlds.simulation.runner import assemble
 from bothworlds.simulation.schedule import Campaign
 from bothworlds.simulation.store import Store
 from bothworlds.simulation.tile import TileOutcome
-from bothworlds.simulation.workers import Remote, Threads, Workers
+from bothworlds.simulation.workers import Threads, Workers, workers_of
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def run(
     store = Store(folder / "store", say)
     store.make()
     desk = _Desk(folder, store, progress, finished)
-    workers = Threads(threads or os.cpu_count() or 1) if executor is None else Remote(executor)
+    workers = Threads(threads or os.cpu_count() or 1) if executor is None else workers_of(executor)
     with desk:
         waiting = [plan for plan in plans if not desk.recall(plan)]
         while waiting:

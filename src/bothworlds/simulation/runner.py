@@ -26,7 +26,7 @@ from bothworlds.simulation.shardfile import versions
 from bothworlds.simulation.shards import cut
 from bothworlds.simulation.store import Store
 from bothworlds.simulation.tile import TileOutcome
-from bothworlds.simulation.workers import Remote, Threads, Workers
+from bothworlds.simulation.workers import Threads, Workers, workers_of
 
 
 def simulate(
@@ -120,7 +120,7 @@ def simulate(
         Curve(name, policy, environment, tuple(rounds.tolist()), repetitions, seed)
         for name, policy in named.items()
     ]
-    workers = Threads(threads) if executor is None else Remote(executor)
+    workers = Threads(threads) if executor is None else workers_of(executor)
     if store is None:
         found, interrupted = _in_memory(curves, workers, progress)
     else:

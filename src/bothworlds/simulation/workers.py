@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from typing import Any, Protocol
@@ -19,7 +22,7 @@ Tick = Callable[[TileJob, int], None]
 SILENCE = 60.0
 """Seconds after which a scheduler that does not answer counts as gone."""
 
-_CLOSED = {"ClosedClientError", "CommClosedError", "FutureCancelledError", "FuturesCancelledError"}
+_CLOSED = {"ClosedClientError", "CommClosedError", "TimeoutError"}
 """How Dask's errors about a lost connection are called."""
 
 
@@ -96,7 +99,7 @@ class Threads:
 
 
 class Remote:
-    """The workers of an executor: processes, or a cluster.
+    """The workers of an executor, such as processes.
 
     Parameters
     ----------
@@ -107,26 +110,11 @@ class Remote:
     live = False
 
     def __init__(self, executor: Executor) -> None:
-        if getattr(getattr(executor, "_client", None), "asynchronous", False):
-            expected = "of a client that is not asynchronous, since simulate waits for it"
-            raise InvalidParameter(must("executor", "simulate", expected, executor))
         self._executor = executor
-        self._slots, self._asked = 0, float("-inf")
 
     def slots(self) -> int:
         """Return the number of workers, as far as the executor tells."""
-        client: Any = getattr(self._executor, "_client", None)
-        if not hasattr(client, "scheduler"):
-            return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
-        # Dask's workers come and go; to ask takes some milliseconds.
-        if time.monotonic() - self._asked > 1.0:
-            try:
-                answer = client.sync(client.scheduler.ncores, callback_timeout=SILENCE)
-                self._slots = sum(answer.values())
-            except Exception as error:
-                raise _gone(error) from error
-            self._asked = time.monotonic()
-        return self._slots
+        return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
 
     def depth(self) -> int:
         """Return twice the number of workers, so that none waits for what is on its way."""
@@ -135,9 +123,12 @@ class Remote:
     def submit(self, shard: Shard, tick: Tick) -> Future[list[TileOutcome]]:
         """Send a shard to a worker; its rounds are heard of when it is finished."""
         try:
-            return self._executor.submit(run_shard, shard.stamped())
+            return self._send(shard.stamped())
         except Exception as error:
             raise self.failure(error, shard.jobs[0].name) from error
+
+    def _send(self, shard: Shard) -> Future[list[TileOutcome]]:
+        return self._executor.submit(run_shard, shard)
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """Take back what has not begun."""
@@ -156,7 +147,78 @@ class Remote:
         if isinstance(error, BrokenExecutor | CancelledError):
             return _gone(error)
         reason = (str(error).splitlines() or [""])[0]
-        return ClusterError(f"The workers cannot run {name}: {type(error).__name__}: {reason}.")
+        return ClusterError(f"The workers cannot run {name}: {kind.__name__}: {reason}.")
+
+
+class Dask(Remote):
+    """The workers of a Dask cluster, which come and go.
+
+    Dask's own executor forgets a task when the connection breaks while its result is fetched;
+    here it is used for its client.
+
+    Parameters
+    ----------
+    executor : Executor
+        Of a client that is not asynchronous.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
+        self._client: Any = executor._client  # type: ignore[attr-defined]
+        if self._client.asynchronous:
+            expected = "of a client that is not asynchronous, since simulate waits for it"
+            raise InvalidParameter(must("executor", "simulate", expected, executor))
+        self._slots, self._asked = 0, float("-inf")
+        self._tasks: weakref.WeakKeyDictionary[Future[Any], Any] = weakref.WeakKeyDictionary()
+
+    def slots(self) -> int:
+        """Return the number of threads of all workers."""
+        # To ask takes some milliseconds.
+        if time.monotonic() - self._asked > 1.0:
+            try:
+                answer = self._client.sync(self._client.scheduler.ncores, callback_timeout=SILENCE)
+            except Exception as error:
+                raise _gone(error) from error
+            self._slots = sum(answer.values())
+            self._asked = time.monotonic()
+        return self._slots
+
+    def _send(self, shard: Shard) -> Future[list[TileOutcome]]:
+        future: Future[list[TileOutcome]] = Future()
+        # Not pure: a shard that is handed out again is to run again.
+        options = {**getattr(self._executor, "_kwargs", {}), "pure": False}
+        task = self._client.submit(run_shard, shard, **options)
+        self._tasks[future] = task
+        task.add_done_callback(functools.partial(_deliver, future))
+        return future
+
+    def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
+        """Take everything back; where the scheduler is gone, there is nobody to tell."""
+        tasks = [self._tasks[future] for future in running if future.cancel()]
+        with contextlib.suppress(Exception):
+            self._client.cancel(tasks)
+
+
+def _deliver(future: Future[list[TileOutcome]], task: Any) -> None:
+    """Pass on how a task of Dask's has ended, whatever happens."""
+    try:
+        outcomes = task.result(timeout=SILENCE)
+    except Exception as error:
+        found: Exception = error
+    except BaseException as error:
+        found = CancelledError(type(error).__name__)
+    else:
+        if future.set_running_or_notify_cancel():
+            future.set_result(outcomes)
+        return
+    if future.set_running_or_notify_cancel():
+        future.set_exception(found)
+
+
+def workers_of(executor: Executor) -> Remote:
+    """Return the workers behind an executor."""
+    client = getattr(executor, "_client", None)
+    return Remote(executor) if not hasattr(client, "scheduler") else Dask(executor)
 
 
 def _gone(error: BaseException) -> ClusterError:
