@@ -20,6 +20,7 @@ import numpy as np
 import bothworlds as bw
 from bothworlds.experiments import experiment
 from bothworlds.experiments.planning import Plan
+from bothworlds.policies.base import Policy
 from bothworlds.simulation.clusters import cluster
 from bothworlds.simulation.result import Result
 from bothworlds.simulation.store import Store
@@ -81,6 +82,26 @@ def two_workers(one: float) -> None:
     print(f"\nTwo local worker processes against one: {one / two:.2f} times faster\n", flush=True)
 
 
+def smallest_shards() -> None:
+    """Print what a shard costs that takes no time to compute: the most a client can feed."""
+    world = bw.environments.Stochastic.gap(8, 1 / 8)
+    many: dict[str, Policy] = {f"RV {number}": bw.TsallisINF() for number in range(400)}
+    print("Handing out, running and keeping a shard of a few rounds, ms")
+    for label, address in (("thread, store", None), ("Dask worker, store", "local:1")):
+        with contextlib.ExitStack() as stack:
+            executor = stack.enter_context(cluster(address)) if address else None
+            path = stack.enter_context(folder())
+            bw.simulate(bw.TsallisINF(), world, 100, 16, executor=executor, progress=False)
+            began = time.perf_counter()
+            bw.simulate(
+                many, world, 100, 100, threads=None if address else 1, executor=executor,
+                store=path, progress=False,
+            )  # fmt: skip
+            each = (time.perf_counter() - began) / len(many)
+        print(f"  {label:20s} {1e3 * each:6.1f}", flush=True)
+    print()
+
+
 def paper_store() -> None:
     """Print the size of a store at the paper's scale, and how long it takes to list."""
     rng = np.random.default_rng(0)
@@ -118,6 +139,7 @@ def main() -> None:
     """Run all of it."""
     one = overhead()
     two_workers(one)
+    smallest_shards()
     paper_store()
 
 

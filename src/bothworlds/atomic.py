@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
+def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[pathlib.Path]:
     """Give the path of a draft that takes the place of ``path`` when the block ends well.
 
-    After a crash or an exception the old file is there as it was, and no draft is left.
+    After a crash or an exception the old file is there as it was, and no draft is left.  What
+    need not last through a power failure, ``durable=False``, is written without waiting for the
+    disk.
 
     Examples
     --------
@@ -32,15 +34,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         # Made here, so that the user's own mask decides who may read it.
         draft.touch(exist_ok=False)
         yield draft
-        with open(draft, "rb") as stream:
-            os.fsync(stream.fileno())
+        if durable:
+            with open(draft, "rb") as stream:
+                os.fsync(stream.fileno())
         if target.exists():
             os.chmod(draft, target.stat().st_mode & 0o7777)
         os.replace(draft, target)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
 
 
 def _sync_folder(folder: pathlib.Path) -> None:

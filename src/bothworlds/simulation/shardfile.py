@@ -47,10 +47,10 @@ def versions() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def saving(path: Path) -> Iterator[Path]:
+def saving(path: Path, durable: bool = True) -> Iterator[Path]:
     """Give the path of a draft that becomes the file at the end; say so if it cannot."""
     try:
-        with replacing(path) as draft:
+        with replacing(path, durable) as draft:
             yield draft
     except OSError as error:
         reason = error.strerror or error

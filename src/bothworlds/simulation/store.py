@@ -124,7 +124,7 @@ class Store(Shelves):
                 "repetitions": max(curve.repetitions, known.get("repetitions", 0)),
             }
             if told != known:
-                with shardfile.saving(path) as draft:
+                with shardfile.saving(path, durable=False) as draft:
                     draft.write_text(json.dumps(told), encoding="utf-8")
 
     def save(self, curve: Curve, outcomes: Sequence[TileOutcome]) -> None:
