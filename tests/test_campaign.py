@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import bothworlds as bw
 from bothworlds.errors import ClusterError, KernelError
 from bothworlds.simulation import agenda as agendas
-from bothworlds.simulation import shardfile, shards, tile
+from bothworlds.simulation import schedule, shardfile, shards, tile
 from bothworlds.simulation.agenda import Agenda
 from bothworlds.simulation.curves import Curve
 from bothworlds.simulation.shards import Shard, cut, run_shard
@@ -546,7 +546,7 @@ def test_killed_while_it_saves(moment, kept, tmp_path):
     assert not said
 
 
-def test_pieces_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch):
+def test_pieces_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, capsys):
     """A claim of another process is respected while it lives, and no longer."""
     curve = Curve("A", bw.UCB1(), WORLD, tuple(reference().checkpoints.tolist()), 20, 5)
     script = textwrap.dedent("""
@@ -570,6 +570,9 @@ def test_pieces_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch):
             return real(job, *arguments)
 
         monkeypatch.setattr(shards, "run_job", watched)
+        monkeypatch.setattr(schedule, "WORRY", 0.1)
         threading.Timer(0.5, holder.kill).start()
         same(run({"A": bw.UCB1()}, store=tmp_path), run({"A": bw.UCB1()}))
     assert ran[:2] == [(16, True), (0, False)]
+    said = capsys.readouterr().err
+    assert said == "Another process is running what is left; waiting for it.\n"

@@ -19,7 +19,7 @@ import bothworlds as bw
 from bothworlds.cli import app
 from bothworlds.cli import names as cli_names
 from bothworlds.errors import ClusterError, InvalidParameter, MissingExtra
-from bothworlds.simulation import clusters, fingerprint, shards, workers
+from bothworlds.simulation import clusters, fingerprint, schedule, shards, workers
 from bothworlds.simulation.spans import missing_spans
 from bothworlds.simulation.store import Store
 
@@ -220,13 +220,17 @@ def test_a_worker_killed_in_mid_shard(executor, tmp_path):
     client, victims = executor._client, []
     pids = client.run(os.getpid)
 
-    def kill():
+    def busy():
         known = client.cluster.scheduler.workers
-        busy = [address for address, worker in known.items() if worker.processing]
-        victims.append(pids[busy[0]])
+        return [address for address, worker in list(known.items()) if worker.processing]
+
+    def kill():
+        found = []
+        wait_until(lambda: found.extend(busy()) or found)
+        victims.append(pids[found[0]])
         os.kill(victims[0], signal.SIGKILL)
 
-    policies = {name: bw.UCB1() for name in "ABCDEF"}
+    policies = {name: bw.UCB1() for name in "ABCDEFGHIJ"}
     with once_kept(tmp_path, kill):
         result = run(policies, executor=executor, store=tmp_path, **BUSY)
     same(result, run(policies, **BUSY))
@@ -305,10 +309,16 @@ class Farm:
             )  # fmt: skip
             wait_until(lambda: told.exists() and told.read_text().endswith("}"))
             self.address = json.loads(told.read_text())["address"]
-            for _ in range(2):
-                self._start("worker", self.address, "--nthreads", "1", "--no-nanny",
-                            "--no-dashboard", "--local-directory", str(self.folder))  # fmt: skip
+            self.hire()
+            self.hire()
         return self.address
+
+    def hire(self):
+        """Start one more worker."""
+        self._start(
+            "worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
+            "--local-directory", str(self.folder),
+        )  # fmt: skip
 
     def _start(self, what, *arguments):
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments]
@@ -429,6 +439,24 @@ def test_a_scheduler_that_falls_silent(farm, tmp_path, monkeypatch):
             run(policies, executor=executor, store=tmp_path, **LONGER)
         farm.scheduler.send_signal(signal.SIGCONT)
     assert all_sound(tmp_path) > 0
+
+
+def test_all_workers_are_killed_and_another_one_comes(farm, tmp_path, monkeypatch, capsys):
+    """Not an error: on a cluster with a queue workers may be long in coming."""
+    monkeypatch.setattr(schedule, "WORRY", 0.5)
+    said = []
+
+    def disaster():
+        for worker in farm.processes[1:]:
+            worker.kill()
+        wait_until(lambda: said.append(capsys.readouterr().err) or "waiting" in "".join(said))
+        farm.hire()
+
+    policies = {name: bw.UCB1() for name in "ABCDEFGH"}
+    with clusters.cluster(farm.address) as executor, once_kept(tmp_path, disaster):
+        same(run(policies, executor=executor, store=tmp_path, **BUSY), run(policies, **BUSY))
+    sentences = "".join(said).splitlines()
+    assert set(sentences) == {"The cluster has no workers at the moment; waiting for some."}
 
 
 def test_ctrl_c_in_a_terminal(tmp_path, counted, in_one_go):

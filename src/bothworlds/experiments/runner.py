@@ -319,9 +319,10 @@ class _Desk:
         """Return the result of every cell, or None where something is missing."""
         parts: dict[str, Any] = {cell.id: {} for cell in plan.cells}
         for cell, curve in plan.curves:
-            parts[cell.id][curve.name] = curve.settings, self._store.load(curve)
-        if any(self._store.missing(curve) for _, curve in plan.curves):
-            return None
+            outcomes = self._store.load(curve)
+            if sum(outcome.count for outcome in outcomes) < curve.repetitions:
+                return None
+            parts[cell.id][curve.name] = curve.settings, outcomes
         return {cell: assemble(part) for cell, part in parts.items()}
 
     def _file(self, made: Finished) -> None:

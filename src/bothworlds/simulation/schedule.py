@@ -21,6 +21,9 @@ from bothworlds.simulation.workers import Workers
 ATTEMPTS = 3
 """How often a shard is handed out whose worker is lost."""
 
+WORRY = 5.0
+"""Seconds after which it is said that nothing happens here, and why."""
+
 NEAR, KEPT, FAR = 0.02, 0.2, 0.5
 """Seconds a shard takes at least in a thread, in a thread if it is kept, and elsewhere: handing
 it out, keeping it and sending it then take a few per cent of that."""
@@ -76,7 +79,7 @@ class Campaign:
         self._claimed: list[tuple[int, Piece]] = []
         self._lost: Counter[tuple[int, int]] = Counter()
         self._slots = 1
-        self._looked = self._had_workers = time.monotonic()
+        self._looked = self._had_workers = self._had_work = time.monotonic()
         rounds = sum(piece.rounds * piece.job.count for each in pieces for piece in each)
         self._reporter = Reporter(rounds, show, lambda: self._agenda.left(self._slots))
 
@@ -87,6 +90,7 @@ class Campaign:
                 self._hand_out()
                 # A timeout lets Ctrl-C through while all threads are in compiled code.
                 done = wait(self._running, timeout=0.2, return_when=FIRST_COMPLETED).done
+                self._warn_without_work()
                 if not self._running:
                     time.sleep(0.2)
                 self._hand_out()
@@ -251,6 +255,13 @@ class Campaign:
     def _warn_without_workers(self) -> None:
         if self._slots > 0:
             self._had_workers = time.monotonic()
-        elif time.monotonic() - self._had_workers > 5.0:
+        elif time.monotonic() - self._had_workers > WORRY:
             self._say("The cluster has no workers at the moment; waiting for some.")
             self._had_workers = float("inf")
+
+    def _warn_without_work(self) -> None:
+        if self._running:
+            self._had_work = time.monotonic()
+        elif time.monotonic() - self._had_work > WORRY:
+            self._say("Another process is running what is left; waiting for it.")
+            self._had_work = float("inf")
