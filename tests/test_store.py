@@ -400,6 +400,9 @@ def test_damage_that_cannot_be_set_aside_ends(tmp_path, monkeypatch, capsys):
     shortened(path)
 
     def refused(self, target):
+        # Another process saves something, so that the folder is looked at again.
+        (tmp_path / f"something {time.monotonic_ns()}").touch()
+        time.sleep(0.1)
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(Path, "replace", refused)
