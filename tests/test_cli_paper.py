@@ -275,7 +275,7 @@ def test_ctrl_c_loses_at_most_the_running_parts(tmp_path):
 def test_progress_names_what_runs(tmp_path):
     moments = []
     run_paper(
-        ["copies"], output=tmp_path, horizon=20_000, repetitions=16, arms=[2, 4], gaps=[0.25],
+        ["copies"], output=tmp_path, horizon=3_000_000, repetitions=16, arms=[2, 4], gaps=[0.25],
         progress=moments.append,
     )  # fmt: skip
     assert {moment.cell for moment in moments} == {"K=2, gap=1/4", "K=4, gap=1/4"}
