@@ -1,6 +1,7 @@
-"""Settings every test shares: repeatable examples, no windows."""
+"""Settings every test shares: repeatable examples, no windows, a Ctrl-C that is heard."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -10,3 +11,7 @@ os.environ["MPLBACKEND"] = "Agg"
 # Compiling on first use would break any deadline; derandomized, a failure is everyone's failure.
 settings.register_profile("bothworlds", deadline=None, derandomize=True)
 settings.load_profile("bothworlds")
+
+# A shell's background job is deaf to Ctrl-C, and so would be the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
