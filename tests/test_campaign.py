@@ -42,14 +42,6 @@ def run(policies=POLICIES, horizon=100, repetitions=20, **options):
     return bw.simulate(policies, WORLD, horizon=horizon, repetitions=repetitions, **options)
 
 
-@pytest.fixture(autouse=True)
-def listening():
-    """Ctrl-C is heard here, and in what is started here, even where a shell had it ignored."""
-    old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, old)
-
-
 @functools.cache
 def reference():
     return run()

@@ -68,14 +68,6 @@ class Deadly:
 """
 
 
-@pytest.fixture(autouse=True)
-def listening():
-    """Ctrl-C is heard here, and in what is started here, even where a shell had it ignored."""
-    old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, old)
-
-
 def run(policies=POLICIES, world=WORLD, horizon=2000, repetitions=40, **options):
     options = {"seed": 5, "progress": False, **options}
     return bw.simulate(policies, world, horizon=horizon, repetitions=repetitions, **options)
