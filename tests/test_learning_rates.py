@@ -131,3 +131,7 @@ def test_schedules_refuse_what_is_no_rate(bad):
         sentence = f"^The {parameter} of {schedule.__name__} must be a finite positive number, got "
         with pytest.raises(InvalidParameter, match=sentence):
             schedule(bad)
+
+
+def test_the_smallest_alpha_has_the_rate_of_none():
+    assert theorem3(10_000.0, 8, 5e-324) == pytest.approx(theorem3(10_000.0, 8, 0.0), rel=1e-14)

@@ -20,7 +20,7 @@ from bothworlds.theory.lemmas import (
     penalty_terms,
     stability_terms,
 )
-from bothworlds.theory.potential import maximiser
+from bothworlds.theory.potential import deformed_log, maximiser
 
 GAPS = np.array([0.0, 0.2, 0.4, 0.7])
 K = GAPS.size
@@ -155,6 +155,13 @@ def test_stability_of_part_1_anywhere(moment, alpha):
     estimates = estimates_by_arm(w, loss, eta, "iw")
     check = stability_terms(w, loss, estimates, eta, 1, alpha=alpha)
     assert check.applies[0] and holds(check, 1e-13 * w.size / eta[0])
+
+
+def test_the_deformed_logarithm_runs_into_the_logarithm():
+    x = np.array([1e-300, 0.3, 7.0])
+    for a in (5e-324, -5e-324, 1e-310, 1e-295, 1e-280, 1e-30):
+        np.testing.assert_allclose(deformed_log(x, a), np.log(x), rtol=1e-14)
+    assert abs(deformed_log(x, 0.1) / np.log(x) - 1).min() > 0.01
 
 
 @given(moments(), st.floats(0, 1), st.data())

@@ -125,7 +125,8 @@ def theorem3(t: float, n_arms: int, alpha: float) -> float:
     log_n = math.log(n_arms)
     b = 1.0 - alpha
     arms = -math.expm1(-b * log_n) / b if b > 0.0 else log_n
-    rounds = -math.expm1(-alpha * log_t) / alpha if alpha > 0.0 else log_t
+    # A smaller alpha makes no difference, and its product with the logarithm has no digits left.
+    rounds = -math.expm1(-alpha * log_t) / alpha if alpha > 1e-290 else log_t
     return math.sqrt(math.exp((1.0 - 2.0 * alpha) * log_n) * arms * rounds / t)
 
 

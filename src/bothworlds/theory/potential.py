@@ -21,7 +21,8 @@ __all__ = ["attained", "deformed_log", "gradient", "maximiser", "potential", "re
 def deformed_log(x: FloatArray, a: float) -> FloatArray:
     """Give (x^a - 1)/a without loss near a = 0, where it is log x."""
     log_x = np.log(x)
-    return np.asarray(log_x if a == 0.0 else np.expm1(a * log_x) / a)
+    # A smaller a makes no difference, and its product with the logarithm has no digits left.
+    return np.asarray(log_x if abs(a) < 1e-290 else np.expm1(a * log_x) / a)
 
 
 def _psi(w: FloatArray, alpha: float) -> FloatArray:
