@@ -108,10 +108,11 @@ def paper_store() -> None:
     with folder() as path:
         store = Store(path / "store")
         store.make()
-        curves = []
+        by_stem = {}
         for name in ("stochastic", "switching"):
             chosen = experiment(name)
-            curves += [curve for _, curve in Plan(chosen, chosen.scales["full"], 0).curves]
+            by_stem |= {c.stem: c for _, c in Plan(chosen, chosen.scales["full"], 0).curves}
+        curves = list(by_stem.values())
         store.want(curves)
         for curve in curves:
             arms = curve.environment.n_arms
