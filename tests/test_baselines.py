@@ -11,6 +11,7 @@ from scipy import integrate, optimize, stats
 
 import bothworlds as bw
 from bothworlds.errors import InvalidParameter
+from bothworlds.lanes import rows
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.types import LANES
 from bothworlds.omd.barrier import solve_barrier
@@ -105,9 +106,10 @@ def test_bad_parameters_are_refused_in_one_sentence(make, sentence):
 # --- lanes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("K", [rows.FEW - 1, rows.FEW + 1])
 @pytest.mark.parametrize("policy", WIDE, ids=repr)
-def test_every_lane_is_the_scalar_bandit_bit_for_bit(policy):
-    K, horizon = 5, 1100  # past the first recentring
+def test_every_lane_is_the_scalar_bandit_bit_for_bit(policy, K):
+    horizon = 1100  # past the first recentring
     means = np.random.default_rng(3).uniform(size=(K, LANES))
     start = np.repeat(policy.start(K)[:, None], LANES, axis=1)
     if isinstance(policy, bw.Broad):

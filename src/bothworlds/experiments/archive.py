@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bothworlds.atomic import replacing
-from bothworlds.errors import missing_extra
 from bothworlds.experiments.catalogue import experiment_names
 from bothworlds.experiments.model import Claim, Outcome, Settings, Table
+from bothworlds.simulation.shardfile import pyarrow
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,17 @@ class Finished:
 
 def write_results(path: Path, outcome: Outcome) -> None:
     """Write every measured value as one tidy table: cell, policy, repetition, round, regret."""
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise missing_extra("lab", "pyarrow") from error
+    arrow = pyarrow()
+    import pyarrow.parquet as parquet
+
     tables = []
     for cell in outcome.cells:
         table = outcome.results[cell.id].to_frame()
-        column = pyarrow.DictionaryArray.from_arrays(
+        column = arrow.DictionaryArray.from_arrays(
             np.zeros(table.num_rows, dtype=np.int32), [cell.id]
         )
         tables.append(table.add_column(0, "cell", column))
-    joined = pyarrow.concat_tables(tables).unify_dictionaries()
+    joined = arrow.concat_tables(tables).unify_dictionaries()
     with replacing(path) as draft:
         parquet.write_table(joined, draft, compression="zstd")
 

@@ -7,7 +7,7 @@ arms it is cheaper to look at every row and keep what fits.  Both give the same 
 from typing import Any
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import add_at, gather, load, select, store, width
+from bothworlds.lanes.vectors import add_at, gather, load, scatter, select, store, width
 
 FEW = 4
 """Rows up to which comparing is cheaper."""
@@ -33,3 +33,13 @@ def add_to(A: Any, base: int, K: int, arm: Any, by: Any) -> None:
         for i in range(K):
             row = load(A, base + i, by)
             store(A, base + i, select(arm == i, row + by, row))
+
+
+@jit
+def put(A: Any, base: int, K: int, arm: Any, value: Any) -> None:
+    """Write ``value`` to row ``base + arm`` of the K rows from ``base`` on."""
+    if width(arm) == 1 or K > FEW:
+        scatter(A, base, arm, value)
+    else:
+        for i in range(K):
+            store(A, base + i, select(arm == i, value, load(A, base + i, value)))

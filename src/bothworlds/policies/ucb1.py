@@ -23,7 +23,8 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
+from bothworlds.lanes.rows import put, take
+from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
 from bothworlds.policies.base import Array, Kernels, Policy
 
 # Rows: inverse probability (1); then of every arm n, the sum of its losses, m and 1 / sqrt(n).
@@ -51,12 +52,12 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 @jit
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Count the loss."""
-    n = gather(S, ARMS, arm) + 1.0
-    total = gather(S, ARMS + K, arm) + loss
-    scatter(S, ARMS, arm, n)
-    scatter(S, ARMS + K, arm, total)
-    scatter(S, ARMS + 2 * K, arm, total / n)
-    scatter(S, ARMS + 3 * K, arm, 1.0 / sqrt(n))
+    n = take(S, ARMS, K, arm) + 1.0
+    total = take(S, ARMS + K, K, arm) + loss
+    put(S, ARMS, K, arm, n)
+    put(S, ARMS + K, K, arm, total)
+    put(S, ARMS + 2 * K, K, arm, total / n)
+    put(S, ARMS + 3 * K, K, arm, 1.0 / sqrt(n))
 
 
 @jit

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.atomic import replacing
-from bothworlds.errors import InvalidParameter, ResultFileError, missing_extra, must
+from bothworlds.errors import InvalidParameter, ResultFileError, must
+from bothworlds.simulation.shardfile import pyarrow as arrow_package
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -265,7 +266,7 @@ class Result:
 
         An Arrow table, which ``.to_pandas()`` or ``polars.from_arrow`` take as it is.
         """
-        arrow = _pyarrow()
+        arrow = arrow_package()
         n = self.checkpoints.size
         names: list[str] = []
         for name, regret in self.regret.items():
@@ -294,7 +295,7 @@ class Result:
 
         One row per policy and repetition; the settings are in the file's metadata.
         """
-        arrow = _pyarrow()
+        arrow = arrow_package()
         import pyarrow.parquet as parquet
 
         table = arrow.table(
@@ -330,7 +331,7 @@ class Result:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read a file written by `save`."""
-        _pyarrow()
+        arrow_package()
         import pyarrow.parquet as parquet
 
         try:
@@ -366,11 +367,3 @@ class Result:
             interrupted=settings["interrupted"],
             versions=settings["versions"],
         )
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise missing_extra("lab", "pyarrow") from error
-    return pyarrow
