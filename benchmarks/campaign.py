@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 import bothworlds as bw
+from bothworlds.campaign.dask import cluster
+from bothworlds.campaign.store import Store
+from bothworlds.engine.tile import TileOutcome
 from bothworlds.experiments import experiment
-from bothworlds.experiments.planning import Plan
+from bothworlds.experiments.plan import Plan
 from bothworlds.policies.base import Policy
-from bothworlds.simulation.clusters import cluster
 from bothworlds.simulation.result import Result
-from bothworlds.simulation.store import Store
-from bothworlds.simulation.tile import TileOutcome
 
 POLICIES = {"RV": bw.TsallisINF(), "UCB1": bw.UCB1(), "Thompson": bw.ThompsonSampling()}
 HORIZON, RUNS = 1_500_000, 96

@@ -19,9 +19,9 @@ import numba
 import numpy as np
 
 import bothworlds as bw
+from bothworlds.bandit.state import first_row, pack
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import ROUND
-from bothworlds.packing import first_row, pack
 from bothworlds.seeding import stream_words
 
 SIZES = (2, 8, 64, 1024)

@@ -12,10 +12,10 @@ import time
 import numpy as np
 
 import bothworlds as bw
-from bothworlds.dueling import Sparring
 from bothworlds.environments import Preferences, Stochastic, Utilities
 from bothworlds.environments.base import Environment
 from bothworlds.policies.base import Policy
+from bothworlds.policies.sparring import Sparring
 
 SIZES = ((2, 200_000), (8, 100_000), (32, 30_000), (128, 10_000))
 GAP = 1 / 8

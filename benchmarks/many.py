@@ -22,8 +22,8 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import gather, load, pointer, select, splat, zeros
 from bothworlds.omd import half
 from bothworlds.omd.many import layout
-from bothworlds.policies import tsallis_many
 from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.tsallis_inf import many as tsallis_many
 
 GAP, GOOD = 0.25, 3
 """Mean losses: 1/2 - gap / 2 for the good arms, 1/2 + gap / 2 for the others."""

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bothworlds import checks, environments, errors, omd, policies
-    from bothworlds.bandit import Bandit, Decision
-    from bothworlds.dueling import DuelingBandit, Sparring
+    from bothworlds.bandit import Bandit, Decision, DuelingBandit
     from bothworlds.policies import (
         KLUCB,
         UCB1,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         TsallisINF,
         Uniform,
     )
+    from bothworlds.policies.sparring import Sparring
     from bothworlds.simulation import Result, simulate
     from bothworlds.theory import bounds
 
@@ -77,12 +77,12 @@ _HOMES = {
     "Bandit": "bothworlds.bandit",
     "Broad": "bothworlds.policies",
     "Decision": "bothworlds.bandit",
-    "DuelingBandit": "bothworlds.dueling",
+    "DuelingBandit": "bothworlds.bandit",
     "Exp3": "bothworlds.policies",
     "Exp3PlusPlus": "bothworlds.policies",
     "KLUCB": "bothworlds.policies",
     "Result": "bothworlds.simulation",
-    "Sparring": "bothworlds.dueling",
+    "Sparring": "bothworlds.policies.sparring",
     "ThompsonSampling": "bothworlds.policies",
     "TsallisINF": "bothworlds.policies",
     "UCB1": "bothworlds.policies",

@@ -10,7 +10,7 @@ import numpy as np
 
 from bothworlds.checks.report import NotApplicable, Violation
 from bothworlds.checks.streams import require_losses
-from bothworlds.checks.world import World
+from bothworlds.engine.replay import World
 from bothworlds.errors import InvalidParameter
 from bothworlds.policies import Uniform
 from bothworlds.simulation import simulate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bothworlds.checks.player import Counts, Player
 from bothworlds.checks.report import NotApplicable, Violation
+from bothworlds.checks.subject import Counts, Player
 from bothworlds.checks.tolerances import goodness_of_fit, homogeneity
 from bothworlds.policies.base import Array
 

@@ -15,7 +15,7 @@ from bothworlds.checks.streams import (
     repetitions_differ,
     same_seed,
 )
-from bothworlds.checks.world import World
+from bothworlds.engine.replay import World
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.seeding import checked_seed

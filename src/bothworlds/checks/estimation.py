@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from bothworlds.bandit.state import columns
 from bothworlds.checks.distribution import ROUNDING
-from bothworlds.checks.player import Player
 from bothworlds.checks.report import NotApplicable, Violation
-from bothworlds.packing import columns
+from bothworlds.checks.subject import Player
 from bothworlds.policies.base import Array
 
 LEAST_PROBABILITY = 1e-4

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.bandit import Bandit
+from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.state import first_row
 from bothworlds.checks.distribution import ROUNDING
-from bothworlds.checks.player import Player
 from bothworlds.checks.report import NotApplicable, Violation
+from bothworlds.checks.subject import Player
 from bothworlds.errors import DecisionClosed, InvalidFeedback, UnknownDecision
-from bothworlds.packing import first_row
 from bothworlds.policies.base import Array
 
 WARMUP = 60

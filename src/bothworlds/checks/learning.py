@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from bothworlds.checks import rollout
+from bothworlds.bandit.state import first_row
 from bothworlds.checks.distribution import SIMPLEX_TOLERANCE
-from bothworlds.checks.player import Player
 from bothworlds.checks.report import NotApplicable, Violation
+from bothworlds.checks.subject import Player
 from bothworlds.checks.tolerances import Z, trimmed_error
+from bothworlds.engine import policy_loops as rollout
 from bothworlds.environments import Stochastic
 from bothworlds.lanes.kernels import CHOOSE_WIDE, GENERATOR, HEAD, UPDATE_WIDE
 from bothworlds.lanes.types import LANES
-from bothworlds.packing import first_row
 from bothworlds.policies import Uniform
 from bothworlds.policies.base import Policy
 from bothworlds.simulation import simulate

@@ -6,10 +6,10 @@ import pathlib
 import tempfile
 
 from bothworlds import policies
-from bothworlds.bandit import Bandit
+from bothworlds.bandit.bandit import Bandit
 from bothworlds.checks.feedback import warm_bandit
-from bothworlds.checks.player import Player
 from bothworlds.checks.report import Violation
+from bothworlds.checks.subject import Player
 
 ROUNDS = 200
 

@@ -10,8 +10,8 @@ from bothworlds.checks.estimation import shift_invariance, unbiased_estimates
 from bothworlds.checks.feedback import bad_feedback, delayed_feedback
 from bothworlds.checks.learning import better_than_uniform, constant_losses, lanes
 from bothworlds.checks.persistence import same_seed, save_and_load
-from bothworlds.checks.player import Player
 from bothworlds.checks.report import Check, Report, checked_skip, run_checks
+from bothworlds.checks.subject import Player
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed

@@ -7,7 +7,7 @@ import numpy as np
 from bothworlds.checks.report import NotApplicable, Violation
 from bothworlds.checks.streams import ROUNDS, surprise
 from bothworlds.checks.tolerances import Z
-from bothworlds.checks.world import Counts, World
+from bothworlds.engine.replay import Counts, World
 from bothworlds.environments.base import Array
 
 REPETITIONS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bothworlds.checks.report import NotApplicable, Violation
-from bothworlds.checks.world import Counts, Repetition, World
+from bothworlds.engine.replay import Counts, Repetition, World
 from bothworlds.environments.base import Array
 from bothworlds.lanes.types import LANES
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bothworlds.cli import names
-from bothworlds.cli.sentences import console, refusals
+from bothworlds.cli import parse
+from bothworlds.cli.console import console, refusals
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +35,7 @@ def bench(
 
     Example: bothworlds bench
     """
-    least = names.number(seconds, "--seconds")
+    least = parse.number(seconds, "--seconds")
     screen = console()
     screen.print(bench_table(least))
     screen.print(f"The best of three runs on one thread of {os.cpu_count()}; lower is better.")
@@ -54,12 +54,12 @@ def bench_table(seconds: float) -> Table:
     for K in ARMS:
         table.add_column(f"{K} arms", justify="right", no_wrap=True)
     for name in POLICIES:
-        label, policy = names.policy(name, 10**6)
+        label, policy = parse.policy(name, 10**6)
         table.add_row(
             f"simulate, {label}", *(f"{_simulated(policy, K, seconds):,.1f}" for K in ARMS)
         )
     table.add_section()
-    label, policy = names.policy("tsallis")
+    label, policy = parse.policy("tsallis")
     table.add_row(f"Bandit, {label}", *(f"{_asked(policy, K, seconds):,.0f}" for K in ARMS))
     return table
 
@@ -83,7 +83,7 @@ def _simulated(policy: Policy, K: int, seconds: float) -> float:
 
 def _asked(policy: Policy, K: int, seconds: float) -> float:
     """Return nanoseconds per round of a bandit that is asked and told in turn."""
-    from bothworlds.bandit import Bandit
+    from bothworlds.bandit.bandit import Bandit
 
     bandit = Bandit(policy, K, seed=0)
     ask, tell = bandit.ask, bandit.tell

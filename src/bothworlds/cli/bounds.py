@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bothworlds.cli import names
-from bothworlds.cli.sentences import console, refusals
+from bothworlds.cli import parse
+from bothworlds.cli.console import console, refusals
 from bothworlds.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -61,16 +61,16 @@ def bounds(
 
     Example: bothworlds bounds --arms 8 --gap 0.125 --horizon 1e7
     """
-    K = names.count(arms, "--arms", least=2)
-    T = names.number(horizon, "--horizon")
+    K = parse.count(arms, "--arms", least=2)
+    T = parse.number(horizon, "--horizon")
     gaps = None if gap is None else _gaps(gap, K)
-    C = None if corruption is None else names.number(corruption, "--corruption")
+    C = None if corruption is None else parse.number(corruption, "--corruption")
     if C is not None and gaps is None:
         raise InvalidParameter("The option --corruption needs the gaps, which --gap gives.")
     shown = list(ESTIMATORS)
     if estimator is not None:
-        shown = [names.choose("estimator", estimator, ESTIMATORS)]
-    power = None if alpha is None else names.number(alpha, "--alpha")
+        shown = [parse.choose("estimator", estimator, ESTIMATORS)]
+    power = None if alpha is None else parse.number(alpha, "--alpha")
     screen = console()
     screen.print(bounds_table(K, T, gaps, C, shown, power))
     screen.print("In brackets: more than the worst arm would cost, so nothing is promised yet.")
@@ -78,12 +78,12 @@ def bounds(
 
 def _gaps(text: str, K: int) -> list[float]:
     """Return the gap of every arm, the best one first."""
-    given = [names.number(word, "--gap") for word in names.listed(text, "--gap")]
+    given = [parse.number(word, "--gap") for word in parse.listed(text, "--gap")]
     if len(given) == 1:
         given *= K - 1
     if len(given) != K - 1 or not all(0.0 < value <= 1.0 for value in given):
         expected = f"one number in (0, 1] or {K - 1} of them"
-        raise names.wrong("--gap", expected, text)
+        raise parse.wrong("--gap", expected, text)
     return [0.0, *given]
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bothworlds.cli import names
+from bothworlds.cli import parse
+from bothworlds.cli.console import STOPPED, console, refusals, say
 from bothworlds.cli.options import Cluster, Continuable, executor
-from bothworlds.cli.sentences import STOPPED, console, refusals, say
 from bothworlds.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from bothworlds.cli.losses import LossTable
+    from bothworlds.campaign.progress import Progress
+    from bothworlds.cli.loss_files import LossTable
     from bothworlds.environments.base import Environment
     from bothworlds.policies.base import Policy
-    from bothworlds.simulation.progress import Progress
     from bothworlds.simulation.result import Result
 
 DEFAULT_ARMS, DEFAULT_GAP, DEFAULT_HORIZON = 8, 0.125, 100_000
@@ -33,7 +33,7 @@ def compare(
     env: Annotated[
         str | None,
         typer.Option(
-            help=f"The world: {', '.join(names.ENVIRONMENTS)}.",
+            help=f"The world: {', '.join(parse.ENVIRONMENTS)}.",
             metavar="NAME",
             show_default="stochastic",
         ),
@@ -86,7 +86,7 @@ def compare(
     policies: Annotated[
         str,
         typer.Option(
-            help=f"Any of {', '.join(names.POLICIES)}, between commas; with parameters: ucb1:c=2.",
+            help=f"Any of {', '.join(parse.POLICIES)}, between commas; with parameters: ucb1:c=2.",
             metavar="NAMES",
         ),
     ] = "tsallis,ucb1,thompson",
@@ -140,17 +140,17 @@ def compare(
     limit = world.horizon_limit
     rounds = limit or DEFAULT_HORIZON
     if horizon is not None:
-        rounds = names.count(horizon, "--horizon")
+        rounds = parse.count(horizon, "--horizon")
         if limit is not None and rounds > limit:
             expected = f"at most {limit}, the rows of the file"
-            raise names.wrong("--horizon", expected, rounds)
-    chosen = names.policies(policies, rounds)
-    runs = names.count(repetitions, "--repetitions")
+            raise parse.wrong("--horizon", expected, rounds)
+    chosen = parse.policies(policies, rounds)
+    runs = parse.count(repetitions, "--repetitions")
     settings = {
         "horizon": rounds,
         "repetitions": runs,
-        "seed": names.count(seed, "--seed", least=0),
-        "threads": None if threads is None else names.count(threads, "--threads"),
+        "seed": parse.count(seed, "--seed", least=0),
+        "threads": None if threads is None else parse.count(threads, "--threads"),
         "store": output / "store",
         "continuable": continuable,
     }
@@ -168,15 +168,15 @@ def compare(
 
 
 def _world(env: str | None, arms: str | None, gap: str | None) -> Environment:
-    return names.environment(
+    return parse.environment(
         env or "stochastic",
-        DEFAULT_ARMS if arms is None else names.count(arms, "--arms", least=2),
-        DEFAULT_GAP if gap is None else names.number(gap, "--gap"),
+        DEFAULT_ARMS if arms is None else parse.count(arms, "--arms", least=2),
+        DEFAULT_GAP if gap is None else parse.number(gap, "--gap"),
     )
 
 
 def _recorded(path: Path, bounds: tuple[float, float] | None) -> tuple[Environment, LossTable]:
-    from bothworlds.cli.losses import read_losses
+    from bothworlds.cli.loss_files import read_losses
     from bothworlds.environments import Adversarial
 
     table = read_losses(path, bounds)
@@ -190,9 +190,9 @@ def _attacked(world: Environment, corruption: str | None, attack: str | None) ->
         return world
     from bothworlds.environments import Corrupted
 
-    budget = names.number(corruption, "--corruption")
+    budget = parse.number(corruption, "--corruption")
     known = ("hide", "swap", "random", "discourage")
-    return Corrupted(world, budget, names.choose("attack", attack or "hide", known))
+    return Corrupted(world, budget, parse.choose("attack", attack or "hide", known))
 
 
 def _simulated(
@@ -202,8 +202,8 @@ def _simulated(
     workers: Executor | None,
 ) -> Result:
     """Compile first, so that the speeds shown are those of playing; then play."""
+    from bothworlds.engine.tile import compile_kernels
     from bothworlds.simulation import simulate
-    from bothworlds.simulation.tile import compile_kernels
 
     screen = console(stderr=True)
     waiting = screen.status("Compiling ...") if screen.is_terminal else contextlib.nullcontext()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bothworlds.cli import names
-from bothworlds.cli.sentences import Commands, console, refusals, say
+from bothworlds.cli import parse
+from bothworlds.cli.console import Commands, console, refusals, say
 from bothworlds.errors import InvalidParameter, StateFileError
 
 try:
@@ -25,7 +25,7 @@ except ImportError:  # pragma: no cover - the system has no advisory locks
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from bothworlds.bandit import Bandit
+    from bothworlds.bandit.bandit import Bandit
 
 PATIENCE = 60.0
 """Seconds to wait for another process to be done with the file."""
@@ -52,7 +52,7 @@ def init(
     policy: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(names.POLICIES)}; with parameters: ucb1:c=2.",
+            help=f"One of {', '.join(parse.POLICIES)}; with parameters: ucb1:c=2.",
             metavar="NAME",
         ),
     ] = "tsallis",
@@ -71,11 +71,11 @@ def init(
     """
     import bothworlds as bw
 
-    words: list[str] | int = names.listed(arms, "--arms")
+    words: list[str] | int = parse.listed(arms, "--arms")
     if isinstance(words, list) and len(words) == 1:
-        words = names.count(arms, "--arms", least=2)
-    _, chosen = names.policy(policy)
-    drawn = None if seed is None else names.count(seed, "--seed", least=0)
+        words = parse.count(arms, "--arms", least=2)
+    _, chosen = parse.policy(policy)
+    drawn = None if seed is None else parse.count(seed, "--seed", least=0)
     bandit = bw.Bandit(chosen, words, seed=drawn, bounds=bounds)
     with locked(state):
         if state.exists():
@@ -106,7 +106,7 @@ def ask(
         among = None
         if available is not None:
             known = {str(arm): arm for arm in bandit.arms}
-            words = names.listed(available, "--available")
+            words = parse.listed(available, "--available")
             among = [known[_chosen_arm(word, known)] for word in words]
         decision = bandit.ask(among)
     if as_json:
@@ -125,7 +125,7 @@ def ask(
 
 def _chosen_arm(word: str, known: dict[str, Any]) -> str:
     # Names of arms keep their case, which the names of policies do not.
-    return word if word in known else names.choose("arm", word, known)
+    return word if word in known else parse.choose("arm", word, known)
 
 
 @app.command()
@@ -146,7 +146,7 @@ def tell(
 
     Example: bothworlds decide tell state.json 1 --reward 0.8
     """
-    decision = names.count(id, "ID", least=0)
+    decision = parse.count(id, "ID", least=0)
     feedback = _feedback(reward, loss)
     with changed(state) as bandit:
         bandit.tell(decision, **feedback)
@@ -173,7 +173,7 @@ def expire(
 
     Example: bothworlds decide expire state.json --older-than 1000
     """
-    age = names.count(older_than, "--older-than", least=0)
+    age = parse.count(older_than, "--older-than", least=0)
     feedback = {} if reward is None and loss is None else _feedback(reward, loss)
     with changed(state) as bandit:
         closed = bandit.expire(older_than=age, **feedback)
@@ -240,8 +240,8 @@ def _feedback(reward: str | None, loss: str | None) -> dict[str, Any]:
         got = "neither" if reward is None else "both"
         raise InvalidParameter(f"The feedback must be a --reward or a --loss, got {got}.")
     if reward is not None:
-        return {"reward": names.number(reward, "--reward")}
-    return {"loss": names.number(str(loss), "--loss")}
+        return {"reward": parse.number(reward, "--reward")}
+    return {"loss": parse.number(str(loss), "--loss")}
 
 
 def _loaded(state: Path) -> Bandit:

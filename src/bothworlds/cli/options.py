@@ -37,7 +37,7 @@ def executor(cluster: str | None, threads: object) -> Iterator[Executor | None]:
         return
     if threads is not None:
         raise InvalidParameter("The option --threads is for this process, not for a --cluster.")
-    from bothworlds.simulation.clusters import cluster as workers_of
+    from bothworlds.campaign.dask import cluster as workers_of
 
     with workers_of(cluster) as made:
         yield made

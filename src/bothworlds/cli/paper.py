@@ -11,11 +11,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bothworlds.cli.board import Board, duration
-from bothworlds.cli.names import choose, count, listed, number
+from bothworlds.cli.console import console as new_console
+from bothworlds.cli.console import refusals
+from bothworlds.cli.live_table import Board, duration
 from bothworlds.cli.options import Cluster, Continuable, executor
-from bothworlds.cli.sentences import console as new_console
-from bothworlds.cli.sentences import refusals
+from bothworlds.cli.parse import choose, count, listed, number
 from bothworlds.experiments.catalogue import experiment, experiment_names
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def paper(
         "gaps": gap and [number(word, "--gap") for word in listed(gap, "--gap")],
         "seed": count(seed, "--seed", 0),
     }
-    from bothworlds.experiments.runner import run
+    from bothworlds.experiments.reproduce import run
 
     board = Board(chosen)
     began = time.perf_counter()

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bothworlds.cli import names
-from bothworlds.cli.board import duration
-from bothworlds.cli.holdings import Holding, brief, chosen, holdings, stores_in
-from bothworlds.cli.sentences import Commands, refusals
+from bothworlds.campaign.spans import Span, missing_spans
+from bothworlds.campaign.store_view import Shelf, Shelves
+from bothworlds.cli import parse
+from bothworlds.cli.console import Commands, refusals
+from bothworlds.cli.live_table import duration
+from bothworlds.cli.selection import Holding, brief, chosen, holdings, stores_in
 from bothworlds.errors import InvalidParameter, ResultFileError
-from bothworlds.simulation.shelves import Shelf, Shelves
-from bothworlds.simulation.spans import Span, missing_spans
 
 if TYPE_CHECKING:
     from bothworlds.simulation.result import Result
@@ -163,7 +163,7 @@ def show(
 
 def _portrait(holding: Holding) -> Iterator[str]:
     """Yield the lines that describe one curve."""
-    from bothworlds.simulation.runner import assemble
+    from bothworlds.simulation.simulator import assemble
 
     store, shelf = holding.store, holding.shelf
     parts = list(store.parts(shelf))
@@ -241,7 +241,7 @@ def plot(
     Example: bothworlds results plot "switching K=8" --output switching.pdf
     """
     if output.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise names.wrong("--output", "a name ending in .png, .pdf or .svg", str(output))
+        raise parse.wrong("--output", "a name ending in .png, .pdf or .svg", str(output))
     found = [each for each in chosen(what or [], holdings(store)) if each.shelf.spans]
     together: dict[tuple[Any, ...], list[Holding]] = {}
     for each in found:
@@ -292,7 +292,7 @@ def _paths(output: Path, titles: list[str]) -> list[Path]:
 
 def _together(group: list[Holding]) -> Result | None:
     """Return the runs of curves that met one environment; None where no file can be used."""
-    from bothworlds.simulation.runner import assemble
+    from bothworlds.simulation.simulator import assemble
 
     common = Counter(each.shelf.name for each in group)
     parts = {}
@@ -343,10 +343,10 @@ def export(
 
     Example: bothworlds results export regret.parquet --store comparison
     """
-    from bothworlds.simulation import tidy
+    from bothworlds.simulation import export
 
     found = chosen(what or [], holdings(store))
-    count, rows = tidy.export(file, [(each.store, each.shelf) for each in found])
+    count, rows = export.export(file, [(each.store, each.shelf) for each in found])
     partial = sum(not each.shelf.complete for each in found)
     note = f"; {partial} of {len(found)} are not complete" if partial else ""
     typer.echo(f"Written: {file} ({_counted(count, 'curve')}, {_counted(rows, 'row')}{note})")

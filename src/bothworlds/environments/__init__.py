@@ -14,13 +14,13 @@
 
 from bothworlds.environments.adaptive import Adaptive
 from bothworlds.environments.adversarial import Adversarial
+from bothworlds.environments.adversarial_with_gap import AdversarialWithGap
 from bothworlds.environments.base import Attack, Environment
 from bothworlds.environments.constrained import Constrained
 from bothworlds.environments.contaminated import Contaminated
 from bothworlds.environments.corrupted import Corrupted
 from bothworlds.environments.custom import custom
-from bothworlds.environments.dueling import Preferences, Utilities
-from bothworlds.environments.gap import AdversarialWithGap
+from bothworlds.environments.duels import Preferences, Utilities
 from bothworlds.environments.stochastic import Stochastic
 from bothworlds.environments.switching import Switching
 

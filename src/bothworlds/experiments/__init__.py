@@ -10,7 +10,7 @@ from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
 
 if TYPE_CHECKING:
-    from bothworlds.experiments.runner import Moment, run
+    from bothworlds.experiments.reproduce import Moment, run
 
 __all__ = [
     "Cell",
@@ -34,5 +34,5 @@ if not TYPE_CHECKING:
         if name in {"Moment", "run"}:
             from importlib import import_module
 
-            return getattr(import_module("bothworlds.experiments.runner"), name)
+            return getattr(import_module("bothworlds.experiments.reproduce"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.atomic import replacing
+from bothworlds.campaign.shard_file import pyarrow
 from bothworlds.experiments.catalogue import experiment_names
 from bothworlds.experiments.model import Claim, Outcome, Settings, Table
-from bothworlds.simulation.shardfile import pyarrow
+from bothworlds.files import replacing
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,6 @@ def experiment(name: str) -> Experiment:
     names = experiment_names()
     if name not in names:
         raise InvalidParameter(must("name", "experiment", f"one of {', '.join(names)}", name))
-    module = import_module(f"bothworlds.experiments.{name.replace('-', '_')}")
+    module = import_module(f"bothworlds.experiments.paper.{name.replace('-', '_')}")
     found: Experiment = module.EXPERIMENT
     return found

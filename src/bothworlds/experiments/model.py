@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bothworlds.dueling import Sparring
     from bothworlds.environments.base import Environment
     from bothworlds.policies.base import Policy
+    from bothworlds.policies.sparring import Sparring
     from bothworlds.simulation.result import Result
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bothworlds.experiments.lineup import BROAD, EXP3, EXP3PP, IW, THOMPSON, UCB
+from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, IW, THOMPSON, UCB
 from bothworlds.experiments.model import Cell, Claim, Outcome
 
 ARMS, GAP = 8, 0.125

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import bothworlds
-from bothworlds.atomic import replacing
 from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.model import Claim, Settings, Table, fraction
+from bothworlds.files import replacing
 
 _CSS = """
 :root { color-scheme: light; }

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.checks.world import Repetition, World
+from bothworlds.engine.replay import Repetition, World
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, KernelError, missing_extra, must
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bothworlds.atomic import replacing
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.interop.lines import malformed, text_lines
-from bothworlds.interop.record import LoggedDecision, recorded
+from bothworlds.files import replacing
+from bothworlds.interop.logged import LoggedDecision, recorded
+from bothworlds.interop.text_lines import malformed, text_lines
 
 _KEYS = ("round", "arm", "probability", "loss", "reward", "probabilities", "arms", "extra")
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bothworlds.atomic import replacing
-from bothworlds.decision import Arm
+from bothworlds.bandit.decision import Arm
 from bothworlds.errors import InvalidParameter, missing_extra, must
+from bothworlds.files import replacing
 from bothworlds.interop.jsonlines import joined, plain
-from bothworlds.interop.record import LoggedDecision, recorded
+from bothworlds.interop.logged import LoggedDecision, recorded
 
 _NUMBERS = ("probability", "loss", "reward")
 _BATCH = 65_536

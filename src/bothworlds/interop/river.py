@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bothworlds.bandit import Bandit
-from bothworlds.decision import Arm, Decision
+from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.decision import Arm, Decision
+from bothworlds.bandit.feedback import checked_bounds
 from bothworlds.errors import InvalidParameter, UnknownDecision, missing_extra, must
-from bothworlds.feedback import checked_bounds
 from bothworlds.policies.base import Policy
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.seeding import checked_seed

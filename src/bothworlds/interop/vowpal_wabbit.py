@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bothworlds.atomic import replacing
-from bothworlds.decision import Arm
+from bothworlds.bandit.decision import Arm
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.interop.lines import malformed, text_lines
-from bothworlds.interop.naming import Numbering
-from bothworlds.interop.record import LoggedDecision, recorded
+from bothworlds.files import replacing
+from bothworlds.interop.logged import LoggedDecision, recorded
+from bothworlds.interop.numbering import Numbering
+from bothworlds.interop.text_lines import malformed, text_lines
 
 _LINE = re.compile(
     r"(?P<action>\d+):(?P<cost>[^\s:|]+):(?P<probability>[^\s:|]+)"

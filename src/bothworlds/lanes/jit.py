@@ -1,30 +1,13 @@
 """The one way this package compiles: on first use, cached on disk, without the GIL."""
 
 import functools
-import hashlib
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import numba
 
-_PACKAGE = pathlib.Path(__file__).resolve().parent.parent
-
-
-@functools.cache
-def source_stamp() -> bytes:
-    """Return a digest of every source file that holds kernels.
-
-    Numba keys its cache by the file a function stands in, but kernels call functions of other
-    files; keyed by all of them, an edited or upgraded file never meets stale machine code.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        source = path.read_bytes()
-        if path.parent.name == "lanes" or b"import jit\n" in source:
-            digest.update(path.relative_to(_PACKAGE).as_posix().encode())
-            digest.update(source)
-    return digest.digest()
+from bothworlds import sources
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -35,10 +18,18 @@ def jit(function: Callable[..., Any]) -> Any:
     dispatcher = numba.njit(function, cache=True, nogil=True, error_model="numpy")
     index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if index is not None and hasattr(index, "_source_stamp") and hasattr(index, "_load_index"):
-        # The file's own stamp stays in: a kernel may stand in a file outside the package.
-        index._source_stamp = (source_stamp(), index._source_stamp)
+        # Numba keys its cache by the file a function stands in, but kernels call functions of
+        # other files; keyed by all of them, an edited file never meets stale machine code.
+        own = () if in_package(function) else (index._source_stamp,)
+        index._source_stamp = (sources.digest(*sources.KERNELS), *own)
         index._load_index = functools.partial(_readable, index._load_index)
     return dispatcher
+
+
+def in_package(function: Callable[..., Any]) -> bool:
+    """Return whether a function stands in a file that the digest of the kernels covers."""
+    path = pathlib.Path(function.__code__.co_filename)
+    return path.is_relative_to(sources.PACKAGE)
 
 
 def _readable(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bothworlds.simulation.progress import Progress
+    from bothworlds.campaign.progress import Progress
     from bothworlds.simulation.result import Comparison, Result, Summary
-    from bothworlds.simulation.runner import simulate
+    from bothworlds.simulation.simulator import simulate
 
 __all__ = ["Comparison", "Progress", "Result", "Summary", "simulate"]
 
@@ -14,7 +14,7 @@ __all__ = ["Comparison", "Progress", "Result", "Summary", "simulate"]
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        homes = {"Progress": "progress", "simulate": "runner"}
+        homes = {"simulate": "simulator"}
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.atomic import replacing
+from bothworlds.campaign.shard_file import pyarrow as arrow_package
 from bothworlds.errors import InvalidParameter, ResultFileError, must
-from bothworlds.simulation.shardfile import pyarrow as arrow_package
+from bothworlds.files import replacing
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -1,0 +1,32 @@
+"""Bandits that decide and learn: `Bandit`, `DuelingBandit`, and the decisions they hand out."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bothworlds.bandit.arms import ArmHistory
+    from bothworlds.bandit.bandit import Bandit
+    from bothworlds.bandit.decision import Decision
+    from bothworlds.bandit.dueling import DuelingBandit
+    from bothworlds.bandit.pair import Pair
+
+__all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair"]
+
+
+# Deciding needs Numba; reading decisions out of a log does not.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        homes = {
+            "ArmHistory": "arms",
+            "Bandit": "bandit",
+            "Decision": "decision",
+            "DuelingBandit": "dueling",
+            "Pair": "pair",
+        }
+        if name not in homes:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"{__name__}.{homes[name]}"), name)
+        globals()[name] = value
+        return value

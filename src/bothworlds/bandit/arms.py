@@ -1,0 +1,228 @@
+"""The arms of a bandit by name: where each stands in the state, and what it has been through.
+
+An arm keeps its index for good.  Its slot, the place in the policy's state, exists only while it
+can be played.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from html import escape
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bothworlds.bandit.decision import Arm
+from bothworlds.errors import InvalidParameter, must
+
+GONE = -1
+"""Slot of a retired arm."""
+
+LONG = 1000
+"""Number of arms from which state files do not list numbers one by one."""
+
+
+class ArmHistory(NamedTuple):
+    """What happened to one arm."""
+
+    pulls: int
+    """How often it was drawn."""
+    told: int
+    """How often feedback came."""
+    mean_loss: float | None
+    """Mean loss of that feedback on the scale [0, 1]; None before the first."""
+    estimate: float | None
+    """Cumulative loss estimate beyond the best arm's, at retirement if retired; None if the
+    policy keeps none."""
+    retired: bool
+    """Whether it can no longer be played."""
+
+
+class Roster:
+    """The arms a bandit has or had."""
+
+    __slots__ = (
+        "dropped",
+        "index_of",
+        "last_estimate",
+        "losses",
+        "names",
+        "slot_of",
+        "slots",
+        "told",
+    )
+
+    def __init__(self, names: list[Arm]) -> None:
+        n = len(names)
+        self.names = names
+        self.index_of = {name: index for index, name in enumerate(names)}
+        self.slots = list(range(n))
+        self.slot_of = list(range(n))
+        self.dropped = [0] * n
+        self.told = [0] * n
+        self.losses = [0.0] * n
+        self.last_estimate: list[float | None] = [None] * n
+
+    def slot(self, name: object, owner: str, parameter: str = "name") -> int:
+        """Return the slot of an arm that can be played."""
+        # Not every key: True equals 1 and would find that arm, and a list cannot be looked up.
+        plain = type(name) is str or type(name) is int
+        key = name if plain else _name(name)
+        index = self.index_of.get(key) if key is not None else None  # type: ignore[call-overload]
+        slot = GONE if index is None else self.slot_of[index]
+        if slot == GONE:
+            raise InvalidParameter(must(parameter, owner, f"one of {self.playing()}", name))
+        return slot
+
+    def playing(self) -> list[Arm]:
+        """Return the names of the arms that can be played, by slot."""
+        return [self.names[index] for index in self.slots]
+
+    def enter(self, name: Arm) -> None:
+        """Give ``name`` the next slot; a retired arm gets its index and history back."""
+        index = self.index_of.setdefault(name, len(self.names))
+        if index == len(self.names):
+            self.names.append(name)
+            self.slot_of.append(GONE)
+            self.dropped.append(0)
+            self.told.append(0)
+            self.losses.append(0.0)
+            self.last_estimate.append(None)
+        self.slot_of[index] = len(self.slots)
+        self.slots.append(index)
+
+    def leave(self, slot: int, estimate: float | None) -> None:
+        """Free a slot; those behind it move up."""
+        index = self.slots.pop(slot)
+        self.slot_of[index] = GONE
+        self.last_estimate[index] = estimate
+        for place, other in enumerate(self.slots):
+            self.slot_of[other] = place
+
+    def history(
+        self, pending: Iterable[int], estimates: list[float] | None
+    ) -> dict[Arm, ArmHistory]:
+        """Return what happened to every arm.
+
+        ``pending`` are the indices of arms whose feedback is awaited, ``estimates`` those of the
+        arms that can be played, by slot.
+        """
+        pulls = [told + dropped for told, dropped in zip(self.told, self.dropped, strict=True)]
+        for index in pending:
+            pulls[index] += 1
+        beyond = list(self.last_estimate)
+        if estimates is not None:
+            for index, estimate in zip(self.slots, estimates, strict=True):
+                beyond[index] = estimate
+        return {
+            name: ArmHistory(
+                pulls=pulls[index],
+                told=self.told[index],
+                mean_loss=self.losses[index] / self.told[index] if self.told[index] else None,
+                estimate=beyond[index],
+                retired=self.slot_of[index] == GONE,
+            )
+            for index, name in enumerate(self.names)
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return the roster as JSON values, briefly if it is long."""
+        n = len(self.names)
+        counted = n >= LONG and self.names == list(range(n))
+        return {
+            "names": n if counted else self.names,
+            "slots": _brief(self.slots),
+            "dropped": _brief(self.dropped),
+            "told": _brief(self.told),
+            "losses": _brief(self.losses),
+            "last_estimate": _brief(self.last_estimate),
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Roster:
+        """Return the roster that `document` described."""
+        roster = cls(checked_names(document["names"]))
+        n = len(roster.names)
+        roster.slots = [int(index) for index in _in_full(document["slots"])]
+        roster.slot_of = [GONE] * n
+        for slot, index in enumerate(roster.slots):
+            roster.slot_of[index] = slot
+        roster.dropped = [int(count) for count in _in_full(document["dropped"])]
+        roster.told = [int(count) for count in _in_full(document["told"])]
+        roster.losses = [float(total) for total in _in_full(document["losses"])]
+        roster.last_estimate = [
+            None if estimate is None or estimate != estimate else float(estimate)
+            for estimate in _in_full(document["last_estimate"])
+        ]
+        per_arm = (roster.dropped, roster.told, roster.losses, roster.last_estimate)
+        if any(len(values) != n for values in per_arm) or not roster.slots:
+            raise ValueError("arms and their history differ in number")
+        return roster
+
+
+def _brief(numbers: list[Any]) -> list[Any] | str:
+    """Return numbers as they are or, if they are many, as text made of doubles; None is NaN."""
+    if len(numbers) < LONG:
+        return numbers
+    return b64encode(np.array(numbers, dtype="<f8").tobytes()).decode("ascii")
+
+
+def _in_full(saved: list[Any] | str) -> list[Any]:
+    """Return the numbers that `_brief` was given."""
+    if not isinstance(saved, str):
+        return saved
+    numbers: list[Any] = np.frombuffer(b64decode(saved, validate=True), "<f8").tolist()
+    return numbers
+
+
+def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:
+    """Return the names given as ``arms`` of a bandit: a number of arms, or distinct names.
+
+    Examples
+    --------
+    >>> checked_names(3), checked_names(("blue", "green"))
+    ([0, 1, 2], ['blue', 'green'])
+    """
+    expected = "a number of arms >= 1 or a sequence of distinct names"
+    if isinstance(arms, Integral) and not isinstance(arms, bool) and int(arms) >= 1:
+        return list(range(int(arms)))
+    # Sets have no order to rely on, and the letters of a string are hardly meant as arms.
+    ordered = isinstance(arms, Iterable) and not isinstance(arms, str | bytes | set | frozenset)
+    names = [_name(arm) for arm in arms] if ordered else []  # type: ignore[attr-defined]
+    if not names or None in names or len(set(names)) < len(names):
+        raise InvalidParameter(must("arms", owner, expected, arms))
+    return names  # type: ignore[return-value]
+
+
+def _name(arm: object) -> Arm | None:
+    if isinstance(arm, str):
+        return str(arm)
+    if isinstance(arm, Integral) and not isinstance(arm, bool):
+        return int(arm)
+    return None
+
+
+def checked_newcomer(name: object, roster: Roster) -> Arm:
+    """Return the name of an arm to add, which must not be among those that can be played."""
+    arm = _name(name)
+    index = None if arm is None else roster.index_of.get(arm)
+    if arm is None or (index is not None and roster.slot_of[index] != GONE):
+        expected = f"a string or whole number other than {roster.playing()}"
+        raise InvalidParameter(must("name", "Bandit.add_arm", expected, name))
+    return arm
+
+
+def html_table(caption: str, history: Mapping[Arm, ArmHistory], known: Mapping[Arm, float]) -> str:
+    """Return the arms as a table; ``known`` are the next probabilities, empty if unknown."""
+    rows = []
+    for name, arm in history.items():
+        p = "retired" if arm.retired else f"{known[name]:.4f}" if known else "unknown"
+        mean = "" if arm.mean_loss is None else f"{arm.mean_loss:.4f}"
+        cells = (escape(str(name)), arm.pulls, arm.told, mean, p)
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    titles = ("arm", "pulls", "told", "mean loss", "next probability")
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    top = f"<caption>{escape(caption)}</caption><tr>{head}</tr>"
+    return f"<table>{top}{''.join(rows)}</table>"

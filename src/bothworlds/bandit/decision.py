@@ -1,0 +1,183 @@
+"""What a bandit hands out: the arm to play, and how likely it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.errors import DecisionClosed
+
+Arm = str | int
+"""An arm's name."""
+
+NOT_COPIED = b""
+"""Snapshot of a decision among many arms, whose probabilities are read off the bandit itself."""
+
+
+class Origin:
+    """Which bandit a decision comes from.
+
+    A bandit knows its own decisions by the identity of this object.  Once either side went
+    through a file, a copy or a pickle, identity is lost; then the seed must agree, and the
+    caller compares what the decision says with what it remembers.
+    """
+
+    __slots__ = ("crossed", "seed")
+
+    def __init__(self, seed: int, crossed: bool = False) -> None:
+        self.seed = seed
+        self.crossed = crossed
+
+    def may_admit(self, other: Origin) -> bool:
+        """Return whether decisions of ``other`` can belong here."""
+        return self is other or (self.seed == other.seed and (self.crossed or other.crossed))
+
+
+class Lineup:
+    """What decisions made with the same arms have in common."""
+
+    __slots__ = ("blank", "copied", "index_array", "indices", "names", "origin", "state", "weights")
+
+    def __init__(
+        self,
+        origin: Origin,
+        names: tuple[Arm, ...],
+        indices: tuple[int, ...],
+        weights: Any,
+        state: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.origin = origin
+        self.names = names
+        self.indices = indices
+        self.index_array = np.array(indices, dtype=np.intp)
+        self.weights = weights
+        # With many arms a decision does not copy the packed bandit but looks at the bandit's own.
+        self.state = state
+        self.copied = weights is not None and state is None
+        self.blank = None if weights is None else NOT_COPIED
+
+    def state_of(self, decision: Decision) -> NDArray[np.float64]:
+        """Return the packed bandit a decision was drawn from, if it has not changed since."""
+        # Here because those who read logs need decisions but no Numba.
+        from bothworlds.bandit.state import last_draw
+
+        F = self.state
+        if F is not None and last_draw(F) == (decision.round, decision._inverse_p):
+            return F
+        raise DecisionClosed(
+            "The probabilities of Decision must be read before the bandit, which has many arms, "
+            f"learns or decides again, got {decision!r}."
+        )
+
+
+class Decision:
+    """An arm drawn by `Bandit.ask`, with the probabilities at that time.
+
+    Attributes
+    ----------
+    arm : str or int
+        The name of the arm to play.
+    index : int
+        Its place among all arms the bandit ever had, from 0.
+    round : int
+        The round in which it was drawn, from 1.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=1)
+    >>> decision = bandit.ask()
+    >>> decision.id, round(decision.probability, 12)
+    (1, 0.5)
+    >>> {name: round(p, 12) for name, p in decision.probabilities.items()}
+    {'blue': 0.5, 'green': 0.5}
+    """
+
+    __slots__ = ("_inverse_p", "_lineup", "_probabilities", "_snapshot", "arm", "index", "round")
+
+    arm: Arm
+    index: int
+    round: int
+    _inverse_p: float
+    _lineup: Lineup
+    _probabilities: Mapping[Arm, float] | None
+    _snapshot: bytes | None
+
+    @property
+    def id(self) -> int:
+        """The number under which the bandit remembers the decision; there is one a round."""
+        return self.round
+
+    @property
+    def probability(self) -> float | None:
+        """How likely this arm was, or None if the policy cannot tell (Thompson sampling)."""
+        return min(1.0, 1.0 / self._inverse_p) if self._inverse_p else None
+
+    @property
+    def probabilities(self) -> Mapping[Arm, float] | None:
+        """How likely every arm was, by name; None if the policy cannot tell.
+
+        Arms that were not available have no entry. Computed on first access; with 512 arms or
+        more that must be before the bandit learns or decides again, because no decision keeps a
+        copy of so many numbers.
+
+        Raises
+        ------
+        DecisionClosed
+            If it is too late. The `probability` of the arm itself is always there.
+        """
+        if self._snapshot is not None:
+            lineup = self._lineup
+            w = np.empty(len(lineup.names))
+            copied = self._snapshot != NOT_COPIED
+            F = np.frombuffer(self._snapshot).copy() if copied else lineup.state_of(self)
+            lineup.weights(F, w)
+            table = dict(zip(lineup.names, w.tolist(), strict=True))
+            self._probabilities = MappingProxyType(table)
+            self._snapshot = None
+        return getattr(self, "_probabilities", None)
+
+    def __repr__(self) -> str:
+        return f"Decision(id={self.id}, arm={self.arm!r}, probability={self.probability})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        gone = self._snapshot == NOT_COPIED
+        known = None if gone else self.probabilities
+        table = None if known is None else dict(known)
+        seed = self._lineup.origin.seed
+        return _reopened, (self.arm, self.index, self.round, self._inverse_p, table, seed, gone)
+
+
+def decided(
+    arm: Arm, index: int, round: int, inverse_p: float, snapshot: bytes | None, lineup: Lineup
+) -> Decision:
+    """Return a decision; ``snapshot`` is the packed bandit that drew it, if it can tell more."""
+    decision = Decision()
+    decision.arm = arm
+    decision.index = index
+    decision.round = round
+    decision._inverse_p = inverse_p
+    decision._snapshot = snapshot
+    decision._lineup = lineup
+    return decision
+
+
+def _reopened(
+    arm: Arm,
+    index: int,
+    round: int,
+    inverse_p: float,
+    table: dict[Arm, float] | None,
+    seed: int,
+    gone: bool,
+) -> Decision:
+    lineup = Lineup(Origin(seed, crossed=True), (), (), None)
+    snapshot = NOT_COPIED if gone else None
+    decision = decided(arm, index, round, inverse_p, snapshot, lineup)
+    if table is not None:
+        decision._probabilities = MappingProxyType(table)
+    return decision

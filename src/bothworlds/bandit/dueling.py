@@ -1,0 +1,414 @@
+"""Deciding by comparison: `DuelingBandit.ask` draws a pair, `DuelingBandit.tell` takes the winner.
+
+A dueling bandit is one `Bandit` on each side, or one on both that is drawn from twice a round.
+They keep the ledger, the arms and the state; what is here pairs their decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, Literal, Self
+
+from bothworlds.bandit import statefile
+from bothworlds.bandit.arms import ArmHistory, checked_names, html_table
+from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.keeping import Keeping
+from bothworlds.bandit.pair import Pair
+from bothworlds.bandit.pending import checked_age, closed
+from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
+from bothworlds.policies.base import Policy
+from bothworlds.policies.custom import CustomPolicy
+from bothworlds.policies.sparring import Sparring
+from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.tsallis_inf.shared import Shared
+from bothworlds.seeding import checked_seed, derived_seed
+
+Side = Literal["left", "right"]
+
+
+class DuelingBandit(Keeping[Sparring]):
+    """A dueling algorithm at work: it draws pairs, waits for the winners and learns.
+
+    Winners may come late, in any order, for any number of outstanding pairs, once each. They are
+    weighted with the probabilities at decision time. One bandit must not be used by two threads
+    at the same time.
+
+    Parameters
+    ----------
+    policy : Sparring
+        The algorithm.
+    arms : sequence of str or int, or int
+        The names of the arms, or their number K for the names 0, ..., K - 1.
+    seed : int, optional
+        Makes the draws repeatable. Without it a fresh one is drawn, which `seed` shows.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> duel = bw.DuelingBandit(bw.Sparring(), arms=["blue", "green", "red"], seed=7)
+    >>> for _ in range(1000):
+    ...     pair = duel.ask()
+    ...     duel.tell(pair, winner="right" if pair.right == "green" else "left")
+    >>> max(duel.probabilities(), key=duel.probabilities().get)
+    'green'
+
+    References
+    ----------
+    Zimmert and Seldin, *Tsallis-INF: An Optimal Algorithm for Stochastic and Adversarial
+    Bandits*, JMLR 22, 2021, section 6.
+    """
+
+    __slots__ = ("_left", "_right")
+
+    _OWNER = "DuelingBandit"
+    _FORMAT = "bothworlds.dueling"
+    _VERSION = 1
+    _CLASSES = (Sparring,)
+
+    def __init__(
+        self, policy: Sparring, arms: Iterable[Arm] | int, *, seed: int | None = None
+    ) -> None:
+        owner = "DuelingBandit"
+        if not isinstance(policy, Sparring):
+            expected = "a dueling policy such as Sparring()"
+            raise InvalidParameter(must("policy", owner, expected, policy))
+        names = checked_names(arms, owner)
+        seed = checked_seed(seed, owner)
+        inner = side_policy(policy)
+        left = Bandit(inner, names, seed=derived_seed(seed, owner, "left"))
+        right = left
+        if not policy.shared:
+            right = Bandit(inner, names, seed=derived_seed(seed, owner, "right"))
+        self._open(policy, seed, left, right)
+
+    def _open(self, policy: Sparring, seed: int, left: Bandit, right: Bandit) -> None:
+        self._policy = policy
+        self._seed = seed
+        self._left = left
+        self._right = right
+        self._round = left.round // 2 if policy.shared else left.round
+
+    def _draws(self, round: int) -> tuple[int, int]:
+        """Return the ids of a pair's two decisions, each on its side."""
+        return (2 * round - 1, 2 * round) if self._policy.shared else (round, round)
+
+    # --- asking and telling ------------------------------------------------------------------
+
+    def ask(self) -> Pair:
+        """Draw two arms to compare, which may be the same one.
+
+        Returns
+        -------
+        Pair
+            Hand it, or its ``id``, to `tell` when the winner is known.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=["blue", "green"], seed=3)
+        >>> duel.ask()
+        Pair(id=1, left='green', right='blue', probability=(0.5..., 0.5...))
+        """
+        # A user's policy may fail on the right side after it has chosen on the left.
+        kept = self._left.copy() if isinstance(self._policy.policy, CustomPolicy) else None
+        left = self._left.ask()
+        try:
+            right = self._right.ask()
+        except KernelError:
+            self._left = self._left if kept is None else kept
+            raise
+        self._round += 1
+        return Pair(self._round, left, right)
+
+    def tell(self, pair: Pair | int, *, winner: Side) -> None:
+        """Learn which side of a pair won.
+
+        Parameters
+        ----------
+        pair : Pair or int
+            What `ask` returned, or its ``id``; any pending one, in any order.
+        winner : {"left", "right"}
+            The side, also where both sides hold the same arm: whichever is declared the winner
+            of two equals, by a coin or by a voter, is learned correctly.
+
+        Raises
+        ------
+        InvalidFeedback
+            If the winner is not a side.
+        DecisionClosed
+            If the pair was already told or has expired.
+        UnknownDecision
+            If the pair is not one of this bandit's.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(bw.UCB1()), arms=3, seed=7)
+        >>> first, second = duel.ask(), duel.ask()
+        >>> duel.tell(second, winner="left")
+        >>> duel.tell(first.id, winner="right")
+        >>> duel.tell(first, winner="right")
+        Traceback (most recent call last):
+        ...
+        bothworlds.errors.DecisionClosed: The pair of DuelingBandit.tell must be pending, got 1, ...
+        """
+        if not isinstance(winner, str) or winner not in ("left", "right"):
+            expected = '"left" or "right", a side and not an arm'
+            raise InvalidFeedback(must("winner", "DuelingBandit.tell", expected, winner))
+        first, second = self._draws(self._admit(pair))
+        loss = 0.0 if winner == "left" else 1.0
+        # The right side's draw is the later one; if it is the last of all, it is learned fastest.
+        self._right.tell(second, loss=1.0 - loss)
+        self._left.tell(first, loss=loss)
+
+    def _admit(self, pair: object) -> int:
+        """Return the round of a pending pair, or refuse it."""
+        owner = "DuelingBandit.tell"
+        refusal = UnknownDecision(must("pair", owner, "a pair of this bandit or its id", pair))
+        if isinstance(pair, Integral) and not isinstance(pair, bool):
+            round = int(pair)
+        elif isinstance(pair, Pair):
+            round = pair.round
+            try:
+                admitted = self._left._admit(pair._left), self._right._admit(pair._right)
+            except UnknownDecision:
+                raise refusal from None
+            if admitted != self._draws(round):
+                raise refusal
+        else:
+            raise refusal
+        if not 1 <= round <= self._round:
+            raise refusal
+        if not self._left.awaits(self._draws(round)[0]):
+            raise closed("pair", owner, round)
+        return round
+
+    def expire(self, *, older_than: int) -> list[int]:
+        """Close pairs whose winner never came; nothing is learned from them.
+
+        Parameters
+        ----------
+        older_than : int
+            Pairs drawn more than this many rounds ago are closed.
+
+        Returns
+        -------
+        list of int
+            The ids that were closed; telling them now raises `DecisionClosed`.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=3, seed=7)
+        >>> for _ in range(5):
+        ...     pair = duel.ask()
+        >>> duel.expire(older_than=2)
+        [1, 2]
+        >>> duel.pending
+        [3, 4, 5]
+        """
+        limit = checked_age(older_than, "DuelingBandit.expire")
+        if self._policy.shared:
+            # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
+            expired = self._left.expire(older_than=2 * limit + 1)
+            return [id // 2 for id in expired if id % 2 == 0]
+        self._left.expire(older_than=limit)
+        return self._right.expire(older_than=limit)
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def probabilities(self, side: Side | None = None) -> dict[Arm, float]:
+        """Return how likely every arm is in the next round, drawing nothing.
+
+        Parameters
+        ----------
+        side : {"left", "right"}, optional
+            One side's distribution; by default the mean of both, each arm's share of the places.
+
+        Raises
+        ------
+        InvalidParameter
+            If the policy cannot tell, as Thompson sampling.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=["blue", "green"], seed=7)
+        >>> {name: round(p, 12) for name, p in duel.probabilities().items()}
+        {'blue': 0.5, 'green': 0.5}
+        """
+        owner = "DuelingBandit.probabilities"
+        if side is not None and side not in ("left", "right"):
+            raise InvalidParameter(must("side", owner, '"left", "right" or None', side))
+        if not self._policy.policy.knows_probability:
+            expected = "one that knows its probabilities"
+            raise InvalidParameter(must("policy", owner, expected, self._policy))
+        left = self._left.probabilities()
+        if self._policy.shared or side == "left":
+            return left
+        right = self._right.probabilities()
+        if side == "right":
+            return right
+        return {name: 0.5 * (left[name] + right[name]) for name in left}
+
+    def history(self) -> dict[Arm, ArmHistory]:
+        """Return what happened to every arm, on both sides together.
+
+        The mean loss is the share of duels it lost.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(bw.UCB1()), arms=["blue", "green"], seed=7)
+        >>> duel.tell(duel.ask(), winner="left")
+        >>> duel.history()["blue"]
+        ArmHistory(pulls=2, told=2, mean_loss=0.5, estimate=None, retired=False)
+        """
+        left = self._left.history()
+        return left if self._policy.shared else merged(left, self._right.history())
+
+    @property
+    def policy(self) -> Sparring:
+        """The algorithm."""
+        return self._policy
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms."""
+        return self._left.arms
+
+    @property
+    def seed(self) -> int:
+        """The seed, also if none was given."""
+        return self._seed
+
+    @property
+    def round(self) -> int:
+        """How many pairs have been drawn."""
+        return self._round
+
+    @property
+    def pending(self) -> list[int]:
+        """The ids of the pairs that wait for a winner."""
+        waiting = self._right.pending
+        return [id // 2 for id in waiting if id % 2 == 0] if self._policy.shared else waiting
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def __repr__(self) -> str:
+        return f"DuelingBandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed})"
+
+    def _repr_html_(self) -> str:
+        known = self.probabilities() if self._policy.policy.knows_probability else {}
+        return html_table(f"{self._policy!r}, round {self._round}", self.history(), known)
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def _document(self) -> dict[str, Any]:
+        sides = [self._left] if self._policy.shared else [self._left, self._right]
+        return {"seed": self._seed, "sides": [side._document() for side in sides]}
+
+    @classmethod
+    def _restored(cls, policy: Sparring, document: dict[str, Any]) -> Self:
+        inner = side_policy(policy)
+        sides = [Bandit._restored(inner, side) for side in document["sides"]]
+        if len(sides) != (1 if policy.shared else 2):
+            raise ValueError("the number of sides is another")
+        left, right = sides[0], sides[-1]
+        if (left.arms, left.round, left.pending) != (right.arms, right.round, right.pending):
+            raise ValueError("the sides differ")
+        bandit = cls.__new__(cls)
+        bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right)
+        return bandit
+
+    def copy(self) -> Self:
+        """Return an independent bandit in the same state, pending pairs included.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=5, seed=7)
+        >>> twin = duel.copy()
+        >>> [twin.ask().left for _ in range(9)] == [duel.ask().left for _ in range(9)]
+        True
+        """
+        return self._twin()
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def save(self, path: statefile.Path) -> None:
+        """Write the bandit to a file, from which `load` continues bit for bit.
+
+        The file is JSON, complete or not written at all; a file already there is replaced.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=["blue", "green"], seed=7)
+        >>> pair = duel.ask()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     duel.save(os.path.join(folder, "duel.json"))
+        ...     later = bw.DuelingBandit.load(os.path.join(folder, "duel.json"))
+        >>> later.tell(pair.id, winner="left")
+        """
+        self._write(path)
+
+    @classmethod
+    def load(cls, path: statefile.Path, *, policy: Sparring | None = None) -> Self:
+        """Return the bandit saved at ``path``.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that `save` wrote.
+        policy : Sparring, optional
+            Needed if it spars with a policy that is not one of this package; must equal the one
+            that was saved.
+
+        Raises
+        ------
+        StateFileError
+            If the file is damaged, something else, or of a newer version.
+        """
+        return cls._read(path, policy)
+
+
+def side_policy(policy: Sparring) -> Policy:
+    """Return what the bandit on a side plays."""
+    own = policy.policy
+    return Shared(own) if policy.shared and isinstance(own, TsallisINF) else own
+
+
+def merged(left: dict[Arm, ArmHistory], right: dict[Arm, ArmHistory]) -> dict[Arm, ArmHistory]:
+    """Add up what happened on both sides; estimates become the mean of both, the least 0."""
+    estimates = {
+        name: 0.5 * (arm.estimate + right[name].estimate)  # type: ignore[operator]
+        for name, arm in left.items()
+        if arm.estimate is not None
+    }
+    least = min(estimates.values(), default=0.0)
+    both = {}
+    for name, one in left.items():
+        other = right[name]
+        told = one.told + other.told
+        lost = one.told * (one.mean_loss or 0.0) + other.told * (other.mean_loss or 0.0)
+        both[name] = ArmHistory(
+            pulls=one.pulls + other.pulls,
+            told=told,
+            mean_loss=lost / told if told else None,
+            estimate=estimates[name] - least if name in estimates else None,
+            retired=False,
+        )
+    return both

@@ -1,0 +1,267 @@
+"""Run the shards of a campaign and take over what they found."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from typing import Any
+
+from bothworlds.campaign.curve import Curve
+from bothworlds.campaign.progress import Progress, Reporter
+from bothworlds.campaign.shard import Piece, Shard
+from bothworlds.campaign.store import Store
+from bothworlds.campaign.work_queue import Agenda
+from bothworlds.campaign.workers import Workers
+from bothworlds.engine.tile import TileJob, TileOutcome
+from bothworlds.errors import BothworldsError, ClusterError, ResultFileError
+
+ATTEMPTS = 3
+"""How often a shard is handed out whose worker is lost."""
+
+WORRY = 5.0
+"""Seconds after which it is said that nothing happens here, and why."""
+
+NEAR, KEPT, FAR = 0.02, 0.2, 0.5
+"""Seconds a shard takes at least in a thread, in a thread if it is kept, and elsewhere: handing
+it out, keeping it and sending it then take a few per cent of that."""
+
+Future_ = Future[list[TileOutcome]]
+
+
+class Campaign:
+    """Curves, and the pieces of them that have to be run.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        What is run.
+    pieces : sequence of sequence of Piece
+        For every curve its tiles that have to be run, in the order of their repetitions.
+    workers : Workers
+        Where they run.
+    take : callable
+        Takes the number of a curve and outcomes that follow one another.
+    complete : callable, optional
+        Takes the number of every curve of which the last piece is finished.
+    store : Store, optional
+        Where other processes may be keeping what they have finished of the same campaign.
+    abreast : bool
+        Whether all curves go forward together, or one after the other.
+    show : bool or callable
+        As the ``progress`` of `simulate`.
+    say : callable
+        Takes a sentence about workers that are lost.
+    """
+
+    def __init__(
+        self,
+        curves: Sequence[Curve],
+        pieces: Sequence[Sequence[Piece]],
+        workers: Workers,
+        take: Callable[[int, list[TileOutcome]], Any],
+        *,
+        complete: Callable[[int], Any] | None = None,
+        store: Store | None = None,
+        abreast: bool = False,
+        show: bool | Callable[[Progress], Any] = False,
+        say: Callable[[str], Any] = print,
+    ) -> None:
+        self._curves, self._workers, self._take, self._store = curves, workers, take, store
+        self._complete = complete or (lambda index: None)
+        self._say = say
+        shortest = FAR if not workers.live else NEAR if store is None else KEPT
+        self._agenda = Agenda(curves, pieces, shortest, abreast)
+        self._unfinished = [len(each) for each in pieces]
+        self._running: dict[Future_, tuple[int, list[Piece]]] = {}
+        self._claimed: list[tuple[int, Piece]] = []
+        self._lost: Counter[tuple[int, int]] = Counter()
+        self._slots = 1
+        self._looked = self._had_workers = self._had_work = time.monotonic()
+        rounds = sum(piece.rounds * piece.job.count for each in pieces for piece in each)
+        self._reporter = Reporter(rounds, show, lambda: self._agenda.left(self._slots))
+
+    def run(self) -> bool:
+        """Run everything; return whether Ctrl-C ended it early, what is finished being taken."""
+        try:
+            while self._running or self._claimed or self._agenda:
+                self._hand_out()
+                # A timeout lets Ctrl-C through while all threads are in compiled code.
+                done = wait(self._running, timeout=0.2, return_when=FIRST_COMPLETED).done
+                self._warn_without_work()
+                if not self._running:
+                    time.sleep(0.2)
+                self._hand_out()
+                for future in done:
+                    self._collect(future)
+                self._look_elsewhere()
+        except KeyboardInterrupt:
+            self._wind_up()
+            return True
+        except ClusterError as error:
+            self._wind_up()
+            if self._store is not None:
+                raise ClusterError(f"{error} What was finished before is kept.") from error
+            raise
+        except BaseException:
+            self._wind_up()
+            raise
+        finally:
+            self._workers.close()
+            self._reporter.close()
+            if self._store is not None:
+                self._store.claims.close()
+        return False
+
+    def _wind_up(self) -> None:
+        """Stop, and take over what is finished all the same."""
+        self._workers.stop(self._running)
+        for future in list(self._running):
+            if self._workers.live or future.done():
+                # What ended the campaign may well end this, too.
+                with contextlib.suppress(Exception, CancelledError):
+                    if future.exception() is None:
+                        self._collect(future)
+
+    def _hand_out(self) -> None:
+        """Keep the workers busy."""
+        self._slots = self._workers.slots()
+        self._warn_without_workers()
+        busy = sum(not future.done() for future in self._running)
+        while self._agenda and busy < self._workers.depth():
+            index, most = self._agenda.next(self._slots)
+            pieces = self._claim(index, most)
+            if pieces:
+                shard = Shard(tuple(piece.job for piece in pieces))
+                future = self._workers.submit(shard, self._ticker(index))
+                self._running[future] = index, pieces
+                busy += 1
+
+    def _claim(self, index: int, most: int) -> list[Piece]:
+        """Take up to ``most`` pieces that follow one another, and that nobody else runs."""
+        taken: list[Piece] = []
+        while len(taken) < most and (queue := self._agenda.queue(index)):
+            if taken and taken[-1].span[1] != queue[0].span[0]:
+                break
+            piece = self._agenda.take(index)
+            if self._mine(index, piece):
+                taken.append(piece)
+            elif taken:
+                break
+        return taken
+
+    def _mine(self, index: int, piece: Piece) -> bool:
+        """Claim a piece; one that another process runs or has finished is not mine."""
+        if self._store is None:
+            return True
+        curve = self._curves[index]
+        if not self._store.claims.take(curve.stem, piece.job.first, piece.job.count):
+            self._claimed.append((index, piece))
+            return False
+        if self._store.lacks(curve, piece.span):
+            return True
+        self._finished_elsewhere(index, piece)
+        return False
+
+    def _finished_elsewhere(self, index: int, piece: Piece) -> None:
+        self._release(index, piece)
+        self._heard(index, piece.job, piece.rounds * piece.job.count)
+        self._finish(index, 1)
+
+    def _look_elsewhere(self) -> None:
+        """See once a second whether other processes have finished, or left, what they claimed."""
+        if time.monotonic() - self._looked > 1.0:
+            self._looked = time.monotonic()
+            claimed, self._claimed = self._claimed, []
+            for index, piece in claimed:
+                self._agenda.put_back(index, [piece])
+
+    def _collect(self, future: Future_) -> None:
+        """Take over what a worker has finished.
+
+        Nothing is lost where Ctrl-C comes in between: what is still in ``_running`` is taken over
+        then, and to take it over twice does no harm.
+        """
+        index, pieces = self._running[future]
+        try:
+            outcomes = future.result()
+        except ResultFileError as error:
+            self._start_over(index, pieces, error)
+        except BothworldsError:
+            raise
+        except (Exception, CancelledError) as error:
+            self._start_again(index, pieces, error)
+        else:
+            self._keep(index, pieces[: len(outcomes)], outcomes)
+        del self._running[future]
+
+    def _keep(self, index: int, finished: list[Piece], outcomes: list[TileOutcome]) -> None:
+        if not finished:
+            return
+        work = sum(self._agenda.work(index, piece) for piece in finished)
+        self._agenda.costs.note(index, work, sum(each.wall for each in outcomes))
+        self._take(
+            index,
+            [piece.joined(each) for piece, each in zip(finished, outcomes, strict=True)],
+        )
+        for piece in finished:
+            self._release(index, piece)
+            if not self._workers.live:
+                self._heard(index, piece.job, piece.rounds * piece.job.count)
+        self._finish(index, len(finished))
+
+    def _finish(self, index: int, count: int) -> None:
+        self._unfinished[index] -= count
+        if self._unfinished[index] == 0:
+            self._complete(index)
+
+    def _release(self, index: int, piece: Piece) -> None:
+        if self._store is not None:
+            stem = self._curves[index].stem
+            self._store.claims.drop(stem, piece.job.first, piece.job.count)
+
+    def _start_again(self, index: int, pieces: list[Piece], error: BaseException) -> None:
+        """Put back what a lost worker was running; give up when it is lost again and again."""
+        name = self._curves[index].name
+        # Dask itself tries a task on several workers before it raises this.
+        if type(error).__name__ != "KilledWorker":
+            raise self._workers.failure(error, name) from error
+        self._lost[index, pieces[0].job.first] += 1
+        if self._lost[index, pieces[0].job.first] >= ATTEMPTS:
+            raise ClusterError(f"Whatever worker runs {name} dies.") from error
+        self._say(f"Workers died while they ran {name}; what they were running starts again.")
+        self._agenda.put_back(index, pieces)
+
+    def _start_over(self, index: int, pieces: list[Piece], error: ResultFileError) -> None:
+        """Put back what could not go on from a saved state, to run it from its first round."""
+        if not any(piece.after for piece in pieces):
+            raise error
+        curve = self._curves[index]
+        self._say(f"{error} What was to go on from it, of {curve.name}, starts over.")
+        for piece in pieces:
+            self._heard(index, piece.job, -piece.after * piece.job.count)
+        self._agenda.put_back(index, [piece.from_the_start(curve) for piece in pieces])
+
+    def _ticker(self, index: int) -> Callable[[TileJob, int], None]:
+        return lambda job, rounds: self._heard(index, job, rounds)
+
+    def _heard(self, index: int, job: TileJob, rounds: int) -> None:
+        """Count rounds, times repetitions, that were played of a curve."""
+        self._agenda.played(index, rounds / job.count * self._agenda.costs.lanes(index, job.count))
+        self._reporter.add(job.name, rounds, index)
+
+    def _warn_without_workers(self) -> None:
+        if self._slots > 0:
+            self._had_workers = time.monotonic()
+        elif time.monotonic() - self._had_workers > WORRY:
+            self._say("The cluster has no workers at the moment; waiting for some.")
+            self._had_workers = float("inf")
+
+    def _warn_without_work(self) -> None:
+        if self._running:
+            self._had_work = time.monotonic()
+        elif time.monotonic() - self._had_work > WORRY:
+            self._say("Another process is running what is left; waiting for it.")
+            self._had_work = float("inf")

@@ -1,0 +1,115 @@
+"""A campaign is a table of curves, and a curve is named by everything that determines it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bothworlds.campaign.identity import Player as Player
+from bothworlds.campaign.identity import fingerprint
+from bothworlds.environments.base import Environment
+from bothworlds.policies.sparring import Sparring
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One policy in one environment, repeated.
+
+    Parameters
+    ----------
+    name : str
+        The policy's label, which seeds its stream.
+    policy : Policy or Sparring
+        The algorithm.
+    environment : Environment
+        The regime.
+    checkpoints : tuple of int
+        Rounds to record, increasing; the last one is the horizon.
+    repetitions : int
+        How many runs are wanted.
+    seed : int
+        The user's seed.
+    label : str
+        Where the curve belongs, for people; it determines nothing.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> world = bw.environments.Stochastic.gap(4, 0.25)
+    >>> curve = Curve("RV", bw.TsallisINF(), world, (100, 1000), 32, 0)
+    >>> other = Curve("RV", bw.TsallisINF(), world, (100, 2000), 64, 0)
+    >>> curve.key == other.key, curve.stem == other.stem
+    (True, False)
+    """
+
+    name: str
+    policy: Player
+    environment: Environment
+    checkpoints: tuple[int, ...]
+    repetitions: int
+    seed: int
+    label: str = ""
+
+    @property
+    def horizon(self) -> int:
+        """Rounds of a run."""
+        return self.checkpoints[-1]
+
+    @functools.cached_property
+    def player(self) -> Player:
+        """The policy whose kernels serve this number of arms."""
+        if isinstance(self.policy, Sparring):
+            return self.policy
+        return self.policy.at(self.environment.n_arms)
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Names the runs, whatever their length and number.
+
+        A digest of the policy, the environment, the seed and the code that runs them, a user's
+        own included.
+        """
+        settings = {
+            "does": fingerprint(self.player, self.environment),
+            "name": self.name,
+            "policy": repr(self.policy),
+            "environment": repr(self.environment),
+            "seed": self.seed,
+        }
+        return _short(json.dumps(settings, sort_keys=True), 20)
+
+    @functools.cached_property
+    def stem(self) -> str:
+        """Names the runs of this length: the key, the horizon and a digest of the checkpoints."""
+        return f"{self.key}-{self.horizon}-{_short(repr(self.checkpoints), 8)}"
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Any]:
+        """What files tell about the curve.
+
+        Regret comes from the costs by what is under "regret" and "best"; see
+        `Environment.regret`.
+        """
+        world = self.environment
+        best = None
+        if world.regret == "oblivious":
+            best = world.best_cumulative(np.asarray(self.checkpoints)).tolist()
+        return {
+            "name": self.name,
+            "policy": repr(self.policy),
+            "environment": repr(world),
+            "arms": world.n_arms,
+            "seed": self.seed,
+            "checkpoints": list(self.checkpoints),
+            "regret": world.regret,
+            "best": best,
+        }
+
+
+def _short(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

@@ -1,0 +1,208 @@
+"""What determines the numbers of a run besides its settings, as a digest.
+
+That is the sources of this package that have a say in them, the code of a user's own functions
+with all it refers to, and the arrays that policies and environments compute for their kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds import sources
+from bothworlds.environments.base import Environment
+from bothworlds.policies.base import Policy
+from bothworlds.policies.sparring import Sparring
+
+Player = Policy | Sparring
+"""What can be simulated: a policy, or a pair of them in duels."""
+
+_KNOWN = sys.stdlib_module_names | {"bothworlds", "llvmlite", "numba", "numpy"}
+"""Packages into which a user's functions are not followed."""
+
+
+# Now, with the modules just read: the files may be replaced while this process runs.
+_PACKAGE = sources.digest(*sources.NUMBERS)
+
+
+def fingerprint(policy: Player, environment: Environment, files: bool = True) -> str:
+    """Return a digest of all that a policy and an environment do, whatever they are called.
+
+    Parameters
+    ----------
+    policy : Policy or Sparring
+        The algorithm.
+    environment : Environment
+        The regime.
+    files : bool
+        Whether the content of a file that an environment reads while it runs counts.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> world = bw.environments.Stochastic.gap(4, 0.25)
+    >>> fingerprint(bw.UCB1(), world) == fingerprint(bw.UCB1(c=3.0), world)
+    False
+    """
+    K = environment.n_arms
+    digest = hashlib.sha256(_PACKAGE)
+    for function in [*_functions(policy), *_functions(environment)]:
+        digest.update(_code(function))
+    for array in (policy.parameters(K), policy.start(K)):
+        _add(digest, array)
+    digest.update(_numbers(environment, files))
+    return digest.hexdigest()
+
+
+def _numbers(environment: Environment, files: bool) -> bytes:
+    """Return a digest of an environment's numbers, of which it may print only some."""
+    # Kept with the object: environments that name the same file are equal, the file may change.
+    kept = vars(environment)
+    if "_fingerprint" in kept:
+        return kept["_fingerprint"]  # type: ignore[no-any-return]
+    table = environment.parameters()
+    mapped = isinstance(table, np.memmap)
+    digest = hashlib.sha256(f"{environment.n_arms} {table.shape}".encode())
+    if files or not mapped:
+        _add(digest, table)
+    _add(digest, environment.start(np.random.default_rng(0)))
+    attack = environment.attack()
+    if attack is not None:
+        _add(digest, attack.parameters)
+        _add(digest, attack.start(np.random.default_rng(0)))
+    if not mapped:
+        kept["_fingerprint"] = digest.digest()
+    return digest.digest()
+
+
+def _add(digest: Any, array: NDArray[Any]) -> None:
+    digest.update(f" {array.dtype.str} {array.size} ".encode())
+    digest.update(np.ascontiguousarray(array).data)
+
+
+def _functions(owner: Any) -> Iterator[types.FunctionType]:
+    """Yield the functions behind a policy or an environment, and behind what it is made of."""
+    found: list[Any] = []
+    if isinstance(owner, Environment):
+        attack = owner.attack()
+        found = [owner.kernel(), *([attack.kernel, attack.start] if attack is not None else [])]
+    elif isinstance(owner, Policy):
+        found = list(vars(owner.kernels()).values())
+    # What `custom` took from a user's class, and the methods of a class of the user's own.
+    found += [*getattr(type(owner), "functions", {}).values(), getattr(owner, "first_state", None)]
+    for kind in type(owner).__mro__:
+        if kind.__module__.partition(".")[0] not in _KNOWN:
+            body = sorted(vars(kind).items())
+            found += [_plain(value) for name, value in body if not name.startswith("__")]
+    if dataclasses.is_dataclass(owner):
+        found += [getattr(owner, field.name) for field in dataclasses.fields(owner)]
+    for each in found:
+        if isinstance(each, Policy | Environment):
+            yield from _functions(each)
+        elif isinstance(function := getattr(each, "py_func", each), types.FunctionType):
+            yield function
+
+
+def _plain(value: Any) -> Any:
+    """Return the function behind a property or a static or class method."""
+    return getattr(value, "fget", None) or getattr(value, "__func__", value)
+
+
+_codes: weakref.WeakKeyDictionary[types.FunctionType, bytes] = weakref.WeakKeyDictionary()
+
+
+def _code(function: types.FunctionType) -> bytes:
+    """Return a digest of a function from outside this package and of all it refers to.
+
+    Taken once: Numba, too, keeps the values of global names as they were when it compiled.
+    """
+    if function not in _codes:
+        digest = hashlib.sha256()
+        for line in _lines(function):
+            digest.update(line)
+        _codes[function] = digest.digest()
+    return _codes[function]
+
+
+def _lines(first: types.FunctionType) -> Iterator[bytes]:
+    """Yield byte code and constants of a function and of the functions it refers to.
+
+    `bothworlds.sources` names the code of this package; of its own functions only what they
+    enclose is looked at, which is where a user's functions are.
+    """
+    waiting: list[Any] = [first]
+    seen: set[types.FunctionType] = set()
+    while waiting:
+        value = waiting.pop(0)
+        function = getattr(value, "py_func", value)
+        if not isinstance(function, types.FunctionType):
+            yield _constant(value).encode()
+            continue
+        if function in seen:
+            continue
+        seen.add(function)
+        waiting += _enclosed(function)
+        if (function.__module__ or "").partition(".")[0] in _KNOWN:
+            continue
+        waiting += function.__defaults__ or ()
+        waiting += [value for _, value in sorted((function.__kwdefaults__ or {}).items())]
+        for code in _nested(function.__code__):
+            constants = [x for x in code.co_consts if not isinstance(x, types.CodeType)]
+            yield code.co_code + _constant((constants, code.co_names)).encode()
+            waiting += _referred(function.__globals__, code.co_names)
+
+
+def _enclosed(function: types.FunctionType) -> list[Any]:
+    """Return the values of the names that a function takes from around its definition."""
+    values = []
+    for cell in function.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    return values
+
+
+def _referred(scope: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
+    """Return what global names stand for; for modules, what is used of them."""
+    found, values = [scope[name] for name in names if name in scope], []
+    modules: set[types.ModuleType] = set()
+    while found:
+        value = found.pop(0)
+        if not isinstance(value, types.ModuleType):
+            values.append(value)
+        elif value not in modules and value.__name__.partition(".")[0] not in _KNOWN:
+            modules.add(value)
+            found += [vars(value)[name] for name in names if name in vars(value)]
+    return values
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield a code object and those of the functions defined inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+def _constant(value: Any) -> str:
+    """Write a value such that equal ones look the same in every process."""
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype.str} {np.shape(value)} {_constant(value.tolist())}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_constant, value))})"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
+    if isinstance(value, dict):
+        return f"dict {_constant(set(map(_constant, value.items())))}"
+    if value is None or isinstance(value, int | float | complex | str | bytes):
+        return repr(value)
+    return type(value).__name__

@@ -1,0 +1,258 @@
+"""The file of a shard: one row per repetition, and in its metadata all there is to know about it.
+
+The metadata holds digests of the columns and of itself, so that a file whose bytes have changed
+is refused: the checksums of Parquet cover its pages, but not what says how to read them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bothworlds
+from bothworlds.errors import ResultFileError, missing_extra
+from bothworlds.files import replacing
+
+if TYPE_CHECKING:
+    from bothworlds.engine.tile import TileOutcome
+
+FORMAT = "bothworlds.shard"
+VERSION = 1
+
+About = dict[str, Any]
+"""What a shard says about itself: the settings of its curve, its repetitions and times."""
+
+
+def versions() -> dict[str, str]:
+    """Return the software that computes."""
+    import numba
+
+    return {
+        "bothworlds": bothworlds.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+
+
+@contextlib.contextmanager
+def saving(path: Path, durable: bool = True) -> Iterator[Path]:
+    """Give the path of a draft that becomes the file at the end; say so if it cannot."""
+    try:
+        with replacing(path, durable) as draft:
+            yield draft
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultFileError(
+            f"The file {path.name} was not saved to {path.parent}: {reason}. "
+            "What was finished before is there."
+        ) from error
+
+
+def write(path: Path, stem: str, settings: About, outcomes: Sequence[TileOutcome]) -> None:
+    """Write finished tiles, which follow one another, as one file."""
+    arrow = pyarrow()
+    import pyarrow.parquet as parquet
+
+    first, count = outcomes[0].first, sum(each.count for each in outcomes)
+    arrays = {
+        "cost": np.concatenate([each.cost for each in outcomes]),
+        "plays": np.concatenate([each.plays for each in outcomes]),
+    }
+    tracked = [each.tracked for each in outcomes if each.tracked is not None]
+    if tracked:
+        arrays["tracked"] = np.concatenate(tracked).reshape(count, -1)
+    columns = {"repetition": np.arange(first, first + count)}
+    columns |= {name: _lists(array) for name, array in arrays.items()}
+    digests = {name: _digest(array) for name, array in arrays.items()}
+    if all(each.state is not None for each in outcomes):
+        # The state of a tile stands at its first repetition.
+        states: list[bytes | None] = [None] * count
+        for each in outcomes:
+            states[each.first - first] = each.state
+        columns["state"] = arrow.array(states, arrow.large_binary())
+        digests["state"] = _digest(*states)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "stem": stem,
+        "first": first,
+        "count": count,
+        "wall": sum(each.wall for each in outcomes),
+        "cpu": sum(each.cpu for each in outcomes),
+        "versions": versions(),
+        "digests": digests,
+        **settings,
+    }
+    content["digest"] = _digest(_text(content))
+    table = arrow.table(columns).replace_schema_metadata({FORMAT: _text(content)})
+    with saving(path) as draft:
+        parquet.write_table(table, draft, compression="zstd", write_page_checksum=True)
+
+
+def settings(path: Path) -> About:
+    """Return what a shard says about itself; its numbers are not looked at.
+
+    Under "continuable" is whether it keeps where its runs stand.
+    """
+    pyarrow()
+    import pyarrow.parquet as parquet
+
+    with _opened(path) as stream:
+        return _about(path, lambda: parquet.read_metadata(stream))
+
+
+def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
+    """Return what a shard says about itself, and its outcomes.
+
+    With ``states``, one outcome per tile with its state, none where no states were kept;
+    otherwise one for all.
+    """
+    arrow = pyarrow()
+    import pyarrow.parquet as parquet
+
+    # Not above: what a shard says about itself can be read without loading the engine.
+    from bothworlds.engine.tile import TileOutcome
+
+    with _opened(path) as stream:
+        buffer = arrow.BufferReader(stream.read())
+    content = _about(path, lambda: parquet.read_metadata(buffer))
+    n, arms, count = len(content["checkpoints"]), content["arms"], content["count"]
+    shapes = {"cost": (count, n), "plays": (count, arms), "tracked": (count, n, arms)}
+    names = [name for name in content["digests"] if name != "state" or states]
+    kept: list[bytes | None] = [None] * count
+    try:
+        table = parquet.read_table(buffer, columns=names, page_checksum_verification=True)
+        arrays = {name: _matrix(table[name], shapes[name]) for name in names if name in shapes}
+        found = {name: _digest(array) for name, array in arrays.items()}
+        if "state" in names:
+            kept = table["state"].to_pylist()
+            found["state"] = _digest(*kept)
+        fits = len(kept) == count and all(found[name] == content["digests"][name] for name in names)
+    except Exception as error:
+        raise damaged(path) from error
+    if not fits:
+        raise damaged(path)
+    whole = TileOutcome(
+        content["first"], arrays["cost"], arrays["plays"], arrays.get("tracked"),
+        content["cpu"], content["wall"],
+    )  # fmt: skip
+    if not states:
+        return content, [whole]
+    starts = [row for row, state in enumerate(kept) if state is not None]
+    return content, [
+        replace(part(whole, low, high), state=kept[low]) for low, high in pairwise([*starts, count])
+    ]
+
+
+def damaged(path: Path) -> ResultFileError:
+    """Build the error about a file that is not what was written, or was never a shard."""
+    return ResultFileError(f"The file {path.name} is damaged, or not a shard.")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file; say so where this one cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            yield stream
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        # The file is not to blame where the process has run out of something.
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
+        raise ResultFileError(
+            f"The file {path.name} cannot be read: {error.strerror or error}."
+        ) from error
+
+
+def _about(path: Path, footer: Callable[[], Any]) -> About:
+    """Return what a shard says about itself, if that is what was written."""
+    try:
+        content: About = json.loads(footer().metadata[FORMAT.encode()])
+        version = content["version"]
+        digest = content.pop("digest", None)
+        named = f"{content['stem']}-{content['first']}-{content['count']}.parquet"
+    except Exception as error:
+        raise damaged(path) from error
+    if isinstance(version, int) and version > VERSION:
+        raise ResultFileError(
+            f"The file {path.name} has format version {version}, and this version of bothworlds "
+            f"reads up to {VERSION}."
+        )
+    if digest != _digest(_text(content)):
+        raise damaged(path)
+    if named != path.name:
+        raise ResultFileError(f"The file {path.name} holds the shard {named}.")
+    content["continuable"] = "state" in content["digests"]
+    return content
+
+
+def part(outcome: TileOutcome, low: int, high: int) -> TileOutcome:
+    """Return some rows of an outcome, with their share of the time."""
+    if (low, high) == (0, outcome.count):
+        return outcome
+    share = (high - low) / outcome.count
+    return replace(
+        outcome,
+        first=outcome.first + low,
+        cost=outcome.cost[low:high],
+        plays=outcome.plays[low:high],
+        tracked=None if outcome.tracked is None else outcome.tracked[low:high],
+        cpu=outcome.cpu * share,
+        wall=outcome.wall * share,
+        state=None,
+    )
+
+
+def pyarrow() -> Any:
+    """Return the package that writes Parquet, or say how to install it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise missing_extra("lab", "pyarrow") from error
+    return pyarrow
+
+
+def _lists(rows: NDArray[Any]) -> Any:
+    """Return a column with a list per row."""
+    offsets = np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32)
+    arrow = pyarrow()
+    return arrow.ListArray.from_arrays(arrow.array(offsets), arrow.array(rows.ravel()))
+
+
+def _matrix(column: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return a column of lists as an array."""
+    flat: NDArray[Any] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(shape)
+
+
+def _text(content: About) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def _digest(*parts: NDArray[Any] | str | bytes | None) -> str:
+    """Return a digest of numbers, texts and states, in their order."""
+    digest = hashlib.sha256()
+    for each in parts:
+        if each is None:
+            digest.update(b"-")
+            continue
+        raw = each.encode() if isinstance(each, str) else each
+        if isinstance(raw, np.ndarray):
+            raw = raw.astype(raw.dtype.newbyteorder("<"), order="C", copy=False).tobytes()
+        digest.update(b"%d " % len(raw))
+        digest.update(raw)
+    return digest.hexdigest()[:32]

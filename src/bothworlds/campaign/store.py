@@ -1,0 +1,203 @@
+"""Finished shards on disk: one folder, one Parquet file each, named by what determines it.
+
+====================================  =============================================================
+``<stem>.json``                       a curve: its settings and the repetitions that are wanted
+``<stem>-<first>-<count>.parquet``    a shard: ``count`` of its repetitions from number ``first`` on
+``claims.lock``                       who is working on what, see `bothworlds.campaign.locks`
+====================================  =============================================================
+
+A stem is a `Curve`'s.  Files appear whole or not at all, so any number of processes can read and
+write one folder; each shard says all about itself, so files of several folders can be copied
+together.  A damaged file is noticed, set aside and computed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bothworlds.campaign import shard_file as shardfile
+from bothworlds.campaign.curve import Curve
+from bothworlds.campaign.locks import Claims
+from bothworlds.campaign.shard import Piece, cut
+from bothworlds.campaign.shard_file import About
+from bothworlds.campaign.spans import Span, missing_spans
+from bothworlds.campaign.store_view import Shelf as Shelf
+from bothworlds.campaign.store_view import Shelves, content
+from bothworlds.engine.tile import TileOutcome
+from bothworlds.errors import InvalidParameter, ResultFileError, must
+
+ABANDONED = 3600.0
+"""Seconds after which a draft belongs to nobody: a shard is written in a fraction of one."""
+
+TRUSTED = 3
+"""How often one shard may turn out to be damaged before a run gives up."""
+
+
+class Store(Shelves):
+    """A folder of finished shards, to find and to keep them.
+
+    Parameters
+    ----------
+    folder : path
+        Where the files are; made when the first one is saved.
+    say : callable
+        Takes a sentence about a file that could not be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import bothworlds as bw
+    >>> world = bw.environments.Stochastic.gap(4, 0.25)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = bw.simulate(bw.UCB1(), world, horizon=100, repetitions=20, store=folder)
+    ...     [(shelf.about["name"], shelf.done) for shelf in Store(folder).shelves()]
+    [('UCB1()', 20)]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], Any] = print) -> None:
+        super().__init__(folder, say)
+        self.claims = Claims(self.folder / "claims.lock")
+        self._damages: Counter[str] = Counter()
+
+    def make(self) -> None:
+        """Make the folder, so that a place that cannot be written is known at once."""
+        shardfile.pyarrow()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            expected = f"a folder that can be written ({error.strerror})"
+            raise InvalidParameter(must("store", "simulate", expected, str(self.folder))) from error
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove drafts of processes that were killed while they wrote; no draft lives long."""
+        long_ago = time.time() - ABANDONED
+        for draft in self.folder.glob(".*.part"):
+            with contextlib.suppress(OSError):
+                if draft.stat().st_mtime < long_ago:
+                    draft.unlink()
+
+    def missing(self, curve: Curve) -> list[Span]:
+        """Return the repetitions of a curve that have no file yet."""
+        return missing_spans(self._spans.get(curve.stem, ()), curve.repetitions)
+
+    def lacks(self, curve: Curve, span: Span) -> bool:
+        """Return whether some of these repetitions have no file yet, of whatever process."""
+        changed = self._last_change() != self._modified
+        # To look takes longer the more files there are; it may take a hundredth of the time.
+        if changed and time.monotonic() - self._refreshed > 100 * self._took:
+            self.refresh()
+        have = self._spans.get(curve.stem, ())
+        return any(low < span[1] and span[0] < high for low, high in missing_spans(have, span[1]))
+
+    def pieces(self, curve: Curve, keep: bool = False) -> list[Piece]:
+        """Return what has to be run for a curve, going on from shorter runs where there are any.
+
+        With ``keep``, longer runs will be able to go on from these.
+        """
+        if not self.missing(curve):
+            return []
+        going_on = self._continued(curve, keep)
+        have = [*self._spans.get(curve.stem, ()), *(piece.span for piece in going_on)]
+        fresh = cut(curve, missing_spans(have, curve.repetitions), keep)
+        return sorted([*going_on, *fresh], key=lambda piece: piece.span)
+
+    def want(self, curves: Iterable[Curve]) -> None:
+        """Write down what is going to be run, so that others can see how far it is."""
+        for curve in curves:
+            path = self.folder / f"{curve.stem}.json"
+            known = content(path)
+            labels = {curve.label, *known.get("labels", ())} - {""}
+            told = {
+                **curve.settings,
+                "labels": sorted(labels),
+                "repetitions": max(curve.repetitions, known.get("repetitions", 0)),
+            }
+            if told != known:
+                with shardfile.saving(path, durable=False) as draft:
+                    draft.write_text(json.dumps(told), encoding="utf-8")
+
+    def save(self, curve: Curve, outcomes: Sequence[TileOutcome]) -> None:
+        """Keep finished tiles, which follow one another, as one file."""
+        span = outcomes[0].first, outcomes[-1].first + outcomes[-1].count
+        path = self.path(curve.stem, span)
+        shardfile.write(path, curve.stem, curve.settings, outcomes)
+        with self._lock:
+            self._refused.discard((curve.stem, span))
+            self._spans.setdefault(curve.stem, set()).add(span)
+            self._stems[curve.key].add(curve.stem)
+
+    def load(self, curve: Curve) -> list[TileOutcome]:
+        """Return the outcomes of the repetitions wanted, in order, each once.
+
+        A file that cannot be used is reported and set aside; its repetitions are missing then.
+        """
+        return [outcome for _, outcome in self._parts(curve.stem, curve.repetitions)]
+
+    def _unusable(self, path: Path, error: ResultFileError) -> None:
+        """Set a file aside, so that what it held is computed again."""
+        self._damages[path.name] += 1
+        if self._damages[path.name] == TRUSTED:
+            raise ResultFileError(
+                f"The file {path.name} was damaged again and again after it had been saved; "
+                f"what is kept in {self.folder} does not last."
+            ) from error
+        aside = path.with_name(f"{path.name}.damaged")
+        with contextlib.suppress(OSError):
+            path.replace(aside)
+        self._say(f"{error} It is set aside as {aside.name}; what it held is missing.")
+
+    def _continued(self, curve: Curve, keep: bool) -> list[Piece]:
+        """Return the missing tiles that can go on where shorter runs ended."""
+        pieces: list[Piece] = []
+        for stem in self._shorter(curve):
+            for span in sorted(self._spans[stem]):
+                missing = missing_spans(
+                    [*self._spans.get(curve.stem, ()), *(piece.span for piece in pieces)],
+                    curve.repetitions,
+                )
+                if any(low < span[1] and span[0] < high for low, high in missing):
+                    found = self._usable(stem, span, states=True)
+                    if found:
+                        pieces += _going_on(curve, *found, missing, keep)
+        return pieces
+
+    def _shorter(self, curve: Curve) -> list[str]:
+        """Return the stems of the same runs with shorter horizons, the longest first."""
+        horizons = {stem: int(stem.split("-")[1]) for stem in self._stems.get(curve.key, ())}
+        fits = [stem for stem, horizon in horizons.items() if horizon < curve.horizon]
+        return sorted(fits, key=lambda stem: -horizons[stem])
+
+
+def _going_on(
+    curve: Curve, about: About, tiles: list[TileOutcome], missing: list[Span], keep: bool
+) -> list[Piece]:
+    """Return the tiles of a shorter run's shard that lie in what is missing, as pieces."""
+    after = about["checkpoints"][-1]
+    before = [t for t in curve.checkpoints if t <= after]
+    if not set(before) <= set(about["checkpoints"]):
+        return []
+    columns = np.searchsorted(about["checkpoints"], before)
+    pieces = []
+    for tile in tiles:
+        first, end = tile.first, tile.first + tile.count
+        if any(low <= first and end <= high for low, high in missing):
+            (piece,) = cut(curve, [(first, end)], keep, whole=True)
+            job = replace(piece.job, saved=tile.state, checkpoints=curve.checkpoints[len(before) :])
+            earlier = replace(
+                tile,
+                cost=tile.cost[:, columns],
+                tracked=None if tile.tracked is None else tile.tracked[:, columns],
+            )
+            pieces.append(Piece(job, earlier, after))
+    return pieces

@@ -1,0 +1,151 @@
+"""What is left to hand out of a campaign, and what comes next."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bothworlds.campaign.costs import Costs
+from bothworlds.campaign.curve import Curve
+from bothworlds.campaign.shard import Piece
+
+LONGEST = 20.0
+"""Seconds a shard takes at most, as far as the size of a tile allows: a crash can lose it."""
+
+MANY = 500
+"""Number of curves from which not every one is looked at for every shard."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """An overview of what is left to hand out.
+
+    Parameters
+    ----------
+    total : float
+        Seconds of it on one core.
+    longest : int
+        The curve whose next tile takes longest.
+    seconds : float
+        How long that is.
+    """
+
+    total: float
+    longest: int
+    seconds: float
+
+
+class Agenda:
+    """Pieces to hand out, curve by curve.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        The campaign.
+    pieces : sequence of sequence of Piece
+        For every curve its tiles that have to be run, in the order of their repetitions.
+    shortest : float
+        Seconds a shard takes at least, because handing out and keeping it costs something.
+    abreast : bool
+        Whether all curves go forward together, or one after the other.
+    """
+
+    def __init__(
+        self,
+        curves: Sequence[Curve],
+        pieces: Sequence[Sequence[Piece]],
+        shortest: float,
+        abreast: bool,
+    ) -> None:
+        self.costs = Costs(curves)
+        self._queues = [list(each) for each in pieces]
+        self._queued = [sum(self.work(i, p) for p in each) for i, each in enumerate(pieces)]
+        self._unplayed = list(self._queued)
+        self._waiting = sum(map(len, pieces))
+        self._cursor = 0
+        self._surveyed = self._estimated = -math.inf
+        self._survey = Survey(0.0, 0, 0.0)
+        self._seconds_left = 0.0
+        self._shortest, self._abreast = shortest, abreast
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return self._waiting > 0
+
+    def work(self, index: int, piece: Piece) -> float:
+        """Return the rounds of a piece, times its lanes."""
+        return float(piece.rounds) * self.costs.lanes(index, piece.job.count)
+
+    def queue(self, index: int) -> list[Piece]:
+        """Return what is left to hand out of a curve."""
+        return self._queues[index]
+
+    def take(self, index: int) -> Piece:
+        """Take the next piece of a curve away."""
+        piece = self._queues[index].pop(0)
+        self._queued[index] -= self.work(index, piece)
+        self._waiting -= 1
+        return piece
+
+    def put_back(self, index: int, pieces: Sequence[Piece]) -> None:
+        """Return pieces of a curve to where they were."""
+        self._queues[index] = sorted([*self._queues[index], *pieces], key=lambda p: p.span)
+        self._queued[index] += sum(self.work(index, piece) for piece in pieces)
+        self._waiting += len(pieces)
+        self._cursor = min(self._cursor, index)
+
+    def played(self, index: int, rounds: float) -> None:
+        """Take note that rounds, times lanes, of a curve are done."""
+        with self._lock:
+            self._unplayed[index] -= rounds
+
+    def left(self, slots: int) -> float:
+        """Return the seconds until everything is done, by ``slots`` workers."""
+        if len(self._queues) < MANY or time.monotonic() - self._estimated > 1.0:
+            self._seconds_left = sum(
+                self.costs.seconds(index, max(0.0, rounds))
+                for index, rounds in enumerate(self._unplayed)
+            )
+            self._estimated = time.monotonic()
+        return self._seconds_left / max(1, slots)
+
+    def next(self, slots: int) -> tuple[int, int]:
+        """Return the curve to take from, and how many tiles at most.
+
+        In order, but near the end from what takes longest.  In order, a campaign that is
+        interrupted has its first curves complete; the longest first at the end leaves no worker
+        alone with a slow policy.
+        """
+        survey = self._look()
+        slots = max(1, slots)
+        index = survey.longest
+        if survey.total > 3 * slots * survey.seconds or not self._queues[index]:
+            index = self._first()
+        wanted = min(max(survey.total / (4 * slots), self._shortest), LONGEST)
+        tile = self.costs.seconds(index, self.work(index, self._queues[index][0]))
+        return index, max(1, math.floor(wanted / max(tile, 1e-9)))
+
+    def _first(self) -> int:
+        """Return the curve that is next in order."""
+        if self._abreast:
+            heads = [(queue[0].span, index) for index, queue in enumerate(self._queues) if queue]
+            return min(heads)[1]
+        while not self._queues[self._cursor]:
+            self._cursor += 1
+        return self._cursor
+
+    def _look(self) -> Survey:
+        if len(self._queues) < MANY or time.monotonic() - self._surveyed > 1.0:
+            total, longest, seconds = 0.0, 0, 0.0
+            for index, queue in enumerate(self._queues):
+                if queue:
+                    total += self.costs.seconds(index, self._queued[index])
+                    tile = self.costs.seconds(index, self.work(index, queue[0]))
+                    if tile > seconds:
+                        longest, seconds = index, tile
+            self._survey = Survey(total, longest, seconds)
+            self._surveyed = time.monotonic()
+        return self._survey

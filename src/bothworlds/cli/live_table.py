@@ -1,0 +1,112 @@
+"""The live table of ``bothworlds paper``: what runs, how fast, and how long it will take."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from bothworlds.experiments.archive import Finished
+    from bothworlds.experiments.reproduce import Moment
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people read it.
+
+    Examples
+    --------
+    >>> duration(8.2), duration(75), duration(5400), duration(float("inf"))
+    ('8 s', '1:15 min', '1:30 h', '...')
+    """
+    if seconds > 1e7:
+        return "..."
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
+    return f"{int(seconds) // 3600}:{int(seconds) % 3600 // 60:02d} h"
+
+
+class Board:
+    """A row per experiment; on a terminal it is live, elsewhere a line for each one finished.
+
+    Parameters
+    ----------
+    names : list of str
+        The experiments to come.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self._moments: dict[str, Moment] = {}
+        self._done: dict[str, Finished] = {}
+        self._lock = threading.Lock()
+        self._console: Console | None = None
+        self._began = time.perf_counter()
+
+    @contextlib.contextmanager
+    def shown(self, console: Console) -> Iterator[None]:
+        """Show the board while the ``with`` block runs."""
+        self._console = console
+        if console.is_terminal:
+            # The board is asked for its rows; progress reports never wait for the screen.
+            with Live(console=console, get_renderable=self.table, refresh_per_second=5):
+                yield
+        else:
+            yield
+
+    def update(self, moment: Moment) -> None:
+        """Take note of progress."""
+        with self._lock:
+            self._moments[moment.experiment] = moment
+
+    def finish(self, each: Finished) -> None:
+        """Take note of a finished experiment."""
+        with self._lock:
+            self._done[each.id] = each
+            self._moments.pop(each.id, None)
+        if self._console is not None and not self._console.is_terminal:
+            self._console.print(f"{each.id}: {_told(each)}", soft_wrap=True)
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence above the board."""
+        if self._console is not None:
+            self._console.print(sentence, soft_wrap=True)
+
+    def table(self) -> RenderableType:
+        """Return the board as it is now."""
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("experiment", min_width=12, no_wrap=True)
+        table.add_column("cell", min_width=20, max_width=25, no_wrap=True)
+        table.add_column("algorithm", min_width=17, no_wrap=True)
+        table.add_column("Mrounds/s", justify="right")
+        table.add_column("left", justify="right", min_width=9, no_wrap=True)
+        with self._lock:
+            moments, done = dict(self._moments), dict(self._done)
+        for name in self._names:
+            if name in done:
+                table.add_row(name, Text(_told(done[name]), style="dim"))
+            elif name in moments:
+                moment = moments[name]
+                rate = f"{moment.rate / 1e6:,.1f}" if moment.rate else ""
+                cell = f"{moment.place}/{moment.cells} {moment.cell}"
+                left = duration(moment.left) if moment.rate else ""
+                table.add_row(name, cell, moment.algorithm, rate, left)
+            else:
+                table.add_row(Text(name, style="dim"))
+        spent = duration(time.perf_counter() - self._began)
+        return Group(table, Text(f"{spent} so far; Ctrl-C stops, nothing is lost", style="dim"))
+
+
+def _told(each: Finished) -> str:
+    holds = sum(claim.verdict == "holds" for claim in each.claims)
+    judged = sum(claim.holds is not None for claim in each.claims)
+    return f"{holds}/{judged} hold, {duration(each.seconds)}"

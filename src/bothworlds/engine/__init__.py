@@ -1,0 +1,1 @@
+"""Compiled engine: tiles of repetitions, played round by round, and single repetitions replayed."""

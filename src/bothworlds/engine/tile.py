@@ -1,0 +1,336 @@
+"""One unit of work: a tile of repetitions of one policy in one environment, start to end."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.engine import duel_loop as duel
+from bothworlds.engine import loop as engine
+from bothworlds.engine import snapshot as standing
+from bothworlds.environments.base import (
+    ATTACK_ONE,
+    ATTACK_WIDE,
+    ORDER,
+    PREFER_ONE,
+    PREFER_WIDE,
+    Environment,
+)
+from bothworlds.errors import BothworldsError, KernelError
+from bothworlds.lanes import kernels as shapes
+from bothworlds.lanes.types import LANES
+from bothworlds.policies.base import Policy
+from bothworlds.policies.sparring import Sparring
+from bothworlds.seeding import numpy_generator, stream_words
+
+CACHE_BYTES = 2**20
+"""What the states of a tile whose repetitions run one by one may take: a core's own cache."""
+
+CHUNK_SECONDS = 0.1
+"""How long the compiled loop runs before it looks whether it should stop."""
+
+
+class Interrupted(Exception):
+    """The tile was asked to stop before it was finished."""
+
+
+@dataclass(frozen=True)
+class TileJob:
+    """What to run; the same job gives the same bits wherever it runs.
+
+    Parameters
+    ----------
+    name : str
+        The policy's label, which seeds its stream.
+    policy : Policy or Sparring
+        The algorithm.
+    environment : Environment
+        The regime.
+    seed : int
+        The user's seed.
+    first : int
+        Number of the first repetition.
+    count : int
+        Repetitions in this tile, at most ``LANES``.
+    checkpoints : tuple of int
+        Rounds to record, increasing; the last one is the horizon played.
+    saved : bytes, optional
+        Where the same repetitions stood after an earlier horizon, to go on from there.
+    keep : bool
+        Whether the outcome says where the repetitions stand after the last round.
+    """
+
+    name: str
+    policy: Policy | Sparring
+    environment: Environment
+    seed: int
+    first: int
+    count: int
+    checkpoints: tuple[int, ...]
+    saved: bytes | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class TileOutcome:
+    """What consecutive repetitions measured, one row each.
+
+    Parameters
+    ----------
+    first : int
+        Number of the first repetition.
+    cost : ndarray (count, checkpoints)
+        Sum of the environment's contributions to regret.
+    plays : ndarray (count, arms)
+        How often each arm was played, in the order of the environment's constructor; in duels
+        both sides together.
+    tracked : ndarray (count, checkpoints, arms) or None
+        Cumulative expected loss of every arm, where the environment tracks it.
+    cpu, wall : float
+        Seconds.
+    state : bytes or None
+        Where a tile stands after its last round, see `TileJob.keep`.
+    """
+
+    first: int
+    cost: NDArray[np.float64]
+    plays: NDArray[np.int64]
+    tracked: NDArray[np.float64] | None
+    cpu: float
+    wall: float
+    state: bytes | None = None
+
+    @property
+    def count(self) -> int:
+        """How many repetitions there are."""
+        return len(self.cost)
+
+
+def tile_size(policy: Policy | Sparring, n_arms: int) -> int:
+    """Return how many repetitions a tile of this policy takes.
+
+    As many as a vector holds; fewer where each has a state of its own that fills the cache.
+    """
+    if isinstance(policy, Sparring) or policy.kernels().wide:
+        return LANES
+    return max(1, min(LANES, CACHE_BYTES // policy.start(n_arms).nbytes))
+
+
+@functools.cache
+def _compiled(dispatcher: Any, signature: Any) -> Any:
+    """Compile a kernel for one signature, once in a process, and return it."""
+    dispatcher.compile(signature)
+    return dispatcher
+
+
+_compile_lock = threading.Lock()
+
+
+def compile_kernels(policy: Policy | Sparring, environment: Environment) -> tuple[list[Any], int]:
+    """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode."""
+    with _compile_lock:
+        if isinstance(policy, Sparring):
+            return _duel_kernels(policy, environment)
+        return _bandit_kernels(policy, environment)
+
+
+def _compile_loop(loop: Any, signature: Any) -> None:
+    _compiled(loop, signature)
+    # Otherwise Numba would compile the loop anew for every set of functions it is handed.
+    loop.disable_compile()
+
+
+def _bandit_kernels(policy: Policy, environment: Environment) -> tuple[list[Any], int]:
+    _compile_loop(engine.run_tile, engine.RUN_TILE)
+    chosen = policy.kernels()
+    loss = environment.kernel()
+    attack = environment.attack()
+    mode = _mode(chosen.wide, environment) + engine.ATTACKED * (attack is not None)
+    strike = engine.idle_attack if attack is None else attack.kernel
+    wanted = (
+        (chosen.choose, engine.idle_choose, shapes.CHOOSE_WIDE, chosen.wide),
+        (chosen.update, engine.idle_update, shapes.UPDATE_WIDE, chosen.wide),
+        (loss, engine.idle_loss, shapes.LOSS_WIDE, environment.wide),
+        (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
+        (chosen.choose, engine.idle_choose, shapes.CHOOSE_ONE, not chosen.wide),
+        (chosen.update, engine.idle_update, shapes.UPDATE_ONE, not chosen.wide),
+        (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
+        (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
+    )
+    return [_compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
+
+
+def _duel_kernels(policy: Sparring, environment: Environment) -> tuple[list[Any], int]:
+    _compile_loop(duel.run_duels, duel.RUN_DUELS)
+    sides = policy.sides()
+    prefer = environment.kernel()
+    functions = []
+    for wide, choose, update, preferred in (
+        (True, shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, PREFER_WIDE),
+        (False, shapes.CHOOSE_ONE, shapes.UPDATE_ONE, PREFER_ONE),
+    ):
+        used = sides.wide == wide
+        functions += [
+            _compiled(sides.choose_left if used else engine.idle_choose, choose),
+            _compiled(sides.choose_right if used else engine.idle_choose, choose),
+            _compiled(sides.update_left if used else engine.idle_update, update),
+            _compiled(sides.update_right if used else engine.idle_update, update),
+            _compiled(prefer if environment.wide == wide else duel.idle_prefer, preferred),
+        ]
+    return functions, _mode(sides.wide, environment)
+
+
+def _mode(wide_policy: bool, environment: Environment) -> int:
+    return (
+        engine.WIDE_POLICY * wide_policy
+        + engine.WIDE_ENVIRONMENT * environment.wide
+        + engine.UNTRUSTED * (not environment.trusted)
+    )
+
+
+def _aligned(values: NDArray[Any]) -> NDArray[Any]:
+    """Copy to a flat array that starts at a cache line, so that no vector straddles two."""
+    flat = np.ascontiguousarray(values).ravel()
+    room = np.empty(flat.size + 8, flat.dtype)
+    offset = (-room.ctypes.data % 64) // 8
+    aligned = room[offset : offset + flat.size]
+    aligned[:] = flat
+    return aligned
+
+
+def _rows(columns: list[NDArray[Any]], wide: bool) -> NDArray[Any]:
+    """Lay out one column per repetition: interleaved for vectors, one after another for scalars."""
+    stacked = np.stack(columns)
+    return _aligned(stacked.T if wide else stacked)
+
+
+def _address(*arrays: NDArray[Any]) -> list[int]:
+    return [array.ctypes.data for array in arrays]
+
+
+def _block(*numbers: int) -> NDArray[np.int64]:
+    return np.array(numbers, dtype=np.int64)
+
+
+def _players(
+    job: TileJob, world: str, repetitions: list[int], wide: bool
+) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return state and generator of the policy, or of both sides of a duel."""
+    start = job.policy.start(job.environment.n_arms)
+
+    def stream(*side: str) -> NDArray[Any]:
+        words = [stream_words(job.seed, world, job.name, *side, r) for r in repetitions]
+        return _rows(words, wide)
+
+    lanes = LANES if wide else job.count
+    state = _rows([start] * lanes, wide)
+    if not isinstance(job.policy, Sparring):
+        return [(state, stream())]
+    other = state if job.policy.shared else _rows([start] * lanes, wide)
+    return [(state, stream("left")), (other, stream("right"))]
+
+
+def run_job(
+    job: TileJob,
+    stop: Callable[[], bool] | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> TileOutcome:
+    """Run a tile from its first round, or from where it was saved, to its last checkpoint.
+
+    ``stop`` is asked, and ``tick`` told the number of rounds played (times repetitions), about
+    every tenth of a second.
+    """
+    functions, mode = compile_kernels(job.policy, job.environment)
+    began, cpu_began = time.perf_counter(), time.thread_time()
+    K = job.environment.n_arms
+    wide = mode & engine.WIDE_POLICY != 0
+    # Lanes beyond `count` replay the last repetition; their results are not looked at.
+    repetitions = [job.first + min(lane, job.count - 1) for lane in range(LANES)]
+    world = repr(job.environment)
+    C = _aligned(np.append(job.policy.parameters(K), 0.0))
+    players = _players(job, world, repetitions, wide)
+    CE = job.environment.parameters()
+    columns = [job.environment.start(numpy_generator(job.seed, world, r)) for r in repetitions]
+    E = _rows(columns, job.environment.wide)
+    GE = _rows([stream_words(job.seed, world, r) for r in repetitions], job.environment.wide)
+    checkpoints = np.asarray(job.checkpoints, dtype=np.int64)
+    tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
+    cost = _aligned(np.zeros((1 + checkpoints.size, LANES)))
+    plays = _aligned(np.zeros((K, LANES)))
+    tracked = np.zeros(checkpoints.size * K * LANES if tracked_row >= 0 else 1)
+    rows = job.policy.start(K).size
+    blocks = [_block(*_address(C, S, G), rows) for S, G in players]
+    blocks.append(_block(*_address(CE, E, GE), columns[0].size))
+    attack = job.environment.attack()
+    CA, A, attack_rows = np.zeros(1), np.zeros(1), 0
+    if attack is not None:
+        CA = _aligned(attack.parameters)
+        starts = [attack.start(numpy_generator(job.seed, world, "attack", r)) for r in repetitions]
+        A, attack_rows = _rows(starts, job.environment.wide), starts[0].size
+    if job.policy.kind == "bandit":
+        blocks.append(_block(*_address(CA, A), attack_rows))
+    blocks += [checkpoints, _block(*_address(cost, plays, tracked), 0, tracked_row)]
+    moving = [array for player in players for array in player]
+    moving += [E, GE, A, cost[:LANES], plays]
+    now, horizon = 1, int(checkpoints[-1])
+    if job.saved is not None:
+        now = 1 + standing.restore(job.saved, moving)
+    # Entering the loop costs a millisecond, so even the first stretch is not short.
+    chunk = max(16, 200_000 // (K + 8))
+    while now <= horizon:
+        if stop is not None and stop():
+            raise Interrupted
+        last = min(horizon, now + chunk - 1)
+        chunk_began = time.perf_counter()
+        status = _play(job, functions, mode, K, now, last, *blocks)
+        if status != engine.DONE:
+            raise _blame(job, status)
+        seconds = max(time.perf_counter() - chunk_began, 1e-6)
+        if tick is not None:
+            tick((last - now + 1) * job.count)
+        chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
+        now = last + 1
+    n = checkpoints.size
+    # Rows 1 to K of an environment's state say which arm of its constructor stands where.
+    labels = np.stack(columns)[: job.count, ORDER : ORDER + K].astype(np.int64)
+    by_label = np.zeros((job.count, K), dtype=np.int64)
+    np.put_along_axis(by_label, labels, plays.reshape(K, LANES)[:, : job.count].T.astype(int), 1)
+    return TileOutcome(
+        first=job.first,
+        cost=cost.reshape(1 + n, LANES)[1:, : job.count].T.copy(),
+        plays=by_label,
+        tracked=tracked.reshape(n, K, LANES)[:, :, : job.count].transpose(2, 0, 1).copy()
+        if tracked_row >= 0
+        else None,
+        cpu=time.thread_time() - cpu_began,
+        wall=time.perf_counter() - began,
+        state=standing.pack(horizon, moving) if job.keep else None,
+    )
+
+
+def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
+          *blocks: NDArray[np.int64]) -> int:  # fmt: skip
+    try:
+        run = engine.run_tile if job.policy.kind == "bandit" else duel.run_duels
+        return int(run(*functions, mode, job.count, K, first, last, *blocks))
+    except BothworldsError:
+        raise
+    except Exception as error:
+        raise KernelError(
+            f"A kernel of {job.name} or {job.environment!r} raised "
+            f"{type(error).__name__}: {error} (rounds {first} to {last})."
+        ) from error
+
+
+def _blame(job: TileJob, status: int) -> KernelError:
+    if status == engine.BAD_ARM:
+        arms = job.environment.n_arms
+        return KernelError(f"The choose of {job.name} must return an arm from 0 to {arms - 1}.")
+    return KernelError(f"The loss of {job.environment!r} must be a number in [0, 1].")

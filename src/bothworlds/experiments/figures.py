@@ -1,0 +1,129 @@
+"""Figures of regret against rounds: a grid of panels, linear up to 10 000 and log-log beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bothworlds import plotting
+from bothworlds.experiments.algorithms import IW, RV
+from bothworlds.experiments.claims import guarantees
+from bothworlds.experiments.model import Cell, Outcome, fraction
+from bothworlds.plotting import LINEAR_END
+from bothworlds.theory import bounds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Grid = Sequence[Sequence[Cell]]
+
+
+def grid_of(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Arrange cells by arms (rows) and gaps (columns)."""
+    rows = sorted({cell.n_arms for cell in cells})
+    return [sorted((c for c in cells if c.n_arms == k), key=lambda c: c.gap) for k in rows]
+
+
+def caption(outcome: Outcome) -> str:
+    """Say on the figure what was run and what the band is."""
+    return f"{outcome.settings}; line: mean, band: two standard deviations"
+
+
+def title_of(cell: Cell) -> str:
+    """Return a panel's title."""
+    return f"K = {cell.n_arms}, gap {fraction(cell.gap)}"
+
+
+def linear_figure(outcome: Outcome, grid: Grid, titles: dict[str, str] | None = None) -> Figure:
+    """Draw the first 10 000 rounds of every cell."""
+    rows, columns = len(grid), max(map(len, grid))
+    figure, axes = plotting.panels(rows, columns, 1.15 + 1.95 * rows, _width(columns))
+    for i, row in enumerate(grid):
+        for j, cell in enumerate(row):
+            panel = axes[i, j]
+            last = min(cell.horizon, LINEAR_END)
+            tops = plotting.draw_regret(panel, outcome.results[cell.id], 1, last)
+            plotting.linear_axes(panel, last, tops)
+            panel.set_title((titles or {}).get(cell.id) or title_of(cell))
+            _label(panel, i == rows - 1, j == 0, plotting.rounds_label(last))
+        _hide(axes[i, len(row) :])
+    plotting.shared_legend(figure)
+    plotting.note(figure, caption(outcome))
+    return figure
+
+
+def log_figure(
+    outcome: Outcome,
+    grid: Grid,
+    titles: dict[str, str] | None = None,
+    *,
+    with_bounds: bool = True,
+) -> Figure:
+    """Draw the rounds from 10 000 on, with the guarantee of Tsallis-INF and the lower bound."""
+    rows, columns = len(grid), max(map(len, grid))
+    figure, axes = plotting.panels(rows, columns, 1.3 + 1.95 * rows, _width(columns), sharey="row")
+    for i, row in enumerate(grid):
+        lows, highs = [], []
+        for j, cell in enumerate(row):
+            result = outcome.results[cell.id]
+            begin = int(result.checkpoints[result.checkpoints >= LINEAR_END][0])
+            plotting.draw_regret(axes[i, j], result, begin, cell.horizon)
+            low, high = plotting.log_limits(result, begin)
+            if with_bounds:
+                high = max(high, 1.3 * draw_bounds(axes[i, j], cell, begin))
+            lows.append(low)
+            highs.append(high)
+            axes[i, j].set_title((titles or {}).get(cell.id) or title_of(cell))
+            _label(axes[i, j], i == rows - 1, j == 0, "round t")
+        for j, cell in enumerate(row):
+            plotting.log_axes(axes[i, j], LINEAR_END, cell.horizon, min(lows), max(highs))
+        _hide(axes[i, len(row) :])
+    plotting.shared_legend(figure)
+    plotting.note(figure, caption(outcome))
+    return figure
+
+
+def draw_bounds(panel: Any, cell: Cell, first: int) -> float:
+    """Draw Theorem 1 for the RV (else IW) form and Lai and Robbins; return the highest point."""
+    rounds = np.geomspace(first, cell.horizon, 24)
+    top = 0.0
+    name = RV if RV in cell.policies else IW
+    if name in cell.policies:
+        upper, theorem = guarantees(cell, name, np.rint(rounds).astype(np.int64))
+        if upper.size:
+            label = f"{theorem.partition(' (')[0]}, {name[-3:-1]}"
+            plotting.draw_bound(panel, rounds, upper, "upper", label)
+            top = float(upper.max())
+    if cell.means is not None:
+        lower = bounds.lai_robbins(cell.means, rounds)
+        plotting.draw_bound(panel, rounds, lower, "lower", "Lai and Robbins")
+    return top
+
+
+def regret_figures(
+    prefix: str, outcome: Outcome, cells: Sequence[Cell], titles: dict[str, str] | None = None
+) -> dict[str, Figure]:
+    """Return the linear figure and, where the horizon reaches beyond it, the log-log one."""
+    figures = {f"{prefix}-linear": linear_figure(outcome, grid_of(cells), titles)}
+    late = [cell for cell in cells if cell.horizon > 1.5 * LINEAR_END]
+    if late:
+        figures[f"{prefix}-log"] = log_figure(outcome, grid_of(late), titles)
+    return figures
+
+
+def _width(columns: int) -> float:
+    return plotting.WIDTH if columns > 1 else 0.66 * plotting.WIDTH
+
+
+def _label(panel: Any, bottom: bool, left: bool, rounds: str) -> None:
+    if bottom:
+        panel.set_xlabel(rounds)
+    if left:
+        panel.set_ylabel("pseudo-regret")
+
+
+def _hide(rest: Any) -> None:
+    for panel in rest:
+        panel.set_visible(False)

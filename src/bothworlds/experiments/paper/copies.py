@@ -1,0 +1,196 @@
+"""Figure 5: several best arms, which the theorems for gaps do not cover."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bothworlds import plotting
+from bothworlds.experiments import published
+from bothworlds.experiments.algorithms import IW, RV, lineup
+from bothworlds.experiments.claims import (
+    bound_claim,
+    bound_table,
+    logarithmic_claim,
+    regret_table,
+    settled,
+    where,
+)
+from bothworlds.experiments.model import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Settings,
+    Table,
+    fraction,
+    paper_checkpoints,
+)
+from bothworlds.plotting import LINEAR_END, LOOKS, Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.simulation.result import Result
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return one bad arm beside 1, 2, ... copies of the best."""
+    import bothworlds as bw
+
+    made = []
+    for gap in settings.gaps:
+        for k in settings.arms:
+            means = (*(k - 1) * ((1 - gap) / 2,), (1 + gap) / 2)
+            made.append(
+                Cell(
+                    id=f"K={k}, gap={fraction(gap)}",
+                    environment=bw.environments.Stochastic(means),
+                    policies=lineup(settings.horizon, (RV, IW)),
+                    horizon=settings.horizon,
+                    repetitions=settings.repetitions,
+                    checkpoints=paper_checkpoints(settings.horizon),
+                    n_arms=k,
+                    gap=gap,
+                    gaps=(*(k - 1) * (0.0,), gap),
+                    means=means,
+                    group=fraction(gap),
+                )
+            )
+    return made
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge what section 8.1 says about Figure 5."""
+    known = [c for c in outcome.cells if c.gap == published.GAP and c.n_arms in published.COPIES]
+    return [
+        *(_decreasing(outcome, name, tag) for name, tag in ((RV, "rv"), (IW, "iw"))),
+        logarithmic_claim(
+            "copies.logarithmic",
+            "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
+            outcome,
+            settled(outcome.cells),
+            (RV, IW),
+        ),
+        bound_claim("copies.bound", outcome),
+        published.published_claim(
+            "copies.published",
+            "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
+            outcome,
+            [(cell, IW, published.COPIES[cell.n_arms]) for cell in known],
+        ),
+    ]
+
+
+def _decreasing(outcome: Outcome, name: str, tag: str) -> Claim:
+    """Claim that every further copy of the best arm lowers the regret."""
+    ratios = []
+    for gap in {cell.gap for cell in outcome.cells}:
+        row = sorted((c for c in outcome.cells if c.gap == gap), key=lambda c: c.n_arms)
+        for fewer, more in itertools.pairwise(row):
+            ratio = outcome.mean(more, name) / max(outcome.mean(fewer, name), 1e-9)
+            ratios.append((ratio, f"{where(more)} / K={fewer.n_arms}"))
+    id, threshold = f"copies.{tag}-decreasing", "ratio below 1"
+    sentence = f"More copies of the best arm mean less regret of {name}"
+    if not ratios:
+        return Claim(id, sentence, "only one number of arms", threshold, None)
+    worst, place = max(ratios)
+    return Claim(id, sentence, f"up to {worst:.2f} ({place})", threshold, worst < 1.0)
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw Figure 5: a row for each form of Tsallis-INF, for each gap."""
+    return {
+        f"copies{'' if len(outcome.settings.gaps) == 1 else '-' + gap.replace('/', '_')}": _figure(
+            outcome, [cell for cell in outcome.cells if cell.group == gap]
+        )
+        for gap in dict.fromkeys(cell.group for cell in outcome.cells)
+    }
+
+
+End = tuple[float, str, str]
+
+
+def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
+    horizon = row[0].horizon
+    late = horizon > 1.5 * LINEAR_END
+    last = min(horizon, LINEAR_END)
+    figure, axes = plotting.panels(2, 2 if late else 1, 5.2, sharey="col")
+    ends: dict[Any, list[End]] = {panel: [] for panel in axes.flat}
+    lows, highs = [], []
+    for i, name in enumerate((RV, IW)):
+        for place, cell in enumerate(row):
+            result = outcome.results[cell.id]
+            look = _look(name, place, len(row), cell.n_arms)
+            ends[axes[i, 0]].append(_draw(axes[i, 0], result, name, look, 1, last))
+            if late:
+                end = _draw(axes[i, 1], result, name, look, LINEAR_END, horizon)
+                ends[axes[i, 1]].append(end)
+                low, high = plotting.log_limits(result, LINEAR_END)
+                lows.append(low)
+                highs.append(high)
+        for panel in axes[i]:
+            panel.set_title(f"{name}, gap {row[0].group}")
+        axes[i, 0].set_ylabel("pseudo-regret")
+    tops = [end[0] for panel in axes[:, 0] for end in ends[panel]]
+    for panel in axes[:, 0]:
+        plotting.linear_axes(panel, last, tops)
+    axes[1, 0].set_xlabel(plotting.rounds_label(last))
+    if late:
+        for panel in axes[:, 1]:
+            plotting.log_axes(panel, LINEAR_END, horizon, min(lows), max(highs))
+        axes[1, 1].set_xlabel("round t")
+    for panel, labels in ends.items():
+        plotting.end_labels(panel, labels)
+    plotting.note(
+        figure,
+        f"{outcome.settings}; line: mean, band: two standard errors of the mean; "
+        "K - 1 best arms and 1 worse",
+    )
+    return figure
+
+
+_LINES = ("-", (0, (5, 1.5)), (0, (6, 1.5, 1.2, 1.5)), (0, (1.2, 1.2)), (0, (9, 2)), (0, (3, 1)))
+_MARKERS = "osD^vP"
+
+
+def _look(name: str, place: int, count: int, n_arms: int) -> Look:
+    """Return a shade of the algorithm's colour; line and marker tell the number of arms."""
+    base = np.array([int(LOOKS[name].colour[i : i + 2], 16) for i in (1, 3, 5)])
+    shade = 0.5 + 0.5 * place / max(1, count - 1)
+    text = "#" + "".join(f"{round(float(part)):02x}" for part in base * shade)
+    kind = place % len(_LINES)
+    return Look(f"K = {n_arms}", text, _LINES[kind], _MARKERS[kind], 1.6)
+
+
+def _draw(panel: Any, result: Result, name: str, look: Look, first: int, last: int) -> End:
+    inside = (result.checkpoints >= first) & (result.checkpoints <= last)
+    runs = result.regret[name][:, inside]
+    plotting.draw_curve(panel, result.checkpoints[inside], runs, look, band="mean")
+    return float(runs[:, -1].mean()), look.label, look.colour
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets and margins below the bounds."""
+    return [regret_table(outcome), bound_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="copies",
+    title="Several best arms: uniqueness is not needed",
+    source="Figure 5",
+    summary=(
+        "One arm with mean loss (1 + gap)/2, all others (1 - gap)/2. The logarithmic bounds ask "
+        "for a unique best arm; the article conjectures that this is an artefact of the analysis."
+    ),
+    scales={
+        "quick": Settings("quick", 100_000, 320, (2, 4, 8, 16), (1 / 8,)),
+        "full": Settings("full", 10_000_000, 1000, (2, 4, 8, 16), (1 / 8,)),
+    },
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+)

@@ -1,0 +1,193 @@
+"""Corrupted losses: regret against the budget of corruption (Corollary 1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bothworlds import plotting
+from bothworlds.experiments.algorithms import EXP3, IW, RV, THOMPSON, UCB, lineup
+from bothworlds.experiments.claims import (
+    bound_claim,
+    bound_table,
+    guarantees,
+    regret_table,
+)
+from bothworlds.experiments.model import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Settings,
+    Table,
+    fraction,
+    paper_checkpoints,
+)
+from bothworlds.plotting import LOOKS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOVING = "moving level"
+SCENES = {
+    "hide": "hiding the best arm from the start",
+    "swap": "swapping the two best arms",
+    "discourage": "punishing the best arm when played",
+    MOVING: "the same, while the level moves",
+}
+"""What is attacked and how; the last one corrupts the switching environment."""
+NAMES = (RV, IW, THOMPSON, UCB, EXP3)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return every attack at every budget."""
+    import bothworlds as bw
+
+    made = []
+    for k in settings.arms:
+        for gap in settings.gaps:
+            fixed = bw.environments.Stochastic.gap(k, gap)
+            moving = bw.environments.Switching(k, gap)
+            for scene in SCENES:
+                base, attack = (moving, "discourage") if scene == MOVING else (fixed, scene)
+                for budget in settings.points:
+                    made.append(
+                        Cell(
+                            id=f"{scene} C={budget:g}, K={k}, gap={fraction(gap)}",
+                            environment=bw.environments.Corrupted(base, budget, attack=attack),
+                            policies=lineup(settings.horizon, NAMES, extra=settings.extra),
+                            horizon=settings.horizon,
+                            repetitions=settings.repetitions,
+                            checkpoints=paper_checkpoints(settings.horizon),
+                            n_arms=k,
+                            gap=gap,
+                            gaps=(0.0, *(k - 1) * (gap,)),
+                            corruption=budget,
+                            point=budget,
+                            group=f"{scene}, K = {k}, gap {fraction(gap)}",
+                        )
+                    )
+    return made
+
+
+def groups(outcome: Outcome) -> dict[str, list[Cell]]:
+    """Return the cells of every attack and size in the order of their budgets."""
+    found: dict[str, list[Cell]] = {}
+    for cell in sorted(outcome.cells, key=lambda cell: cell.point):
+        found.setdefault(cell.group, []).append(cell)
+    return found
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge what section 5.1 says about corruption."""
+    return [
+        _additive(outcome, RV, "rv-additive"),
+        _additive(outcome, IW, "iw-additive"),
+        _break(outcome, UCB, "ucb1-breaks"),
+        _break(outcome, THOMPSON, "thompson-breaks"),
+        bound_claim("corruption.bound", outcome),
+    ]
+
+
+def _additive(outcome: Outcome, name: str, tag: str) -> Claim:
+    """Claim that corruption C costs a small multiple of C."""
+    id, threshold = f"corruption.{tag}", "at most 4 per unit of corruption"
+    sentence = f"Corruption C adds at most a small multiple of C to the regret of {name}"
+    costs = []
+    for row in groups(outcome).values():
+        clean = [cell for cell in row if cell.point == 0.0]
+        if clean:
+            costs += [
+                ((outcome.mean(c, name) - outcome.mean(clean[0], name)) / c.point, c.id)
+                for c in row
+                if c.point > 0.0
+            ]
+    if not costs:
+        return Claim(id, sentence, "no run without corruption to compare with", threshold, None)
+    worst, place = max(costs)
+    return Claim(id, sentence, f"up to {worst:.2f} per unit ({place})", threshold, worst <= 4.0)
+
+
+def _break(outcome: Outcome, name: str, tag: str) -> Claim:
+    """Claim that an attack with the largest budget hurts a stochastic algorithm far more."""
+    id, threshold = f"corruption.{tag}", "at least twice as much for some attack"
+    sentence = f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)"
+    last = [row[-1] for row in groups(outcome).values() if row[-1].point > 0.0]
+    if not last:
+        return Claim(id, sentence, "no corruption at this scale", threshold, None)
+    worst, place = max(
+        (outcome.mean(cell, name) / max(outcome.mean(cell, RV), 1e-9), cell.id) for cell in last
+    )
+    return Claim(id, sentence, f"up to {worst:.1f} times ({place})", threshold, worst >= 2.0)
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret against the budget for every attack."""
+    rows = list(groups(outcome).items())
+    height = len(rows) // 2
+    figure, axes = plotting.panels(height, 2, 1.2 + 2.2 * height, sharex=True, sharey=True)
+    for panel, (group, row) in zip(axes.flat, rows, strict=True):
+        _panel(panel, outcome, group, row)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("pseudo-regret at T")
+    for panel in axes[-1]:
+        panel.set_xlabel("budget of corruption C")
+    plotting.shared_legend(figure, 3)
+    plotting.note(
+        figure,
+        f"{outcome.settings}; line: mean, band: two standard errors of the mean; regret on the "
+        "true losses",
+    )
+    return {"corruption": figure}
+
+
+def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
+    budgets = np.array([cell.point for cell in row])
+    means = []
+    for name in row[0].policies:
+        runs = np.stack([outcome.final(cell, name) for cell in row], axis=1)
+        plotting.draw_curve(panel, budgets, runs, LOOKS[name], marks=len(row), band="mean")
+        means.append(runs.mean(axis=0))
+    horizon = np.array([row[0].horizon])
+    bound = [float(guarantees(cell, RV, horizon)[0][0]) for cell in row]
+    plotting.draw_bound(panel, budgets, bound, "upper", "Corollary 1 + 2C, RV")
+    panel.set_xlim(0, budgets.max() or 1)
+    lowest, highest = float(np.min(means)), max(float(np.max(means)), max(bound))
+    old = panel.get_ylim() if panel.get_yscale() == "log" else (lowest, highest)
+    plotting.log_heights(panel, min(old[0], max(lowest, 1.0) / 1.5), max(old[1], 1.5 * highest))
+    scene, _, size = group.partition(", ")
+    panel.set_title(f"{SCENES[scene]}\n{size}")
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets and margins below the bounds."""
+    return [regret_table(outcome), bound_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="corruption",
+    title="Corrupted losses: what an attack costs",
+    source="Section 5.1, Corollary 1",
+    summary=(
+        "An adversary changes stochastic losses; the largest change of a round counts, and the "
+        "sum over the rounds is at most C. It hides the best arm from the start, exchanges the "
+        "two best arms, or raises the best arm's loss to 1 after every round in which it was "
+        "played, the last also where the level of all losses moves (switching). Regret is "
+        "measured on the true losses; on the corrupted ones, as in the article, it differs by at "
+        "most 2 C, which is added to Corollary 1's bound here."
+    ),
+    scales={
+        "quick": Settings(
+            "quick", 100_000, 32, (8,), (1 / 8,), (0.0, 200.0, 400.0, 800.0, 1600.0)
+        ),
+        "full": Settings(
+            "full", 1_000_000, 100, (8,), (1 / 8,),
+            (0.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0),
+        ),
+    },
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+)  # fmt: skip

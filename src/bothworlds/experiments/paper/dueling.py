@@ -1,0 +1,343 @@
+"""Section 6: dueling bandits, with utilities that stay or move and preferences without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds import plotting
+from bothworlds.experiments.algorithms import IW, RV, THOMPSON, UCB
+from bothworlds.experiments.claims import (
+    LINEAR,
+    NOT_SETTLED,
+    WINDOW,
+    bound_claim,
+    bound_table,
+    extreme,
+    growth,
+    guarantees,
+    linear_claim,
+    logarithmic_claim,
+    ratio_claim,
+    regret_table,
+    settled,
+)
+from bothworlds.experiments.model import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Settings,
+    Table,
+    fraction,
+    paper_checkpoints,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.environments.base import Environment
+
+ONE, TWO = "Tsallis-INF, one state", "Tsallis-INF, two states"
+STILL, MATRIX, SHIFTING, TURNING, FADING = "still", "matrix", "shifting", "turning", "fading"
+ROOT = 0.4, 0.6
+"""Exponents that count as the root of t."""
+
+CONSTANT = ((4, 1 / 2), (8, 1 / 4), (32, 1 / 4))
+"""Arms and gap of the cells with constant utilities."""
+FADING_ARMS = (2, 4, 8)
+
+
+def condorcet() -> NDArray[np.float64]:
+    """Return six arms: one wins against each with 0.6, the others beat each other in circles.
+
+    No utilities make this matrix: whoever loses least to the winner may lose most to the others.
+    """
+    P = np.full((6, 6), 0.5)
+    wins = [(1, 2), (2, 3), (3, 1), (4, 1), (2, 4), (4, 3), (5, 1), (2, 5), (5, 3), (4, 5)]
+    for i, j in wins:
+        P[i, j], P[j, i] = 0.9, 0.1
+    P[0, 1:], P[1:, 0] = 0.6, 0.4
+    return P
+
+
+def phase(horizon: int, factor: float) -> NDArray[np.int64]:
+    """Return the number of the phase of every round; phase n begins at round ``factor ** n``."""
+    t = np.arange(1, horizon + 1)
+    number: NDArray[np.int64] = np.floor(np.log(t) / np.log(factor) + 1e-9).astype(np.int64)
+    return number
+
+
+def shifting(horizon: int) -> NDArray[np.float64]:
+    """One arm has utility 1; of the others one half has 1 and one half 0, and they swap often."""
+    group = np.array([0, 0, 0, 0, 1, 1, 1])
+    now = phase(horizon, 1.02) % 2
+    others = (group[None, :] == now[:, None]).astype(np.float64)
+    return np.concatenate([np.ones((horizon, 1)), others], axis=1)
+
+
+def turning(horizon: int) -> NDArray[np.float64]:
+    """Two arms take turns in leading, by 1/2, 1/2 and 1, in phases that triple."""
+    utilities = np.array([[0.5, 0.0], [0.0, 0.5], [1.0, 0.0]])
+    levels: NDArray[np.float64] = utilities[phase(horizon, 3.0) % 3]
+    return levels
+
+
+def fading(horizon: int, n_arms: int) -> NDArray[np.float64]:
+    """One arm leads by sqrt(K / t): never long enough for anyone to be sure of it."""
+    gap = np.minimum(1.0, np.sqrt(n_arms / np.arange(1, horizon + 1)))
+    u = np.repeat(0.5 - 0.5 * gap[:, None], n_arms, axis=1)
+    u[:, 0] += gap
+    return u
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return constant utilities, a matrix, and three ways in which utilities move."""
+    from bothworlds.environments import Preferences, Utilities
+
+    T = settings.horizon
+    made = []
+    for k, gap in CONSTANT:
+        utilities = Utilities([0.5 + gap / 2, *(k - 1) * (0.5 - gap / 2,)])
+        gaps = (0.0, *(k - 1) * (gap,))
+        made.append(_cell(settings, f"constant, K={k}", utilities, STILL, gap, gaps))
+    made.append(_cell(settings, "no utilities, K=6", Preferences(condorcet()), MATRIX, 0.1))
+    made.append(_cell(settings, "shifting, K=8", Utilities(shifting(T)), SHIFTING, 0.5))
+    made.append(_cell(settings, "taking turns, K=2", Utilities(turning(T)), TURNING, 0.5))
+    for k in FADING_ARMS:
+        made.append(_cell(settings, f"fading lead, K={k}", Utilities(fading(T, k)), FADING, 0.5))
+    return made
+
+
+def _cell(
+    settings: Settings,
+    id: str,
+    world: Environment,
+    group: str,
+    gap: float,
+    gaps: tuple[float, ...] | None = None,
+) -> Cell:
+    import bothworlds as bw
+
+    rounds = {int(t) for t in np.geomspace(1, settings.horizon, 120)}
+    return Cell(
+        id=id,
+        environment=world,
+        policies={
+            ONE: bw.Sparring(bw.TsallisINF(), shared=True),
+            TWO: bw.Sparring(bw.TsallisINF(), shared=False),
+            THOMPSON: bw.Sparring(bw.ThompsonSampling()),
+            UCB: bw.Sparring(bw.UCB1()),
+        },
+        horizon=settings.horizon,
+        repetitions=settings.repetitions,
+        checkpoints=tuple(sorted(rounds | set(paper_checkpoints(settings.horizon)))),
+        n_arms=world.n_arms,
+        gap=gap,
+        gaps=gaps,
+        # The corollary asks for utilities; those of the matrix do not exist.
+        covered=group != MATRIX,
+        group=group,
+    )
+
+
+def late(outcome: Outcome, *groups: str) -> list[Cell]:
+    """Return the cells of these groups that are long enough for statements about growth."""
+    return settled(cell for cell in outcome.cells if cell.group in groups)
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge Corollary 2, what section 6 says of UCB and Thompson sampling, and the two forms."""
+    return [
+        logarithmic_claim(
+            "dueling.logarithmic",
+            "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
+            outcome,
+            late(outcome, STILL),
+            (ONE, TWO),
+        ),
+        _root_claim(outcome),
+        bound_claim("dueling.bound", outcome),
+        linear_claim(
+            "dueling.ucb1-nearly-linear",
+            "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
+            outcome,
+            late(outcome, SHIFTING),
+            UCB,
+        ),
+        _crest_claim(outcome),
+        logarithmic_claim(
+            "dueling.shifting-logarithmic",
+            "Tried, not proved: logarithmic regret of Tsallis-INF there",
+            outcome,
+            late(outcome, SHIFTING),
+            (ONE, TWO),
+        ),
+        ratio_claim(
+            "dueling.beats-ucb1",
+            "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms take turns",
+            outcome,
+            late(outcome, STILL, MATRIX, SHIFTING, FADING),
+            [(ONE, UCB), (TWO, UCB)],
+            1.0,
+        ),
+        ratio_claim(
+            "dueling.one-state",
+            "Tried, not proved: one state has less regret than two, except when arms take turns",
+            outcome,
+            late(outcome, STILL, MATRIX, SHIFTING, FADING),
+            [(ONE, TWO)],
+            1.0,
+        ),
+    ]
+
+
+def _root_claim(outcome: Outcome) -> Claim:
+    """Claim that where the lead fades, regret grows like sqrt(K T) and no faster."""
+    id = "dueling.root"
+    sentence = "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)"
+    threshold = f"regret is t^b with b between {ROOT[0]:g} and {ROOT[1]:g}"
+    runs = [(cell, name) for cell in late(outcome, FADING) for name in (ONE, TWO)]
+    if not runs:
+        return Claim(id, sentence, NOT_SETTLED, threshold, None)
+    found = [(growth(outcome, cell, name), f"{name}, K={cell.n_arms}") for cell, name in runs]
+    low, high = extreme(found, min), extreme(found)
+    per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
+    measured = (
+        f"b from {low[0]:.2f} ({low[1]}) to {high[0]:.2f} ({high[1]}); "
+        f"{min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)"
+    )
+    holds = ROOT[0] <= low[0] and high[0] <= ROOT[1]
+    return Claim(id, sentence, measured, threshold, holds)
+
+
+def highest(outcome: Outcome, cell: Cell, name: str) -> NDArray[np.float64]:
+    """Return the largest mean regret up to every checkpoint; between crests regret may fall."""
+    return np.maximum.accumulate(outcome.results[cell.id].regret[name].mean(axis=0))
+
+
+def _crest_claim(outcome: Outcome) -> Claim:
+    """Claim that the crests of Thompson sampling's regret grow as fast as t."""
+    id = "dueling.thompson-nearly-linear"
+    sentence = (
+        "Thompson sampling is not suitable for sparring: nearly linear regret where arms take turns"
+    )
+    threshold = f"highest regret is t^b with b at least {LINEAR:g}"
+    # One turn of both arms is three phases, a factor of 27.
+    cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * WINDOW]
+    if not cells:
+        return Claim(id, sentence, "too short for a turn of both arms", threshold, None)
+    cell = cells[0]
+    rounds = np.log(outcome.results[cell.id].checkpoints)
+    crests = np.log(np.maximum(highest(outcome, cell, THOMPSON), 1.0))
+    first, last = np.interp(np.log([cell.horizon / WINDOW, cell.horizon]), rounds, crests)
+    b = float((last - first) / np.log(WINDOW))
+    top = float(highest(outcome, cell, THOMPSON)[-1]) / cell.horizon
+    return Claim(id, sentence, f"b = {b:.2f}, up to {top:.2f} a round", threshold, b >= LINEAR)
+
+
+_LOOKS = {
+    ONE: replace(plotting.LOOKS[RV], label=ONE),
+    TWO: replace(plotting.LOOKS[IW], label=TWO),
+    THOMPSON: plotting.LOOKS[THOMPSON],
+    UCB: plotting.LOOKS[UCB],
+}
+COLUMNS = 3
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw every cell on logarithmic axes, with the corollary's bound."""
+    rows = -(-len(outcome.cells) // COLUMNS)
+    figure, axes = plotting.panels(rows, COLUMNS, 1.3 + 1.95 * rows)
+    for place, panel in enumerate(axes.flat):
+        panel.set_visible(place < len(outcome.cells))
+        if place < len(outcome.cells):
+            _draw(panel, outcome, outcome.cells[place])
+            panel.set_xlabel("round t" if place >= len(outcome.cells) - COLUMNS else "")
+            panel.set_ylabel("pseudo-regret" if place % COLUMNS == 0 else "")
+    plotting.shared_legend(figure, 3)
+    plotting.note(
+        figure,
+        f"All algorithms spar. {outcome.settings}; line: mean, band: two standard errors of it;\n"
+        "taking turns: vertical axis linear between -100 and 100",
+    )
+    return {"dueling": figure}
+
+
+def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
+    result = outcome.results[cell.id]
+    late = result.checkpoints >= min(100, cell.horizon // 10)
+    rounds = result.checkpoints[late]
+    tops = []
+    for place, name in enumerate(cell.policies):
+        runs = result.regret[name][:, late]
+        plotting.draw_curve(panel, rounds, runs, _LOOKS[name], place=place, band="mean")
+        tops.append(runs.mean(axis=0))
+    at = np.unique(np.rint(np.geomspace(rounds[0], cell.horizon, 24))).astype(np.int64)
+    upper, theorem = guarantees(cell, TWO, at)
+    if upper.size:
+        plotting.draw_bound(panel, at, upper, "upper", theorem)
+        tops.append(upper)
+    panel.set_title(_title(cell))
+    if cell.group == TURNING:
+        panel.set_xscale("log")
+        panel.set_yscale("symlog", linthresh=100)
+        panel.set_yticks([-1e5, -1e3, 0, 1e3, 1e5])
+        panel.axhline(0.0, color="#8A8A8A", linewidth=0.8)
+        return
+    low = min(float(top[top > 0].min()) for top in tops)
+    high = max(float(top.max()) for top in tops)
+    plotting.log_axes(panel, float(rounds[0]), cell.horizon, 0.7 * low, 1.5 * high)
+
+
+def _title(cell: Cell) -> str:
+    return cell.id + (f", gap {fraction(cell.gap)}" if cell.group == STILL else "")
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets, one state beside two, and margins below the bounds."""
+    return [regret_table(outcome), _forms(outcome, outcome.cells), bound_table(outcome)]
+
+
+def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:
+    rows = []
+    for cell in cells:
+        found = outcome.results[cell.id].compare(ONE, TWO)
+        rows.append(
+            (
+                cell.id,
+                f"{outcome.mean(cell, ONE):,.0f}",
+                f"{outcome.mean(cell, TWO):,.0f}",
+                f"{found.difference:+,.0f} [{found.low:+,.0f}, {found.high:+,.0f}]",
+            )
+        )
+    head = ("cell", "one state", "two states", "one minus two, 95 % interval")
+    return Table("One state on both sides against two", head, tuple(rows))
+
+
+EXPERIMENT = Experiment(
+    id="dueling",
+    title="Duels: who can spar",
+    source="Section 6",
+    summary=(
+        "Two arms duel every round, and the feedback is the winning side. Utilities are constant; "
+        "or shift (one arm always has 1, each half of the others has 1 in every second of many "
+        "short phases, else 0); or take turns (two arms lead by 1/2, 1/2 and 1 in phases that "
+        "triple); or fade (one arm leads by sqrt(K/t)). In one cell there are no utilities, only "
+        "a matrix with a winner. The article measures no duels; these instances are ours, made "
+        "to show growth like log T and like sqrt(K T), and rivals that fail."
+    ),
+    scales={
+        "quick": Settings("quick", 200_000, 32, (), ()),
+        "full": Settings("full", 1_000_000, 320, (), ()),
+    },
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+    varies=frozenset(),
+)

@@ -1,0 +1,207 @@
+"""The open problem of section 5.2: two regimes in which no logarithmic bound is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds import plotting
+from bothworlds.experiments.algorithms import EXP3, EXP3PP, IW, RV, THOMPSON, UCB, lineup
+from bothworlds.experiments.claims import (
+    LOGARITHMIC,
+    NOT_SETTLED,
+    WINDOW,
+    bound_claim,
+    bound_table,
+    logarithmic_claim,
+    plain,
+    ratio_claim,
+    regret_table,
+    settled,
+    where,
+)
+from bothworlds.experiments.figures import grid_of, regret_figures, title_of
+from bothworlds.experiments.model import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Settings,
+    Table,
+    fraction,
+    paper_checkpoints,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.environments.base import Environment
+
+CONTAMINATED, WAVES = "contaminated", "gap"
+NAMES = (RV, IW, THOMPSON, UCB, EXP3, EXP3PP)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return both regimes for every size."""
+    import bothworlds as bw
+
+    made = []
+    for k in settings.arms:
+        for gap in settings.gaps:
+            base = bw.environments.Stochastic.gap(k, gap)
+            worlds = {
+                CONTAMINATED: bw.environments.Contaminated(base),
+                WAVES: bw.environments.AdversarialWithGap(k, gap),
+            }
+            for group, world in worlds.items():
+                made.append(
+                    Cell(
+                        id=f"{_TITLES[group]}, K={k}, gap={fraction(gap)}",
+                        environment=world,
+                        policies=lineup(settings.horizon, NAMES, extra=settings.extra),
+                        horizon=settings.horizon,
+                        repetitions=settings.repetitions,
+                        checkpoints=_checkpoints(world, settings.horizon),
+                        n_arms=k,
+                        gap=gap,
+                        # Contamination grows with time, so no theorem limits the regret it causes.
+                        covered=group == WAVES,
+                        group=group,
+                    )
+                )
+    return made
+
+
+def _checkpoints(world: Environment, horizon: int) -> tuple[int, ...]:
+    """Return the paper's rounds, and those between which the adversary's waves rise and fall."""
+    rounds = set(paper_checkpoints(horizon))
+    turns = getattr(world, "turns", None)
+    if turns is not None:
+        rounds.update(int(t) for t in turns(horizon))
+        rounds.update(int(t) for t in np.geomspace(100, horizon, 80))
+    return tuple(sorted(t for t in rounds if 1 <= t <= horizon))
+
+
+_TITLES = {CONTAMINATED: "contaminated", WAVES: "adversary with a gap"}
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Answer the open problem as far as a measurement can."""
+    contaminated, waves = (
+        settled(cell for cell in outcome.cells if cell.group == group) for group in _TITLES
+    )
+    claims = []
+    for name, tag in ((RV, "rv"), (IW, "iw")):
+        claims += [
+            logarithmic_claim(
+                f"open-problem.contaminated-{tag}-logarithmic",
+                f"Tried, not proved: logarithmic regret of {name} when contaminated",
+                outcome,
+                contaminated,
+                (name,),
+            ),
+            _bounded_waves(outcome, waves, name, tag),
+        ]
+    return [
+        *claims,
+        ratio_claim(
+            "open-problem.contaminated-beats-exp3pp",
+            "Tried, not proved: when contaminated, RV has less regret than EXP3++",
+            outcome,
+            contaminated,
+            [(RV, EXP3PP)],
+            1.0,
+        ),
+        bound_claim("open-problem.bound", outcome),
+    ]
+
+
+def highest(outcome: Outcome, cell: Cell, name: str) -> NDArray[np.float64]:
+    """Return the largest mean regret up to every checkpoint.
+
+    Regret falls, even below 0, while the best arm loses, and is highest when it has won for long.
+    """
+    mean = outcome.results[cell.id].regret[name].mean(axis=0)
+    return np.maximum.accumulate(mean)
+
+
+def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> Claim:
+    """Claim that the crests of the regret grow more slowly than t^(1/4)."""
+    id = f"open-problem.gap-{tag}-logarithmic"
+    sentence = f"Tried, not proved: logarithmic regret of {name}, adversary with a gap"
+    threshold = f"highest regret is t^b with b at most {LOGARITHMIC:g}"
+    slopes = []
+    for cell in cells:
+        rounds = np.log(outcome.results[cell.id].checkpoints)
+        crests = np.log(np.maximum(highest(outcome, cell, name), 1.0))
+        ends = np.log([cell.horizon / WINDOW, cell.horizon])
+        first, last = np.interp(ends, rounds, crests)
+        slopes.append((float((last - first) / np.log(WINDOW)), where(cell)))
+    if not slopes:
+        return Claim(id, sentence, NOT_SETTLED, threshold, None)
+    worst, place = max(slopes)
+    return Claim(id, sentence, f"b up to {plain(worst)} ({place})", threshold, worst <= LOGARITHMIC)
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret against rounds in both regimes."""
+    groups = {g: [cell for cell in outcome.cells if cell.group == g] for g in _TITLES}
+    titles = {c.id: f"contaminated, {title_of(c)}" for c in groups[CONTAMINATED]}
+    drawn = regret_figures("open-problem-contaminated", outcome, groups[CONTAMINATED], titles)
+    drawn["open-problem-gap"] = _waves(outcome, grid_of(groups[WAVES]))
+    return drawn
+
+
+def _waves(outcome: Outcome, grid: list[list[Cell]]) -> Figure:
+    """Draw regret that may be negative: both axes logarithmic, the vertical one around 0, too."""
+    figure, axes = plotting.panels(len(grid), len(grid[0]), 1.3 + 2.4 * len(grid), sharey=True)
+    for panels, row in zip(axes, grid, strict=True):
+        for panel, cell in zip(panels, row, strict=True):
+            result = outcome.results[cell.id]
+            late = result.checkpoints >= min(100, cell.horizon // 10)
+            for place, (name, look) in enumerate(plotting.looks(cell.policies).items()):
+                rounds, runs = result.checkpoints[late], result.regret[name][:, late]
+                plotting.draw_curve(panel, rounds, runs, look, place=place, band="mean")
+            panel.set_xscale("log")
+            panel.set_yscale("symlog", linthresh=100)
+            panel.axhline(0.0, color="#8A8A8A", linewidth=0.8)
+            panel.set_title(f"adversary with a gap, {title_of(cell)}")
+        panels[0].set_ylabel("pseudo-regret")
+    for panel in axes[-1]:
+        panel.set_xlabel("round t")
+    plotting.shared_legend(figure, 3)
+    plotting.note(
+        figure,
+        f"{outcome.settings}; line: mean, band: two standard errors of the mean;\n"
+        "vertical axis linear between -100 and 100",
+    )
+    return figure
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets and margins below the bounds."""
+    return [regret_table(outcome), bound_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="open-problem",
+    title="An open problem: regimes without a known bound",
+    source="Section 5.2",
+    summary=(
+        "Two regimes of Seldin and Slivkins in which EXP3++ has a logarithmic guarantee and "
+        "Tsallis-INF none. Contaminated: a share gap/4 of every arm's losses is replaced, against "
+        "the best arm. Adversary with a gap: losses are fixed in advance, and the best arm's "
+        "cumulative lead, though it swings, stays above gap times t. The claims here are not the "
+        "article's; they say what happens in practice."
+    ),
+    scales={
+        "quick": Settings("quick", 200_000, 32, (8,), (1 / 8, 1 / 4)),
+        "full": Settings("full", 10_000_000, 100, (2, 8, 32), (1 / 8, 1 / 4)),
+    },
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+)

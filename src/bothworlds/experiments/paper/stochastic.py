@@ -1,0 +1,198 @@
+"""Figures 1 and 2: stochastic losses with means (1 - gap)/2 and (1 + gap)/2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bothworlds.experiments import published
+from bothworlds.experiments.algorithms import (
+    BROAD,
+    EXP3,
+    EXP3PP,
+    IW,
+    RIVALS,
+    RV,
+    THOMPSON,
+    UCB,
+    lineup,
+)
+from bothworlds.experiments.claims import (
+    NOT_SETTLED,
+    bound_claim,
+    bound_table,
+    extreme,
+    logarithmic_claim,
+    per_log,
+    ratio_claim,
+    regret_table,
+    settled,
+    where,
+)
+from bothworlds.experiments.figures import regret_figures
+from bothworlds.experiments.model import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Settings,
+    Table,
+    fraction,
+    paper_checkpoints,
+)
+from bothworlds.theory import bounds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def gap_cell(settings: Settings, n_arms: int, gap: float) -> Cell:
+    """Return one cell of the grid."""
+    import bothworlds as bw
+
+    return Cell(
+        id=f"K={n_arms}, gap={fraction(gap)}",
+        environment=bw.environments.Stochastic.gap(n_arms, gap),
+        policies=lineup(settings.horizon, extra=settings.extra),
+        horizon=settings.horizon,
+        repetitions=settings.repetitions,
+        checkpoints=paper_checkpoints(settings.horizon),
+        n_arms=n_arms,
+        gap=gap,
+        gaps=(0.0, *(n_arms - 1) * (gap,)),
+        means=((1 - gap) / 2, *(n_arms - 1) * ((1 + gap) / 2,)),
+    )
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return the grid of arms and gaps."""
+    return [gap_cell(settings, k, gap) for k in settings.arms for gap in settings.gaps]
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge what section 8 says about Figures 1 and 2."""
+    late = settled(outcome.cells)
+    anchor = [c for c in outcome.cells if (c.n_arms, c.gap) == (published.ARMS, published.GAP)]
+    return [
+        ratio_claim(
+            "stochastic.rv-beats-rivals",
+            "Tsallis-INF (RV) has less regret than UCB1, EXP3, EXP3++ and BROAD",
+            outcome,
+            late,
+            [(RV, rival) for rival in RIVALS],
+            1.0,
+        ),
+        ratio_claim(
+            "stochastic.thompson-first",
+            "Thompson sampling has the least regret of all",
+            outcome,
+            late,
+            [(THOMPSON, name) for name in (RV, IW, *RIVALS)],
+            1.0,
+        ),
+        ratio_claim(
+            "stochastic.rv-close-behind",
+            "Tsallis-INF (RV) follows closely behind Thompson sampling",
+            outcome,
+            late,
+            [(RV, THOMPSON)],
+            2.0,
+        ),
+        ratio_claim(
+            "stochastic.iw-third",
+            "Tsallis-INF (IW) has less regret than UCB1, EXP3, EXP3++ and BROAD",
+            outcome,
+            late,
+            [(IW, rival) for rival in RIVALS],
+            1.0,
+        ),
+        ratio_claim(
+            "stochastic.broad-last",
+            "BROAD suffers from large constants: the most regret of all",
+            outcome,
+            late,
+            [(name, BROAD) for name in (RV, IW, THOMPSON, UCB, EXP3, EXP3PP)],
+            1.0,
+        ),
+        logarithmic_claim(
+            "stochastic.logarithmic",
+            "The regret of Tsallis-INF, both forms, grows logarithmically",
+            outcome,
+            late,
+            (RV, IW),
+        ),
+        ratio_claim(
+            "stochastic.rv-constants",
+            "Reduced variance improves the constants significantly: RV against IW",
+            outcome,
+            late,
+            [(RV, IW)],
+            0.75,
+        ),
+        _twice_lower(outcome, late),
+        bound_claim("stochastic.bound", outcome),
+        published.published_claim(
+            "stochastic.published",
+            "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
+            outcome,
+            [
+                (cell, name, numbers)
+                for cell in anchor
+                for name, numbers in published.STOCHASTIC.items()
+                if name != BROAD
+            ],
+        ),
+        published.published_claim(
+            "stochastic.published-broad",
+            "The published curve of BROAD at K = 8, gap 1/8 is reproduced",
+            outcome,
+            [(cell, BROAD, published.STOCHASTIC[BROAD]) for cell in anchor],
+        ),
+    ]
+
+
+def _twice_lower(outcome: Outcome, late: list[Cell]) -> Claim:
+    id = "stochastic.twice-lower-bound"
+    sentence = "Late growth of RV per log t is within twice the Lai-Robbins lower bound"
+    threshold = "factor at most 2"
+    factors = [
+        (per_log(outcome, c, RV) / bounds.lai_robbins(c.means, 2.718281828459045), where(c))
+        for c in late
+        if c.means is not None
+    ]
+    if not factors:
+        return Claim(id, sentence, NOT_SETTLED, threshold, None)
+    worst, place = extreme(factors)
+    return Claim(id, sentence, f"up to {worst:.2f} times ({place})", threshold, worst <= 2.0)
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw Figures 1 and 2."""
+    return regret_figures("stochastic", outcome, outcome.cells)
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets and margins below the bounds."""
+    return [regret_table(outcome), bound_table(outcome)]
+
+
+GRID_ARMS = (2, 8, 32)
+GRID_GAPS = (1 / 16, 1 / 8, 1 / 4)
+
+EXPERIMENT = Experiment(
+    id="stochastic",
+    title="Stochastic losses: who learns fastest",
+    source="Figures 1 and 2",
+    summary=(
+        "Bernoulli losses with mean (1 - gap)/2 for the best arm and (1 + gap)/2 for the others. "
+        "The article does not print its grid of arms and gaps; this one is ours and contains "
+        "K = 8, gap 1/8, the one cell published in the conference version."
+    ),
+    scales={
+        "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
+        "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
+    },
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+)

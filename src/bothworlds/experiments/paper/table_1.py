@@ -1,0 +1,308 @@
+"""Table 1 as measured: regret divided by the lower bound, against T and K, in both worlds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bothworlds import plotting
+from bothworlds.experiments.algorithms import BROAD, EXP3PP, IW, RV, lineup
+from bothworlds.experiments.claims import NOT_SETTLED, bound_claim, bound_table, settled
+from bothworlds.experiments.model import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Settings,
+    Table,
+    fraction,
+    paper_checkpoints,
+)
+from bothworlds.experiments.paper.stochastic import gap_cell
+from bothworlds.plotting import LOOKS
+from bothworlds.theory import bounds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMES = (RV, IW, EXP3PP, BROAD)
+FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""The hardest instance for T has a gap of some small multiple of sqrt(K/T); these are tried."""
+
+STOCHASTIC, HARDEST = "stochastic", "hardest"
+PAPER = {
+    (RV, STOCHASTIC): "O(1)",
+    (RV, HARDEST): "O(1)",
+    (IW, STOCHASTIC): "O(1)",
+    (IW, HARDEST): "O(1)",
+    (EXP3PP, STOCHASTIC): "O(log T)",
+    (EXP3PP, HARDEST): "O(sqrt(log K))",
+    (BROAD, STOCHASTIC): "O(K)",
+    (BROAD, HARDEST): "O(sqrt(log T))",
+}
+"""Upper bound divided by lower bound, as printed."""
+
+
+def middle(arms: Iterable[int]) -> int:
+    """Return the number of arms nearest to 8, at which the horizon is varied."""
+    return min(arms, key=lambda k: abs(math.log(k / 8)))
+
+
+def horizons(settings: Settings) -> list[int]:
+    """Return the horizon and up to two decades below it."""
+    found = [settings.horizon // 10**i for i in (2, 1, 0)]
+    return [t for t in found if t >= 20 * middle(settings.arms)]
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return stochastic cells for every K, and the hardest instances for every K and T."""
+    gap = settings.gaps[0]
+    made = []
+    for k in settings.arms:
+        cell = gap_cell(settings, k, gap)
+        kept = {name: policy for name, policy in cell.policies.items() if name in NAMES}
+        made.append(replace(cell, id=f"{STOCHASTIC} {cell.id}", policies=kept, group=STOCHASTIC))
+    sizes = [(k, settings.horizon) for k in settings.arms]
+    sizes += [(middle(settings.arms), t) for t in horizons(settings) if t < settings.horizon]
+    for k, t in sizes:
+        for factor in FACTORS:
+            if factor * math.sqrt(k / t) <= 0.5:
+                made.append(_hardest(settings, k, t, factor))
+    return made
+
+
+def _hardest(settings: Settings, k: int, t: int, factor: float) -> Cell:
+    import bothworlds as bw
+
+    gap = factor * math.sqrt(k / t)
+    return Cell(
+        id=f"{HARDEST} K={k}, T={t}, gap={factor:g} sqrt(K/T)",
+        environment=bw.environments.Stochastic.gap(k, gap),
+        policies=lineup(t, NAMES),
+        horizon=t,
+        repetitions=settings.repetitions,
+        checkpoints=paper_checkpoints(t),
+        n_arms=k,
+        gap=gap,
+        gaps=(0.0, *(k - 1) * (gap,)),
+        means=((1 - gap) / 2, *(k - 1) * ((1 + gap) / 2,)),
+        point=factor,
+        group=HARDEST,
+    )
+
+
+def stochastic_ratio(outcome: Outcome, cell: Cell, name: str, at: int | None = None) -> float:
+    """Return regret divided by the bound of Lai and Robbins."""
+    if cell.means is None:
+        return math.nan
+    lower = bounds.lai_robbins(cell.means, cell.horizon if at is None else at)
+    return outcome.mean(cell, name, at) / float(lower)
+
+
+def hardest_ratios(outcome: Outcome, name: str) -> dict[tuple[int, int], float]:
+    """Return the largest regret over the gaps tried, divided by the minimax bound, by K and T."""
+    found: dict[tuple[int, int], float] = {}
+    for cell in outcome.cells:
+        if cell.group == HARDEST:
+            size = (cell.n_arms, cell.horizon)
+            ratio = outcome.mean(cell, name) / float(bounds.minimax(*size))
+            found[size] = max(ratio, found.get(size, 0.0))
+    return found
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge the constants that Table 1 and the introduction claim."""
+    late = settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
+    return [
+        *_stochastic(outcome, late),
+        *_hardest_claims(outcome),
+        bound_claim("table-1.bound", outcome),
+    ]
+
+
+def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
+    ours = {c.n_arms: stochastic_ratio(outcome, c, RV) for c in late}
+    rivals = {
+        (c.n_arms, name): stochastic_ratio(outcome, c, name) for c in late for name in NAMES[2:]
+    }
+    return [
+        _at_most(
+            "table-1.stochastic-constant",
+            "Stochastic: regret of Tsallis-INF (RV) is within twice the lower bound, at every K",
+            {f"K={k}": ratio for k, ratio in ours.items()},
+            2.0,
+        ),
+        _spread("table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", ours),
+        _least(
+            "table-1.stochastic-least",
+            "Stochastic: RV is nearer to the lower bound than EXP3++ and BROAD",
+            {k: ours[k[0]] / ratio for k, ratio in rivals.items()},
+        ),
+    ]
+
+
+def _hardest_claims(outcome: Outcome) -> list[Claim]:
+    ours = hardest_ratios(outcome, RV)
+    rivals = {
+        (*size, name): ours[size] / ratio
+        for name in NAMES[2:]
+        for size, ratio in hardest_ratios(outcome, name).items()
+    }
+    return [
+        _at_most(
+            "table-1.adversarial-constant",
+            "Hardest instances: regret of Tsallis-INF (RV) is within 15 times the lower bound",
+            {f"K={k}, T={t:,}": ratio for (k, t), ratio in ours.items()},
+            15.0,
+        ),
+        _spread(
+            "table-1.adversarial-flat-in-T",
+            "Hardest instances: for RV it does not depend on T",
+            {size: r for size, r in ours.items() if size[0] == middle(outcome.settings.arms)},
+        ),
+        _spread(
+            "table-1.adversarial-flat-in-K",
+            "Hardest instances: for RV it does not depend on K",
+            {size: r for size, r in ours.items() if size[1] == outcome.settings.horizon},
+        ),
+        _least(
+            "table-1.adversarial-least",
+            "Hardest instances: RV is nearer to the lower bound than EXP3++ and BROAD",
+            rivals,
+        ),
+    ]
+
+
+def _at_most(id: str, sentence: str, ratios: dict[str, float], limit: float) -> Claim:
+    threshold = f"ratio at most {limit:g}"
+    if not ratios:
+        return Claim(id, sentence, NOT_SETTLED, threshold, None)
+    place = max(ratios, key=lambda key: ratios[key])
+    worst = ratios[place]
+    return Claim(id, sentence, f"up to {worst:.2f} ({place})", threshold, worst <= limit)
+
+
+def _spread(id: str, sentence: str, ratios: dict[Any, float]) -> Claim:
+    threshold = "largest and smallest ratio differ by at most a factor of 2"
+    if len(ratios) < 2:
+        return Claim(id, sentence, "fewer than two sizes to compare", threshold, None)
+    low, high = min(ratios.values()), max(ratios.values())
+    return Claim(id, sentence, f"from {low:.2f} to {high:.2f}", threshold, high <= 2.0 * low)
+
+
+def _least(id: str, sentence: str, relative: dict[Any, float]) -> Claim:
+    threshold = "ratio of the ratios below 1"
+    if not relative:
+        return Claim(id, sentence, NOT_SETTLED, threshold, None)
+    place = max(relative, key=lambda key: relative[key])
+    worst = relative[place]
+    name, k = place[-1], place[0]
+    return Claim(id, sentence, f"up to {worst:.2f} ({name}, K={k})", threshold, worst < 1.0)
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret divided by the lower bound against T and K, in both worlds."""
+    figure, axes = plotting.panels(2, 2, 5.6)
+    row = [cell for cell in outcome.cells if cell.group == STOCHASTIC]
+    chosen = next(cell for cell in row if cell.n_arms == middle(outcome.settings.arms))
+    rounds = outcome.results[chosen.id].checkpoints
+    # Evenly on a logarithmic axis, where the squares would crowd.
+    wanted = np.geomspace(min(1000, rounds[-1] // 10), rounds[-1], 15)
+    rounds = np.unique(rounds[[np.abs(np.log(rounds / t)).argmin() for t in wanted]])
+    top = {0: 2.0, 1: 15.0}
+    for place, name in enumerate(NAMES):
+        by_round = [stochastic_ratio(outcome, chosen, name, int(t)) for t in rounds]
+        by_arms = [stochastic_ratio(outcome, cell, name) for cell in row]
+        hardest = hardest_ratios(outcome, name)
+        by_horizon = {t: r for (k, t), r in sorted(hardest.items()) if k == chosen.n_arms}
+        by_size = {k: r for (k, t), r in sorted(hardest.items()) if t == outcome.settings.horizon}
+        _line(axes[0, 0], rounds, by_round, name, place)
+        _line(axes[0, 1], [cell.n_arms for cell in row], by_arms, name, 0)
+        _line(axes[1, 0], list(by_horizon), list(by_horizon.values()), name, 0)
+        _line(axes[1, 1], list(by_size), list(by_size.values()), name, 0)
+        top[0] = max(top[0], *by_round, *by_arms)
+        top[1] = max(top[1], *hardest.values())
+    k, horizon = chosen.n_arms, outcome.settings.horizon
+    _finish(axes[0, 0], f"stochastic, K = {k}, gap {fraction(chosen.gap)}", 2.0, top[0])
+    _finish(axes[0, 1], f"stochastic, T = {horizon:,}", 2.0, top[0])
+    _finish(axes[1, 0], f"hardest for T, K = {k}", 15.0, top[1])
+    _finish(axes[1, 1], f"hardest for T, T = {horizon:,}", 15.0, top[1])
+    for panel in axes[:, 0]:
+        panel.set_ylabel("regret / lower bound")
+        panel.set_xlabel("round t" if panel is axes[0, 0] else "horizon T")
+    for panel in axes[:, 1]:
+        panel.set_xlabel("number of arms K")
+        panel.set_xticks(outcome.settings.arms, [str(k) for k in outcome.settings.arms])
+        panel.set_xticks([], minor=True)
+    plotting.shared_legend(figure)
+    plotting.note(
+        figure,
+        f"{outcome.settings}; lower bounds: Lai and Robbins (above), minimax (below); hardest: the "
+        "worst\nof gaps 1/2 to 8 times sqrt(K/T); grey: the factors 2 and 15 claimed for RV",
+    )
+    return {"table-1": figure}
+
+
+def _line(panel: Any, x: Any, y: list[float], name: str, place: int) -> None:
+    plotting.draw_curve(
+        panel, x, np.array([y]), LOOKS[name], place=place, marks=min(7, len(y)), band="none"
+    )
+
+
+def _finish(panel: Any, title: str, claimed: float, top: float) -> None:
+    panel.set_xscale("log")
+    plotting.log_heights(panel, 0.2 if claimed < 3 else 1.0, 1.5 * top)
+    panel.axhline(claimed, color="#8A8A8A", linewidth=0.9, linestyle=(0, (1, 1.6)))
+    panel.set_title(title)
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return Table 1 as printed and as measured, and margins below the bounds."""
+    row = [cell for cell in outcome.cells if cell.group == STOCHASTIC]
+    rows = []
+    for name in NAMES:
+        ratios = [stochastic_ratio(outcome, cell, name) for cell in row]
+        hardest = list(hardest_ratios(outcome, name).values())
+        rows.append(
+            (
+                name,
+                "stochastic",
+                PAPER[name, STOCHASTIC],
+                f"{min(ratios):.2f}",
+                f"{max(ratios):.2f}",
+            )
+        )
+        rows.append(
+            (
+                name, "hardest instances", PAPER[name, HARDEST], f"{min(hardest):.2f}",
+                f"{max(hardest):.2f}",
+            )
+        )  # fmt: skip
+    head = ("algorithm", "regime", "proved / lower bound", "measured, least", "measured, most")
+    title = "Table 1: regret divided by the lower bound, over all K and T run"
+    return [Table(title, head, tuple(rows)), bound_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="table-1",
+    title="Table 1, measured: distance from the lower bounds",
+    source="Table 1",
+    summary=(
+        "Mean regret divided by the lower bound. Stochastic: the bound of Lai and Robbins, at "
+        "fixed gap. Adversarial: the minimax bound, on the instances by which it is proved, one "
+        "best arm with a gap of 1/2 to 8 times sqrt(K/T), of which the worst counts. The orders "
+        "of Table 1 are upper bounds; what is measured may well be better."
+    ),
+    scales={
+        "quick": Settings("quick", 250_000, 32, (2, 4, 8, 16, 32), (1 / 8,)),
+        "full": Settings("full", 10_000_000, 100, (2, 4, 8, 16, 32), (1 / 8,)),
+    },
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+)

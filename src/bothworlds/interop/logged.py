@@ -1,0 +1,166 @@
+"""One logged decision: what was played, how likely it was and what it brought."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any
+
+from bothworlds.bandit.decision import Arm, Decision
+from bothworlds.errors import DecisionClosed, InvalidParameter, must
+
+SUM_TOLERANCE = 1e-6
+"""Logs keep probabilities in single precision or as rounded decimals."""
+
+
+@dataclass(frozen=True)
+class LoggedDecision:
+    """A decision as logs keep it.
+
+    Parameters
+    ----------
+    round : int
+        When it was made, from 1.
+    arm : str or int
+        What was played.
+    probability : float, optional
+        How likely that was, in (0, 1].
+    loss, reward : float, optional
+        What it brought, in any units; at most one of them, none if nothing is known yet.
+    probabilities : mapping of arms to float, optional
+        How likely every arm was.
+    extra : mapping of str to str, int or float, optional
+        Whatever else the log holds, such as a timestamp; kept, not interpreted.
+
+    Examples
+    --------
+    >>> LoggedDecision(1, "blue", probability=0.5, loss=0.25).loss
+    0.25
+    >>> LoggedDecision(1, "blue", probability=1.5)
+    Traceback (most recent call last):
+    ...
+    bothworlds.errors.InvalidParameter: The probability of LoggedDecision must be a number ...
+    """
+
+    round: int
+    arm: Arm
+    probability: float | None = None
+    loss: float | None = None
+    reward: float | None = None
+    probabilities: Mapping[Arm, float] | None = None
+    extra: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        wrong = fault(vars(self))
+        if wrong is not None:
+            parameter, expected, got = wrong
+            raise InvalidParameter(must(parameter, "LoggedDecision", expected, got))
+
+    @classmethod
+    def of(
+        cls,
+        decision: Decision,
+        *,
+        loss: float | None = None,
+        reward: float | None = None,
+        **extra: str | int | float,
+    ) -> LoggedDecision:
+        """Return the record of a bandit's decision.
+
+        Parameters
+        ----------
+        decision : Decision
+            What `Bandit.ask` returned.
+        loss, reward : float, optional
+            What it brought.
+        **extra : str, int or float
+            Whatever else to keep with it.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=1)
+        >>> decision = bandit.ask()
+        >>> logged = LoggedDecision.of(decision, reward=1.0, user="eve")
+        >>> logged.arm == decision.arm, logged.extra
+        (True, {'user': 'eve'})
+        """
+        known = None
+        # With many arms they can be gone, and would fill the log.
+        with contextlib.suppress(DecisionClosed):
+            known = decision.probabilities
+        return cls(
+            decision.round,
+            decision.arm,
+            decision.probability,
+            loss,
+            reward,
+            None if known is None else dict(known),
+            extra,
+        )
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a finite number and no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number and no truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
+    """Return what is wrong with the values of a record: parameter, what it must be, value."""
+    round, arm, p = values.get("round"), values.get("arm"), values.get("probability")
+    if not is_whole(round) or int(round) < 1:  # type: ignore[arg-type]
+        return "round", "a whole number >= 1", round
+    if not isinstance(arm, str) and not is_whole(arm):
+        return "arm", "a name or a whole number", arm
+    if p is not None and not (is_number(p) and 0.0 < p <= 1.0):
+        return "probability", "a number in (0, 1] or None", p
+    for name in ("loss", "reward"):
+        value = values.get(name)
+        if value is not None and not is_number(value):
+            return name, "a finite number or None", value
+    if values.get("loss") is not None and values.get("reward") is not None:
+        return "loss", "None where there is a reward", values["loss"]
+    table = values.get("probabilities")
+    if table is not None:
+        expected = "a distribution over the arms, in which the played one has its probability"
+        if not isinstance(table, Mapping) or not all(
+            (isinstance(name, str) or is_whole(name)) and is_number(share) and 0.0 <= share <= 1.0
+            for name, share in table.items()
+        ):
+            return "probabilities", expected, table
+        played = table.get(arm, math.nan)
+        agrees = p is None or abs(played - p) <= SUM_TOLERANCE
+        if not (agrees and played > 0.0 and abs(sum(table.values()) - 1.0) <= SUM_TOLERANCE):
+            return "probabilities", expected, dict(table)
+    extra = values.get("extra", {})
+    if not isinstance(extra, Mapping) or not all(
+        isinstance(key, str) and (isinstance(value, str) or is_number(value))
+        for key, value in extra.items()
+    ):
+        return "extra", "a mapping of names to texts or finite numbers", extra
+    return None
+
+
+def recorded(values: dict[str, Any], where: str) -> LoggedDecision:
+    """Return the record of these values, or say what is wrong and ``where``.
+
+    Examples
+    --------
+    >>> recorded({"round": 0, "arm": "blue"}, "line 3 of log.jsonl")
+    Traceback (most recent call last):
+    ...
+    bothworlds.errors.InvalidParameter: The round of line 3 of log.jsonl must be a whole number ...
+    """
+    wrong = fault(values)
+    if wrong is not None:
+        parameter, expected, got = wrong
+        raise InvalidParameter(must(parameter, where, expected, got))
+    return LoggedDecision(**values)

@@ -1,0 +1,53 @@
+"""Formats that know arms by number only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bothworlds.bandit.decision import Arm
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.interop.logged import is_whole
+
+
+class Numbering:
+    """Which arm has which number.
+
+    Parameters
+    ----------
+    arms : sequence of str or int, or None
+        The arms in the order of their numbers from 0; None where the number is the arm.
+    owner : str
+        Whose parameter this is, for error messages.
+
+    Examples
+    --------
+    >>> numbering = Numbering(["blue", "green"], "read_vw")
+    >>> numbering.place("green", "round 1"), numbering.arm(0, "line 1", "action")
+    (1, 'blue')
+    """
+
+    def __init__(self, arms: Sequence[Arm] | None, owner: str) -> None:
+        if isinstance(arms, str) or (arms is not None and len(set(arms)) != len(arms)):
+            raise InvalidParameter(must("arms", owner, "a sequence of distinct names", arms))
+        self._arms = None if arms is None else tuple(arms)
+        self._places = {} if arms is None else {arm: n for n, arm in enumerate(arms)}
+
+    def place(self, arm: Arm, where: str) -> int:
+        """Return an arm's number from 0."""
+        if self._arms is None:
+            if not is_whole(arm) or int(arm) < 0:
+                expected = "a whole number >= 0, or listed in arms"
+                raise InvalidParameter(must("arm", where, expected, arm))
+            return int(arm)
+        if arm not in self._places:
+            raise InvalidParameter(must("arm", where, f"one of {list(self._arms)}", arm))
+        return self._places[arm]
+
+    def arm(self, place: int, where: str, called: str, first: int = 0) -> Arm:
+        """Return the arm with a number; the format counts from ``first`` and calls it so."""
+        last = None if self._arms is None else len(self._arms) - 1
+        if place < 0 or (last is not None and place > last):
+            limit = "" if last is None else f" to {last + first}"
+            expected = f"a whole number from {first}{limit}"
+            raise InvalidParameter(must(called, where, expected, place + first))
+        return place if self._arms is None else self._arms[place]

@@ -1,0 +1,259 @@
+"""Drawing of curves, bounds, axes and legends, in one style.
+
+Figures are made without pyplot and without changing anyone's settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bothworlds.errors import InvalidParameter, missing_extra, must
+from bothworlds.files import replacing
+from bothworlds.plotting.looks import Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LINEAR_END = 10_000
+"""The paper's linear panels end here and its log-log panels begin."""
+
+WIDTH = 7.2
+"""Inches across a page; the fonts are chosen for it."""
+
+
+_STYLE: Any = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "legend.fontsize": 9.0,
+    "legend.frameon": False,
+    "legend.handlelength": 2.9,
+    "lines.markersize": 4.2,
+    "savefig.dpi": 200.0,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "bothworlds",
+    "axes.formatter.useoffset": False,
+    "figure.constrained_layout.w_pad": 0.04,
+    "figure.constrained_layout.wspace": 0.04,
+}
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Draw everything inside the ``with`` block in the house's style."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise missing_extra("lab", "matplotlib") from error
+    with matplotlib.rc_context(_STYLE):
+        yield
+
+
+def panels(
+    rows: int, columns: int, height: float, width: float = WIDTH, **sharing: Any
+) -> tuple[Figure, NDArray[Any]]:
+    """Return a figure and its axes, an array of ``rows`` by ``columns``."""
+    from matplotlib.figure import Figure as NewFigure
+
+    figure = NewFigure(figsize=(width, height), layout="constrained")
+    axes: NDArray[Any] = figure.subplots(rows, columns, squeeze=False, **sharing)
+    return figure, axes
+
+
+def draw_curve(
+    axes: Any,
+    x: ArrayLike,
+    runs: ArrayLike,
+    look: Look,
+    *,
+    place: int = 0,
+    marks: int = 6,
+    band: str = "runs",
+) -> None:
+    """Draw the mean over the runs and a band of two standard deviations.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+        Where to draw.
+    x : array_like (points,)
+        Abscissae, increasing.
+    runs : array_like (repetitions, points)
+        One curve per repetition.
+    look : Look
+        Colour, line and marker.
+    place : int
+        The curve's number in its panel: the markers of neighbours do not coincide.
+    marks : int
+        About how many markers to set.
+    band : {"runs", "mean", "none"}
+        Standard deviations of what: of a run, or of the mean over the runs.
+    """
+    at, values = np.asarray(x, dtype=np.float64), np.asarray(runs, dtype=np.float64)
+    mean = values.mean(axis=0)
+    if band != "none" and len(values) > 1:
+        spread = 2.0 * values.std(axis=0, ddof=1) / (len(values) ** 0.5 if band == "mean" else 1)
+        axes.fill_between(at, mean - spread, mean + spread, color=look.colour, alpha=0.12, lw=0)
+    step = max(1, at.size // marks)
+    axes.plot(
+        at,
+        mean,
+        color=look.colour,
+        linestyle=look.line,
+        linewidth=look.width,
+        marker=look.marker,
+        markevery=slice((place * step) // 7 % step, None, step),
+        markerfacecolor="white",
+        markeredgewidth=1.0,
+        label=look.label,
+    )
+
+
+BOUND = {"color": "#5A5A5A", "linewidth": 0.9, "zorder": 1.5}
+_BOUND_LINES = {"upper": (0, (1, 0)), "lower": (0, (1, 1.6))}
+
+
+def draw_bound(axes: Any, x: ArrayLike, y: ArrayLike, kind: str, label: str) -> None:
+    """Draw a thin grey line: ``kind`` "upper" is solid with ticks, "lower" dotted."""
+    marker = 2 if kind == "upper" else 3
+    step = max(1, np.size(x) // 5)
+    axes.plot(
+        x, y, linestyle=_BOUND_LINES[kind], label=label, marker=marker, markersize=3.5,
+        markevery=slice(step // 2, None, step), **BOUND,
+    )  # fmt: skip
+
+
+def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Write the names of curves right of the panel, each at its last value, none over another.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+        Its limits must be final.
+    ends : sequence of (float, str, str)
+        Last value, name and colour.
+    """
+    apart = 0.085
+    ends = sorted(ends)
+    values = np.array([[0.0, end[0]] for end in ends])
+    heights = axes.transAxes.inverted().transform(axes.transData.transform(values))[:, 1]
+    for i in range(1, len(heights)):
+        heights[i] = max(heights[i], heights[i - 1] + apart)
+    # What was pushed up too far comes back down as a block.
+    for i in range(len(heights) - 2, -1, -1):
+        wanted = axes.transAxes.inverted().transform(axes.transData.transform(values))[i, 1]
+        middle = 0.5 * (wanted + heights[i])
+        heights[i] = min(middle, heights[i + 1] - apart)
+    for height, (_, text, colour) in zip(heights, ends, strict=True):
+        axes.annotate(
+            text, (1.0, height), xycoords="axes fraction", xytext=(5, 0),
+            textcoords="offset points", va="center", color=colour, fontsize=9,
+        )  # fmt: skip
+
+
+def linear_axes(axes: Any, last: float, heights: Sequence[float]) -> None:
+    """Count rounds in thousands up to ``last``; 0 and these heights stay in view."""
+    axes.set_xlim(0, last)
+    axes.set_ylim(1.08 * min([*heights, 0.0]), 1.08 * max([*heights, 1e-9]))
+    axes.locator_params(axis="both", nbins=5)
+    if last >= 2000:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}")
+
+
+def log_axes(axes: Any, first: float, last: float, low: float, high: float) -> None:
+    """Set both axes logarithmic between these limits."""
+    axes.set_xscale("log")
+    axes.set_xlim(first, last)
+    _log_ticks(axes.xaxis, last / first)
+    log_heights(axes, low, high)
+
+
+def log_heights(axes: Any, low: float, high: float) -> None:
+    """Set the vertical axis logarithmic between these limits."""
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(low, high)
+    _log_ticks(axes.yaxis, high / low)
+
+
+def _log_ticks(axis: Any, span: float) -> None:
+    """Label whole decades, and what lies between where there are few of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0,) if span >= 16 else (1.0, 2.0, 5.0), numticks=9))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10)), numticks=9))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(_power))
+
+
+def _power(value: float, _: int) -> str:
+    """Write 500 as it is, 100 000 as a power of ten and 20 000 as a multiple of one.
+
+    Examples
+    --------
+    >>> _power(500, 0), _power(1e5, 0)
+    ('500', '$10^{5}$')
+    """
+    if value <= 0:
+        return ""
+    exponent = int(np.floor(np.log10(value) + 1e-9))
+    factor = round(value / 10.0**exponent)
+    if exponent < 3 and value >= 0.1:
+        return f"{value:g}"
+    return f"$10^{{{exponent}}}$" if factor == 1 else f"${factor}{{\\times}}10^{{{exponent}}}$"
+
+
+def rounds_label(last: float) -> str:
+    """Return the label of a linear axis of rounds that ends at ``last``."""
+    return "round t (thousands)" if last >= 2000 else "round t"
+
+
+def shared_legend(figure: Figure, columns: int = 4) -> None:
+    """Put one legend for all panels above them, every label once."""
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        for handle, label in zip(handles, labels, strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside upper center",
+        ncols=min(columns, max(1, len(entries))), columnspacing=1.2, handletextpad=0.6,
+    )  # fmt: skip
+
+
+def note(figure: Figure, text: str) -> None:
+    """Write what was run in small print under the panels."""
+    figure.supxlabel(text, x=0.012, ha="left", fontsize=7.5, color="#4A4A4A")
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure in the format of the path's ending, atomically and without a date."""
+    target = Path(path)
+    kind = target.suffix.lstrip(".").lower()
+    known = figure.canvas.get_supported_filetypes()
+    if kind not in known:
+        expected = "a file name ending in .png, .pdf or .svg"
+        raise InvalidParameter(must("path", "plot", expected, str(path)))
+    dateless: Mapping[str, Mapping[str, Any]] = {
+        "pdf": {"CreationDate": None},
+        "svg": {"Date": None},
+    }
+    with style(), replacing(target) as draft:
+        figure.savefig(draft, format=kind, metadata=dateless.get(kind))

@@ -1,0 +1,270 @@
+"""`simulate`: any policies against one environment, repeated, on all cores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.campaign.campaign import Campaign
+from bothworlds.campaign.curve import Curve, Player
+from bothworlds.campaign.progress import Progress
+from bothworlds.campaign.shard import cut
+from bothworlds.campaign.shard_file import versions
+from bothworlds.campaign.store import Store
+from bothworlds.campaign.workers import Threads, Workers, workers_of
+from bothworlds.engine.tile import TileOutcome
+from bothworlds.environments.base import Environment
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.policies.base import Policy
+from bothworlds.policies.sparring import Sparring
+from bothworlds.seeding import checked_seed
+from bothworlds.simulation.checkpoints import checked_checkpoints
+from bothworlds.simulation.result import Result
+
+
+def simulate(
+    policies: Player | Sequence[Player] | Mapping[str, Player],
+    environment: Environment,
+    horizon: int = 10**6,
+    repetitions: int = 100,
+    seed: int | None = 0,
+    checkpoints: Iterable[int] | None = None,
+    threads: int | None = None,
+    executor: Executor | None = None,
+    store: str | os.PathLike[str] | Store | None = None,
+    continuable: bool = False,
+    progress: bool | Callable[[Progress], Any] = True,
+) -> Result:
+    """Play every policy in the environment and record its pseudo-regret.
+
+    Where the gaps are fixed, a run's pseudo-regret is the sum of the gaps of the arms it played.
+    Elsewhere it is the expected loss of the arms played minus that of the arm that is best in
+    expectation in hindsight; for adversaries that react to the player, that expectation is the
+    mean over the repetitions of the policy. In duels (`Utilities`, `Preferences`) the policies
+    are `Sparring`, and the regret and plays are those of both sides together.
+
+    All policies of a repetition meet the same environment stream.  Streams are seeded by names
+    (environment, policy, repetition): adding a policy changes no other curve, and the result is
+    the same bit for bit on any number of threads.
+
+    Parameters
+    ----------
+    policies : policy, sequence of policies, or mapping from names to policies
+        A sequence names each policy by its constructor.
+    environment : environment
+        See `bothworlds.environments`.
+    horizon : int
+        Rounds per repetition.
+    repetitions : int
+        Independent runs per policy.
+    seed : int or None
+        None draws a fresh seed, which the result reports.
+    checkpoints : iterable of int, optional
+        Rounds at which regret is recorded; log-spaced by default. The horizon is always added.
+    threads : int, optional
+        Threads on this machine; all cores by default.
+    executor : concurrent.futures.Executor, optional
+        Runs the work elsewhere instead: in processes, or on the workers of a Dask cluster by
+        ``client.get_executor(pure=False)``.
+    store : path, optional
+        A folder that keeps every finished part, see `bothworlds.campaign.store`. What it has
+        is not run again: after a crash, for more repetitions, or for another policy.
+    continuable : bool
+        Whether the store also keeps where every run stands at the end, so that a longer horizon
+        can go on from there.
+    progress : bool or callable
+        True shows rounds per second and time left on a terminal; a callable receives a
+        `Progress` a few times a second.
+
+    Returns
+    -------
+    Result
+        After Ctrl-C, what was finished until then, with ``interrupted`` set.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> world = bw.environments.Stochastic.gap(n_arms=4, gap=0.25)
+    >>> result = bw.simulate([bw.TsallisINF()], world, horizon=1000, repetitions=32, seed=1)
+    >>> bool(result.regret["TsallisINF()"][:, -1].mean() < 100)
+    True
+    """
+    named = checked_policies(policies)
+    if not isinstance(environment, Environment):
+        raise InvalidParameter(
+            must("environment", "simulate", "one of bothworlds.environments", environment)
+        )
+    check_kinds(named, environment)
+    horizon = _positive("horizon", horizon)
+    repetitions = _positive("repetitions", repetitions)
+    threads = os.cpu_count() or 1 if threads is None else _positive("threads", threads)
+    limit = environment.horizon_limit
+    if limit is not None and horizon > limit:
+        expected = f"at most {limit}, the rounds the environment has"
+        raise InvalidParameter(must("horizon", "simulate", expected, horizon))
+    if continuable and store is None:
+        raise InvalidParameter(must("continuable", "simulate", "False without a store", True))
+    seed = checked_seed(seed, "simulate")
+    rounds = checked_checkpoints(checkpoints, horizon)
+    rounds = np.union1d(rounds, [horizon])
+    for policy in named.values():
+        policy.parameters(environment.n_arms)
+    curves = [
+        Curve(name, policy, environment, tuple(rounds.tolist()), repetitions, seed)
+        for name, policy in named.items()
+    ]
+    workers = Threads(threads) if executor is None else workers_of(executor)
+    if store is None:
+        found, interrupted = _in_memory(curves, workers, progress)
+    else:
+        kept = store if isinstance(store, Store) else Store(store, _say)
+        found, interrupted = _in_store(curves, workers, progress, kept, continuable)
+    if not any(found):
+        raise KeyboardInterrupt
+    parts = zip(curves, found, strict=True)
+    return assemble({c.name: (c.settings, outcomes) for c, outcomes in parts}, interrupted)
+
+
+def checked_policies(
+    policies: Player | Sequence[Player] | Mapping[str, Player],
+) -> dict[str, Player]:
+    """Return the policies by name; a sequence names each by its constructor."""
+    if isinstance(policies, Policy | Sparring):
+        policies = [policies]
+    if isinstance(policies, Mapping):
+        named = dict(policies)
+    elif isinstance(policies, Iterable) and not isinstance(policies, str):
+        listed = list(policies)
+        named = {repr(policy): policy for policy in listed}
+        if len(named) != len(listed):
+            raise InvalidParameter(
+                must("policies", "simulate", "different policies, or a dict of names", listed)
+            )
+    else:
+        named = {}
+    fits = all(isinstance(k, str) and isinstance(p, Policy | Sparring) for k, p in named.items())
+    if not named or not fits:
+        raise InvalidParameter(
+            must("policies", "simulate", "a policy, a list or a dict of policies", policies)
+        )
+    return named
+
+
+def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
+    """Refuse policies that take one arm a round where duels take two, and the other way round."""
+    others = [policy for policy in named.values() if policy.kind != environment.kind]
+    if others:
+        needed = "dueling policies such as Sparring()"
+        if environment.kind == "bandit":
+            needed = "policies that play one arm a round"
+        expected = f"{needed} in {environment!r}"
+        raise InvalidParameter(must("policies", "simulate", expected, others[0]))
+
+
+def _positive(parameter: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise InvalidParameter(must(parameter, "simulate", "a whole number >= 1", value))
+    return int(value)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+Found = list[list[TileOutcome]]
+"""For every curve its outcomes, in the order of the repetitions."""
+
+
+def _in_memory(
+    curves: list[Curve], workers: Workers, show: bool | Callable[[Progress], Any]
+) -> tuple[Found, bool]:
+    """Run curves and return what was finished."""
+    found: list[dict[int, TileOutcome]] = [{} for _ in curves]
+
+    def take(index: int, outcomes: list[TileOutcome]) -> None:
+        found[index] |= {outcome.first: outcome for outcome in outcomes}
+
+    pieces = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
+    campaign = Campaign(curves, pieces, workers, take, abreast=True, show=show, say=_say)
+    interrupted = campaign.run()
+    return [[each[first] for first in sorted(each)] for each in found], interrupted
+
+
+def _in_store(
+    curves: list[Curve],
+    workers: Workers,
+    show: bool | Callable[[Progress], Any],
+    store: Store,
+    keep: bool,
+) -> tuple[Found, bool]:
+    """Run what a store lacks of curves, and return what it then has of them."""
+    store.make()
+    store.want(curves)
+    while True:
+        campaign = Campaign(
+            curves, [store.pieces(curve, keep) for curve in curves], workers,
+            lambda index, outcomes: store.save(curves[index], outcomes),
+            store=store, abreast=True, show=show, say=_say,
+        )  # fmt: skip
+        interrupted = campaign.run()
+        found = [store.load(curve) for curve in curves]
+        # What turned out to be damaged is missing now.
+        if interrupted or not any(store.missing(curve) for curve in curves):
+            return found, interrupted
+
+
+def assemble(
+    parts: Mapping[str, tuple[Mapping[str, Any], list[TileOutcome]]], interrupted: bool = False
+) -> Result:
+    """Put the outcomes of policies in one environment together.
+
+    Parameters
+    ----------
+    parts : mapping
+        From the name of each policy to its curve's settings and its outcomes, in the order of
+        the repetitions; a policy without outcomes is left out.
+    interrupted : bool
+        Whether some are missing.
+    """
+    finished = {name: part for name, part in parts.items() if part[1]}
+    about = next(iter(finished.values()))[0]
+    return Result(
+        checkpoints=np.asarray(about["checkpoints"], dtype=np.int64),
+        regret={name: regret_of(*part) for name, part in finished.items()},
+        plays={n: np.concatenate([o.plays for o in part[1]]) for n, part in finished.items()},
+        repetitions={
+            name: np.concatenate([np.arange(o.first, o.first + o.count) for o in part[1]])
+            for name, part in finished.items()
+        },
+        wall={name: sum(o.wall for o in part[1]) for name, part in finished.items()},
+        cpu={name: sum(o.cpu for o in part[1]) for name, part in finished.items()},
+        policies={name: part[0]["policy"] for name, part in finished.items()},
+        environment=about["environment"],
+        seed=about["seed"],
+        interrupted=interrupted,
+        versions=versions(),
+    )
+
+
+def regret_of(settings: Mapping[str, Any], outcomes: list[TileOutcome]) -> NDArray[np.float64]:
+    """Return pseudo-regret, one row per repetition, one column per checkpoint.
+
+    See `Environment.regret` for the three ways it comes from what was measured.
+    """
+    cost = np.concatenate([outcome.cost for outcome in outcomes])
+    if settings["regret"] == "gaps":
+        return cost
+    if settings["regret"] == "oblivious":
+        best_arm: NDArray[np.float64] = np.asarray(settings["best"])
+        return cost - best_arm
+    tracked = np.concatenate([o.tracked for o in outcomes if o.tracked is not None])
+    best = tracked.mean(axis=0).argmin(axis=1)
+    of_best: NDArray[np.float64] = tracked[:, np.arange(len(best)), best]
+    return cost - of_best

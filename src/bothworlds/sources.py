@@ -1,0 +1,108 @@
+"""Digests of this package's own sources, by room: the keys of every cache.
+
+A digest covers the code of all files of its rooms and no words about it: an edited docstring or
+comment changes nothing, an edited, added, renamed or removed file does.  Reading a file costs a
+millisecond or more, so what was found is remembered beside the byte code, under the time and size
+of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import sys
+
+PACKAGE = pathlib.Path(__file__).resolve().parent
+
+KERNELS = ("lanes", "omd", "policies", "environments", "engine")
+"""Rooms that hold compiled code, or choose which is run."""
+
+NUMBERS = (*KERNELS, "seeding.py")
+"""Rooms and files on which the numbers of a run depend."""
+
+JUDGING = ("experiments", "theory", "plotting")
+"""Rooms that judge and draw what was simulated."""
+
+
+@functools.cache
+def digest(*rooms: str) -> bytes:
+    """Return a digest of the code in these rooms; a room may also be one file.
+
+    Examples
+    --------
+    >>> digest(*KERNELS) == digest(*KERNELS), digest("omd") == digest("policies")
+    (True, False)
+    """
+    found = hashlib.sha256()
+    known = _remembered()
+    seen = dict(known)
+    for path in files(*rooms):
+        name = path.relative_to(PACKAGE).as_posix()
+        about = path.stat()
+        mark = [about.st_mtime_ns, about.st_size]
+        if name not in seen or seen[name][:2] != mark:
+            seen[name] = [*mark, code_digest(path.read_bytes())]
+        found.update(f"{name}\n{seen[name][2]}\n".encode())
+    if seen != known:
+        _remember(seen)
+    return found.digest()
+
+
+def files(*rooms: str) -> list[pathlib.Path]:
+    """Return the source files of these rooms, in the order of their names."""
+    found: list[pathlib.Path] = []
+    for room in rooms:
+        path = PACKAGE / room
+        found += [path] if path.suffix == ".py" else path.rglob("*.py")
+    return sorted(found)
+
+
+def code_digest(source: bytes) -> str:
+    r"""Return a digest of what a source does, whatever its comments and docstrings say.
+
+    Examples
+    --------
+    >>> code_digest(b"x = 1  # one") == code_digest(b"'About x.'\nx = 1")
+    True
+    >>> code_digest(b"x = 1") == code_digest(b"x = 2")
+    False
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [part for part in node.body if not _is_text(part)]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Return whether a statement is a string that stands alone."""
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+        return False
+    return isinstance(node.value.value, str)
+
+
+# What an `ast` dump looks like differs between versions of Python.
+_MEMORY = PACKAGE / "__pycache__" / f"sources.{sys.implementation.cache_tag}.json"
+
+
+def _remembered() -> dict[str, list[int | str]]:
+    """Return what was found before; nothing where that cannot be read."""
+    try:
+        found = json.loads(_MEMORY.read_bytes())
+        valid = all(len(entry) == 3 and type(entry[2]) is str for entry in found.values())
+        return found if valid else {}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _remember(found: dict[str, list[int | str]]) -> None:
+    """Keep what was found, if there is a place to keep it."""
+    draft = _MEMORY.with_suffix(f".{os.getpid()}.part")
+    with contextlib.suppress(OSError):
+        draft.write_text(json.dumps(found))
+        draft.replace(_MEMORY)

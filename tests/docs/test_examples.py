@@ -1,0 +1,66 @@
+"""Every example runs as a user would run it and writes what its docstring promises."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def promised(example):
+    """Return the pictures named in an example's docstring."""
+    docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+    return sorted(set(re.findall(r"[\w-]+\.png", docstring)))
+
+
+def run(example, *arguments, cwd):
+    # In its own folder, so that nothing can be written beside the sources unnoticed.
+    return subprocess.run(
+        [sys.executable, example, *map(str, arguments)],
+        capture_output=True, text=True, check=False, cwd=cwd,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+
+
+def test_there_are_examples():
+    stems = {example.stem for example in EXAMPLES}
+    assert stems >= {
+        "sor_relaxation", "backend_latency", "model_routing", "headline_fraud",
+        "operator_selection", "own_algorithm",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_example_keeps_its_promises(example, tmp_path):
+    pictures = promised(example)
+    done = run(example, "made/here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert pictures or done.stdout, f"{example.name} promises no picture and prints no table"
+    assert done.stderr == ""
+    assert "nan" not in done.stdout.lower().split()
+    made = (tmp_path / "made" / "here").iterdir()
+    written = {path.name: path.read_bytes() for path in made if path.is_file()}
+    assert set(pictures) <= written.keys()
+    for name in pictures:
+        assert written[name].startswith(PNG)
+        assert len(written[name]) > 10_000
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_example_stays_short_and_needs_little(example):
+    source = example.read_text(encoding="utf-8")
+    assert source.count("\n") <= 130
+    roots = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            roots.add((node.module or "").partition(".")[0])
+    assert roots <= {*sys.stdlib_module_names, "bothworlds", "matplotlib", "numpy"}

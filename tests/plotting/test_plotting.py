@@ -1,0 +1,194 @@
+"""Figures: one look per algorithm, nobody's settings changed, files whole or not at all."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+
+from bothworlds import plotting
+from bothworlds.errors import InvalidParameter, MissingExtra
+from bothworlds.experiments.algorithms import KL, lineup
+from bothworlds.plotting import LOOKS, draw_curve, looks, panels, plot_result, save, style
+from bothworlds.simulation.result import Result
+
+
+def made_up(names=("TsallisINF()", "UCB1()"), rounds=(1, 100, 2500, 10_000, 20_000, 50_000)):
+    """Return a result whose mean regret is sqrt(t) times one more than the policy's place."""
+    t = np.array(rounds)
+    spread = np.linspace(0.9, 1.1, 5)[:, None]
+    regret = {name: (i + 1) * np.sqrt(t) * spread for i, name in enumerate(names)}
+    return Result(
+        checkpoints=t,
+        regret=regret,
+        plays={name: np.ones((5, 2), dtype=np.int64) for name in names},
+        repetitions={name: np.arange(5) for name in names},
+        wall=dict.fromkeys(names, 1.0),
+        cpu=dict.fromkeys(names, 1.0),
+        policies={name: name for name in names},
+        environment="Stochastic(means=[0.4, 0.6])",
+        seed=0,
+    )
+
+
+def lightness(colour):
+    """Return the share of white a black-and-white printer makes of a colour."""
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_every_algorithm_of_the_paper_has_a_look_of_its_own():
+    names = lineup(1000, extra=True)
+    assert set(names) <= set(LOOKS)
+    for attribute in ("colour", "line", "marker"):
+        values = [str(getattr(look, attribute)) for look in LOOKS.values()]
+        assert len(set(values)) == len(values), attribute
+
+
+def test_no_colour_vanishes_on_white_paper():
+    assert all(lightness(look.colour) < 0.75 for look in LOOKS.values())
+
+
+def test_a_constructor_looks_like_the_algorithm():
+    for name, policy in lineup(1000, (*lineup(1000), KL)).items():
+        assert looks([repr(policy)])[repr(policy)].colour == LOOKS[name].colour
+
+
+def test_no_two_curves_of_a_figure_look_alike():
+    names = ["UCB1()", "UCB1(c=2.0)", "UCB1", "TsallisINF(alpha=0.3)", "mine", "yours", "theirs"]
+    chosen = looks(names)
+    assert list(chosen) == names
+    for one, other in itertools.combinations(chosen.values(), 2):
+        assert (one.colour, one.line, one.marker) != (other.colour, other.line, other.marker)
+
+
+def test_adding_a_policy_changes_no_known_look():
+    alone = looks(["EXP3"])["EXP3"]
+    assert looks(["mine", "UCB1", "EXP3"])["EXP3"] == alone
+
+
+def test_style_ends_with_its_block():
+    before = dict(matplotlib.rcParams)
+    with style():
+        assert matplotlib.rcParams["axes.grid"] is True
+    plot_result(made_up())
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_pyplot_is_never_loaded():
+    # pyplot keeps figures alive and may open windows.
+    code = (
+        "import sys, test_plotting as t; from bothworlds.plotting import plot_result\n"
+        "plot_result(t.made_up()); print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+    )  # fmt: skip
+    assert done.stdout.strip() == "False"
+
+
+def test_plot_shows_the_means_on_a_linear_and_a_logarithmic_panel():
+    result = made_up()
+    figure = plot_result(result)
+    linear, late = figure.axes
+    assert linear.get_xlim() == (0, 10_000)
+    assert late.get_xscale() == late.get_yscale() == "log"
+    assert late.get_xlim() == (10_000, 50_000)
+    for panel, chosen in ((linear, slice(0, 4)), (late, slice(3, None))):
+        for line, name in zip(panel.get_lines(), result.names, strict=True):
+            assert line.get_label() == name
+            np.testing.assert_array_equal(line.get_xdata(), result.checkpoints[chosen])
+            np.testing.assert_allclose(line.get_ydata(), result.regret[name].mean(0)[chosen])
+
+
+def test_plot_of_a_short_run_has_one_panel():
+    figure = plot_result(made_up(rounds=(1, 50, 500)))
+    assert len(figure.axes) == 1
+    assert figure.axes[0].get_xlabel() == "round t"
+
+
+def test_every_label_is_in_the_legend_once():
+    (legend,) = plot_result(made_up()).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["TsallisINF()", "UCB1()"]
+
+
+def test_the_figure_says_what_was_run():
+    figure = plot_result(made_up())
+    said = figure.get_supxlabel()
+    assert "50,000 rounds" in said
+    assert "5 repetitions" in said
+    assert "two standard deviations" in said
+
+
+@pytest.mark.parametrize(("band", "width"), [("runs", 4.0), ("mean", 4.0 / np.sqrt(8))])
+def test_the_band_is_two_standard_deviations_each_way(band, width):
+    runs = np.random.default_rng(1).normal(50.0, 3.0, size=(8, 4))
+    with style():
+        _, grid = panels(1, 1, 3.0)
+        draw_curve(grid[0, 0], np.arange(1, 5), runs, LOOKS["UCB1"], band=band)
+    (drawn,) = grid[0, 0].collections
+    heights = drawn.get_paths()[0].vertices
+    at_two = heights[heights[:, 0] == 2.0][:, 1]
+    assert np.ptp(at_two) == pytest.approx(width * runs[:, 1].std(ddof=1))
+
+
+def test_labels_at_the_ends_do_not_overlap():
+    with style():
+        _, grid = panels(1, 1, 3.0)
+        panel = grid[0, 0]
+        panel.set_ylim(0, 100)
+        ends = [(50.0, "a", "#000000"), (50.5, "b", "#000000"), (51.0, "c", "#000000")]
+        plotting.end_labels(panel, [*ends, (10.0, "d", "#000000")])
+    heights = [text.xy[1] for text in panel.texts]
+    assert [text.get_text() for text in panel.texts] == ["d", "a", "b", "c"]
+    assert np.diff(heights).min() > 0.08
+    assert heights[0] == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_saved_twice_is_the_same_file(kind, tmp_path):
+    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    plot_result(made_up(), first)
+    plot_result(made_up(), second)
+    assert first.read_bytes() == second.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {first.name, second.name}
+
+
+@pytest.mark.parametrize("name", ["figure", "figure.docx", "figure."])
+def test_an_unknown_ending_is_refused_before_anything_is_written(name, tmp_path):
+    with pytest.raises(InvalidParameter, match=r"^The path of plot must be a file name ending in"):
+        plot_result(made_up(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    target = tmp_path / "figure.png"
+    target.write_bytes(b"old")
+    figure = plot_result(made_up())
+    figure.savefig = None
+    with pytest.raises(TypeError):
+        save(figure, target)
+    assert target.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r'pip install "bothworlds\[lab\]"'):
+        plot_result(made_up())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("factor", [0.0, -1.0])
+def test_regret_of_zero_or_less_is_drawn_on_one_linear_panel(factor):
+    result = made_up()
+    for runs in result.regret.values():
+        runs *= factor
+    (panel,) = plot_result(result).axes
+    assert panel.get_yscale() == "linear"
+    assert panel.get_xlim() == (0, 50_000)
+    assert panel.get_ylim()[0] <= factor * 2 * np.sqrt(50_000)

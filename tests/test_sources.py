@@ -1,0 +1,67 @@
+"""The digests of the sources cover what they must, and no words."""
+
+import ast
+
+import pytest
+
+from bothworlds import sources
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of two rooms, and the digest of one of them."""
+    for name in ("room/one.py", "room/inner/two.py", "other/three.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'"""About {name}."""\nx = 1\n')
+    (tmp_path / "__pycache__").mkdir()
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
+    monkeypatch.setattr(sources, "_MEMORY", tmp_path / "__pycache__" / "sources.json")
+    return tmp_path, lambda *rooms: sources.digest.__wrapped__(*rooms)
+
+
+def test_words_change_nothing(package):
+    path, digest = package
+    before = digest("room")
+    (path / "room/one.py").write_text('"""Other words."""\n\n\nx = 1  # and more\n')
+    assert digest("room") == before
+
+
+def test_code_changes_the_room_it_stands_in(package):
+    path, digest = package
+    before = digest("room"), digest("other")
+    (path / "room/inner/two.py").write_text("x = 1 + 1\n")
+    assert digest("room") != before[0]
+    assert digest("other") == before[1]
+
+
+def test_files_that_come_go_or_move_change_it(package):
+    path, digest = package
+    seen = {digest("room")}
+    (path / "room/four.py").write_text("x = 1\n")
+    seen.add(digest("room"))
+    (path / "room/four.py").rename(path / "room/five.py")
+    seen.add(digest("room"))
+    (path / "room/five.py").unlink()
+    (path / "room/one.py").unlink()
+    seen.add(digest("room"))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("left", [b"", b"[]", b'{"room/one.py": 7}', b'{"room/one.py": [1, 2, 3]}'])
+def test_a_damaged_memory_is_not_believed(package, left):
+    path, digest = package
+    before = digest("room")
+    (path / "__pycache__/sources.json").write_bytes(left)
+    assert digest("room") == before
+
+
+def test_every_file_that_compiles_is_covered():
+    covered = set(sources.files(*sources.KERNELS))
+    compiling = []
+    for path in sources.PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module == "bothworlds.lanes.jit":
+                compiling.append(path)
+    assert len(compiling) > 30
+    assert set(compiling) <= covered
