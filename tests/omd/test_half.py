@@ -104,7 +104,7 @@ def test_weights_are_exact_from_any_state(L, t, reduced):
     F[row + half.ESTIMATES :] = L
     F[ROUND] = t
     compiled = policy.kernels()
-    compiled.restart(F)
+    compiled.estimates_changed(F)
     compiled.ask(F)
     w = np.zeros(len(L))
     compiled.weights(F, w)
@@ -225,7 +225,7 @@ def test_draws_follow_the_weights():
     F[row + half.ESTIMATES :] = np.geomspace(1.0, 20_000.0, n_arms)
     F[ROUND] = 400
     compiled = IW.kernels()
-    compiled.restart(F)
+    compiled.estimates_changed(F)
     compiled.ask(F)
     w = np.zeros(n_arms)
     compiled.weights(F, w)
@@ -287,7 +287,7 @@ def test_the_baseline_goes_to_every_near_arm():
     F[row + half.ESTIMATES :] = [0.0, 1.0, 1e6]
     F[ROUND] = 10_000
     compiled = RV.kernels()
-    compiled.restart(F)
+    compiled.estimates_changed(F)
     near = np.zeros(3, np.uint8)
     arm = compiled.ask(F)
     compiled.near(F, near)

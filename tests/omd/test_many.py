@@ -318,12 +318,12 @@ def test_draws_of_light_arms_follow_the_weights():
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 def test_bandit_and_simulation_choose_the_kernels_by_the_number_of_arms(estimator):
     policy = bw.TsallisINF(estimator=estimator)
-    assert policy.at(tsallis_inf.MANY - 1) is policy
-    twin = policy.at(tsallis_inf.MANY)
+    assert policy.for_arms(tsallis_inf.MANY - 1) is policy
+    twin = policy.for_arms(tsallis_inf.MANY)
     assert twin.kernels() is KERNELS[estimator]
     assert repr(twin) == repr(policy)
     assert twin.start(10**6).nbytes / 10**6 < 200
-    assert bw.TsallisINF(alpha=0.4).at(10**6).kernels() is bw.TsallisINF(alpha=0.4).kernels()
+    assert bw.TsallisINF(alpha=0.4).for_arms(10**6).kernels() is bw.TsallisINF(alpha=0.4).kernels()
 
 
 def told(bandit, rounds, losses):
@@ -428,7 +428,7 @@ def test_arms_come_and_go_across_the_threshold(estimator):
 class Plain(bw.TsallisINF):
     """The same algorithm with a look at every arm, however many there are."""
 
-    def at(self, n_arms):
+    def for_arms(self, n_arms):
         return self
 
 

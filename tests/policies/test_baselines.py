@@ -133,7 +133,7 @@ def test_a_million_equal_losses_neither_overflow_nor_spoil_the_weights(policy, l
     played = play(policy, np.full((K, LANES), level), 10**6, 4)
     assert np.isfinite(played.state).all()
     if policy.estimates:
-        L = played.state[policy.shared : policy.shared + K]
+        L = played.state[policy.head_rows : policy.head_rows + K]
         assert np.abs(L - L.min(axis=0)).max() < 1e5
         w = played.state[-K:] / played.state[-K:].sum(axis=0)
         assert (w > 0).all()

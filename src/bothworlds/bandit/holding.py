@@ -88,20 +88,20 @@ class Holding(Keeping[Policy]):
         self._rows = F.data
         self._start = first_row(F)
         self._ask = self._asking(F)
-        self._tell = direct(self._policy.at(len(self)).kernels().tell, F, 0, 0.0, 0.0)
+        self._tell = direct(self._policy.for_arms(len(self)).kernels().tell, F, 0, 0.0, 0.0)
         self._lineup = self._lineup_of(self._roster.slots, origin, F)
 
     def _asking(self, F: Array) -> Callable[[Array], int]:
         """Return the compiled function that draws an arm from a bandit such as ``F``."""
         policy = self._policy
-        ask: Callable[[Array], int] = direct(policy.at(int(F[ARMS])).kernels().ask, F)
+        ask: Callable[[Array], int] = direct(policy.for_arms(int(F[ARMS])).kernels().ask, F)
         return _guarded(ask, policy) if isinstance(policy, CustomPolicy) else ask
 
     def _lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
         """Return what decisions drawn from ``F`` have in common."""
         names = self._roster.names
         indices = tuple(indices)
-        twin = self._policy.at(len(indices))
+        twin = self._policy.for_arms(len(indices))
         kernel = twin.kernels().weights if twin.knows_probability else None
         state = None if twin is self._policy else F
         return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, state)
@@ -147,7 +147,7 @@ class Holding(Keeping[Policy]):
             raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
         eta = rate_now(n_arms, self._round + 1, policy.parameters(n_arms))
         old = columns(self._F, policy)
-        new = np.zeros((policy.fields, 1))
+        new = np.zeros((policy.rows_per_arm, 1))
         new[0] = entry_estimate(old[0], eta, policy.alpha, float(w0))
         if self._fresh:
             self._settle()

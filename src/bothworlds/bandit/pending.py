@@ -81,7 +81,7 @@ def note(policy: Policy, F: Array, indices: Indices, place: int, known: int) -> 
 
     ``indices`` are those of the arms in ``F``, ``place`` is the drawn one's place among them.
     """
-    kernels = policy.at(indices.size).kernels()
+    kernels = policy.for_arms(indices.size).kernels()
     start = first_row(F)
     near = None
     mean_baseline = 0.0
@@ -101,7 +101,7 @@ def note(policy: Policy, F: Array, indices: Indices, place: int, known: int) -> 
         present=None if indices.size == known else packed(indices, known),
         near=near,
         mean_baseline=mean_baseline,
-        memo=F[start + 1 : start + 1 + policy.memo].tobytes(),
+        memo=F[start + 1 : start + 1 + policy.carried_rows].tobytes(),
     )
 
 
@@ -113,12 +113,12 @@ def learn_late(
     ``indices`` are those of the arms now in ``F``, ``slot`` is the played one's place among them,
     negative if the arm has been retired.
     """
-    kernels = policy.at(indices.size).kernels()
+    kernels = policy.for_arms(indices.size).kernels()
     now = F[ROUND]
     F[ROUND] = entry.round
     if kernels.late is None:
         memo = first_row(F) + 1
-        F[memo : memo + policy.memo] = np.frombuffer(entry.memo)
+        F[memo : memo + policy.carried_rows] = np.frombuffer(entry.memo)
         kernels.tell(F, slot, entry.inverse_p, loss)
     elif slot >= 0:
         kernels.late(F, slot, entry.inverse_p, loss, entry.near_at(indices))
@@ -131,8 +131,8 @@ def learn_late(
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
         baseline = BASELINE * float(entry.near_at(np.array([entry.played]))[0])
         changeable_columns(F, policy)[0, away] += loss - baseline + entry.mean_baseline
-    if kernels.restart is not None and (learns_away or slot < 0):
-        kernels.restart(F)
+    if kernels.estimates_changed is not None and (learns_away or slot < 0):
+        kernels.estimates_changed(F)
 
 
 def checked_age(older_than: object, owner: str) -> int:

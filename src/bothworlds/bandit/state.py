@@ -1,8 +1,8 @@
 """One bandit in one array: how a policy's numbers are laid out, and how its arms change.
 
 The array ``F`` is ``[K, t, number of parameters, generator, parameters, state]``, as
-`bothworlds.lanes.kernels` defines it; the state is the policy's shared rows and then its fields,
-one row per arm each.  Everything here works on any policy, because it moves whole columns.
+`bothworlds.lanes.kernels` defines it; the state is the policy's head rows and then its
+groups of one row per arm.  Everything here works on any policy, because it moves whole columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def pack(policy: Policy, n_arms: int, words: NDArray[np.int64]) -> Array:
     """Return a bandit before its first round, its generator started at ``words``."""
     parameters = policy.parameters(n_arms)
     head = [float(n_arms), 0.0, float(parameters.size)]
-    start = policy.at(n_arms).start(n_arms)
+    start = policy.for_arms(n_arms).start(n_arms)
     return np.concatenate([head, words.view(np.float64), parameters, start])
 
 
@@ -33,41 +33,41 @@ def last_draw(F: Array) -> tuple[int, float]:
 
 
 def columns(F: Array, policy: Policy) -> Array:
-    """Return the per-arm rows, for reading, in the shape ``(fields, arms)``; field 0 first."""
-    copied = policy.at(int(F[ARMS])).kernels().close is not None
+    """Return the per-arm rows, for reading, in the shape ``(rows_per_arm, arms)``."""
+    copied = policy.for_arms(int(F[ARMS])).kernels().write_back is not None
     return changeable_columns(F.copy() if copied else F, policy)
 
 
 def changeable_columns(F: Array, policy: Policy) -> Array:
-    """Return a view of the per-arm rows; who changes them calls the policy's ``restart``."""
+    """Return a view of the per-arm rows; who changes them calls ``estimates_changed``."""
     n_arms = int(F[ARMS])
-    twin = policy.at(n_arms)
-    close = twin.kernels().close
-    rows = F[first_row(F) + twin.shared :]
-    if close is not None:
-        close(F)
-        rows = rows[: policy.fields * n_arms]
-    return rows.reshape(policy.fields, -1)
+    twin = policy.for_arms(n_arms)
+    write_back = twin.kernels().write_back
+    rows = F[first_row(F) + twin.head_rows :]
+    if write_back is not None:
+        write_back(F)
+        rows = rows[: policy.rows_per_arm * n_arms]
+    return rows.reshape(policy.rows_per_arm, -1)
 
 
 def with_columns(F: Array, policy: Policy, arms: Array) -> Array:
     """Return the same bandit, round and generator with other arms, given as their columns."""
     n_arms = arms.shape[1]
     parameters = policy.parameters(n_arms)
-    twin = policy.at(n_arms)
+    twin = policy.for_arms(n_arms)
     start = first_row(F)
-    shared = F[start : start + policy.shared]
-    state = np.concatenate([shared, arms.ravel()])
+    head = F[start : start + policy.head_rows]
+    state = np.concatenate([head, arms.ravel()])
     if twin is not policy:
         state = twin.start(n_arms)
-        state[: policy.shared] = shared
-        state[twin.shared : twin.shared + arms.size] = arms.ravel()
+        state[: policy.head_rows] = head
+        state[twin.head_rows : twin.head_rows + arms.size] = arms.ravel()
     changed = np.concatenate([F[:HEAD], parameters, state])
     changed[ARMS] = n_arms
     changed[PARAMETERS] = parameters.size
-    restart = twin.kernels().restart
-    if restart is not None:
-        restart(changed)
+    estimates_changed = twin.kernels().estimates_changed
+    if estimates_changed is not None:
+        estimates_changed(changed)
     return changed
 
 

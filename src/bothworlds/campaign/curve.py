@@ -65,7 +65,7 @@ class Curve:
         """The policy whose kernels serve this number of arms."""
         if isinstance(self.policy, Sparring):
             return self.policy
-        return self.policy.at(self.environment.n_arms)
+        return self.policy.for_arms(self.environment.n_arms)
 
     @functools.cached_property
     def key(self) -> str:

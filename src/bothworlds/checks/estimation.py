@@ -123,6 +123,6 @@ def shift_invariance(player: Player) -> str:
 def _shifted_weights(player: Player, before: Array, t: int, shift: float) -> Array:
     F = before.copy()
     _estimates(player, F)[:] += shift
-    player.restart(F)
+    player.estimates_changed(F)
     player.ask(F, t)
     return player.weights(F)

@@ -82,7 +82,7 @@ def _apart(one: Array, other: Array, how: str) -> float:
 
 def _arm_rows(player: Player, bandit: Bandit) -> Array:
     """Return the per-arm rows, loss estimates beyond the least one: they may be recentred."""
-    rows = bandit._F[first_row(bandit._F) + player.policy.shared :].copy()
+    rows = bandit._F[first_row(bandit._F) + player.policy.head_rows :].copy()
     if player.policy.estimates:
         rows[: player.n_arms] -= rows[: player.n_arms].min()
     return rows

@@ -36,7 +36,7 @@ class Player:
         self.policy = policy
         self.n_arms = n_arms
         self.seed = seed
-        self.kernels = policy.at(n_arms).kernels()
+        self.kernels = policy.for_arms(n_arms).kernels()
         self.knows_weights = policy.knows_probability and self.kernels.weights is not None
 
     def rng(self, *names: object) -> np.random.Generator:
@@ -96,12 +96,12 @@ class Player:
             if self.kernels.near is not None:
                 self.kernels.near(F, near)
             self.kernels.late(F, arm, inverse_p, loss, near)
-        self.restart(F)
+        self.estimates_changed(F)
 
-    def restart(self, F: Array) -> None:
+    def estimates_changed(self, F: Array) -> None:
         """Tell the kernels that per-arm rows changed otherwise than by ``tell``."""
-        if self.kernels.restart is not None:
-            self.kernels.restart(F)
+        if self.kernels.estimates_changed is not None:
+            self.kernels.estimates_changed(F)
 
     def draw(self, F: Array, t: int, draws: int, wanted: int = NO_ARM) -> tuple[Counts, Array]:
         """Draw round t up to ``draws`` times from one state, or until ``wanted`` comes.

@@ -2,8 +2,8 @@
 
 A policy holds no number of arms, no state and no generator.  Those live in a `bothworlds.Bandit`
 or in a tile of the simulation engine, which call the kernels; `bothworlds.lanes.kernels` defines
-their shape.  A state is `shared` rows followed by `fields` groups of one row per arm, so arms can
-be added, removed and masked without knowing the algorithm.
+their shape.  A state is `head_rows` rows followed by `rows_per_arm` groups of one row per arm, so
+arms can be added, removed and masked without knowing the algorithm.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Kernels:
     late : dispatcher, optional
         ``late(F, arm, inverse_p, loss, near)``: learn from a decision that is no longer the last
         one. Without it ``tell`` does.
-    restart : dispatcher, optional
-        ``restart(F)``: prepare for per-arm rows that changed otherwise than by ``tell``.
-    close : dispatcher, optional
-        ``close(F)``: write the per-arm rows, which are kept otherwise between rounds, where they
-        can be read and changed.
+    estimates_changed : dispatcher, optional
+        ``estimates_changed(F)``: prepare for per-arm rows that changed otherwise than by ``tell``.
+    write_back : dispatcher, optional
+        ``write_back(F)``: write the per-arm rows, which are kept otherwise between rounds, where
+        they can be read and changed.
     wide : bool
         Whether ``choose`` and ``update`` also compile for tiles of repetitions.
     """
@@ -53,8 +53,8 @@ class Kernels:
     weights: Any
     near: Any = None
     late: Any = None
-    restart: Any = None
-    close: Any = None
+    estimates_changed: Any = None
+    write_back: Any = None
     wide: bool = True
 
 
@@ -84,12 +84,12 @@ class Policy:
 
     kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
     """What it plays in: every policy takes one arm a round, `bothworlds.Sparring` two."""
-    shared: ClassVar[int] = 1
+    head_rows: ClassVar[int] = 1
     """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
-    fields: ClassVar[int] = 1
+    rows_per_arm: ClassVar[int] = 1
     """Rows per arm."""
-    memo: ClassVar[int] = 0
-    """Shared rows after row 0 that `choose` writes for `update`: kept with a late decision."""
+    carried_rows: ClassVar[int] = 0
+    """Head rows after row 0 that `choose` writes for `update`: kept with a late decision."""
     knows_probability: ClassVar[bool] = True
     """Whether the probability of the chosen arm is known."""
     estimates: ClassVar[bool] = False
@@ -98,11 +98,11 @@ class Policy:
     def __repr__(self) -> str:
         return constructor(self)
 
-    def at(self, n_arms: int) -> Policy:
+    def for_arms(self, n_arms: int) -> Policy:
         """Return the policy whose kernels and state serve this number of arms: itself, or a twin.
 
-        A twin has the same parameters, and its rows begin with this policy's: the shared ones,
-        and the fields.
+        A twin has the same parameters, and its rows begin with this policy's: the head,
+        and the rows per arm.
         """
         return self
 
@@ -112,7 +112,7 @@ class Policy:
 
     def start(self, n_arms: int) -> Array:
         """Return the state before the first round."""
-        return np.zeros(self.shared + self.fields * n_arms)
+        return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
 
     def kernels(self) -> Kernels:
         """Return the compiled functions."""

@@ -123,9 +123,9 @@ class Broad(Policy):
 
     horizon: int
 
-    shared: ClassVar[int] = ESTIMATES
-    fields: ClassVar[int] = 2
-    memo: ClassVar[int] = 1
+    head_rows: ClassVar[int] = ESTIMATES
+    rows_per_arm: ClassVar[int] = 2
+    carried_rows: ClassVar[int] = 1
     estimates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -140,7 +140,7 @@ class Broad(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0 and the root of the first round."""
-        state = np.zeros(self.shared + self.fields * n_arms)
+        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
         state[ROOT] = -n_arms / RATE_1
         state[RATE] = RATE_1
         return state

@@ -86,7 +86,7 @@ class Exp3(Policy):
     Problems*, Foundations and Trends in Machine Learning 5, 2012, section 3.1.
     """
 
-    fields: ClassVar[int] = 2
+    rows_per_arm: ClassVar[int] = 2
     estimates: ClassVar[bool] = True
 
     def kernels(self) -> Kernels:

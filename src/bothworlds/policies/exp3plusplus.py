@@ -182,7 +182,7 @@ class Exp3PlusPlus(Policy):
     alpha: float = 3.0
     beta: float = 256.0
 
-    fields: ClassVar[int] = 5
+    rows_per_arm: ClassVar[int] = 5
     estimates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

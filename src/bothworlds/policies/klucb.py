@@ -158,7 +158,7 @@ class KLUCB(Policy):
 
     c: float = 0.0
 
-    fields: ClassVar[int] = 2
+    rows_per_arm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         c = self.c

@@ -116,14 +116,14 @@ class ThompsonSampling(Policy):
     COLT 2012.
     """
 
-    fields: ClassVar[int] = 4
+    rows_per_arm: ClassVar[int] = 4
     knows_probability: ClassVar[bool] = False
 
     def start(self, n_arms: int) -> Array:
         """Return the prior Beta(1, 1) of every arm."""
         d = 1.0 - THIRD
         prior = np.repeat([d, 1.0 / np.sqrt(9.0 * d)] * 2, n_arms)
-        return np.concatenate([np.zeros(self.shared), prior])
+        return np.concatenate([np.zeros(self.head_rows), prior])
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

@@ -109,7 +109,7 @@ class UCB1(Policy):
 
     c: float = 1.5
 
-    fields: ClassVar[int] = 4
+    rows_per_arm: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         c = self.c
@@ -124,8 +124,8 @@ class UCB1(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return a state in which no arm was played."""
-        state = np.zeros(self.shared + self.fields * n_arms)
-        state[self.shared + 3 * n_arms :] = UNPLAYED
+        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state[self.head_rows + 3 * n_arms :] = UNPLAYED
         return state
 
     def kernels(self) -> Kernels:

@@ -45,7 +45,7 @@ from bothworlds.omd.step import solve
 from bothworlds.policies.base import Array, Kernels, Policy
 
 MANY = 512
-"""Number of arms from which the kernels for many arms are faster, measured; see `TsallisINF.at`.
+"""Number of arms from which the kernels for many arms are faster, measured.
 
 Saved bandits have one state or the other by this number."""
 
@@ -179,7 +179,7 @@ def late_half(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> Non
 
 
 @jit
-def restart_half(F: Any) -> None:
+def estimates_changed_half(F: Any) -> None:
     """Prepare the solver for estimates that changed otherwise than by ``tell``."""
     K, t, C, S, G = unpack(F)
     half.restart(K, S, 0.0)
@@ -285,7 +285,7 @@ _HALF_IW = Kernels(
     tell_half_iw,
     weights_half,
     late=late_half,
-    restart=restart_half,
+    estimates_changed=estimates_changed_half,
 )
 _HALF_RV = Kernels(
     choose_half_rv,
@@ -295,7 +295,7 @@ _HALF_RV = Kernels(
     weights_half,
     near=near_half,
     late=late_half,
-    restart=restart_half,
+    estimates_changed=estimates_changed_half,
 )
 _GENERAL = Kernels(
     choose_general,
@@ -368,12 +368,12 @@ class TsallisINF(Policy):
         return self.alpha == 0.5
 
     @property
-    def shared(self) -> int:  # type: ignore[override]
+    def head_rows(self) -> int:  # type: ignore[override]
         """Rows of the solver before the estimates."""
         return half.ESTIMATES if self._is_half else ESTIMATES
 
     @property
-    def fields(self) -> int:  # type: ignore[override]
+    def rows_per_arm(self) -> int:  # type: ignore[override]
         """The estimates; away from alpha = 1/2 also the weights."""
         return 1 if self._is_half else 2
 
@@ -392,7 +392,7 @@ class TsallisINF(Policy):
             owner="TsallisINF",
         )
 
-    def at(self, n_arms: int) -> Policy:
+    def for_arms(self, n_arms: int) -> Policy:
         """Return a twin that does not look at every arm where there are many."""
         if not self._is_half or n_arms < MANY or type(self).kernels is not TsallisINF.kernels:
             return self
@@ -417,7 +417,7 @@ class TsallisINF(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0 and a solver about to take its first step."""
-        state = np.zeros(self.shared + self.fields * n_arms)
+        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
         if self._is_half:
             half.first_state(n_arms, state)
             few.first_state(n_arms, state)

@@ -1,6 +1,6 @@
 """Tsallis-INF at alpha = 1/2 for many arms: kernels over `bothworlds.omd.many`.
 
-`bothworlds.TsallisINF` uses them by itself; see its method ``at``.
+`bothworlds.TsallisINF` uses them by itself; see its method ``for_arms``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def late_many_rv(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> 
 
 
 @jit
-def close_many(F: Any) -> None:
+def write_back_many(F: Any) -> None:
     """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
     K, t, C, S, G = unpack(F)
     rounds.close(K, S)
@@ -120,7 +120,7 @@ MANY_IW = Kernels(
     tell_many_iw,
     weights_many,
     late=late_many_iw,
-    close=close_many,
+    write_back=write_back_many,
     wide=False,
 )
 MANY_RV = Kernels(
@@ -131,7 +131,7 @@ MANY_RV = Kernels(
     weights_many,
     near=near_many,
     late=late_many_rv,
-    close=close_many,
+    write_back=write_back_many,
     wide=False,
 )
 
@@ -148,14 +148,14 @@ class ManyArms(Policy):
 
     policy: TsallisINF
 
-    shared: ClassVar[int] = layout.SHARED
+    head_rows: ClassVar[int] = layout.SHARED
     estimates: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return repr(self.policy)
 
     @property
-    def fields(self) -> int:  # type: ignore[override]
+    def rows_per_arm(self) -> int:  # type: ignore[override]
         """The estimates, and where each arm stands."""
         return layout.FIELDS_RV if self.policy.estimator == "rv" else layout.FIELDS_IW
 
@@ -165,7 +165,7 @@ class ManyArms(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0, with the buckets to be made by the first ``ask``."""
-        return np.zeros(self.shared + self.fields * n_arms)
+        return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
 
     def kernels(self) -> Kernels:
         """Return the kernels of this estimator."""

@@ -252,7 +252,7 @@ _HALF_IW = Kernels(
     tell_half_iw,
     weights_half,
     late=late_half,
-    restart=general.restart_half,
+    estimates_changed=general.estimates_changed_half,
 )
 _HALF_RV = Kernels(
     choose_half_rv,
@@ -262,7 +262,7 @@ _HALF_RV = Kernels(
     weights_half,
     near=near_half,
     late=late_half,
-    restart=general.restart_half,
+    estimates_changed=general.estimates_changed_half,
 )
 _GENERAL = Kernels(
     choose_general,
@@ -304,14 +304,14 @@ class Shared(Policy):
     estimates: ClassVar[bool] = True
 
     @property
-    def shared(self) -> int:  # type: ignore[override]
+    def head_rows(self) -> int:  # type: ignore[override]
         """Rows of the solver before the estimates."""
-        return self.policy.shared
+        return self.policy.head_rows
 
     @property
-    def fields(self) -> int:  # type: ignore[override]
+    def rows_per_arm(self) -> int:  # type: ignore[override]
         """Rows per arm."""
-        return self.policy.fields
+        return self.policy.rows_per_arm
 
     def parameters(self, n_arms: int) -> Array:
         """Return those of Tsallis-INF."""
