@@ -470,7 +470,7 @@ def test_the_last_arm_stays():
 def test_only_tsallis_inf_without_gaps_changes_its_arms(policy):
     bandit = bw.Bandit(policy, arms=3, seed=1)
     for change in (lambda: bandit.add_arm("x"), lambda: bandit.retire_arm(0)):
-        with pytest.raises(InvalidParameter, match="must be TsallisINF without gaps, got"):
+        with pytest.raises(InvalidParameter, match="must be one whose arms can change"):
             change()
 
 
@@ -585,7 +585,7 @@ def test_a_second_tell_is_refused():
 def test_gaps_describe_all_arms():
     bandit = bw.Bandit(bw.TsallisINF(alpha=0.3, gaps=(0, 0.5, 0.5)), arms=3, seed=1)
     bandit.tell(bandit.ask(available=[0, 1, 2]), loss=0.5)
-    with pytest.raises(InvalidParameter, match="which the gaps of the policy describe together"):
+    with pytest.raises(InvalidParameter, match=r"arms, which TsallisINF\(.*\) describes together"):
         bandit.ask(available=[0, 1])
 
 

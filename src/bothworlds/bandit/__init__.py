@@ -6,8 +6,7 @@ if TYPE_CHECKING:
     from bothworlds.bandit.arms import ArmHistory
     from bothworlds.bandit.bandit import Bandit
     from bothworlds.bandit.decision import Decision
-    from bothworlds.bandit.dueling import DuelingBandit
-    from bothworlds.bandit.pair import Pair
+    from bothworlds.bandit.dueling import DuelingBandit, Pair
 
 __all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair"]
 
@@ -21,7 +20,7 @@ if not TYPE_CHECKING:
             "Bandit": "bandit",
             "Decision": "decision",
             "DuelingBandit": "dueling",
-            "Pair": "pair",
+            "Pair": "dueling",
         }
         if name not in homes:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

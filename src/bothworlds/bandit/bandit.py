@@ -1,25 +1,33 @@
-"""Deciding: `Bandit.ask` draws an arm, `Bandit.tell` learns from what it brought."""
+"""`Bandit`: a policy at work. `ask` draws an arm, `tell` learns from what it brought."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from numbers import Integral
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
 
-from bothworlds.bandit.arms import ArmHistory, Roster, checked_names
-from bothworlds.bandit.decision import Arm, Decision, Origin, decided
+import numpy as np
+
+from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
+from bothworlds.bandit.decision import Arm, Decision, Lineup, Origin, decided
 from bothworlds.bandit.feedback import checked_bounds, loss_within
-from bothworlds.bandit.holding import NOTHING_FRESH, Holding
-from bothworlds.bandit.pending import checked_age, closed, learn_late, note
-from bothworlds.bandit.state import columns, generator, pack, with_columns
+from bothworlds.bandit.pending import Pending, checked_age, closed, learn_late, note
+from bothworlds.bandit.persistence import Persistent
+from bothworlds.bandit.state import columns, first_row, generator, pack, unchanged, with_columns
 from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, must
-from bothworlds.lanes.kernels import ROUND
-from bothworlds.policies.base import Policy
+from bothworlds.lanes.direct import direct
+from bothworlds.lanes.kernels import ARMS, ROUND
+from bothworlds.policies.base import Array, Policy
 from bothworlds.seeding import checked_seed, stream_words
 
 __all__ = ["ArmHistory", "Bandit", "Decision"]
 
+NOTHING_FRESH = 0
 
-class Bandit(Holding):
+
+class Bandit(Persistent[Policy]):
     """A policy at work: it draws arms, waits for feedback and learns.
 
     Feedback may come late, in any order, for any number of outstanding decisions, once each. It
@@ -48,7 +56,32 @@ class Bandit(Holding):
     'green'
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "_F",
+        "_ask",
+        "_bounds",
+        "_fresh",
+        "_fresh_inverse_p",
+        "_fresh_slot",
+        "_ledger",
+        "_lineup",
+        "_roster",
+        "_rows",
+        "_start",
+        "_tell",
+    )
+
+    _OWNER = "Bandit"
+    _FORMAT = "bothworlds.bandit"
+    _VERSION = 1
+
+    _F: Array
+    _bounds: tuple[float, float]
+    _fresh: int
+    _fresh_inverse_p: float
+    _fresh_slot: int
+    _ledger: dict[int, Pending]
+    _roster: Roster
 
     def __init__(
         self,
@@ -67,6 +100,62 @@ class Bandit(Holding):
         F = pack(policy, len(roster.slots), stream_words(seed, "Bandit"))
         self._open(policy, roster, seed, checked, Origin(seed), F)
 
+    def _open(
+        self,
+        policy: Policy,
+        roster: Roster,
+        seed: int,
+        bounds: tuple[float, float],
+        origin: Origin,
+        F: Array,
+    ) -> None:
+        """Start from a packed state."""
+        self._policy = policy
+        self._roster = roster
+        self._seed = seed
+        self._bounds = bounds
+        self._round = int(F[ROUND])
+        self._ledger = {}
+        # The last decision, while nothing has happened since: the state still holds all that
+        # its feedback needs. Every other pending decision is in the ledger.
+        self._fresh = NOTHING_FRESH
+        self._fresh_slot = 0
+        self._fresh_inverse_p = 0.0
+        self._place(F, origin)
+
+    def _place(self, F: Array, origin: Origin) -> None:
+        """Take ``F`` as the state; the roster already knows its arms."""
+        self._F = F
+        # Reading one number through a memoryview costs half of what indexing an array does.
+        self._rows = F.data
+        self._start = first_row(F)
+        self._ask = self._asking(F)
+        self._tell = direct(self._policy.for_arms(len(self)).kernels().tell, F, 0, 0.0, 0.0)
+        self._lineup = self._lineup_of(self._roster.slots, origin, F)
+
+    def _asking(self, F: Array) -> Callable[[Array], int]:
+        """Return the compiled function that draws an arm from a bandit such as ``F``."""
+        policy = self._policy
+        ask: Callable[[Array], int] = direct(policy.for_arms(int(F[ARMS])).kernels().ask, F)
+        return ask if policy.trusted else _guarded(ask, policy)
+
+    def _lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
+        """Return what decisions drawn from ``F`` have in common."""
+        names = self._roster.names
+        indices = tuple(indices)
+        twin = self._policy.for_arms(len(indices))
+        kernel = twin.kernels().weights if twin.knows_probability else None
+        # With many arms a decision does not copy the packed bandit but looks at the bandit's own.
+        live = None if twin is self._policy else partial(unchanged, F)
+        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, live)
+
+    def _settle(self) -> None:
+        """Enter the last decision into the ledger, because the state is about to change."""
+        indices, known = self._lineup.index_array, len(self._roster.names)
+        entry = note(self._policy, self._F, indices, self._fresh_slot, known)
+        self._ledger[self._fresh] = entry
+        self._fresh = NOTHING_FRESH
+
     # --- asking ------------------------------------------------------------------------------
 
     def ask(self, available: Iterable[Arm] | None = None) -> Decision:
@@ -78,8 +167,8 @@ class Bandit(Holding):
             The arms that can be played right now; by default all. The policy then decides as if
             there were no others, and the decision carries the exact probabilities among them.
             With the feedback, policies that keep cumulative loss estimates add their own
-            estimated loss of the round to the arms that were away, which so keep their
-            standing. No regret theorem covers rounds with arms away.
+            estimated loss of the round to the arms that were away, so that these keep
+            their standing. No regret theorem covers rounds with arms away.
 
         Returns
         -------
@@ -101,23 +190,23 @@ class Bandit(Holding):
             self._settle()
         rows = self._rows
         lineup = self._lineup
-        round = self._round + 1
-        rows[ROUND] = round
+        number = self._round + 1
+        rows[ROUND] = number
         try:
             slot = self._ask(self._F)
         except KernelError:
             rows[ROUND] = self._round
             raise
         inverse_p = rows[self._start]
-        self._round = round
-        self._fresh = round
+        self._round = number
+        self._fresh = number
         self._fresh_slot = slot
         self._fresh_inverse_p = inverse_p
         # As `decided` does; one call less makes a round 6 % faster.
         decision = Decision()
         decision.arm = lineup.names[slot]
         decision.index = lineup.indices[slot]
-        decision.round = round
+        decision.round = number
         decision._inverse_p = inverse_p
         decision._snapshot = rows.tobytes() if lineup.copied else lineup.blank
         decision._lineup = lineup
@@ -138,8 +227,8 @@ class Bandit(Holding):
     def _check_separable(self, names: list[Arm]) -> None:
         """Refuse to leave arms out if the policy has numbers that cannot be told apart by arm."""
         policy = self._policy
-        if getattr(policy, "gaps", None) is not None:
-            expected = "all arms, which the gaps of the policy describe together"
+        if not policy.separable:
+            expected = f"all arms, which {policy!r} describes together"
         elif columns(self._F, policy).shape[1] != len(self):
             expected = f"all arms, because the state of {policy!r} has no rows by arm"
         else:
@@ -199,24 +288,24 @@ class Bandit(Holding):
         bothworlds.errors.DecisionClosed: The decision of Bandit.tell must be pending, got 1, ...
         """
         if type(decision) is Decision and decision._lineup is self._lineup:
-            round = decision.round
+            number = decision.round
         else:
-            round = self._admit(decision)
+            number = self._admit(decision)
         value = loss_within(self._bounds, reward, loss)
-        if round == self._fresh:
+        if number == self._fresh:
             slot = self._fresh_slot
             self._tell(self._F, slot, self._fresh_inverse_p, value)
             self._fresh = NOTHING_FRESH
             index = self._lineup.indices[slot]
         else:
-            entry = self._ledger.get(round)
+            entry = self._ledger.get(number)
             if entry is None:
-                raise self._refusal(round)
+                raise self._refusal(number)
             if self._fresh:
                 self._settle()
             slot = self._roster.slot_of[entry.played]
             learn_late(self._policy, self._F, self._lineup.index_array, slot, entry, value)
-            del self._ledger[round]
+            del self._ledger[number]
             index = entry.played
         roster = self._roster
         roster.told[index] += 1
@@ -243,11 +332,11 @@ class Bandit(Holding):
             raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
         return decision.round
 
-    def _refusal(self, round: int) -> UnknownDecision:
-        if 1 <= round <= self._round:
-            return closed("decision", "Bandit.tell", round)
+    def _refusal(self, number: int) -> UnknownDecision:
+        if 1 <= number <= self._round:
+            return closed("decision", "Bandit.tell", number)
         expected = "a decision of this bandit"
-        return UnknownDecision(must("decision", "Bandit.tell", expected, round))
+        return UnknownDecision(must("decision", "Bandit.tell", expected, number))
 
     def expire(
         self,
@@ -284,10 +373,239 @@ class Bandit(Holding):
         limit = checked_age(older_than, "Bandit.expire")
         if loss is not None or reward is not None:
             loss_within(self._bounds, reward, loss, "Bandit.expire")
-        expired = [round for round in self._ledger if self._round - round > limit]
-        for round in expired:
+        expired = [number for number in self._ledger if self._round - number > limit]
+        for number in expired:
             if loss is None and reward is None:
-                self._roster.dropped[self._ledger.pop(round).played] += 1
+                self._roster.dropped[self._ledger.pop(number).played] += 1
             else:
-                self.tell(round, loss=loss, reward=reward)
+                self.tell(number, loss=loss, reward=reward)
         return expired
+
+    # --- arms that come and go -----------------------------------------------------------------
+
+    def add_arm(self, name: Arm, probability: float | None = None) -> None:
+        """Add an arm while running, for `TsallisINF` without gaps.
+
+        The old arms' estimates stay; the newcomer's is placed so that the arm has the given
+        probability in the next round. While the learning rate is 0, as in the first round of
+        Theorem 3, all arms are equally likely whatever is asked for. A retired arm comes back
+        with its history. No regret theorem covers a changing set of arms.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of the new arm.
+        probability : float, optional
+            In (0, 1); by default 1 / K, K counting the newcomer.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> bandit.add_arm("red", probability=0.2)
+        >>> round(bandit.probabilities()["red"], 12)
+        0.2
+        """
+        policy = self._resizable("add_arm")
+        arm = checked_newcomer(name, self._roster)
+        n_arms = len(self._roster.slots) + 1
+        w0: Any = 1.0 / n_arms if probability is None else probability
+        if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
+            expected = "a number strictly between 0 and 1"
+            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
+        old = columns(self._F, policy)
+        new = policy.newcomer(old, self._round + 1, float(w0))
+        if self._fresh:
+            self._settle()
+        F = with_columns(self._F, policy, np.column_stack([old, new]))
+        self._roster.enter(arm)
+        self._place(F, self._lineup.origin)
+
+    def retire_arm(self, name: Arm) -> None:
+        """Stop playing an arm, for `TsallisINF` without gaps.
+
+        The other arms' estimates stay. The arm keeps its index and history, and its pending
+        decisions can still be told. No regret theorem covers a changing set of arms.
+
+        Parameters
+        ----------
+        name : str or int
+            The name of an arm; the last one cannot be retired.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
+        >>> bandit.retire_arm("green")
+        >>> bandit.arms
+        ('blue', 'red')
+        """
+        policy = self._resizable("retire_arm")
+        slot = self._roster.slot(name, "Bandit.retire_arm")
+        if len(self._roster.slots) == 1:
+            expected = "an arm other than the last one"
+            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
+        old = columns(self._F, policy)
+        if self._fresh:
+            self._settle()
+        F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
+        self._roster.leave(slot, float(old[0, slot] - old[0].min()))
+        self._place(F, self._lineup.origin)
+
+    def _resizable(self, method: str) -> Policy:
+        policy = self._policy
+        if not policy.resizable:
+            expected = "one whose arms can change, such as TsallisINF without gaps"
+            raise InvalidParameter(must("policy", f"Bandit.{method}", expected, policy))
+        return policy
+
+    # --- looking -----------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """The algorithm."""
+        return self._policy
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms that can be played."""
+        return self._lineup.names
+
+    @property
+    def seed(self) -> int:
+        """The seed, also if none was given."""
+        return self._seed
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and largest possible reward or loss."""
+        return self._bounds
+
+    @property
+    def round(self) -> int:
+        """How many decisions have been made."""
+        return self._round
+
+    @property
+    def pending(self) -> list[int]:
+        """The ids of the decisions that wait for feedback."""
+        return [*self._ledger, self._fresh] if self._fresh else list(self._ledger)
+
+    def awaits(self, id: int) -> bool:
+        """Return whether the decision with this id waits for feedback.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> bandit.awaits(bandit.ask().id)
+        True
+        """
+        return id in self._ledger or (id == self._fresh and id != NOTHING_FRESH)
+
+    def probabilities(self) -> dict[Arm, float]:
+        """Return how likely every arm is in the next round, drawing nothing.
+
+        Raises
+        ------
+        InvalidParameter
+            If the policy cannot tell, as Thompson sampling.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> {name: round(p, 12) for name, p in bandit.probabilities().items()}
+        {'blue': 0.5, 'green': 0.5}
+        """
+        policy = self._policy
+        if not policy.knows_probability:
+            expected = "one that knows its probabilities"
+            raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
+        F = self._F.copy()
+        F[ROUND] = self._round + 1
+        self._ask(F)
+        w = np.empty(len(self._lineup.names))
+        self._lineup.weights(F, w)
+        return dict(zip(self._lineup.names, w.tolist(), strict=True))
+
+    def history(self) -> dict[Arm, ArmHistory]:
+        """Return what happened to every arm, retired ones included.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.UCB1(), arms=["blue", "green"], seed=7)
+        >>> bandit.tell(bandit.ask(), reward=0.75)
+        >>> bandit.history()["blue"]
+        ArmHistory(pulls=1, told=1, mean_loss=0.25, estimate=None, retired=False)
+        """
+        estimates = None
+        if self._policy.estimates:
+            L = columns(self._F, self._policy)[0]
+            estimates = (L - L.min()).tolist()
+        pending = [entry.played for entry in self._ledger.values()]
+        if self._fresh:
+            pending.append(self._lineup.indices[self._fresh_slot])
+        return self._roster.history(pending, estimates)
+
+    def __len__(self) -> int:
+        return len(self._roster.slots)
+
+    def __repr__(self) -> str:
+        units = "" if self._bounds == (0.0, 1.0) else f", bounds={self._bounds}"
+        return f"Bandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed}{units})"
+
+    def _repr_html_(self) -> str:
+        known = self.probabilities() if self._policy.knows_probability else {}
+        return html_table(f"{self._policy!r}, round {self._round}", self.history(), known)
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "seed": self._seed,
+            "bounds": list(self._bounds),
+            "arms": self._roster.document(),
+            "pending": [entry.document() for entry in self._ledger.values()],
+            "fresh": [self._fresh_slot, self._fresh_inverse_p] if self._fresh else None,
+            "state": b64encode(self._F.astype("<f8", copy=False).tobytes()).decode("ascii"),
+        }
+
+    @classmethod
+    def _restored(cls, policy: Policy, document: dict[str, Any]) -> Self:
+        roster = Roster.from_document(document["arms"])
+        n_arms = len(roster.slots)
+        state = b64decode(document["state"], validate=True)
+        F = np.frombuffer(state, "<f8").astype(np.float64)
+        seed = checked_seed(document["seed"], "Bandit")
+        first = pack(policy, n_arms, stream_words(seed, "Bandit"))
+        if F.size != first.size or F[0] != n_arms or first_row(F) != first_row(first):
+            raise ValueError("state and arms differ in number")
+        bandit = cls.__new__(cls)
+        bounds = checked_bounds(document["bounds"])
+        bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), F)
+        for values in document["pending"]:
+            entry = Pending.from_document(values)
+            bandit._ledger[entry.round] = entry
+        if document["fresh"] is not None:
+            slot, inverse_p = document["fresh"]
+            bandit._fresh = bandit._round
+            bandit._fresh_slot = range(n_arms)[slot]
+            bandit._fresh_inverse_p = float(inverse_p)
+        return bandit
+
+
+def _guarded(ask: Callable[[Array], int], policy: Policy) -> Callable[[Array], int]:
+    """Return a checked ``ask`` of a user's policy: nothing changes unless it returns an arm."""
+
+    def guarded(F: Array) -> int:
+        tried = F.copy()
+        arm = int(ask(tried))
+        if not 0 <= arm < F[ARMS]:
+            expected = f"an arm from 0 to {int(F[ARMS]) - 1} by a distribution that sums to 1"
+            raise KernelError(must("choice", type(policy).__name__, expected, arm))
+        F[:] = tried
+        return arm
+
+    return guarded

@@ -1,8 +1,8 @@
-"""What a bandit hands out: the arm to play, and how likely it was."""
+"""`Decision`: the arm a bandit chose, and how likely it was."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -40,7 +40,7 @@ class Origin:
 class Lineup:
     """What decisions made with the same arms have in common."""
 
-    __slots__ = ("blank", "copied", "index_array", "indices", "names", "origin", "state", "weights")
+    __slots__ = ("blank", "copied", "index_array", "indices", "live", "names", "origin", "weights")
 
     def __init__(
         self,
@@ -48,30 +48,27 @@ class Lineup:
         names: tuple[Arm, ...],
         indices: tuple[int, ...],
         weights: Any,
-        state: NDArray[np.float64] | None = None,
+        live: Callable[[int, float], NDArray[np.float64] | None] | None = None,
     ) -> None:
         self.origin = origin
         self.names = names
         self.indices = indices
         self.index_array = np.array(indices, dtype=np.intp)
         self.weights = weights
-        # With many arms a decision does not copy the packed bandit but looks at the bandit's own.
-        self.state = state
-        self.copied = weights is not None and state is None
+        # Given a round and an inverse probability, the packed bandit that still has them.
+        self.live = live
+        self.copied = weights is not None and live is None
         self.blank = None if weights is None else NOT_COPIED
 
     def state_of(self, decision: Decision) -> NDArray[np.float64]:
         """Return the packed bandit a decision was drawn from, if it has not changed since."""
-        # Here because those who read logs need decisions but no Numba.
-        from bothworlds.bandit.state import last_draw
-
-        F = self.state
-        if F is not None and last_draw(F) == (decision.round, decision._inverse_p):
-            return F
-        raise DecisionClosed(
-            "The probabilities of Decision must be read before the bandit, which has many arms, "
-            f"learns or decides again, got {decision!r}."
-        )
+        F = None if self.live is None else self.live(decision.round, decision._inverse_p)
+        if F is None:
+            raise DecisionClosed(
+                "The probabilities of Decision must be read before the bandit, which has many "
+                f"arms, learns or decides again, got {decision!r}."
+            )
+        return F
 
 
 class Decision:
@@ -153,13 +150,13 @@ class Decision:
 
 
 def decided(
-    arm: Arm, index: int, round: int, inverse_p: float, snapshot: bytes | None, lineup: Lineup
+    arm: Arm, index: int, number: int, inverse_p: float, snapshot: bytes | None, lineup: Lineup
 ) -> Decision:
     """Return a decision; ``snapshot`` is the packed bandit that drew it, if it can tell more."""
     decision = Decision()
     decision.arm = arm
     decision.index = index
-    decision.round = round
+    decision.round = number
     decision._inverse_p = inverse_p
     decision._snapshot = snapshot
     decision._lineup = lineup
@@ -169,7 +166,7 @@ def decided(
 def _reopened(
     arm: Arm,
     index: int,
-    round: int,
+    number: int,
     inverse_p: float,
     table: dict[Arm, float] | None,
     seed: int,
@@ -177,7 +174,7 @@ def _reopened(
 ) -> Decision:
     lineup = Lineup(Origin(seed, crossed=True), (), (), None)
     snapshot = NOT_COPIED if gone else None
-    decision = decided(arm, index, round, inverse_p, snapshot, lineup)
+    decision = decided(arm, index, number, inverse_p, snapshot, lineup)
     if table is not None:
         decision._probabilities = MappingProxyType(table)
     return decision

@@ -1,4 +1,4 @@
-"""Deciding by comparison: `DuelingBandit.ask` draws a pair, `DuelingBandit.tell` takes the winner.
+"""`DuelingBandit`: `ask` draws a `Pair` of arms, `tell` takes the winner.
 
 A dueling bandit is one `Bandit` on each side, or one on both that is drawn from twice a round.
 They keep the ledger, the arms and the state; what is here pairs their decisions.
@@ -7,28 +7,84 @@ They keep the ledger, the arms and the state; what is here pairs their decisions
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
-from bothworlds.bandit import statefile
 from bothworlds.bandit.arms import ArmHistory, checked_names, html_table
 from bothworlds.bandit.bandit import Bandit
-from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.keeping import Keeping
-from bothworlds.bandit.pair import Pair
+from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.pending import checked_age, closed
+from bothworlds.bandit.persistence import Persistent
 from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
-from bothworlds.policies.base import Policy
-from bothworlds.policies.custom import CustomPolicy
 from bothworlds.policies.sparring import Sparring
-from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.shared import Shared
 from bothworlds.seeding import checked_seed, derived_seed
 
 Side = Literal["left", "right"]
 
 
-class DuelingBandit(Keeping[Sparring]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Pair:
+    """Two arms to compare, drawn by `DuelingBandit.ask`.
+
+    Attributes
+    ----------
+    round : int
+        The round in which they were drawn, from 1.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> duel = bw.DuelingBandit(bw.Sparring(), arms=["blue", "green"], seed=3)
+    >>> pair = duel.ask()
+    >>> pair.id, pair.left, pair.right
+    (1, 'green', 'blue')
+    >>> [round(p, 12) for p in pair.probability]
+    [0.5, 0.5]
+    """
+
+    round: int
+    _left: Decision
+    _right: Decision
+
+    @property
+    def id(self) -> int:
+        """The number under which the bandit remembers the pair; there is one a round."""
+        return self.round
+
+    @property
+    def left(self) -> Arm:
+        """The name of the left side's arm."""
+        return self._left.arm
+
+    @property
+    def right(self) -> Arm:
+        """The name of the right side's arm, which may be the left side's."""
+        return self._right.arm
+
+    @property
+    def left_probability(self) -> float | None:
+        """How likely the left side was to draw its arm; None if the policy cannot tell."""
+        return self._left.probability
+
+    @property
+    def right_probability(self) -> float | None:
+        """How likely the right side was to draw its arm; None if the policy cannot tell."""
+        return self._right.probability
+
+    @property
+    def probability(self) -> tuple[float | None, float | None]:
+        """How likely each side was to draw its arm, left and right."""
+        return self.left_probability, self.right_probability
+
+    def __repr__(self) -> str:
+        return (
+            f"Pair(id={self.id}, left={self.left!r}, right={self.right!r}, "
+            f"probability={self.probability})"
+        )
+
+
+class DuelingBandit(Persistent[Sparring]):
     """A dueling algorithm at work: it draws pairs, waits for the winners and learns.
 
     Winners may come late, in any order, for any number of outstanding pairs, once each. They are
@@ -76,7 +132,7 @@ class DuelingBandit(Keeping[Sparring]):
             raise InvalidParameter(must("policy", owner, expected, policy))
         names = checked_names(arms, owner)
         seed = checked_seed(seed, owner)
-        inner = side_policy(policy)
+        inner = policy.side()
         left = Bandit(inner, names, seed=derived_seed(seed, owner, "left"))
         right = left
         if not policy.shared:
@@ -90,9 +146,9 @@ class DuelingBandit(Keeping[Sparring]):
         self._right = right
         self._round = left.round // 2 if policy.shared else left.round
 
-    def _draws(self, round: int) -> tuple[int, int]:
+    def _draws(self, number: int) -> tuple[int, int]:
         """Return the ids of a pair's two decisions, each on its side."""
-        return (2 * round - 1, 2 * round) if self._policy.shared else (round, round)
+        return (2 * number - 1, 2 * number) if self._policy.shared else (number, number)
 
     # --- asking and telling ------------------------------------------------------------------
 
@@ -112,7 +168,7 @@ class DuelingBandit(Keeping[Sparring]):
         Pair(id=1, left='green', right='blue', probability=(0.5..., 0.5...))
         """
         # A user's policy may fail on the right side after it has chosen on the left.
-        kept = self._left.copy() if isinstance(self._policy.policy, CustomPolicy) else None
+        kept = None if self._policy.policy.trusted else self._left.copy()
         left = self._left.ask()
         try:
             right = self._right.ask()
@@ -168,22 +224,22 @@ class DuelingBandit(Keeping[Sparring]):
         owner = "DuelingBandit.tell"
         refusal = UnknownDecision(must("pair", owner, "a pair of this bandit or its id", pair))
         if isinstance(pair, Integral) and not isinstance(pair, bool):
-            round = int(pair)
+            number = int(pair)
         elif isinstance(pair, Pair):
-            round = pair.round
+            number = pair.round
             try:
                 admitted = self._left._admit(pair._left), self._right._admit(pair._right)
             except UnknownDecision:
                 raise refusal from None
-            if admitted != self._draws(round):
+            if admitted != self._draws(number):
                 raise refusal
         else:
             raise refusal
-        if not 1 <= round <= self._round:
+        if not 1 <= number <= self._round:
             raise refusal
-        if not self._left.awaits(self._draws(round)[0]):
-            raise closed("pair", owner, round)
-        return round
+        if not self._left.awaits(self._draws(number)[0]):
+            raise closed("pair", owner, number)
+        return number
 
     def expire(self, *, older_than: int) -> list[int]:
         """Close pairs whose winner never came; nothing is learned from them.
@@ -213,7 +269,7 @@ class DuelingBandit(Keeping[Sparring]):
         if self._policy.shared:
             # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
             expired = self._left.expire(older_than=2 * limit + 1)
-            return [id // 2 for id in expired if id % 2 == 0]
+            return [draw // 2 for draw in expired if draw % 2 == 0]
         self._left.expire(older_than=limit)
         return self._right.expire(older_than=limit)
 
@@ -293,7 +349,7 @@ class DuelingBandit(Keeping[Sparring]):
     def pending(self) -> list[int]:
         """The ids of the pairs that wait for a winner."""
         waiting = self._right.pending
-        return [id // 2 for id in waiting if id % 2 == 0] if self._policy.shared else waiting
+        return [draw // 2 for draw in waiting if draw % 2 == 0] if self._policy.shared else waiting
 
     def __len__(self) -> int:
         return len(self._left)
@@ -313,7 +369,7 @@ class DuelingBandit(Keeping[Sparring]):
 
     @classmethod
     def _restored(cls, policy: Sparring, document: dict[str, Any]) -> Self:
-        inner = side_policy(policy)
+        inner = policy.side()
         sides = [Bandit._restored(inner, side) for side in document["sides"]]
         if len(sides) != (1 if policy.shared else 2):
             raise ValueError("the number of sides is another")
@@ -323,72 +379,6 @@ class DuelingBandit(Keeping[Sparring]):
         bandit = cls.__new__(cls)
         bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right)
         return bandit
-
-    def copy(self) -> Self:
-        """Return an independent bandit in the same state, pending pairs included.
-
-        Examples
-        --------
-        >>> import bothworlds as bw
-        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=5, seed=7)
-        >>> twin = duel.copy()
-        >>> [twin.ask().left for _ in range(9)] == [duel.ask().left for _ in range(9)]
-        True
-        """
-        return self._twin()
-
-    __copy__ = copy
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.copy()
-
-    def save(self, path: statefile.Path) -> None:
-        """Write the bandit to a file, from which `load` continues bit for bit.
-
-        The file is JSON, complete or not written at all; a file already there is replaced.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import bothworlds as bw
-        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=["blue", "green"], seed=7)
-        >>> pair = duel.ask()
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     duel.save(os.path.join(folder, "duel.json"))
-        ...     later = bw.DuelingBandit.load(os.path.join(folder, "duel.json"))
-        >>> later.tell(pair.id, winner="left")
-        """
-        self._write(path)
-
-    @classmethod
-    def load(cls, path: statefile.Path, *, policy: Sparring | None = None) -> Self:
-        """Return the bandit saved at ``path``.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A file that `save` wrote.
-        policy : Sparring, optional
-            Needed if it spars with a policy that is not one of this package; must equal the one
-            that was saved.
-
-        Raises
-        ------
-        StateFileError
-            If the file is damaged, something else, or of a newer version.
-        """
-        return cls._read(path, policy)
-
-
-def side_policy(policy: Sparring) -> Policy:
-    """Return what the bandit on a side plays."""
-    own = policy.policy
-    return Shared(own) if policy.shared and isinstance(own, TsallisINF) else own
 
 
 def merged(left: dict[Arm, ArmHistory], right: dict[Arm, ArmHistory]) -> dict[Arm, ArmHistory]:

@@ -1,4 +1,4 @@
-"""What a bandit remembers of a decision until its feedback comes.
+"""Pending decisions: what a bandit remembers of each until its feedback comes.
 
 Feedback is weighted with the probabilities at decision time, however late.  An estimator needs
 little of them: the probability of the played arm, one bit per arm for the baseline, and the mean
@@ -63,11 +63,11 @@ class Pending(NamedTuple):
     @classmethod
     def from_document(cls, values: Sequence[Any]) -> Pending:
         """Return the entry that `document` described."""
-        played, inverse_p, round, known, present, near, mean_baseline, memo = values
+        played, inverse_p, number, known, present, near, mean_baseline, memo = values
         return cls(
             int(played),
             float(inverse_p),
-            int(round),
+            int(number),
             int(known),
             None if present is None else b64decode(present, validate=True),
             None if near is None else b64decode(near, validate=True),
@@ -143,7 +143,7 @@ def checked_age(older_than: object, owner: str) -> int:
     return int(older_than)
 
 
-def closed(parameter: str, owner: str, round: int) -> DecisionClosed:
+def closed(parameter: str, owner: str, number: int) -> DecisionClosed:
     """Return the error for feedback that comes once too often or too late.
 
     Examples
@@ -152,7 +152,7 @@ def closed(parameter: str, owner: str, round: int) -> DecisionClosed:
     The decision of Bandit.tell must be pending, got 3, already told or expired.
     """
     reason = "already told or expired"
-    return DecisionClosed(f"The {parameter} of {owner} must be pending, got {round}, {reason}.")
+    return DecisionClosed(f"The {parameter} of {owner} must be pending, got {number}, {reason}.")
 
 
 def packed(indices: Indices, known: int) -> bytes:

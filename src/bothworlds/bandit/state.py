@@ -27,9 +27,9 @@ def first_row(F: Array) -> int:
     return HEAD + int(F[PARAMETERS])
 
 
-def last_draw(F: Array) -> tuple[int, float]:
-    """Return the round and inverse probability of the last draw, if the state keeps them."""
-    return int(F[ROUND]), float(F[first_row(F)])
+def unchanged(F: Array, number: int, inverse_p: float) -> Array | None:
+    """Return ``F`` if its last draw is still that of this round, with this inverse probability."""
+    return F if (int(F[ROUND]), float(F[first_row(F)])) == (number, inverse_p) else None
 
 
 def columns(F: Array, policy: Policy) -> Array:

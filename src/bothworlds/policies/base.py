@@ -95,6 +95,13 @@ class Policy:
     estimates: ClassVar[bool] = False
     """Whether the first field is a cumulative loss estimate weighted by the probability."""
 
+    resizable: ClassVar[bool] = False
+    """Whether arms can be added and retired while it runs."""
+    separable: ClassVar[bool] = True
+    """Whether it can decide among some of its arms, because no number describes several."""
+    trusted: ClassVar[bool] = True
+    """Whether its choices are arms without looking; a user's functions may return anything."""
+
     def __repr__(self) -> str:
         return constructor(self)
 
@@ -113,6 +120,13 @@ class Policy:
     def start(self, n_arms: int) -> Array:
         """Return the state before the first round."""
         return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+
+    def newcomer(self, rows: Array, t: int, probability: float) -> Array:
+        """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.
+
+        The arm has the given probability in round ``t``. Only `resizable` policies know how.
+        """
+        raise TypeError(f"{type(self).__name__} has no rule for new arms.")
 
     def kernels(self) -> Kernels:
         """Return the compiled functions."""

@@ -85,6 +85,7 @@ def custom(cls: type) -> Any:
 class CustomPolicy(Policy):
     """What `custom` makes: a policy whose kernels wrap the user's functions."""
 
+    trusted: ClassVar[bool] = False
     functions: ClassVar[dict[str, Any]]
     record: ClassVar[Any]
     _kernels: ClassVar[Kernels | None] = None

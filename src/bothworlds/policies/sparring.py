@@ -103,6 +103,11 @@ class Sparring:
         own = self.policy.start(n_arms)
         return np.append(own, np.zeros(NOTES)) if self.shared else own
 
+    def side(self) -> Policy:
+        """Return what the bandit on a side plays."""
+        own = self.policy
+        return Shared(own) if self.shared and isinstance(own, TsallisINF) else own
+
     def sides(self) -> Sides:
         """Return the kernels of both sides."""
         if isinstance(self.policy, TsallisINF) and self.shared:

@@ -38,6 +38,7 @@ from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import FEW, add_to
 from bothworlds.lanes.vectors import load, select, store
 from bothworlds.omd import few, half
+from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
 from bothworlds.omd.recentring import RECENTRE_EVERY
@@ -377,6 +378,16 @@ class TsallisINF(Policy):
         """The estimates; away from alpha = 1/2 also the weights."""
         return 1 if self._is_half else 2
 
+    @property
+    def resizable(self) -> bool:  # type: ignore[override]
+        """Without gaps, which are given for all arms at once."""
+        return self.gaps is None
+
+    @property
+    def separable(self) -> bool:  # type: ignore[override]
+        """Without gaps, which are given for all arms at once."""
+        return self.gaps is None
+
     def _rate_code(self) -> tuple[int, float]:
         given = self.learning_rate
         if isinstance(given, float):
@@ -424,6 +435,14 @@ class TsallisINF(Policy):
         else:
             state[MULTIPLIER] = -1.0
         return state
+
+    def newcomer(self, rows: Array, t: int, probability: float) -> Array:
+        """Return an estimate with which the arm has this probability in round ``t``."""
+        n_arms = rows.shape[1] + 1
+        column = np.zeros(self.rows_per_arm)
+        eta = rate_now(n_arms, t, self.parameters(n_arms))
+        column[0] = entry_estimate(rows[0], eta, self.alpha, probability)
+        return column
 
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""

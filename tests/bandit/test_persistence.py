@@ -8,7 +8,7 @@ import pytest
 from test_bandit import POLICIES, content
 
 import bothworlds as bw
-from bothworlds.bandit import statefile
+from bothworlds.bandit import persistence
 from bothworlds.errors import StateFileError
 
 
@@ -129,7 +129,7 @@ def rewritten(path, change):
     document = json.loads(path.read_text(encoding="utf-8"))
     change(document)
     if "content" in document:
-        document["checksum"] = statefile._checksum(document["content"])
+        document["checksum"] = persistence.checksum(document["content"])
     path.write_text(json.dumps(document), encoding="utf-8")
 
 

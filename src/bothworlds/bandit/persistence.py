@@ -1,0 +1,230 @@
+"""Copies, pickles and state files of a bandit, of either kind, that continue bit for bit.
+
+A state file is versioned JSON with a checksum, written all at once or not at all.  It looks like
+``{"format": ..., "version": ..., "checksum": ..., "content": {...}}``.  The checksum covers the
+content, so a damaged copy is refused before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from abc import abstractmethod
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from bothworlds import policies
+from bothworlds.errors import InvalidParameter, StateFileError, must
+from bothworlds.files import replacing
+from bothworlds.omd import learning_rates
+
+Config = TypeVar("Config")
+Path = str | os.PathLike[str]
+
+
+class Persistent(Generic[Config]):
+    """Base of `bothworlds.Bandit` and `bothworlds.DuelingBandit`: what makes another of it.
+
+    A bandit is its policy and what `_document` says of it; `_restored` makes it of these again.
+    """
+
+    __slots__ = ("_policy", "_round", "_seed")
+
+    _OWNER: ClassVar[str]
+    """The name of the class in error messages."""
+    _FORMAT: ClassVar[str]
+    """What its state files say they are."""
+    _VERSION: ClassVar[int]
+    """The newest version of them."""
+    _CLASSES: ClassVar[tuple[type, ...]] = ()
+    """Of what a saved policy may be made besides this package's policies."""
+
+    _policy: Config
+    _round: int
+    _seed: int
+
+    @abstractmethod
+    def _document(self) -> dict[str, Any]:
+        """Return everything but the policy as JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, policy: Config, document: dict[str, Any]) -> Self:
+        """Return the bandit that `_document` described."""
+
+    def copy(self) -> Self:
+        """Return an independent bandit in the same state, pending decisions included.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=5, seed=7)
+        >>> twin = bandit.copy()
+        >>> [twin.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
+        True
+        """
+        return self._restored(self._policy, self._document())
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._restored, (self._policy, self._document())
+
+    def save(self, path: Path) -> None:
+        """Write the bandit to a file, from which `load` continues bit for bit.
+
+        The file is JSON, complete or not written at all; a file already there is replaced.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> decision = bandit.ask()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bandit.save(os.path.join(folder, "bandit.json"))
+        ...     later = bw.Bandit.load(os.path.join(folder, "bandit.json"))
+        >>> later.tell(decision.id, reward=1.0)
+        """
+        description = describe(self._policy, f"{self._OWNER}.save")
+        content = {"policy": description, **self._document()}
+        write(path, self._FORMAT, self._VERSION, content)
+
+    @classmethod
+    def load(cls, path: Path, *, policy: Config | None = None) -> Self:
+        """Return the bandit saved at ``path``.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that `save` wrote.
+        policy : Policy or Sparring, optional
+            Needed if the saved one is not made of this package's policies; must equal it.
+
+        Raises
+        ------
+        StateFileError
+            If the file is damaged, something else, or of a newer version.
+        """
+        content = read(path, cls._FORMAT, cls._VERSION)
+        description = content.get("policy")
+        owner = f"{cls._OWNER}.load"
+        if policy is not None and describe(policy, owner) != description:
+            expected = f"the one that was saved, {description}"
+            raise InvalidParameter(must("policy", owner, expected, policy))
+        try:
+            if policy is None:
+                policy = recreate(description, _configurations(cls._CLASSES))
+            return cls._restored(policy, content)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise damaged(path, f"{type(error).__name__} {error}") from error
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def write(path: Path, kind: str, version: int, content: dict[str, Any]) -> None:
+    """Replace the file at ``path`` by the document; a crash leaves the old file or the new one."""
+    document = {
+        "format": kind,
+        "version": version,
+        "checksum": checksum(content),
+        "content": content,
+    }
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read(path: Path, kind: str, version: int) -> dict[str, Any]:
+    """Return the content of the document at ``path``, or refuse it with a `StateFileError`."""
+    owner = _owner(path)
+    try:
+        document = json.loads(pathlib.Path(path).read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise StateFileError(f"The {owner} must be complete JSON, got {error}.") from error
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != kind:
+        raise StateFileError(must("format", owner, repr(kind), found))
+    number = document.get("version")
+    if type(number) is not int or not 1 <= number <= version:
+        raise StateFileError(must("version", owner, f"a whole number in [1, {version}]", number))
+    content = document.get("content")
+    if not isinstance(content, dict) or checksum(content) != document.get("checksum"):
+        raise damaged(path, "other content than was saved")
+    return content
+
+
+def damaged(path: Path, found: object) -> StateFileError:
+    """Return the error for a document whose content makes no sense."""
+    return StateFileError(f"The {_owner(path)} must be as it was saved, got {found}.")
+
+
+def _owner(path: Path) -> str:
+    return f"state file {os.fspath(path)!r}"
+
+
+def checksum(content: dict[str, Any]) -> str:
+    """Return the digest of a document's content.
+
+    Examples
+    --------
+    >>> checksum({"seed": 7, "arms": 2}) == checksum({"arms": 2, "seed": 7})
+    True
+    """
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+# --- the policy in the file ----------------------------------------------------------------------
+
+
+def describe(value: Any, owner: str) -> Any:
+    """Return a configuration (a dataclass of numbers, strings and such dataclasses) as JSON.
+
+    Examples
+    --------
+    >>> from bothworlds.omd.learning_rates import InverseSqrt
+    >>> describe(InverseSqrt(2.0), "Bandit.save")
+    {'class': 'InverseSqrt', 'fields': {'scale': 2.0}}
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [describe(item, owner) for item in value]
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        expected = "a dataclass of numbers, strings and such dataclasses"
+        raise InvalidParameter(must("policy", owner, expected, value))
+    fields = {
+        field.name: describe(getattr(value, field.name), owner)
+        for field in dataclasses.fields(value)
+        if field.init
+    }
+    return {"class": type(value).__name__, "fields": fields}
+
+
+def recreate(description: Any, classes: dict[str, type]) -> Any:
+    """Return the configuration that `describe` described, made of the given classes only."""
+    if isinstance(description, list):
+        return [recreate(item, classes) for item in description]
+    if not isinstance(description, dict):
+        return description
+    fields = {name: recreate(item, classes) for name, item in description["fields"].items()}
+    return classes[description["class"]](**fields)
+
+
+def _configurations(further: tuple[type, ...]) -> dict[str, type]:
+    """Return the classes a saved policy may be made of."""
+    found = [getattr(policies, name) for name in policies.__all__]
+    found += [learning_rates.Constant, learning_rates.InverseSqrt, *further]
+    return {kind.__name__: kind for kind in found if isinstance(kind, type)}
