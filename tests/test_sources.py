@@ -16,7 +16,8 @@ def package(tmp_path, monkeypatch):
         path.write_text(f'"""About {name}."""\nx = 1\n')
     (tmp_path / "__pycache__").mkdir()
     monkeypatch.setattr(sources, "PACKAGE", tmp_path)
-    monkeypatch.setattr(sources, "_MEMORY", tmp_path / "__pycache__" / "sources.json")
+    memory = tmp_path / "__pycache__" / "sources.json"
+    monkeypatch.setattr(sources, "_memories", lambda: [memory])
     return tmp_path, lambda *rooms: sources.digest.__wrapped__(*rooms)
 
 

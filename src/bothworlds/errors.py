@@ -14,6 +14,8 @@
     ├── CheckFailed        (AssertionError)  a policy or environment failed its checks
     └── MissingExtra       (ImportError)     an optional package is not installed
 
+    CacheWarning           (UserWarning)     compiled code cannot be kept for later processes
+
 Each error also descends from the built-in exception in parentheses, so code that knows nothing
 of bothworlds can still catch it. Whatever raises one of these has changed nothing.
 """
@@ -23,6 +25,7 @@ import reprlib
 
 __all__ = [
     "BothworldsError",
+    "CacheWarning",
     "CheckFailed",
     "ClusterError",
     "DecisionClosed",
@@ -40,6 +43,10 @@ __all__ = [
 
 class BothworldsError(Exception):
     """The root of every error bothworlds raises on purpose."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept, so every process compiles anew."""
 
 
 class InvalidParameter(BothworldsError, ValueError):

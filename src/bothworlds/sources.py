@@ -2,8 +2,8 @@
 
 A digest covers the code of all files of its rooms and no words about it: an edited docstring or
 comment changes nothing, an edited, added, renamed or removed file does.  Reading a file costs a
-millisecond or more, so what was found is remembered beside the byte code, under the time and size
-of the file.
+millisecond or more, so what was found is remembered, under the time and size of the file: in the
+folder that NUMBA_CACHE_DIR names, beside the byte code, or in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -86,23 +86,41 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node.value.value, str)
 
 
-# What an `ast` dump looks like differs between versions of Python.
-_MEMORY = PACKAGE / "__pycache__" / f"sources.{sys.implementation.cache_tag}.json"
+def _memories() -> list[pathlib.Path]:
+    """Return the files that may hold what was found before, the best place first."""
+    # What an `ast` dump looks like differs between versions of Python.
+    tag = sys.implementation.cache_tag
+    found = [PACKAGE / "__pycache__" / f"sources.{tag}.json"]
+    where = hashlib.sha256(os.fsencode(PACKAGE)).hexdigest()[:16]
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    if named:
+        found.insert(0, pathlib.Path(named) / f"bothworlds.sources.{where}.{tag}.json")
+    with contextlib.suppress(RuntimeError):  # no home at all
+        home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+        found.append(pathlib.Path(home) / "bothworlds" / f"sources.{where}.{tag}.json")
+    return found
 
 
 def _remembered() -> dict[str, list[int | str]]:
     """Return what was found before; nothing where that cannot be read."""
-    try:
-        found = json.loads(_MEMORY.read_bytes())
-        valid = all(len(entry) == 3 and type(entry[2]) is str for entry in found.values())
-        return found if valid else {}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
+    for memory in _memories():
+        with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
+            found: dict[str, list[int | str]] = json.loads(memory.read_bytes())
+            if all(len(entry) == 3 and type(entry[2]) is str for entry in found.values()):
+                return found
+    return {}
 
 
 def _remember(found: dict[str, list[int | str]]) -> None:
-    """Keep what was found, if there is a place to keep it."""
-    draft = _MEMORY.with_suffix(f".{os.getpid()}.part")
-    with contextlib.suppress(OSError):
-        draft.write_text(json.dumps(found))
-        draft.replace(_MEMORY)
+    """Keep what was found in the first place that can be written, if there is one."""
+    for memory in _memories():
+        draft = memory.with_suffix(f".{os.getpid()}.part")
+        try:
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(found))
+            draft.replace(memory)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+        else:
+            return

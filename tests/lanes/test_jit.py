@@ -1,13 +1,53 @@
 """The machine-code cache: never stale, never in the way."""
 
 import importlib
+import json
+import os
+import shutil
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
+import bothworlds
+from bothworlds.lanes import compile_notice
 from bothworlds.lanes import jit as compiling
 
 SOURCE = "from bothworlds.lanes.jit import jit\n\n\n@jit\ndef plus(x):\n    return x + {}\n"
+
+# What a process found: the result, hits and misses of the cache, and the warnings.
+CALL = """
+import json, sys, warnings
+sys.path.insert(0, sys.argv[1])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from kernel_of_a_test import plus
+    values = [plus(1), plus(1.5)]
+print(json.dumps({
+    "values": values,
+    "hits": sum(plus.stats.cache_hits.values()),
+    "misses": sum(plus.stats.cache_misses.values()),
+    "warnings": [[w.category.__name__, str(w.message)] for w in caught],
+}))
+"""
+
+
+def python(script, *arguments, **environment):
+    """Run a script in another process and return what it printed."""
+    settings = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | environment
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env=settings, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def call(folder, **environment):
+    """Call the kernel of a test in another process."""
+    return json.loads(python(CALL, folder, **environment))
 
 
 @pytest.fixture
@@ -26,12 +66,26 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop("kernel_of_a_test", None)
 
 
+def hits(module):
+    return sum(module.plus.stats.cache_hits.values())
+
+
+def misses(module):
+    return sum(module.plus.stats.cache_misses.values())
+
+
 def test_a_second_process_finds_the_machine_code(module):
     _, load = module
     assert load().plus(1) == 2
     again = load()
     assert again.plus(1) == 2
-    assert sum(again.plus.stats.cache_hits.values()) == 1
+    assert hits(again) == 1
+
+
+def test_nothing_is_looked_for_before_the_first_call(module):
+    path, load = module
+    load()
+    assert not list(path.parent.rglob("*.nb?"))
 
 
 def test_a_change_anywhere_in_the_kernels_makes_the_cache_miss(module, monkeypatch):
@@ -40,19 +94,189 @@ def test_a_change_anywhere_in_the_kernels_makes_the_cache_miss(module, monkeypat
     monkeypatch.setattr(compiling.sources, "digest", lambda *rooms: b"another version")
     again = load()
     assert again.plus(1) == 2
-    assert sum(again.plus.stats.cache_misses.values()) == 1
+    assert misses(again) == 1
 
 
-def test_an_unreadable_cache_is_replaced(module):
+def damages(content):
+    """Yield ways in which a file can be broken."""
+    for length in (0, 1, 40, len(content) // 2, len(content) - 1):
+        yield content[:length]
+    for place in (3, len(content) // 3, len(content) // 2, len(content) - 40, len(content) - 2):
+        yield content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
+    yield b"left by something else"
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_damaged_file_is_compiled_again_and_replaced(module, suffix):
     path, load = module
     assert load().plus(1) == 2
-    indices = list((path.parent / "__pycache__").glob("*.nbi"))
-    assert indices
-    for index in indices:
-        index.write_bytes(b"left by something else")
+    (file,) = path.parent.rglob(f"*.{suffix}")
+    whole = file.read_bytes()
+    for broken in damages(whole):
+        file.write_bytes(broken)
+        again = load()
+        assert again.plus(1) == 2
+        assert (hits(again), misses(again)) == (0, 1), len(broken)
+        healed = load()
+        assert healed.plus(1) == 2
+        assert (hits(healed), misses(healed)) == (1, 0), len(broken)
+
+
+def test_a_truncated_object_file_stops_no_other_process(module):
+    path, _ = module
+    assert call(path.parent)["misses"] == 2
+    for file in path.parent.rglob("*.nbc"):
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    found = call(path.parent)
+    assert (found["values"], found["hits"], found["misses"]) == ([2, 2.5], 0, 2)
+    found = call(path.parent)
+    assert (found["values"], found["hits"], found["misses"]) == ([2, 2.5], 2, 0)
+    assert found["warnings"] == []
+
+
+def test_code_is_never_taken_for_that_of_other_types(module):
+    """As when two processes gave one name to two files at the same time."""
+    path, load = module
+    first = load()
+    assert (first.plus(1), first.plus(1.5)) == (2, 2.5)
+    one, two = sorted(path.parent.rglob("*.nbc"))
+    shutil.copy(two, one)
     again = load()
-    assert again.plus(1) == 2
-    assert sum(again.plus.stats.cache_misses.values()) == 1
-    healed = load()
-    assert healed.plus(1) == 2
-    assert sum(healed.plus.stats.cache_hits.values()) == 1
+    assert (again.plus(1), again.plus(1.5)) == (2, 2.5)
+    assert (hits(again), misses(again)) == (1, 1)
+
+
+# --- no place to keep it ---------------------------------------------------------------------
+
+
+def unwritable(folder):
+    """Put a file where every folder for byte code belongs, which binds even the superuser."""
+    for place in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
+        (place / "__pycache__").write_text("")
+    return {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull}
+
+
+def test_without_a_folder_code_stays_in_memory_with_one_warning(module):
+    path, _ = module
+    nowhere = unwritable(path.parent)
+    for _ in range(2):
+        found = call(path.parent, **nowhere)
+        assert (found["values"], found["hits"], found["misses"]) == ([2, 2.5], 0, 2)
+        ((category, sentence),) = found["warnings"]
+        assert category == "CacheWarning"
+        assert "NUMBA_CACHE_DIR" in sentence
+
+
+def test_the_folder_that_the_user_names_is_used(module, tmp_path):
+    path, _ = module
+    where = unwritable(path.parent) | {"NUMBA_CACHE_DIR": str(tmp_path / "named")}
+    assert call(path.parent, **where)["misses"] == 2
+    found = call(path.parent, **where)
+    assert (found["hits"], found["warnings"]) == (2, [])
+
+
+def test_a_folder_that_can_only_be_read_is_read(module, tmp_path):
+    path, _ = module
+    assert call(path.parent, NUMBA_CACHE_DIR=str(tmp_path / "named"))["misses"] == 2
+    sealed = (
+        "import tempfile\n"
+        "def refuse(*args, **kwargs):\n    raise PermissionError(13, 'Permission denied')\n"
+        "tempfile.TemporaryFile = refuse\n"
+    )
+    script = sealed + CALL.replace("plus(1.5)]", "plus(1.5), plus(True)]")
+    found = json.loads(python(script, path.parent, NUMBA_CACHE_DIR=str(tmp_path / "named")))
+    assert (found["hits"], found["misses"]) == (2, 1)
+    ((category, sentence),) = found["warnings"]
+    assert category == "CacheWarning"
+    assert "Permission denied" in sentence
+
+
+def test_a_bandit_runs_from_a_package_that_cannot_be_written(tmp_path):
+    copy = tmp_path / "bothworlds"
+    package = Path(bothworlds.__file__).parent
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
+    script = """
+import sys, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import bothworlds as bw
+    assert bw.__file__.startswith(sys.argv[1]), bw.__file__
+    bandit = bw.Bandit(bw.Uniform(), 3, seed=1)
+    bandit.tell(bandit.ask(), loss=0.5)
+print([w.category.__name__ for w in caught])
+"""
+    found = python(script, tmp_path, PYTHONPATH=str(tmp_path), **unwritable(copy))
+    assert found == "['CacheWarning']\n"
+
+
+def test_a_numba_without_these_parts_compiles_in_memory(module):
+    path, _ = module
+    script = "import sys\nsys.modules['bothworlds.lanes.code_cache'] = None\n" + CALL
+    found = json.loads(python(script, path.parent))
+    assert (found["values"], found["hits"]) == ([2, 2.5], 0)
+    assert [category for category, _ in found["warnings"]] == ["CacheWarning"]
+
+
+# --- a person who waits ----------------------------------------------------------------------
+
+WAIT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from bothworlds.lanes import compile_notice
+compile_notice.PATIENCE = float(sys.argv[2])
+from kernel_of_a_test import plus
+plus(1), plus(1.5), plus(True)
+"""
+
+
+def seen_on_a_terminal(folder, patience):
+    """Return what a terminal shows on standard error while the kernel of a test compiles."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAIT, str(folder), str(patience)], stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # the other side is closed
+        pass
+    finally:
+        os.close(ours)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+def test_a_long_compilation_says_so_once_on_a_terminal(module):
+    path, _ = module
+    shown = seen_on_a_terminal(path.parent, 0.0)
+    assert shown.count("bothworlds: compiling for the first time") == 1
+    assert "later runs start at once" in shown
+    assert seen_on_a_terminal(path.parent, 0.0) == ""
+
+
+def test_a_short_compilation_and_a_pipe_hear_nothing(module):
+    path, _ = module
+    assert seen_on_a_terminal(path.parent, 3600.0) == ""
+    shutil.rmtree(path.parent / "__pycache__")
+    command = [sys.executable, "-c", WAIT, str(path.parent), "0"]
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+
+
+def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
+    class Event:
+        data = {"dispatcher": None}  # noqa: RUF012
+
+    monkeypatch.setattr(compile_notice, "_on_terminal", lambda: True)
+    monkeypatch.setattr(compile_notice, "PATIENCE", 0.2)
+    notice = compile_notice.CompileNotice(lambda dispatcher: "Patience.")
+    for _ in range(3):
+        notice.on_start(Event)
+        notice.on_start(Event)
+        notice.on_end(Event)
+        time.sleep(0.15)
+        notice.on_end(Event)
+    assert capsys.readouterr().err == "Patience.\n"

@@ -1,13 +1,29 @@
-"""The one way this package compiles: on first use, cached on disk, without the GIL."""
+"""Compilation of this package's kernels: on first use, cached on disk, without the GIL."""
 
 import functools
 import pathlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.core import event
 
 from bothworlds import sources
+from bothworlds.errors import CacheWarning
+from bothworlds.lanes.compile_notice import CompileNotice
+
+try:
+    from bothworlds.lanes.code_cache import KernelCache
+except (ImportError, AttributeError) as error:
+    # Numba's own cache would do no better: it misses changes in other files.
+    KernelCache = None  # type: ignore[assignment, misc]
+    warnings.warn(
+        f"Compiled code cannot be kept, so every process compiles anew: Numba {numba.__version__} "
+        f"lacks what the cache needs ({error}).",
+        CacheWarning,
+        stacklevel=2,
+    )
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -15,14 +31,9 @@ def jit(function: Callable[..., Any]) -> Any:
 
     IEEE arithmetic throughout: no fast-math, and division by zero gives infinity.
     """
-    dispatcher = numba.njit(function, cache=True, nogil=True, error_model="numpy")
-    index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if index is not None and hasattr(index, "_source_stamp") and hasattr(index, "_load_index"):
-        # Numba keys its cache by the file a function stands in, but kernels call functions of
-        # other files; keyed by all of them, an edited file never meets stale machine code.
-        own = () if in_package(function) else (index._source_stamp,)
-        index._source_stamp = (sources.digest(*sources.KERNELS), *own)
-        index._load_index = functools.partial(_readable, index._load_index)
+    dispatcher = numba.njit(function, nogil=True, error_model="numpy")
+    if KernelCache is not None and hasattr(dispatcher, "_cache"):
+        dispatcher._cache = KernelCache(function, functools.partial(_stamp, function))
     return dispatcher
 
 
@@ -32,9 +43,23 @@ def in_package(function: Callable[..., Any]) -> bool:
     return path.is_relative_to(sources.PACKAGE)
 
 
-def _readable(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-    """Return the index of a cache file, empty where another version left one we cannot read."""
-    try:
-        return load()
-    except Exception:
-        return {}
+def _stamp(function: Callable[..., Any], own: Any) -> tuple[Any, ...]:
+    """Return what the machine code of a function depends on.
+
+    Numba keys its cache by the file a function stands in, but kernels call functions of other
+    files; keyed by all of them, an edited file never meets stale machine code.
+    """
+    found = sources.digest(*sources.KERNELS)
+    return (found,) if in_package(function) else (found, own)
+
+
+def _sentence(dispatcher: Any) -> str | None:
+    """Return what to tell a person who waits for a kernel of this package."""
+    cache = getattr(dispatcher, "_cache", None)
+    if KernelCache is None or not isinstance(cache, KernelCache):
+        return None
+    later = "later runs start at once" if cache.keeps else "every run does"
+    return f"bothworlds: compiling for the first time, which can take half a minute; {later}."
+
+
+event.register("numba:compile", CompileNotice(_sentence))

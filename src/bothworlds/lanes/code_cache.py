@@ -1,0 +1,208 @@
+"""Cache of machine code on disk, which never stops a process.
+
+Numba's cache, with five differences:
+
+- A function's code is looked for when it is first called, not when its module is imported.
+- Every file ends with a checksum. A damaged or truncated file counts as absent; what was in it
+  is compiled again and replaces it.
+- Code found on disk is loaded without Numba's compiler, which takes longer to start than the
+  code to load.
+- A folder that can be read and not written is used for what it holds.
+- Where nothing can be written, code stays in memory, and one warning per process says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import pathlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba.core import config
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+)
+from numba.core.runtime import rtsys
+
+from bothworlds.errors import CacheWarning
+
+SEAL = hashlib.sha256().digest_size
+"""Bytes of checksum at the end of every file."""
+
+
+class _Files(IndexDataCacheFile):  # type: ignore[misc]
+    """The files of one function: an index by types, and a file of code for each."""
+
+    def save(self, key: Any, data: Any) -> None:
+        # Two processes may give the same file name to different types at once; code kept with its
+        # key is never taken for another's.
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        return found[1] if found is not None and found[0] == key else None
+
+    def _load_index(self) -> dict[Any, Any]:
+        try:
+            _check_seal(self._index_path)
+            index: dict[Any, Any] = super()._load_index()
+        except Exception:
+            return {}
+        return index
+
+    def _load_data(self, name: str) -> Any:
+        _check_seal(self._data_path(name))
+        return super()._load_data(name)
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        with super()._open_for_write(filepath) as file:
+            draft = io.BytesIO()
+            yield draft
+            content = draft.getvalue()
+            file.write(content + hashlib.sha256(content).digest())
+
+
+def _check_seal(path: str) -> None:
+    """Refuse a file that does not end with the checksum of what comes before."""
+    content = pathlib.Path(path).read_bytes()
+    if hashlib.sha256(content[:-SEAL]).digest() != content[-SEAL:]:
+        raise OSError(f"The file {path!r} is damaged.")
+
+
+def _readable(locator: Any) -> Any:
+    """Return a locator whose folder can be used, if only for reading."""
+    try:
+        locator.ensure_cache_path()
+    except OSError:
+        if not os.access(locator.get_cache_path(), os.R_OK | os.X_OK):
+            return None
+    return locator
+
+
+class _NamedFolder(UserProvidedCacheLocator):  # type: ignore[misc]
+    """The folder that NUMBA_CACHE_DIR names."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        known = config.CACHE_DIR and os.path.exists(py_file)
+        return _readable(cls(py_func, py_file)) if known else None
+
+
+class _PackageFolder(InTreeCacheLocator):  # type: ignore[misc]
+    """The folder beside the source, written by whoever installed the package."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        return _readable(cls(py_func, py_file)) if os.path.exists(py_file) else None
+
+
+class _Folders(CompileResultCacheImpl):  # type: ignore[misc]
+    """Where machine code can be: Numba's folders, and those that can only be read."""
+
+    _locator_classes = [  # noqa: RUF012 - the attribute is Numba's
+        _NamedFolder,
+        *CompileResultCacheImpl._locator_classes,
+        _PackageFolder,
+    ]
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """The machine code of one function, by the types of its arguments.
+
+    Parameters
+    ----------
+    function : function
+        The function as written in Python.
+    stamp : callable
+        Returns what the code depends on, given what Numba knows of the function's own file. Code
+        that was kept under another stamp is not used.
+    """
+
+    _impl_class = _Folders
+
+    def __init__(self, function: Callable[..., Any], stamp: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._stamp = stamp
+        self._trouble: str | None = None
+        self._opened = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is compiled now can be found by later processes."""
+        if not self._open():
+            return False
+        try:
+            self._impl.locator.ensure_cache_path()
+        except OSError:
+            return False
+        return True
+
+    @property
+    def cache_path(self) -> Any:
+        """The folder of the files; None where there is none."""
+        return self._cache_path if self._open() else None
+
+    def flush(self) -> None:
+        """Forget what is on disk."""
+        if self._open():
+            super().flush()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for these types, or None where it must be compiled."""
+        if not self._open():
+            return None
+        try:
+            # The run-time library is all that loaded code needs of Numba. A whole refresh of the
+            # context would import the compiler's view of NumPy, and SciPy if it is there.
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
+        except Exception:
+            # Whatever is wrong with a file, the function can be compiled.
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep newly compiled code, if there is a place to keep it."""
+        if not self._open():
+            unkept(str(self._trouble))
+            return
+        try:
+            self._save_overload(sig, data)
+        except OSError as error:
+            unkept(f"{self._cache_path}: {error.strerror or error}")
+
+    def _open(self) -> bool:
+        """Look for a folder, the first time; return whether there is one."""
+        if not self._opened:
+            self._opened = True
+            try:
+                super().__init__(self._function)
+                stamp = self._stamp(self._impl.locator.get_source_stamp())
+                name = self._impl.filename_base
+                self._cache_file: Any = _Files(self._cache_path, name, stamp)
+            except Exception as error:
+                self._trouble = str(error)
+        return self._trouble is None
+
+
+_said: list[str] = []
+
+
+def unkept(reason: str) -> None:
+    """Warn, once in a process, that compiled code is lost when the process ends."""
+    if not _said:
+        _said.append(reason)
+        warnings.warn(
+            "Compiled code cannot be kept, so every process compiles anew; set the environment "
+            f"variable NUMBA_CACHE_DIR to a folder that can be written ({reason}).",
+            CacheWarning,
+            stacklevel=2,
+        )
