@@ -91,7 +91,8 @@ def exception_classes():
 
 
 def test_every_error_has_a_place_in_the_tree():
-    assert exception_classes() == {errors.BothworldsError, *BUILT_IN}
+    assert exception_classes() == {errors.BothworldsError, errors.CacheWarning, *BUILT_IN}
+    assert issubclass(errors.CacheWarning, UserWarning)
     for error, parent in BUILT_IN.items():
         assert issubclass(error, errors.BothworldsError)
         assert issubclass(error, parent)
