@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 import bothworlds as bw
 from bothworlds.campaign import shard as shards
 from bothworlds.campaign import shard_file as shardfile
-from bothworlds.campaign import store as stores
 from bothworlds.campaign import workers
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.locks import Claims
@@ -31,6 +30,7 @@ from bothworlds.campaign.shard import cut
 from bothworlds.campaign.store import Store
 from bothworlds.engine.tile import run_job
 from bothworlds.errors import InvalidParameter, ResultFileError
+from bothworlds.files import ABANDONED
 from bothworlds.simulation.simulator import assemble
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
@@ -432,7 +432,7 @@ def test_a_process_out_of_files_blames_no_shard(tmp_path, monkeypatch):
     def exhausted(*arguments):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(shardfile, "open", exhausted, raising=False)
+    monkeypatch.setattr(pa, "OSFile", exhausted)
     with pytest.raises(OSError, match="Too many open files"):
         run({"P": bw.UCB1()}, store=tmp_path)
     assert path.exists()
@@ -534,10 +534,10 @@ def test_a_folder_that_cannot_be_written_is_refused(counted):
 def test_drafts_never_count_and_old_ones_are_removed(tmp_path, counted):
     run({"P": bw.UCB1()}, store=tmp_path)
     (path,) = files(tmp_path)
-    old, fresh = (tmp_path / f".{path.name}.{word}.part" for word in ("0000", "1111"))
+    old, fresh = (tmp_path / f".{path.name}.{word}.part" for word in ("00000000", "11111111"))
     path.replace(old)
     shutil.copy(old, fresh)
-    long_ago = time.time() - 2 * stores.ABANDONED
+    long_ago = time.time() - 2 * ABANDONED
     os.utime(old, (long_ago, long_ago))
     counted.clear()
     run({"P": bw.UCB1()}, store=tmp_path)
@@ -562,7 +562,7 @@ def without_locks(*arguments):
 @pytest.mark.parametrize("obstacle", ["no file", "no locks", "no such system"])
 def test_work_gets_done_where_nothing_can_be_claimed(obstacle, tmp_path, monkeypatch):
     """A file of another user's, a file system without locks, Windows."""
-    from bothworlds.campaign import locks as claims
+    from bothworlds import files as claims
 
     if obstacle == "no file":
         monkeypatch.setattr(os, "open", denied)

@@ -8,16 +8,10 @@ write the same file.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
-import os
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+from bothworlds.files import RangeLock
 
 
 class Claims:
@@ -30,38 +24,19 @@ class Claims:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._handle: int | None = None
+        self._lock = RangeLock(path)
 
     def take(self, stem: str, first: int, count: int) -> bool:
         """Claim repetitions of a curve; False where another process has them."""
-        if self._handle is None:
-            self._open()
-        if fcntl is None or self._handle is None:
-            return True
-        flags = fcntl.LOCK_EX | fcntl.LOCK_NB
-        try:
-            fcntl.lockf(self._handle, flags, count, _place(stem, first))
-        except OSError as error:
-            return error.errno not in (errno.EACCES, errno.EAGAIN)
-        return True
+        return self._lock.take(_place(stem, first), count)
 
     def drop(self, stem: str, first: int, count: int) -> None:
         """Give a claim up."""
-        if fcntl is not None and self._handle is not None:
-            with contextlib.suppress(OSError):
-                fcntl.lockf(self._handle, fcntl.LOCK_UN, count, _place(stem, first))
-
-    def _open(self) -> None:
-        """Open the file; where that cannot be done, there are no claims."""
-        with contextlib.suppress(OSError):
-            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._lock.drop(_place(stem, first), count)
 
     def close(self) -> None:
         """Give all claims up."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        self._lock.close()
 
 
 def _place(stem: str, first: int) -> int:

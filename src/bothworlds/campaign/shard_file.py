@@ -10,19 +10,20 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bothworlds
-from bothworlds.errors import ResultFileError, missing_extra
-from bothworlds.files import replacing
+from bothworlds.errors import BothworldsError, ResultFileError
+from bothworlds.files import parquet_file, pyarrow, replacing
 
 if TYPE_CHECKING:
     from bothworlds.engine.tile import TileOutcome
@@ -63,8 +64,6 @@ def saving(path: Path, durable: bool = True) -> Iterator[Path]:
 def write(path: Path, stem: str, settings: About, outcomes: Sequence[TileOutcome]) -> None:
     """Write finished tiles, which follow one another, as one file."""
     arrow = pyarrow()
-    import pyarrow.parquet as parquet
-
     first, count = outcomes[0].first, sum(each.count for each in outcomes)
     arrays = {
         "cost": np.concatenate([each.cost for each in outcomes]),
@@ -98,7 +97,7 @@ def write(path: Path, stem: str, settings: About, outcomes: Sequence[TileOutcome
     content["digest"] = _digest(_text(content))
     table = arrow.table(columns).replace_schema_metadata({FORMAT: _text(content)})
     with saving(path) as draft:
-        parquet.write_table(table, draft, compression="zstd", write_page_checksum=True)
+        arrow.parquet.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 
 def settings(path: Path) -> About:
@@ -106,11 +105,8 @@ def settings(path: Path) -> About:
 
     Under "continuable" is whether it keeps where its runs stand.
     """
-    pyarrow()
-    import pyarrow.parquet as parquet
-
-    with _opened(path) as stream:
-        return _about(path, lambda: parquet.read_metadata(stream))
+    with _opened(path) as file:
+        return _about(path, file)
 
 
 def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
@@ -119,31 +115,24 @@ def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
     With ``states``, one outcome per tile with its state, none where no states were kept;
     otherwise one for all.
     """
-    arrow = pyarrow()
-    import pyarrow.parquet as parquet
-
     # Not above: what a shard says about itself can be read without loading the engine.
     from bothworlds.engine.tile import TileOutcome
 
-    with _opened(path) as stream:
-        buffer = arrow.BufferReader(stream.read())
-    content = _about(path, lambda: parquet.read_metadata(buffer))
-    n, arms, count = len(content["checkpoints"]), content["arms"], content["count"]
-    shapes = {"cost": (count, n), "plays": (count, arms), "tracked": (count, n, arms)}
-    names = [name for name in content["digests"] if name != "state" or states]
-    kept: list[bytes | None] = [None] * count
-    try:
-        table = parquet.read_table(buffer, columns=names, page_checksum_verification=True)
+    with _opened(path) as file:
+        content = _about(path, file)
+        n, arms, count = len(content["checkpoints"]), content["arms"], content["count"]
+        shapes = {"cost": (count, n), "plays": (count, arms), "tracked": (count, n, arms)}
+        names = [name for name in content["digests"] if name != "state" or states]
+        kept: list[bytes | None] = [None] * count
+        table = file.read(columns=names, use_threads=False)
         arrays = {name: _matrix(table[name], shapes[name]) for name in names if name in shapes}
         found = {name: _digest(array) for name, array in arrays.items()}
         if "state" in names:
             kept = table["state"].to_pylist()
             found["state"] = _digest(*kept)
         fits = len(kept) == count and all(found[name] == content["digests"][name] for name in names)
-    except Exception as error:
-        raise damaged(path) from error
-    if not fits:
-        raise damaged(path)
+        if not fits:
+            raise damaged(path)
     whole = TileOutcome(
         content["first"], arrays["cost"], arrays["plays"], arrays.get("tracked"),
         content["cpu"], content["wall"],
@@ -162,31 +151,35 @@ def damaged(path: Path) -> ResultFileError:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file; say so where this one cannot be read."""
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a shard as a Parquet file; refuse one that cannot be read, or makes no sense."""
     try:
-        with open(path, "rb") as stream:
-            yield stream
-    except FileNotFoundError:
+        with parquet_file(path, page_checksum_verification=True) as file:
+            yield file
+    except (BothworldsError, FileNotFoundError):
         raise
     except OSError as error:
         # The file is not to blame where the process has run out of something.
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
             raise
+        # Arrow's complaints about content are of this class, too, and have no number.
+        if error.errno is None:
+            raise damaged(path) from error
         raise ResultFileError(
-            f"The file {path.name} cannot be read: {error.strerror or error}."
+            f"The file {path.name} cannot be read: {os.strerror(error.errno)}."
         ) from error
-
-
-def _about(path: Path, footer: Callable[[], Any]) -> About:
-    """Return what a shard says about itself, if that is what was written."""
-    try:
-        content: About = json.loads(footer().metadata[FORMAT.encode()])
-        version = content["version"]
-        digest = content.pop("digest", None)
-        named = f"{content['stem']}-{content['first']}-{content['count']}.parquet"
+    except MemoryError:
+        raise
     except Exception as error:
         raise damaged(path) from error
+
+
+def _about(path: Path, file: Any) -> About:
+    """Return what a shard says about itself, if that is what was written."""
+    content: About = json.loads(file.metadata.metadata[FORMAT.encode()])
+    version = content["version"]
+    digest = content.pop("digest", None)
+    named = f"{content['stem']}-{content['first']}-{content['count']}.parquet"
     if isinstance(version, int) and version > VERSION:
         raise ResultFileError(
             f"The file {path.name} has format version {version}, and this version of bothworlds "
@@ -215,15 +208,6 @@ def part(outcome: TileOutcome, low: int, high: int) -> TileOutcome:
         wall=outcome.wall * share,
         state=None,
     )
-
-
-def pyarrow() -> Any:
-    """Return the package that writes Parquet, or say how to install it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise missing_extra("lab", "pyarrow") from error
-    return pyarrow
 
 
 def _lists(rows: NDArray[Any]) -> Any:

@@ -35,9 +35,7 @@ from bothworlds.campaign.store_view import Shelf as Shelf
 from bothworlds.campaign.store_view import Shelves, content
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.errors import InvalidParameter, ResultFileError, must
-
-ABANDONED = 3600.0
-"""Seconds after which a draft belongs to nobody: a shard is written in a fraction of one."""
+from bothworlds.files import pyarrow, sweep
 
 TRUSTED = 3
 """How often one shard may turn out to be damaged before a run gives up."""
@@ -71,21 +69,13 @@ class Store(Shelves):
 
     def make(self) -> None:
         """Make the folder, so that a place that cannot be written is known at once."""
-        shardfile.pyarrow()
+        pyarrow()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             expected = f"a folder that can be written ({error.strerror})"
             raise InvalidParameter(must("store", "simulate", expected, str(self.folder))) from error
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove drafts of processes that were killed while they wrote; no draft lives long."""
-        long_ago = time.time() - ABANDONED
-        for draft in self.folder.glob(".*.part"):
-            with contextlib.suppress(OSError):
-                if draft.stat().st_mtime < long_ago:
-                    draft.unlink()
+        sweep(self.folder)
 
     def missing(self, curve: Curve) -> list[Span]:
         """Return the repetitions of a curve that have no file yet."""

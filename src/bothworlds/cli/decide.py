@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,17 +17,11 @@ import typer
 from bothworlds.cli import parse
 from bothworlds.cli.console import Commands, console, refusals, say
 from bothworlds.errors import InvalidParameter, StateFileError
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - the system has no advisory locks
-    fcntl = None  # type: ignore[assignment]
+from bothworlds.files import PATIENCE
+from bothworlds.files import locked as file_locked
 
 if TYPE_CHECKING:
     from bothworlds.bandit.bandit import Bandit
-
-PATIENCE = 60.0
-"""Seconds to wait for another process to be done with the file."""
 
 app = typer.Typer(
     cls=Commands,
@@ -265,31 +258,8 @@ def changed(state: Path) -> Iterator[Bandit]:
 
 @contextlib.contextmanager
 def locked(state: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the state's lock file, so that no other command works on the state meanwhile.
-
-    Parameters
-    ----------
-    state : Path
-        The state file; a link and its target have the same lock.
-    patience : float
-        Seconds to wait for whoever holds the lock.
-    """
-    if fcntl is None:
-        say("This system has no file locks: let one command at a time use a state file.")
-        yield
-        return
-    target = state.resolve()
-    with open(target.with_name(f".{target.name}.lock"), "ab") as lock:
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StateFileError(
-                        f"The file {str(state)!r} is in use by another process; nothing was "
-                        f"changed."
-                    ) from None
-                time.sleep(0.02)
+    """Hold the lock of a state file, so that no other command works on it meanwhile."""
+    with file_locked(state, patience) as held:
+        if not held:
+            say("This system has no file locks: let one command at a time use a state file.")
         yield

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.cli.parse import choose, wrong
-from bothworlds.errors import InvalidParameter, missing_extra
+from bothworlds.errors import InvalidParameter
+from bothworlds.files import pyarrow, read_table
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float]
@@ -165,14 +166,12 @@ def _check_names(names: list[str], path: Path) -> None:
 
 
 def _parquet(path: Path) -> tuple[list[str], Array, int | None]:
+    arrow = pyarrow()
     try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise missing_extra("lab", "pyarrow") from error
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except pyarrow.ArrowException as error:
+        table = read_table(path)
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
         raise InvalidParameter(f"The table {str(path)!r} must be a Parquet file.") from error
     names = [str(name) for name in table.column_names]
     _check_names(names, path)
@@ -180,7 +179,7 @@ def _parquet(path: Path) -> tuple[list[str], Array, int | None]:
     for name in names:
         column = table[name]
         kind = column.type
-        if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
+        if not (arrow.types.is_integer(kind) or arrow.types.is_floating(kind)):
             raise InvalidParameter(f"The column {name!r} must hold numbers, got {kind}.")
         if column.null_count:
             row = column.is_null().to_numpy().argmax()

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.campaign.shard_file import pyarrow
 from bothworlds.experiments.catalogue import experiment_names
 from bothworlds.experiments.model import Claim, Outcome, Settings, Table
-from bothworlds.files import replacing
+from bothworlds.files import pyarrow, replacing
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,6 @@ class Finished:
 def write_results(path: Path, outcome: Outcome) -> None:
     """Write every measured value as one tidy table: cell, policy, repetition, round, regret."""
     arrow = pyarrow()
-    import pyarrow.parquet as parquet
-
     tables = []
     for cell in outcome.cells:
         table = outcome.results[cell.id].to_frame()
@@ -76,7 +73,7 @@ def write_results(path: Path, outcome: Outcome) -> None:
         tables.append(table.add_column(0, "cell", column))
     joined = arrow.concat_tables(tables).unify_dictionaries()
     with replacing(path) as draft:
-        parquet.write_table(joined, draft, compression="zstd")
+        arrow.parquet.write_table(joined, draft, compression="zstd")
 
 
 def keep(folder: Path, key: str, done: Finished) -> None:

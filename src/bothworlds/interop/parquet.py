@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.bandit.decision import Arm
-from bothworlds.errors import InvalidParameter, missing_extra, must
-from bothworlds.files import replacing
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.files import parquet_file, pyarrow, replacing
 from bothworlds.interop.jsonlines import joined, plain
 from bothworlds.interop.logged import LoggedDecision, recorded
 
@@ -33,7 +33,7 @@ def write_parquet(path: str | os.PathLike[str], decisions: Iterable[LoggedDecisi
     ...     list(read_parquet(path)) == [LoggedDecision(1, "blue", 0.5, loss=0.25)]
     True
     """
-    arrow, parquet = _pyarrow()
+    arrow = pyarrow()
     rows = [plain(decision) for decision in decisions]
     kind = arrow.string() if _named(rows) else arrow.int64()
     columns: dict[str, Any] = {
@@ -48,7 +48,7 @@ def write_parquet(path: str | os.PathLike[str], decisions: Iterable[LoggedDecisi
     extra = [json.dumps(row["extra"]) if "extra" in row else None for row in rows]
     columns["extra"] = arrow.array(extra, arrow.string())
     with replacing(path) as draft:
-        parquet.write_table(arrow.table(columns), draft)
+        arrow.parquet.write_table(arrow.table(columns), draft)
     return len(rows)
 
 
@@ -72,26 +72,32 @@ def read_parquet(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:
     ...     next(read_parquet(path)).reward
     1.0
     """
-    arrow, parquet = _pyarrow()
     name = Path(path).name
-    with open(path, "rb") as stream:
-        try:
-            file = parquet.ParquetFile(stream)
-        except arrow.ArrowInvalid:
-            raise InvalidParameter(
-                must("path", "read_parquet", "a Parquet file", str(path))
-            ) from None
-        held = set(file.schema_arrow.names)
-        if not {"round", "arm"} <= held:
-            expected = "a table with the columns round and arm"
-            raise InvalidParameter(must("path", "read_parquet", expected, sorted(held)))
-        known = ("round", "arm", *_NUMBERS, "arms", "probabilities", "extra")
-        wanted = [column for column in known if column in held]
-        number = 0
-        for batch in file.iter_batches(_BATCH, columns=wanted):
-            for row in batch.to_pylist():
-                number += 1
-                yield _parsed(row, f"row {number} of {name}")
+    number = 0
+    for batch in _batches(path):
+        for row in batch.to_pylist():
+            number += 1
+            yield _parsed(row, f"row {number} of {name}")
+
+
+def _batches(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Yield the columns of decisions, some thousand rows at a time."""
+    arrow = pyarrow()
+    try:
+        with parquet_file(path) as file:
+            held = set(file.schema_arrow.names)
+            if not {"round", "arm"} <= held:
+                expected = "a table with the columns round and arm"
+                raise InvalidParameter(must("path", "read_parquet", expected, sorted(held)))
+            known = ("round", "arm", *_NUMBERS, "arms", "probabilities", "extra")
+            wanted = [column for column in known if column in held]
+            yield from file.iter_batches(_BATCH, columns=wanted, use_threads=False)
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        # A missing or forbidden file keeps its error; Arrow's about content have no number.
+        if getattr(error, "errno", None) is not None:
+            raise
+        expected = "a Parquet file that is complete"
+        raise InvalidParameter(must("path", "read_parquet", expected, str(path))) from error
 
 
 def _parsed(row: dict[str, Any], where: str) -> LoggedDecision:
@@ -116,12 +122,3 @@ def _named(rows: list[dict[str, Any]]) -> bool:
         got = [named[0], next(arm for arm in arms if not isinstance(arm, str))]
         raise InvalidParameter(must("arms", "write_parquet", "all names or all whole numbers", got))
     return bool(named)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise missing_extra("lab", "pyarrow") from error
-    return pyarrow, parquet

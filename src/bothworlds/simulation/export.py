@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.campaign.shard_file import pyarrow
 from bothworlds.campaign.store_view import Shelf, Shelves
 from bothworlds.errors import InvalidParameter, ResultFileError, must
-from bothworlds.files import replacing
+from bothworlds.files import pyarrow, replacing
 from bothworlds.simulation.simulator import regret_of
 
 ENDINGS = (".parquet", ".csv")
@@ -144,7 +143,5 @@ def _writer(path: Path, draft: Path, schema: Any) -> Iterator[Callable[[Any], No
         with csv.CSVWriter(draft, plain) as writer:
             yield lambda table: writer.write_table(table.cast(plain))
         return
-    import pyarrow.parquet as parquet
-
-    with parquet.ParquetWriter(draft, schema, compression="zstd") as writer:
+    with arrow.parquet.ParquetWriter(draft, schema, compression="zstd") as writer:
         yield lambda table: writer.write_table(table.unify_dictionaries())

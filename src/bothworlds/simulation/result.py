@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.campaign.shard_file import pyarrow as arrow_package
-from bothworlds.errors import InvalidParameter, ResultFileError, must
-from bothworlds.files import replacing
+from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError, must
+from bothworlds.files import pyarrow as arrow_package
+from bothworlds.files import read_table, replacing
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -296,8 +296,6 @@ class Result:
         One row per policy and repetition; the settings are in the file's metadata.
         """
         arrow = arrow_package()
-        import pyarrow.parquet as parquet
-
         table = arrow.table(
             {
                 "policy": [name for name in self.names for _ in self.repetitions[name]],
@@ -323,7 +321,7 @@ class Result:
         target = Path(path)
         try:
             with replacing(target) as draft:
-                parquet.write_table(table, draft, compression="zstd")
+                arrow.parquet.write_table(table, draft, compression="zstd")
         except OSError as error:
             reason = error.strerror or error
             raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
@@ -331,12 +329,9 @@ class Result:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read a file written by `save`."""
-        arrow_package()
-        import pyarrow.parquet as parquet
-
         try:
-            table = parquet.read_table(path)
-        except FileNotFoundError:
+            table = read_table(path)
+        except (FileNotFoundError, MissingExtra):
             raise
         except Exception as error:
             raise ResultFileError(f"The file {path} is not a readable Parquet file.") from error
