@@ -51,6 +51,7 @@ HELP = [
     ["compare"],
     ["bounds"],
     ["bench"],
+    ["warm-up"],
     ["decide"],
     *(["decide", word] for word in ("init", "ask", "tell", "show", "expire")),
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import bothworlds
-from bothworlds.lanes import compile_notice
+from bothworlds.lanes import compile_events
 from bothworlds.lanes import jit as compiling
 
 SOURCE = "from bothworlds.lanes.jit import jit\n\n\n@jit\ndef plus(x):\n    return x + {}\n"
@@ -222,8 +222,8 @@ def test_a_numba_without_these_parts_compiles_in_memory(module):
 WAIT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from bothworlds.lanes import compile_notice
-compile_notice.PATIENCE = float(sys.argv[2])
+from bothworlds.lanes import compile_events
+compile_events.PATIENCE = float(sys.argv[2])
 from kernel_of_a_test import plus
 plus(1), plus(1.5), plus(True)
 """
@@ -270,9 +270,9 @@ def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
     class Event:
         data = {"dispatcher": None}  # noqa: RUF012
 
-    monkeypatch.setattr(compile_notice, "_on_terminal", lambda: True)
-    monkeypatch.setattr(compile_notice, "PATIENCE", 0.2)
-    notice = compile_notice.CompileNotice(lambda dispatcher: "Patience.")
+    monkeypatch.setattr(compile_events, "_on_terminal", lambda: True)
+    monkeypatch.setattr(compile_events, "PATIENCE", 0.2)
+    notice = compile_events.CompileNotice(lambda dispatcher: "Patience.")
     for _ in range(3):
         notice.on_start(Event)
         notice.on_start(Event)

@@ -8,6 +8,7 @@ from bothworlds.cli.compare import compare
 from bothworlds.cli.decide import app as decide
 from bothworlds.cli.paper import paper
 from bothworlds.cli.results import app as results
+from bothworlds.cli.warm_up import warm_up
 
 app = typer.Typer(
     help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
@@ -28,5 +29,6 @@ app.add_typer(results, name="results")
 app.add_typer(decide, name="decide")
 app.command()(bounds)
 app.command()(bench)
+app.command(name="warm-up")(warm_up)
 
 __all__ = ["app"]

@@ -11,7 +11,7 @@ from numba.core import event
 
 from bothworlds import sources
 from bothworlds.errors import CacheWarning
-from bothworlds.lanes.compile_notice import CompileNotice
+from bothworlds.lanes.compile_events import KIND, CompileNotice
 
 try:
     from bothworlds.lanes.code_cache import KernelCache
@@ -62,4 +62,7 @@ def _sentence(dispatcher: Any) -> str | None:
     return f"bothworlds: compiling for the first time, which can take half a minute; {later}."
 
 
-event.register("numba:compile", CompileNotice(_sentence))
+NOTICE = CompileNotice(_sentence)
+"""What tells a person who waits; silent where stderr is no terminal."""
+
+event.register(KIND, NOTICE)

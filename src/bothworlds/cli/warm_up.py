@@ -1,0 +1,140 @@
+"""`bothworlds warm-up`: compile what a service needs before it needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bothworlds.cli import parse
+from bothworlds.cli.console import FAILED, refusals, say
+from bothworlds.errors import CacheWarning, InvalidParameter
+
+if TYPE_CHECKING:
+    from bothworlds.policies.base import Policy
+
+POLICIES = "tsallis,ucb1,thompson,exp3"
+ARMS = (3, 16, 512)
+"""Few, some and many: Tsallis-INF has its own kernels from 512 arms on."""
+HORIZON = 10**6
+WORLDS = ("stochastic", "switching")
+GAP = 0.125
+
+
+@refusals()
+def warm_up(
+    policies: Annotated[
+        str,
+        typer.Option(
+            help=f"Between commas: {', '.join(parse.POLICIES)}; with parameters: ucb1:c=2.",
+            metavar="NAMES",
+        ),
+    ] = POLICIES,
+    duels: Annotated[bool, typer.Option("--duels", help="Also what duels need.")] = False,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Also what simulations need.")
+    ] = False,
+) -> None:
+    """Compile ahead what a service will need, such as while a container is built.
+
+    What is compiled is kept in the folder that NUMBA_CACHE_DIR names, and every later process
+    starts at once. After Ctrl-C, what was compiled so far is kept.
+
+    Example: bothworlds warm-up --policies tsallis,ucb1
+    """
+    chosen = parse.policies(policies, HORIZON)
+    began = time.monotonic()
+    with reported() as kernels, cache_needed():
+        for label, policy in chosen.items():
+            for K in ARMS:
+                typer.echo(f"Bandit, {label}, {K} arms")
+                play(policy, K)
+                if duels:
+                    typer.echo(f"DuelingBandit, {label}, {K} arms")
+                    duel(policy, K)
+        if simulate:
+            for label, policy in chosen.items():
+                for K in ARMS:
+                    typer.echo(f"simulate, {label}, {K} arms")
+                    run(label, policy, K)
+    seconds = time.monotonic() - began
+    if kernels:
+        typer.echo(f"Compiled {len(kernels)} kernels in {seconds:.0f} s.")
+    else:
+        typer.echo(f"Everything was compiled already, found in {seconds:.1f} s.")
+
+
+def play(policy: Policy, K: int) -> None:
+    """Do with a bandit what a service does: ask, tell at once and late, look, change the arms."""
+    import bothworlds as bw
+
+    bandit = bw.Bandit(policy, K, seed=0)
+    for _ in range(2):
+        bandit.tell(bandit.ask(), loss=0.5)
+    early, late = bandit.ask(), bandit.ask(available=bandit.arms[:2])
+    bandit.tell(late, loss=0.5)
+    bandit.tell(early, loss=0.5)
+    if policy.knows_probability:
+        dict(bandit.ask().probabilities or {})
+        bandit.probabilities()
+    with contextlib.suppress(InvalidParameter):  # a policy whose arms stay
+        bandit.add_arm("new")
+        bandit.retire_arm("new")
+    bandit.copy().ask()
+
+
+def duel(policy: Policy, K: int) -> None:
+    """Do the same with duels: two states, and one where the policy can share it."""
+    import bothworlds as bw
+
+    for sparring in {bw.Sparring(policy, shared=False), bw.Sparring(policy)}:
+        bandit = bw.DuelingBandit(sparring, K, seed=0)
+        bandit.tell(bandit.ask(), winner="left")
+        early, late = bandit.ask(), bandit.ask()
+        bandit.tell(late, winner="left")
+        bandit.tell(early, winner="right")
+
+
+def run(label: str, policy: Policy, K: int) -> None:
+    """Simulate more repetitions than fit in one tile, in the common environments."""
+    from bothworlds.lanes.types import LANES
+    from bothworlds.simulation import simulate
+
+    for word in WORLDS:
+        world = parse.environment(word, K, GAP)
+        simulate({label: policy}, world, 10, LANES + 1, threads=1, progress=False)
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[list[str]]:
+    """Print every kernel when it is compiled, with its time; give the list of their names."""
+    from numba.core.event import install_listener
+
+    from bothworlds.lanes.compile_events import KIND, CompileClock
+    from bothworlds.lanes.jit import NOTICE
+
+    found: list[str] = []
+
+    def done(kernel: Any, seconds: float) -> None:
+        found.append(kernel.__name__)
+        typer.echo(f"  {seconds:6.2f} s  {kernel.__name__}")
+
+    NOTICE.silence()
+    with install_listener(KIND, CompileClock(done)):
+        yield found
+
+
+@contextlib.contextmanager
+def cache_needed() -> Iterator[None]:
+    """Fail where compiled code cannot be kept, because then nothing is won."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CacheWarning)
+        try:
+            yield
+        except CacheWarning as warning:
+            say(str(warning))
+            raise typer.Exit(FAILED) from None

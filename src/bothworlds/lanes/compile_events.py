@@ -1,0 +1,101 @@
+"""Compilation as it happens: which kernel, how long, and a notice on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import event
+
+KIND = "numba:compile"
+"""Numba's name for the event that a function compiles."""
+
+PATIENCE = 2.0
+"""Seconds of compiling after which a person wonders."""
+
+
+class CompileClock(event.Listener):  # type: ignore[misc]
+    """Times every kernel that is compiled, those it calls included.
+
+    Parameters
+    ----------
+    done : callable, optional
+        Told the kernel and the seconds it took.
+    """
+
+    def __init__(self, done: Callable[[Any, float], None] | None = None) -> None:
+        self._done = done
+        self._depth = 0
+        self._began = 0.0
+
+    def on_start(self, event: Any) -> None:
+        """Start the clock when a kernel begins that no other kernel asked for."""
+        self._depth += 1
+        if self._depth == 1:
+            self._began = time.monotonic()
+            self.began(event.data["dispatcher"])
+
+    def on_end(self, event: Any) -> None:
+        """Stop the clock, also where compiling failed."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.ended(event.data["dispatcher"], time.monotonic() - self._began)
+
+    def began(self, kernel: Any) -> None:
+        """Take note that a kernel begins to compile."""
+
+    def ended(self, kernel: Any, seconds: float) -> None:
+        """Take note that a kernel is compiled."""
+        if self._done is not None:
+            self._done(kernel, seconds)
+
+
+class CompileNotice(CompileClock):
+    """Adds up the time this package's kernels compile, and speaks once on a terminal.
+
+    Parameters
+    ----------
+    sentence : callable
+        Returns what to say of a kernel that compiles; None for one of somebody else.
+    """
+
+    def __init__(self, sentence: Callable[[Any], str | None]) -> None:
+        super().__init__()
+        self._sentence = sentence
+        self._lock = threading.Lock()
+        self._spent = 0.0
+        self._timer: threading.Timer | None = None
+        self._said = False
+
+    def began(self, kernel: Any) -> None:
+        """Wind an alarm for the moment a person begins to wonder."""
+        sentence = None if self._said or not _on_terminal() else self._sentence(kernel)
+        if sentence is not None:
+            left = max(PATIENCE - self._spent, 0.0)
+            self._timer = threading.Timer(left, self._say, (sentence,))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def ended(self, kernel: Any, seconds: float) -> None:
+        """Stop the alarm."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._spent += seconds
+
+    def silence(self) -> None:
+        """Say nothing: somebody else tells the person what happens."""
+        self._said = True
+
+    def _say(self, sentence: str) -> None:
+        with self._lock:
+            if not self._said:
+                self._said = True
+                print(sentence, file=sys.stderr, flush=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()

@@ -1,0 +1,85 @@
+"""`bothworlds warm-up`: afterwards, a process that runs a bandit compiles nothing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Print the kernels that a service compiles in spite of the warm-up.
+SERVICE = """
+import sys
+from numba.core.event import install_recorder
+import bothworlds as bw
+from bothworlds.cli import parse
+with install_recorder("numba:compile") as recorder:
+    for word in sys.argv[1:]:
+        for n_arms in (2, 5, 40, 700):
+            bandit = bw.Bandit(parse.policy(word)[1], n_arms, seed=3)
+            pending = [bandit.ask() for _ in range(4)]
+            for decision in reversed(pending):
+                bandit.tell(decision, reward=0.5)
+            bandit.tell(bandit.ask(bandit.arms[:2]), reward=1.0)
+            bandit.copy().probabilities()
+print(sorted({event.data["dispatcher"].__name__ for _, event in recorder.buffer}))
+"""
+
+
+def run(*command, **environment):
+    """Run Python in another process; return its exit code and what it printed."""
+    done = subprocess.run(
+        [sys.executable, *command], env=os.environ | environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def warm_up(*arguments, **environment):
+    return run("-m", "bothworlds", "warm-up", *arguments, **environment)
+
+
+def test_a_service_compiles_nothing_after_it(tmp_path):
+    where = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    code, cold, _ = run("-c", SERVICE, "ucb1", NUMBA_CACHE_DIR=str(tmp_path / "cold"))
+    assert code == 0
+    assert "ask" in cold
+    code, shown, _ = warm_up("--policies", "ucb1,exp3", **where)
+    assert code == 0
+    assert "Bandit, UCB1, 512 arms" in shown
+    assert " s  ask\n" in shown
+    assert shown.splitlines()[-1].startswith("Compiled ")
+    assert run("-c", SERVICE, "ucb1", "exp3", **where)[:2] == (0, "[]\n")
+    assert "Everything was compiled already" in warm_up("--policies", "ucb1,exp3", **where)[1]
+
+
+def test_it_covers_every_number_of_arms_of_tsallis_inf():
+    assert warm_up("--policies", "tsallis")[0] == 0
+    assert run("-c", SERVICE, "tsallis")[:2] == (0, "[]\n")
+
+
+def test_duels_and_simulations_are_warmed_on_request():
+    code, shown, _ = warm_up("--policies", "uniform", "--duels", "--simulate")
+    assert code == 0
+    assert "DuelingBandit, Uniform, 16 arms" in shown
+    assert "simulate, Uniform, 16 arms" in shown
+
+
+def test_it_fails_where_nothing_can_be_kept(tmp_path):
+    nowhere = (
+        "import sys, tempfile\n"
+        "def refuse(*args, **kwargs):\n    raise OSError(30, 'Read-only file system')\n"
+        "tempfile.TemporaryFile = refuse\n"
+        "sys.argv = ['bothworlds', 'warm-up', '--policies', 'uniform']\n"
+        "from bothworlds.__main__ import main\nmain()\n"
+    )
+    code, _, said = run("-c", nowhere, NUMBA_CACHE_DIR=str(tmp_path))
+    assert code == 1
+    assert said.count("\n") == 1
+    assert "NUMBA_CACHE_DIR" in said
+
+
+@pytest.mark.parametrize("word", ["tsalis", "broad:horizon=x"])
+def test_wrong_policies_are_refused_in_one_sentence(word):
+    code, shown, said = warm_up("--policies", word)
+    assert (code, shown) == (2, "")
+    assert len(said.splitlines()) == 1
