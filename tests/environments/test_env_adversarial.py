@@ -9,7 +9,7 @@ import bothworlds as bw
 from bothworlds.environments import Adaptive, Adversarial, AdversarialWithGap
 from bothworlds.environments.adversarial import cumulative_at
 from bothworlds.errors import InvalidParameter
-from worlds import LANES, call, index_of, labels, random_play
+from helpers.worlds import LANES, call, index_of, labels, random_play
 
 TABLE = np.random.default_rng(3).random((300, 5))
 

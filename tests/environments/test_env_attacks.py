@@ -20,7 +20,7 @@ from bothworlds.environments import (
     Utilities,
 )
 from bothworlds.errors import InvalidParameter
-from worlds import LANES, call, index_of, labels, random_play
+from helpers.worlds import LANES, call, index_of, labels, random_play
 
 ATTACKS = ("hide", "swap", "random", "discourage")
 

@@ -10,7 +10,7 @@ import pytest
 import bothworlds as bw
 from bothworlds.environments import Corrupted, custom
 from bothworlds.errors import InvalidParameter, KernelError
-from worlds import LANES, call, random_play
+from helpers.worlds import LANES, call, random_play
 
 
 @custom

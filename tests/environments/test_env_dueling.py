@@ -7,7 +7,7 @@ import pytest
 
 from bothworlds.environments import Preferences, Utilities
 from bothworlds.errors import InvalidParameter
-from worlds import LANES, duel, grid, labels
+from helpers.worlds import LANES, duel, grid, labels
 
 U = np.array([0.5, 0.875, 0.25, 0.0])
 TABLE = np.random.default_rng(8).random((64, 3))

@@ -11,7 +11,7 @@ from scipy import stats
 from bothworlds.environments import Constrained, Stochastic, Switching
 from bothworlds.environments.noise import CELLS, quantile_table
 from bothworlds.errors import InvalidParameter
-from worlds import LANES, call, grid, index_of, labels, random_play
+from helpers.worlds import LANES, call, grid, index_of, labels, random_play
 
 MEANS = (0.0, 1e-9, 0.1, 0.4375, 0.5625, 0.999, 1.0)
 NOISES = ("bernoulli", "uniform", "beta", "normal", "deterministic")

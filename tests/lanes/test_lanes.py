@@ -11,7 +11,7 @@ from scipy import stats
 from bothworlds.lanes import distributions, functions, random, vectors
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, store, zeros
-from tiles import compiled
+from helpers.tiles import compiled
 
 RNG = np.random.default_rng(20)
 

@@ -17,7 +17,7 @@ from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.types import LANES
 from bothworlds.omd.barrier import solve_barrier
 from bothworlds.policies import broad, klucb
-from tiles import play, regret
+from helpers.tiles import play, regret
 
 POLICIES = [
     bw.Broad(horizon=10_000),

@@ -1,4 +1,7 @@
-"""The bounds at points worked out by hand, their limits, their order, and what they refuse."""
+"""Bounds together: lower bounds and competitors by hand, limits, order, guarantees, refusals.
+
+What one theorem or corollary states is tested in its own file of tests/theorems.
+"""
 
 import math
 from dataclasses import dataclass
@@ -22,78 +25,6 @@ estimators = st.sampled_from(ESTIMATORS)
 
 
 # ---- points worked out by hand --------------------------------------------------------------
-
-
-def test_adversarial_by_hand():
-    # K T = 400, so sqrt = 20.
-    assert bounds.adversarial(4, 100, "iw") == 4 * 20 + 1
-    assert bounds.adversarial(4, 100, "rv") == pytest.approx(40 + 14 * 4 * math.log(100) + 16)
-    assert bounds.adversarial(4, 1) == 2 * 2 + 0 + 16
-
-
-def test_self_bounding_by_hand():
-    # Gaps 1/2 and 1/4: sum of inverses 6, smallest 1/4, K = 3.
-    log_T = math.log(1000)
-    rv = (log_T + 3) * 6 + 2 * 4 + 28 * 3 * log_T + 1.5 * math.sqrt(3) + 32
-    iw = (4 * log_T + 12) * 6 + 8 * 4 + 4 * log_T + 3 * math.sqrt(3) + 8
-    iw_printed = (4 * log_T + 12) * 6 + 2 * 4 + 4 * log_T + 1.5 * math.sqrt(3) + 8
-    gaps = [0.5, 0, 0.25]
-    assert bounds.self_bounding(gaps, 1000) == pytest.approx(rv, rel=1e-14)
-    assert bounds.self_bounding(gaps, 1000, estimator="iw") == pytest.approx(iw, rel=1e-14)
-    assert bounds.self_bounding(gaps, 1000, 7.0, "iw") == pytest.approx(iw + 7.0, rel=1e-14)
-    printed = bounds.self_bounding(gaps, 1000, estimator="iw", printed=True)
-    assert printed == pytest.approx(iw_printed, rel=1e-14)
-
-
-def test_both_branches_of_the_corruption_condition():
-    # One gap of 1/2 at T = 1: X = 3 * 2 + 2 * 2 = 10 and the rest is 1.5 sqrt(2) + 32.
-    rest = 1.5 * math.sqrt(2) + 32
-    assert bounds.self_bounding([0, 0.5], 1, 9.0) == pytest.approx(19 + rest)
-    assert bounds.self_bounding([0, 0.5], 1, 10.0) == pytest.approx(20 + rest)
-    assert bounds.self_bounding([0, 0.5], 1, 1000.0) == pytest.approx(2 * 100 + rest)
-
-
-def test_corrupted_doubles_the_budget():
-    # X = 10 as above; a budget of 500 is the constant 1000, a budget of 2 the constant 4.
-    rest = 1.5 * math.sqrt(2) + 32
-    assert bounds.corrupted([0, 0.5], 1, 500.0) == pytest.approx(200 + rest)
-    assert bounds.corrupted([0, 0.5], 1, 2.0) == pytest.approx(14 + rest)
-    assert bounds.corrupted([0, 0.5], 1, 0.0) == bounds.self_bounding([0, 0.5], 1)
-
-
-def test_general_adversarial_by_hand():
-    # K = 1000, T = 10: at 1/2 the minimum is 1/(1/4) = 4 against 2 log 1000 and 2 log 10 = 4.6.
-    assert bounds.general_adversarial(0.5, 1000, 10) == pytest.approx(2 * math.sqrt(4 * 1e4) + 1)
-    # At 1/4 the three are 16/3, 4 log 2 and (4/3) log 10; the second is smallest.
-    second = 2 * math.sqrt(4 * math.log(2) * 20) + 1
-    assert bounds.general_adversarial(0.25, 2, 10) == pytest.approx(second)
-    assert bounds.general_adversarial(0, 2, 10) == pytest.approx(
-        2 * math.sqrt(math.log(10) * 20) + 1
-    )
-    assert bounds.general_adversarial(1, 2, 10) == pytest.approx(
-        2 * math.sqrt(math.log(2) * 20) + 1
-    )
-
-
-def test_general_stochastic_by_hand():
-    # One gap of 1: z = 16, T_0 = 16 log(16)^2; at alpha = 1/2 and T = e^10 the minimum is 2.
-    last = 16 * math.log(16 * math.log(16) ** 2) ** 4 + 4
-    value = bounds.general_stochastic(0.5, [0, 1], math.exp(10))
-    printed = bounds.general_stochastic(0.5, [0, 1], math.exp(10), printed=True)
-    assert value == pytest.approx((8 * 2 + 64) * 11 + last)
-    assert printed == pytest.approx((8 * 2 + 64) * 10 + last)
-    at_one = bounds.general_stochastic(1, [0, 1], math.exp(10))
-    assert at_one == pytest.approx((8 * 10 + 64) * 11 + last)
-
-
-def test_dueling_by_hand():
-    # A utility gap of 1/2 is a gap of 1/4 on each side, and the factor is 2 * 2.
-    log_T = math.log(50)
-    side = (log_T + 3) * 4 + 2 * 4 + 28 * 2 * log_T + 1.5 * math.sqrt(2) + 32
-    assert bounds.dueling_stochastic([0, 0.5], 50) == pytest.approx(4 * side)
-    assert bounds.dueling_adversarial(2, 50, "iw") == pytest.approx(4 * (4 * 10 + 1))
-    arena = bounds.dueling_adversarial(2, 50)
-    assert arena == pytest.approx(4 * (2 * 10 + 28 * log_T + 16))
 
 
 def test_lai_robbins_by_hand():
@@ -184,20 +115,6 @@ def test_adversarial_bounds_grow_with_horizon_and_arms(n_arms, one, other, alpha
     )
 
 
-@given(gap_lists, horizons, amounts, amounts, estimators, st.booleans())
-def test_self_bounding_grows_with_corruption_and_falls_with_gaps(
-    gaps, horizon, one, other, estimator, printed
-):
-    def bound(D, C):
-        return bounds.self_bounding(D, horizon, C, estimator, printed=printed)
-
-    low, high = sorted((one, other))
-    assert bound(gaps, low) <= bound(gaps, high) * (1 + 1e-12)
-    assert bound([d / 2 for d in gaps], low) >= bound(gaps, low)
-    # 2 sqrt(X C) never exceeds X + C, and both branches meet where C = X.
-    assert bound(gaps, high) <= bound(gaps, 0.0) + high * (1 + 1e-12)
-
-
 @given(gap_lists, horizons, amounts, estimators, alphas)
 def test_the_proved_bound_is_never_below_the_printed_one(gaps, horizon, C, estimator, alpha):
     for name, arguments in (
@@ -233,67 +150,6 @@ def test_upper_bounds_are_above_lower_bounds(n_arms, horizon, gap):
     lowest = bounds.lai_robbins(means, horizon)
     assert bounds.self_bounding(gaps, horizon) > lowest
     assert bounds.ucb1(gaps, horizon) > lowest
-
-
-# ---- what the errata claim about the constants ------------------------------------------------
-
-
-def test_the_rv_proof_needs_fourteen():
-    # Stability sums (7/8) eta_t^2 K with eta_t = 4/sqrt(t) from round 16 on.
-    T = 10**6
-    t = np.arange(16, T + 1)
-    total = float(np.sum(7 / 8 * (4 / np.sqrt(t)) ** 2))
-    assert total <= 14 * math.log(T / 15)
-    assert total > 10 * math.log(T)
-
-
-def test_the_printed_ten_follows_up_to_42_arms():
-    T = np.unique(np.concatenate([np.arange(16, 5000), np.geomspace(5000, 1e12, 20000)]))
-
-    def margin(K):
-        # Printed minus everything the two lemmas give when nothing is dropped.
-        stability = 15 + 14 * K * np.log(T / 15) + math.sqrt(K) * (np.sqrt(T) - math.sqrt(15))
-        penalty = (math.sqrt(K) - 1) * (np.sqrt(T) - 1) + 1
-        return bounds.adversarial(K, T, printed=True) - stability - penalty
-
-    assert all(margin(K).min() >= 0 for K in range(2, 43))
-    assert margin(43).min() < 0
-
-
-def test_theorem_3_survives_its_rising_rates():
-    # Regret of rounds 1 and 2 counted as 2, stability and penalty from round 3 on, where the rate
-    # falls for every alpha.
-    def log_power(x, a):
-        return np.log(x) if a == 0 else np.expm1(a * np.log(x)) / a
-
-    t = np.arange(3.0, 10_001.0)
-    # From round 2 to 3 it still rises for alpha up to 0.2837...
-    rise = [log_power(3.0, -a) / 3 - log_power(2.0, -a) / 2 for a in (0.0, 0.283, 0.284, 1.0)]
-    assert rise[0] > rise[1] > 0 > rise[2] > rise[3]
-    for alpha in np.linspace(0.0, 0.29, 30):
-        for K in (2, 3, 10, 1000):
-            scale = log_power(K, 1 - alpha)
-            eta = np.sqrt(K**-alpha * scale * log_power(t, -alpha) / t)
-            assert np.all(np.diff(eta) <= 0)
-            stability = np.cumsum(eta) * K**alpha / 2
-            penalty = scale * log_power(t, -alpha) / eta + 1
-            repaired = 2 + stability + penalty
-            assert np.all(repaired <= bounds.general_adversarial(alpha, K, t))
-
-
-def test_the_iw_proof_gives_the_proved_terms():
-    # The maxima of the proof, summed numerically for lambda = 1 and T_0 = ceil((2/D_min)^2).
-    t = np.arange(1.0, 100_001.0)
-    for D in ([1.0], [0.5, 0.5], [0.1, 0.4, 1.0], [0.05]):
-        K, smallest = len(D) + 1, min(D)
-        T_0 = math.ceil((2 / smallest) ** 2)
-        total = np.zeros_like(t)
-        for d in D:
-            late = 4 / ((d - np.minimum(1 / np.sqrt(t), d / 2)) * t)
-            total += np.where(t <= T_0, 4 / (d * t), late)
-        derived = np.cumsum(total) + 4 * math.sqrt(T_0) + 6 - 4 * math.sqrt(3)
-        derived += 4 * np.log(t) + 3 * math.sqrt(K)
-        assert np.all(derived <= bounds.self_bounding([0, *D], t, estimator="iw"))
 
 
 # ---- guarantee ------------------------------------------------------------------------------
