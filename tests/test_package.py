@@ -60,10 +60,12 @@ def heavy_modules_after(code):
     return done.stdout.split()
 
 
+@pytest.mark.processes
 def test_importing_loads_nothing_heavy():
     assert heavy_modules_after("import bothworlds; dir(bothworlds); bothworlds.errors") == []
 
 
+@pytest.mark.processes
 def test_heavy_modules_would_be_noticed():
     assert "numba" in heavy_modules_after("import bothworlds, numba")
 
@@ -147,6 +149,7 @@ def test_missing_extra_names_package_and_command():
     assert str(error).endswith('run: pip install "bothworlds[lab]"')
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("package", ["typer", "rich"])
 def test_command_without_its_extra_names_the_install_command(package, tmp_path):
     cli = tmp_path / "stand_in.py"
@@ -168,6 +171,7 @@ def test_command_without_its_extra_names_the_install_command(package, tmp_path):
     assert done.stderr.strip() == str(errors.missing_extra("lab", package))
 
 
+@pytest.mark.processes
 def test_command_does_not_hide_other_import_errors():
     done = run_python(
         "import sys\n"

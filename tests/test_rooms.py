@@ -106,6 +106,7 @@ def loaded_by(module):
     return run.stdout.split()
 
 
+@pytest.mark.processes
 def test_the_engine_loads_no_bandit_and_nothing_of_checks():
     found = loaded_by("bothworlds.engine.tile")
     assert "bothworlds.policies.base" in found

@@ -8,6 +8,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
+import pytest
+
 from bothworlds.errors import missing_extra
 
 ROOT = Path(__file__).parent.parent
@@ -75,6 +77,7 @@ except bw.errors.MissingExtra as error:
 """
 
 
+@pytest.mark.processes
 def test_the_wheel_works_without_extras(tmp_path):
     python = bare_environment(tmp_path, built(tmp_path))
     done = run(python, "-c", PROGRAM)

@@ -34,6 +34,7 @@ from bothworlds.campaign.work_queue import Agenda
 from bothworlds.campaign.workers import Remote, Threads
 from bothworlds.engine import tile
 from bothworlds.errors import ClusterError, KernelError
+from helpers.waiting import HANG, wait_until
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
 WIDE = bw.environments.Stochastic.gap(600, 0.25)
@@ -317,10 +318,7 @@ def test_threads_end_with_the_campaign():
         before = threading.active_count()
         for _ in range(30):
             run(horizon=2, repetitions=1)
-        deadline = time.monotonic() + 5.0
-        while threading.active_count() > before and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert threading.active_count() <= before
+        wait_until(lambda: threading.active_count() <= before)
     finally:
         gc.enable()
 
@@ -417,10 +415,12 @@ def test_ctrl_c_at_any_moment(alarm, tmp_path):
     usual = time.perf_counter() - began
     rng = random.Random(0)
     seen = set()
-    for turn in range(60):
+    # At once, never, and in between, wherever that is on this machine at this moment.
+    moments = [0.0005, HANG, *(rng.uniform(0.0005, 1.2 * usual) for _ in range(58))]
+    for turn, moment in enumerate(moments):
         folder = tmp_path / str(turn) if turn % 2 else None
         try:
-            alarm(rng.uniform(0.0005, 1.2 * usual))
+            alarm(moment)
             result = run(store=folder)
             alarm(0.0)
         except KeyboardInterrupt:
@@ -491,7 +491,7 @@ def sharing(folder, names):
 
 
 def answers(processes):
-    found = [process.communicate(timeout=60)[0].split() for process in processes]
+    found = [process.communicate(timeout=HANG)[0].split() for process in processes]
     return [int(count) for count, _ in found], {digest for _, digest in found}
 
 
@@ -502,14 +502,16 @@ def shared_digest():
     return hashlib.sha256(b"".join(result.regret[n].tobytes() for n in "ABCD")).hexdigest()
 
 
+@pytest.mark.processes
 def test_two_processes_share_the_work(tmp_path):
     counts, digests = answers(sharing(tmp_path, ["one", "two"]))
     assert digests == {shared_digest()}
     # Sixteen tiles: each was run by one of them, give or take one.
     assert 16 <= sum(counts) <= 18
-    assert min(counts) >= 3
+    assert min(counts) >= 1
 
 
+@pytest.mark.processes
 def test_one_of_two_is_killed(tmp_path):
     one, two = sharing(tmp_path, ["one", "two"])
     while len(list((tmp_path / "store").glob("*.parquet"))) < 2:
@@ -555,6 +557,7 @@ DYING = """
     """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("moment", "kept"),
     [("half written", 1), ("before it is named", 1), ("after it is named", 2)],
@@ -572,6 +575,7 @@ def test_killed_while_it_saves(moment, kept, tmp_path):
     assert not said
 
 
+@pytest.mark.processes
 def test_pieces_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, capsys):
     """A claim of another process is respected while it lives, and no longer."""
     curve = Curve("A", bw.UCB1(), WORLD, tuple(reference().checkpoints.tolist()), 20, 5)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -26,6 +25,7 @@ from bothworlds.campaign.store import Store
 from bothworlds.cli import app
 from bothworlds.cli import parse as cli_names
 from bothworlds.errors import ClusterError, InvalidParameter, MissingExtra
+from helpers.waiting import HANG, wait_until
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("distributed")
@@ -98,13 +98,6 @@ def all_sound(folder):
     return rows
 
 
-def wait_until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
-
-
 @contextlib.contextmanager
 def once_kept(folder, action):
     """Do something as soon as a shard is in the folder, while the block goes on."""
@@ -149,7 +142,7 @@ def executor(own_module):
         assert len(pids) == 2
         yield made
         children = workers_of(psutil.Process())
-    _, left = psutil.wait_procs(children, timeout=10)
+    _, left = psutil.wait_procs(children, timeout=HANG)
     assert not left
 
 
@@ -163,6 +156,7 @@ def worker_pids(executor):
     return set(executor._client.run(os.getpid).values())
 
 
+@pytest.mark.processes
 def test_two_workers_give_the_same_bits(executor, tmp_path):
     direct = run()
     same(run(executor=executor), direct)
@@ -170,6 +164,7 @@ def test_two_workers_give_the_same_bits(executor, tmp_path):
     same(run(store=tmp_path), direct)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("policy", "world"),
     [
@@ -184,17 +179,20 @@ def test_every_kind_of_environment_travels(policy, world, executor):
     same(run({"P": policy}, world, executor=executor), run({"P": policy}, world))
 
 
+@pytest.mark.processes
 def test_going_on_from_saved_states(executor, tmp_path):
     run(executor=executor, horizon=500, store=tmp_path, continuable=True)
     same(run(executor=executor, store=tmp_path, continuable=True), run())
 
 
+@pytest.mark.processes
 def test_a_policy_of_the_users_own(executor):
     from own_policies import Own
 
     same(run({"own": Own()}, executor=executor), run({"own": Own()}))
 
 
+@pytest.mark.processes
 def test_another_version_of_the_users_module_is_refused(executor, monkeypatch):
     """Here the module has another constant than where the workers imported it."""
     import own_policies
@@ -207,6 +205,7 @@ def test_another_version_of_the_users_module_is_refused(executor, monkeypatch):
         run({"own": changed["Own"]()}, executor=executor)
 
 
+@pytest.mark.processes
 def test_another_version_of_the_kernels_is_refused(executor, monkeypatch, tmp_path):
     monkeypatch.setattr(fingerprint, "_PACKAGE", b"another version")
     with pytest.raises(ClusterError) as error:
@@ -220,6 +219,7 @@ LONGER = {**BUSY, "repetitions": 960}
 """So much that a run is not finished before it is disturbed."""
 
 
+@pytest.mark.processes
 def test_a_worker_killed_in_mid_shard(executor, tmp_path):
     client, victims = executor._client, []
     pids = client.run(os.getpid)
@@ -242,6 +242,7 @@ def test_a_worker_killed_in_mid_shard(executor, tmp_path):
     assert not worker_pids(executor) & set(victims)
 
 
+@pytest.mark.processes
 def test_workers_that_die_again_and_again_end_the_run(executor, tmp_path, monkeypatch, capsys):
     """With a sentence, in bounded time; what was finished stays, and the cluster works on."""
     from own_policies import Deadly
@@ -260,6 +261,7 @@ def test_workers_that_die_again_and_again_end_the_run(executor, tmp_path, monkey
     same(run(executor=executor), run())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("count", [5, 1])
 def test_any_number_of_workers_gives_the_same_bits(executor, count):
     """Workers come and go between runs; slots follow."""
@@ -273,6 +275,7 @@ def test_any_number_of_workers_gives_the_same_bits(executor, count):
 # --- processes of the standard library --------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_processes_and_one_that_is_killed(tmp_path):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=context) as pool:
@@ -407,6 +410,7 @@ def in_one_go():
     return run(CHOSEN, cli_names.environment("stochastic", 4, 0.25), **CLI)
 
 
+@pytest.mark.processes
 def test_the_client_is_killed(farm, tmp_path, counted, in_one_go):
     """What it kept can be read, and only the rest is run."""
     client = compare(tmp_path, "--cluster", farm.address)
@@ -418,11 +422,12 @@ def test_the_client_is_killed(farm, tmp_path, counted, in_one_go):
     assert finish(tmp_path / "store", counted, in_one_go) > 0
 
 
+@pytest.mark.processes
 def test_the_scheduler_is_killed(farm, tmp_path, counted, in_one_go):
     client = compare(tmp_path, "--cluster", farm.address)
     kept_something(client, tmp_path / "store")
     farm.scheduler.kill()
-    output, errors = client.communicate(timeout=60)
+    output, errors = client.communicate(timeout=HANG)
     assert (client.returncode, output) == (1, "")
     sentence = r"The workers are gone \(\w+\)\. What was finished before is kept\.\n"
     assert re.fullmatch(sentence, errors), errors
@@ -430,8 +435,9 @@ def test_the_scheduler_is_killed(farm, tmp_path, counted, in_one_go):
     finish(tmp_path / "store", counted, in_one_go)
 
 
+@pytest.mark.processes
 def test_a_scheduler_that_falls_silent(farm, tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "SILENCE", 4.0)
+    monkeypatch.setattr(workers, "SILENCE", 15.0)
 
     def freeze():
         farm.scheduler.send_signal(signal.SIGSTOP)
@@ -445,6 +451,7 @@ def test_a_scheduler_that_falls_silent(farm, tmp_path, monkeypatch):
     assert all_sound(tmp_path) > 0
 
 
+@pytest.mark.processes
 def test_all_workers_are_killed_and_another_one_comes(farm, tmp_path, monkeypatch, capsys):
     """Not an error: on a cluster with a queue workers may be long in coming."""
     monkeypatch.setattr(schedule, "WORRY", 0.5)
@@ -463,6 +470,7 @@ def test_all_workers_are_killed_and_another_one_comes(farm, tmp_path, monkeypatc
     assert set(sentences) == {"The cluster has no workers at the moment; waiting for some."}
 
 
+@pytest.mark.processes
 def test_ctrl_c_in_a_terminal(tmp_path, counted, in_one_go):
     """It goes to all processes of the command; none stays, and nobody complains."""
     client = compare(tmp_path, "--cluster", "local:2")
@@ -470,12 +478,12 @@ def test_ctrl_c_in_a_terminal(tmp_path, counted, in_one_go):
     children = workers_of(psutil.Process(client.pid))
     assert len(children) == 2
     os.killpg(client.pid, signal.SIGINT)
-    output, errors = client.communicate(timeout=60)
+    output, errors = client.communicate(timeout=HANG)
     assert client.returncode == 130
     sentence = r"Stopped early: of 960 runs of every policy, these were finished and kept: .*\n"
     assert re.fullmatch(sentence, errors), errors
     assert "Written: " in output
-    _, left = psutil.wait_procs(children, timeout=10)
+    _, left = psutil.wait_procs(children, timeout=HANG)
     assert not left
     assert all_sound(tmp_path / "store") > 0
     finish(tmp_path / "store", counted, in_one_go)
@@ -508,6 +516,7 @@ def test_threads_are_not_for_a_cluster(tmp_path):
     assert sentence == "The option --threads is for this process, not for a --cluster."
 
 
+@pytest.mark.processes
 def test_nobody_there(tmp_path, monkeypatch):
     monkeypatch.setattr(clusters, "PATIENCE", 0.5)
     address = "tcp://127.0.0.1:9"
@@ -516,6 +525,7 @@ def test_nobody_there(tmp_path, monkeypatch):
     assert sentence.startswith(f"The scheduler at {address} does not answer (")
 
 
+@pytest.mark.processes
 def test_a_protocol_that_is_unknown():
     with (
         pytest.raises(ClusterError, match="The scheduler at xyz://host does not answer"),
@@ -524,6 +534,7 @@ def test_a_protocol_that_is_unknown():
         pass
 
 
+@pytest.mark.processes
 def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtra) as error, clusters.cluster("local"):

@@ -91,6 +91,7 @@ def test_other_sources_give_other_keys(monkeypatch):
     assert key() != CURVE.key
 
 
+@pytest.mark.processes
 def test_keys_are_the_same_in_every_process(tmp_path):
     """Sets print in another order in every process; addresses differ, too."""
     (tmp_path / "mine.py").write_text(MINE)

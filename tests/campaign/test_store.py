@@ -497,6 +497,7 @@ LIMITED = """
     """
 
 
+@pytest.mark.processes
 def test_a_limit_of_the_system_is_one_sentence_too(tmp_path):
     """Not a trick of this test: the kernel refuses to write."""
     pytest.importorskip("resource")
@@ -573,6 +574,7 @@ def test_work_gets_done_where_nothing_can_be_claimed(obstacle, tmp_path, monkeyp
     same(run({"P": bw.UCB1()}, store=tmp_path), run({"P": bw.UCB1()}))
 
 
+@pytest.mark.processes
 def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
     claims = Claims(tmp_path / "claims.lock")
     script = textwrap.dedent("""

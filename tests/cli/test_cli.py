@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pyarrow
@@ -20,6 +19,7 @@ from bothworlds.cli import parse as names
 from bothworlds.cli.decide import locked
 from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.plotting import LOOKS
+from helpers.waiting import HANG
 
 COMMAND = [sys.executable, "-m", "bothworlds"]
 
@@ -324,7 +324,7 @@ def interrupt(arguments, folder, sign):
             if not pressed and re.search(sign, shown):
                 process.send_signal(signal.SIGINT)
                 pressed = True
-        output = process.communicate(timeout=60)[0].decode()
+        output = process.communicate(timeout=HANG)[0].decode()
     finally:
         process.kill()
         os.close(terminal)
@@ -332,6 +332,7 @@ def interrupt(arguments, folder, sign):
     return process.returncode, output, re.sub(r"\s+", " ", shown)
 
 
+@pytest.mark.processes
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     # Sixteen runs at a time; at 1 % of the rounds the first ones are finished.
     arguments = ["--policies", "tsallis,ucb1", "--horizon", "2e5", "--repetitions", "3000"]
@@ -353,6 +354,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert np.array_equal(kept.regret["Tsallis-INF (RV)"][rows], next(iter(again.regret.values())))
 
 
+@pytest.mark.processes
 def test_ctrl_c_before_anything_is_finished(tmp_path):
     arguments = ["--policies", "thompson", "--horizon", "1e9", "--repetitions", "16"]
     code, output, errors = interrupt(arguments, tmp_path / "out", sign="rounds/s")
@@ -504,18 +506,20 @@ for _ in range(12):
 """
 
 
+@pytest.mark.processes
 def test_processes_at_once_lose_nothing(state):
     for _ in range(3):
         run("decide", "ask", state)
     command = [sys.executable, "-c", BUSY, str(state)]
     processes = [subprocess.Popen(command) for _ in range(2)]
     processes += [tell_elsewhere(state, id) for id in (1, 2, 3)]
-    assert [process.wait(timeout=120) for process in processes] == [0] * 5
+    assert [process.wait(timeout=HANG) for process in processes] == [0] * 5
     bandit = bw.Bandit.load(state)
     assert bandit.pending == []
     assert sum(arm.told for arm in bandit.history().values()) == bandit.round == 27
 
 
+@pytest.mark.processes
 def test_a_tell_waits_for_the_lock(state):
     run("decide", "ask", state)
     with locked(state):
@@ -523,7 +527,7 @@ def test_a_tell_waits_for_the_lock(state):
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=4)
         assert bw.Bandit.load(state).pending == [1]
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=HANG) == 0
     assert bw.Bandit.load(state).pending == []
 
 
@@ -592,9 +596,7 @@ def test_bounds_refuses(options, sentence):
 
 
 def test_bench_measures_in_seconds():
-    began = time.perf_counter()
     text = run("bench", "--seconds", "0.005").stdout
-    assert time.perf_counter() - began < 60
     assert fits(text)
     line = next(line for line in text.splitlines() if "simulate, Tsallis-INF (RV)" in line)
     numbers = [float(word.replace(",", "")) for word in line.split()[-3:]]

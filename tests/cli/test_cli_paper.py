@@ -19,6 +19,7 @@ from bothworlds.cli.live_table import Board, duration
 from bothworlds.experiments import Moment, experiment, experiment_names
 from bothworlds.experiments import plan as planning
 from bothworlds.experiments import run as run_paper
+from helpers.waiting import HANG, wait_until
 
 TINY = ("--horizon", "300", "--repetitions", "3", "--arms", "4", "--gap", "1/4")
 SMALLEST = ("--horizon", "200", "--repetitions", "2", "--arms", "2", "--gap", "1/2")
@@ -140,9 +141,9 @@ def test_nothing_is_computed_twice(everything):
     folder, first = everything
     assert simulated(first) > 100
     files = {path: path.stat().st_mtime_ns for path in folder.glob("store/*")}
-    began = time.perf_counter()
+    began = time.process_time()
     again = paper("--output", folder, *TINY)
-    assert time.perf_counter() - began < 5.0
+    assert time.process_time() - began < 20.0
     assert simulated(again) == 0
     assert {path: path.stat().st_mtime_ns for path in folder.glob("store/*")} == files
     table = re.compile(r"^ +claim.*?cannot be judged", re.DOTALL | re.MULTILINE)
@@ -245,17 +246,20 @@ def test_klucb_is_an_extra(tmp_path):
 LONG = ("stochastic", "--arms", "2", "--gap", "1/4", "--horizon", "2e6", "--repetitions", "16")
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="signals of another system")
 def test_ctrl_c_loses_at_most_the_running_parts(tmp_path):
     command = [sys.executable, "-m", "bothworlds", "paper", *LONG, "--output", str(tmp_path)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while len(seen := list(tmp_path.glob("store/*.parquet"))) < 2:
+
+    def two_kept():
         assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return len(list(tmp_path.glob("store/*.parquet"))) >= 2
+
+    wait_until(two_kept)
+    seen = list(tmp_path.glob("store/*.parquet"))
     running.send_signal(signal.SIGINT)
-    said, errors = running.communicate(timeout=60)
+    said, errors = running.communicate(timeout=HANG)
     assert running.returncode == 130, errors
     assert "Traceback" not in said + errors
     words = " ".join(said.split())

@@ -141,6 +141,7 @@ def test_ls_fits_a_terminal_however_long_the_names(tmp_path):
     assert re.search(r"…  +400  20/20  done  +\d+ kB  [0-9a-f]{8}$", lines[3])
 
 
+@pytest.mark.processes
 def test_ls_is_quick_because_it_loads_no_numba(made):
     code = (
         "import sys\nfrom bothworlds.cli import app\n"
@@ -488,6 +489,7 @@ def test_ctrl_c_is_quiet(made, tmp_path, monkeypatch, command):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     label(Store(tmp_path), "UCB1", STOCHASTIC, "more than a pipe takes at once", 4)
     (path,) = tmp_path.glob("*.json")

@@ -20,6 +20,7 @@ def test_the_tutorials_are_all_here():
     assert sorted(listed) == sorted(["index", *(path.stem for path in TUTORIALS)])
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("path", [*TUTORIALS, DOCS / "scale.md"], ids=lambda path: path.stem)
 def test_tutorial_runs(path, tmp_path):
     text = path.read_text(encoding="utf-8")
@@ -29,6 +30,7 @@ def test_tutorial_runs(path, tmp_path):
     assert any(block.printed for block in ran)
 
 
+@pytest.mark.processes
 def test_what_a_block_prints_draws_and_raises_is_noticed(tmp_path):
     text = (
         "```python\nprint('first')\n```\n"

@@ -36,6 +36,7 @@ def test_there_are_examples():
     }  # fmt: skip
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_keeps_its_promises(example, tmp_path):
     pictures = promised(example)

@@ -85,6 +85,7 @@ def test_lanes_are_scalars_bit_for_bit(name, reference):
     same(reference, run({name: narrow}, scalar_world()))
 
 
+@pytest.mark.processes
 def test_other_processes_give_the_same(reference):
     assert pickle.loads(pickle.dumps(ALL["shared rv"])) == ALL["shared rv"]
     with ProcessPoolExecutor(1) as executor:
@@ -337,6 +338,7 @@ def fading(t, arm):
     return 0.5 + 0.5 * gap if arm == 3 else 0.5 - 0.5 * gap
 
 
+@pytest.mark.statistical
 def test_one_state_beats_two_where_they_were_compared():
     worlds = [
         bw.environments.Utilities([0.9, 0.4, 0.4, 0.4]),

@@ -81,6 +81,7 @@ def test_sums_do_not_depend_on_the_blocks(monkeypatch):
     assert cumulative_at(TABLE, np.array([10, 250])) == pytest.approx(whole, rel=1e-13)
 
 
+@pytest.mark.statistical
 def test_regret_of_a_simulation_is_the_tables(saved):
     result = bw.simulate(
         {"uniform": bw.Uniform()}, Adversarial(saved), horizon=300, repetitions=400, seed=2,

@@ -144,6 +144,7 @@ def test_swapped_arms_have_each_others_losses():
     assert np.all(call(world, first, v).regrets == 0.0)
 
 
+@pytest.mark.statistical
 def test_random_attacks_are_uniform_and_on_every_arm():
     base = Stochastic([0.25] * 4, "deterministic")
     world = Corrupted(base, 1e6, "random")
@@ -193,6 +194,7 @@ def test_the_base_lends_everything_but_its_losses():
     assert Corrupted(base, 1, "swap") != Corrupted(base, 1)
 
 
+@pytest.mark.statistical
 def test_hiding_hurts_by_about_the_budget():
     base, policies = Stochastic.gap(4, 0.25), {"tsallis": bw.TsallisINF()}
     options = {"horizon": 20_000, "repetitions": 64, "seed": 3, "progress": False}

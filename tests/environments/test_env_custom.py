@@ -124,6 +124,7 @@ def test_it_can_be_corrupted():
     assert np.all(seen.losses[0] == 1.0)
 
 
+@pytest.mark.statistical
 def test_simulated_regret_is_against_the_best_arm():
     result = bw.simulate(
         {"uniform": bw.Uniform()}, Bare(4), horizon=400, repetitions=64, seed=1, progress=False
@@ -143,6 +144,7 @@ def test_a_function_that_raises_is_reported():
         bw.simulate([bw.Uniform()], Broken(2), horizon=10, repetitions=2, progress=False)
 
 
+@pytest.mark.processes
 def test_functions_typed_into_an_interpreter_work():
     # Code from standard input has no file beside which machine code could be cached.
     code = """

@@ -493,6 +493,7 @@ def test_an_unknown_experiment_is_refused():
         experiment("Stochastic")
 
 
+@pytest.mark.processes
 def test_listing_experiments_needs_no_numba():
     code = (
         "import sys; from bothworlds.experiments import experiment, experiment_names\n"

@@ -51,6 +51,7 @@ def off_by(result, name, t, reference, error=None, reading=READING):
     return abs(values.mean() - reference) / tolerance
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("t", "name"), places(published.SIMULATED_STOCHASTIC))
 def test_stochastic_agrees_with_independent_simulations(stochastic, t, name):
     mean, error = published.SIMULATED_STOCHASTIC[name][t]
@@ -59,21 +60,25 @@ def test_stochastic_agrees_with_independent_simulations(stochastic, t, name):
 
 # The published curves of BROAD belong to a tuning that is not known; it was simulated instead.
 # UCB1 and Thompson sampling depend on the phase the level starts in, which the figure leaves open.
+@pytest.mark.statistical
 @pytest.mark.parametrize(("t", "name"), places(published.STOCHASTIC, [BROAD]))
 def test_stochastic_agrees_with_the_published_figure(stochastic, t, name):
     assert off_by(stochastic, name, t, published.STOCHASTIC[name][t]) < 1
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("t", "name"), places(published.SWITCHING, [BROAD, UCB, THOMPSON]))
 def test_switching_agrees_with_the_published_figure(switching, t, name):
     assert off_by(switching, name, t, published.SWITCHING[name][t]) < 1
 
 
+@pytest.mark.statistical
 def test_broad_agrees_with_both_published_figures_at_first(stochastic, switching):
     assert off_by(stochastic, BROAD, 1_000, published.STOCHASTIC[BROAD][1_000]) < 1
     assert off_by(switching, BROAD, 1_000, published.SWITCHING[BROAD][1_000]) < 1
 
 
+@pytest.mark.statistical
 def test_the_tolerance_tells_algorithms_apart(stochastic):
     """Negative control: no algorithm passes for another one at 10,000 rounds."""
     row = {name: numbers[10_000] for name, numbers in published.STOCHASTIC.items()}
@@ -89,6 +94,7 @@ def growth(result, name):
     return math.log10(mean[-1] / mean[-2])
 
 
+@pytest.mark.statistical
 def test_ucb1_and_thompson_grow_almost_linearly_where_the_level_switches(switching, stochastic):
     assert growth(switching, UCB) > 0.85
     assert growth(switching, THOMPSON) > 0.7
@@ -97,6 +103,7 @@ def test_ucb1_and_thompson_grow_almost_linearly_where_the_level_switches(switchi
     assert growth(stochastic, UCB) < 0.35
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_arms", published.SIMULATED_COPIES)
 def test_copies_of_the_best_arm_cost_nothing(n_arms):
     """One arm of mean 9/16, all others 7/16; the references are rounded to three digits."""
@@ -108,6 +115,7 @@ def test_copies_of_the_best_arm_cost_nothing(n_arms):
             assert off_by(result, name, t, value, reading=0.005) < 1
 
 
+@pytest.mark.statistical
 def test_more_copies_less_regret():
     means = []
     for n_arms in (2, 4, 8):

@@ -172,6 +172,7 @@ def test_replay_loses_no_round_and_learns():
     assert policy.ranking[0] == "b"
 
 
+@pytest.mark.statistical
 def test_the_probability_of_an_answer_is_that_of_the_draw():
     # Under uniform logging the arms answered must come as the policy draws them, not as logged.
     rng = np.random.default_rng(2)

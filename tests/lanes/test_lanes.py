@@ -293,6 +293,7 @@ def gammas(a, b, pairs=1000):
     return out[:, 0].ravel(), out[:, 1].ravel()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("shapes", [(1.0, 1.5), (2.0, 5.0), (40.0, 1000.0)])
 def test_gamma_variates_follow_their_law(shapes):
     for shape, sample in zip(shapes, gammas(*shapes), strict=True):
@@ -302,6 +303,7 @@ def test_gamma_variates_follow_their_law(shapes):
     assert abs(stats.spearmanr(*gammas(*shapes)).statistic) < 4 / np.sqrt(16_000)
 
 
+@pytest.mark.statistical
 def test_normals_are_standard_and_independent():
     @numba.njit
     def draw(G, out):

@@ -274,6 +274,7 @@ def chi_square(counts, w):
     return stats.chisquare(seen[keep], wanted[keep] * seen[keep].sum() / wanted[keep].sum()).pvalue
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 @pytest.mark.parametrize("t", [1, 300, 40_000])
 def test_draws_follow_the_weights(estimator, t):
@@ -294,6 +295,7 @@ def test_draws_follow_the_weights(estimator, t):
     assert chi_square(counts, wrong / wrong.sum()) < 1e-6
 
 
+@pytest.mark.statistical
 def test_draws_of_light_arms_follow_the_weights():
     """Within the tail: the heavy arm is drawn in 99 of 100 rounds, the others span the decades."""
     n_arms, n, t = 400, 2_000_000, 10**6
@@ -460,6 +462,7 @@ def test_late_feedback_means_the_same_as_with_a_look_at_every_arm(estimator):
     assert np.allclose(beyond_least(bandit), L - L.min(), rtol=1e-11, atol=1e-9 * L.max())
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 def test_regret_is_that_of_a_look_at_every_arm(estimator):
     """Two means of 320 runs each; the wrong learning rate is told apart at once."""

@@ -78,6 +78,7 @@ def test_style_ends_with_its_block():
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.processes
 def test_pyplot_is_never_loaded():
     # pyplot keeps figures alive and may open windows.
     code = (

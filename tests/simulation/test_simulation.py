@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 
@@ -22,6 +21,7 @@ from bothworlds.lanes.vectors import pointer
 from bothworlds.policies.custom import custom, random_unit
 from bothworlds.seeding import numpy_generator, stream_words
 from bothworlds.simulation.checkpoints import log_spaced
+from helpers.waiting import HANG
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
 
@@ -71,6 +71,7 @@ def test_bits_do_not_depend_on_the_number_of_repetitions(reference):
     same(reference, run(ALL, repetitions=3))
 
 
+@pytest.mark.processes
 def test_bits_do_not_depend_on_the_executor(reference):
     some = {name: ALL[name] for name in ("rv", "general")}
     with ProcessPoolExecutor(1) as pool:
@@ -345,6 +346,7 @@ def test_custom_classes_are_checked_when_they_are_made():
 # --- interruption -----------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_ctrl_c_returns_what_is_finished(tmp_path):
     """Stop a run after its first report; the result holds finished repetitions only."""
     script = tmp_path / "long.py"
@@ -370,8 +372,6 @@ def test_ctrl_c_returns_what_is_finished(tmp_path):
         env=os.environ,
     )  # fmt: skip
     assert process.stdout.readline() == "going\n", process.stderr.read()
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG)
     assert out.splitlines()[-1] == "True True", err
-    assert time.monotonic() - began < 20

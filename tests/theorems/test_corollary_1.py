@@ -24,6 +24,7 @@ def test_corrupted_doubles_the_budget():
 
 # At 2000 the theorem's second branch applies, to both estimators. Budgets are large enough for the
 # attack to be seen: a few unlucky runs make the mean of a small one uncertain.
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("attack", "budget"), [("hide", 400.0), ("discourage", 400.0), ("swap", 2000.0)]
 )
@@ -43,6 +44,7 @@ def test_measured_under_corruption(attack, budget, estimator):
     assert mean[-1] - untouched[-1] > MARGIN * np.hypot(error[-1], its_error[-1])
 
 
+@pytest.mark.statistical
 def test_ucb1_breaks_the_bound_where_its_best_arm_is_discouraged():
     budget = 400.0
     world = bw.environments.Corrupted(HONEST, budget, "discourage")

@@ -32,6 +32,7 @@ def estimator_of(name):
     return PAIRS[name].policy.estimator
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", PAIRS)
 def test_measured_with_constant_utilities(name):
     world = bw.environments.Utilities([0.75, 0.25, 0.25, 0.25])
@@ -52,6 +53,7 @@ def fading(t, arm):
     return 0.5 + 0.5 * gap if arm == 3 else 0.5 - 0.5 * gap
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", PAIRS)
 def test_measured_where_the_gap_fades(name):
     world = bw.environments.Utilities(fading, n_arms=8)
@@ -72,6 +74,7 @@ def turning(horizon):
     return bw.environments.Utilities(np.array([[0.0, 0.5], [0.5, 0.0], [0.0, 1.0]])[phase])
 
 
+@pytest.mark.statistical
 def test_thompson_sampling_breaks_the_bound_where_arms_take_turns():
     horizon = 25_000
     world = turning(horizon)

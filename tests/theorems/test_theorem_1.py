@@ -122,6 +122,7 @@ def test_the_iw_proof_gives_the_proved_terms():
 # ---- measured -------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["rv", "iw"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_measured_under_a_self_bounding_constraint(world, estimator):
@@ -133,6 +134,7 @@ def test_measured_under_a_self_bounding_constraint(world, estimator):
     assert stays_below(policy, WORLDS[world], HORIZON, bound)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["rv", "iw"])
 @pytest.mark.parametrize("world", [*WORLDS.values(), HARDEST], ids=[*WORLDS, "hardest"])
 def test_measured_against_an_adversary(world, estimator):
@@ -182,6 +184,7 @@ class HandWritten:
                 state[i] += baseline
 
 
+@pytest.mark.statistical
 def test_a_baseline_on_the_played_arm_only_breaks_the_bound():
     wrong = HandWritten(everywhere=0.0)
     world, horizon = WORLDS["stochastic"], 60_000
@@ -189,6 +192,7 @@ def test_a_baseline_on_the_played_arm_only_breaks_the_bound():
     assert ends_above(wrong, world, horizon, lambda T: bounds.adversarial(ARMS, T))
 
 
+@pytest.mark.statistical
 def test_the_same_code_with_the_baseline_everywhere_does_not():
     right, world, horizon = HandWritten(everywhere=1.0), WORLDS["stochastic"], 20_000
     assert stays_below(right, world, horizon, lambda T: bounds.self_bounding(GAPS, T))

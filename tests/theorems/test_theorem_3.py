@@ -57,6 +57,7 @@ def test_theorem_3_survives_its_rising_rates():
             assert np.all(repaired <= bounds.general_adversarial(alpha, K, t))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_measured_against_an_adversary(alpha, world):
@@ -68,6 +69,7 @@ def test_measured_against_an_adversary(alpha, world):
     assert stays_below(policy, WORLDS[world], HORIZON, bound)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_a_rate_that_is_not_the_theorems_breaks_the_bound(alpha):
     def bound(rounds):

@@ -37,6 +37,7 @@ def test_general_stochastic_by_hand():
     assert at_one == pytest.approx((8 * 10 + 64) * 11 + last)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("world", WORLDS.values(), ids=[*WORLDS])
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_measured_with_known_gaps(alpha, world):
@@ -44,6 +45,7 @@ def test_measured_with_known_gaps(alpha, world):
     assert stays_below(policy, world, HORIZON, lambda T: bounds.general_stochastic(alpha, GAPS, T))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 def test_a_rate_that_is_not_the_theorems_breaks_the_bound(alpha):
     def bound(rounds):
