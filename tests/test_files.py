@@ -94,6 +94,7 @@ def aged(path):
     os.utime(path, (long_ago, long_ago))
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(files.fcntl is None, reason="needs file locks")
 def test_a_later_writer_removes_drafts_of_dead_processes_only(tmp_path):
     killed, left = writing(tmp_path / "a.json")

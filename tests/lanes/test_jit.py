@@ -122,6 +122,7 @@ def test_a_damaged_file_is_compiled_again_and_replaced(module, suffix):
         assert (hits(healed), misses(healed)) == (1, 0), len(broken)
 
 
+@pytest.mark.processes
 def test_a_truncated_object_file_stops_no_other_process(module):
     path, _ = module
     assert call(path.parent)["misses"] == 2
@@ -156,6 +157,7 @@ def unwritable(folder):
     return {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull}
 
 
+@pytest.mark.processes
 def test_without_a_folder_code_stays_in_memory_with_one_warning(module):
     path, _ = module
     nowhere = unwritable(path.parent)
@@ -167,6 +169,7 @@ def test_without_a_folder_code_stays_in_memory_with_one_warning(module):
         assert "NUMBA_CACHE_DIR" in sentence
 
 
+@pytest.mark.processes
 def test_the_folder_that_the_user_names_is_used(module, tmp_path):
     path, _ = module
     where = unwritable(path.parent) | {"NUMBA_CACHE_DIR": str(tmp_path / "named")}
@@ -175,6 +178,7 @@ def test_the_folder_that_the_user_names_is_used(module, tmp_path):
     assert (found["hits"], found["warnings"]) == (2, [])
 
 
+@pytest.mark.processes
 def test_a_folder_that_can_only_be_read_is_read(module, tmp_path):
     path, _ = module
     assert call(path.parent, NUMBA_CACHE_DIR=str(tmp_path / "named"))["misses"] == 2
@@ -191,6 +195,7 @@ def test_a_folder_that_can_only_be_read_is_read(module, tmp_path):
     assert "Permission denied" in sentence
 
 
+@pytest.mark.processes
 def test_a_bandit_runs_from_a_package_that_cannot_be_written(tmp_path):
     copy = tmp_path / "bothworlds"
     package = Path(bothworlds.__file__).parent
@@ -209,6 +214,7 @@ print([w.category.__name__ for w in caught])
     assert found == "['CacheWarning']\n"
 
 
+@pytest.mark.processes
 def test_a_numba_without_these_parts_compiles_in_memory(module):
     path, _ = module
     script = "import sys\nsys.modules['bothworlds.lanes.code_cache'] = None\n" + CALL
@@ -250,6 +256,7 @@ def seen_on_a_terminal(folder, patience):
     return shown.decode()
 
 
+@pytest.mark.processes
 def test_a_long_compilation_says_so_once_on_a_terminal(module):
     path, _ = module
     shown = seen_on_a_terminal(path.parent, 0.0)
@@ -258,6 +265,7 @@ def test_a_long_compilation_says_so_once_on_a_terminal(module):
     assert seen_on_a_terminal(path.parent, 0.0) == ""
 
 
+@pytest.mark.processes
 def test_a_short_compilation_and_a_pipe_hear_nothing(module):
     path, _ = module
     assert seen_on_a_terminal(path.parent, 3600.0) == ""
