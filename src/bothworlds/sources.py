@@ -25,8 +25,8 @@ KERNELS = ("lanes", "omd", "policies", "environments", "engine")
 NUMBERS = (*KERNELS, "seeding.py")
 """Rooms and files on which the numbers of a run depend."""
 
-JUDGING = ("experiments", "theory", "plotting")
-"""Rooms that judge and draw what was simulated."""
+JUDGING = ("experiments", "theory", "plotting", "text.py")
+"""Rooms and files that judge and draw what was simulated."""
 
 
 @functools.cache

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 import bothworlds as bw
 from bothworlds.cli import app
-from bothworlds.cli.live_table import Board, duration
+from bothworlds.cli.live_table import Board
 from bothworlds.experiments import Moment, experiment, experiment_names
 from bothworlds.experiments import plan as planning
 from bothworlds.experiments import run as run_paper
+from bothworlds.text import duration
 from helpers.waiting import HANG, wait_until
 
 TINY = ("--horizon", "300", "--repetitions", "3", "--arms", "4", "--gap", "1/4")

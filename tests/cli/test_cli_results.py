@@ -18,8 +18,8 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.store_view import Shelves
 from bothworlds.cli import app
-from bothworlds.cli.selection import brief
 from bothworlds.simulation import export as tidy
+from bothworlds.text import typed
 
 STOCHASTIC = bw.environments.Stochastic.gap(3, 0.25)
 ADAPTIVE = bw.environments.Adaptive(n_arms=3, strategy="punish", gap=0.25)
@@ -577,5 +577,5 @@ def test_help_fits_and_gives_an_example(command):
 
 def test_rounds_are_written_as_people_type_them():
     for number in (1, 999, 9_999, 10_000, 10**7, 250_000, 1_234_567, 12_000_000):
-        assert float(brief(number)) == number
-    assert [brief(10**k) for k in (3, 4, 7)] == ["1000", "1e4", "1e7"]
+        assert float(typed(number)) == number
+    assert [typed(10**k) for k in (3, 4, 7)] == ["1000", "1e4", "1e7"]

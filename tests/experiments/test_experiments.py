@@ -23,10 +23,11 @@ from bothworlds.experiments.algorithms import (
     UCB,
     lineup,
 )
-from bothworlds.experiments.model import Claim, Outcome, Settings, fraction, paper_checkpoints
+from bothworlds.experiments.model import Claim, Outcome, Settings, paper_checkpoints
 from bothworlds.experiments.paper.dueling import ONE, TWO
 from bothworlds.experiments.plan import adjusted
 from bothworlds.simulation.result import Result
+from bothworlds.text import fraction
 from bothworlds.theory import bounds
 
 # --- made-up results --------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bothworlds.text import speed
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -50,7 +52,7 @@ class Progress:
     def __str__(self) -> str:
         left = f"{self.left:,.0f} s left" if self.left < 1e7 else "starting"
         share = self.done / max(self.total, 1)
-        return f"{share:4.0%}  {self.rate / 1e6:,.1f} M rounds/s  {left}  {self.name}"
+        return f"{share:4.0%}  {speed(self.rate)}  {left}  {self.name}"
 
 
 class Reporter:

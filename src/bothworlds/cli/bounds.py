@@ -12,6 +12,7 @@ import typer
 from bothworlds.cli import parse
 from bothworlds.cli.console import console, refusals
 from bothworlds.errors import InvalidParameter
+from bothworlds.text import bound
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -185,7 +186,7 @@ def bounds_table(
     groups.append(("at least", lower_bounds(K, T, gaps)))
     for sense, rows in groups:
         for row in rows:
-            value = f"{sense} {_number(row.value)}"
+            value = f"{sense} {bound(row.value)}"
             shown = value if row.value <= row.trivial else f"({value})"
             table.add_row(row.source, row.algorithm, row.losses, shown)
         table.add_section()
@@ -195,7 +196,3 @@ def bounds_table(
 def _range(gaps: Sequence[float]) -> str:
     low, high = min(gaps[1:]), max(gaps[1:])
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if value < 1e6 else f"{value:,.0f}" if value < 1e9 else f"{value:.3e}"

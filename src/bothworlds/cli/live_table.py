@@ -13,26 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from bothworlds.text import duration
+
 if TYPE_CHECKING:
     from bothworlds.experiments.archive import Finished
     from bothworlds.experiments.reproduce import Moment
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people read it.
-
-    Examples
-    --------
-    >>> duration(8.2), duration(75), duration(5400), duration(float("inf"))
-    ('8 s', '1:15 min', '1:30 h', '...')
-    """
-    if seconds > 1e7:
-        return "..."
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
-    return f"{int(seconds) // 3600}:{int(seconds) % 3600 // 60:02d} h"
 
 
 class Board:

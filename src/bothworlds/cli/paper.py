@@ -13,10 +13,11 @@ from rich.text import Text
 
 from bothworlds.cli.console import console as new_console
 from bothworlds.cli.console import refusals
-from bothworlds.cli.live_table import Board, duration
+from bothworlds.cli.live_table import Board
 from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.cli.parse import choose, count, listed, number
 from bothworlds.experiments.catalogue import experiment, experiment_names
+from bothworlds.text import duration
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bothworlds import text
 from bothworlds.campaign.spans import Span, missing_spans
 from bothworlds.campaign.store_view import Shelf, Shelves
 from bothworlds.cli import parse
 from bothworlds.cli.console import Commands, refusals
-from bothworlds.cli.live_table import duration
-from bothworlds.cli.selection import Holding, brief, chosen, holdings, stores_in
+from bothworlds.cli.selection import Holding, chosen, holdings, stores_in
 from bothworlds.errors import InvalidParameter, ResultFileError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _listing(stores: list[Shelves]) -> Iterator[str]:
     widths[0] = min(widths[0], WIDTH - len(indent) - others)
 
     def line(cells: Sequence[str]) -> str:
-        first = f"{_clipped(cells[0], widths[0]):{widths[0]}}"
+        first = f"{text.clipped(cells[0], widths[0]):{widths[0]}}"
         rest = [f"{cell:>{width}}" for cell, width in zip(cells[1:], widths[1:], strict=True)]
         return indent + gap.join([first, *rest])
 
@@ -94,7 +94,7 @@ def _listing(stores: list[Shelves]) -> Iterator[str]:
     for store, shelves, _, _ in contents:
         yield str(store.folder)
         for title, group in groupby(shelves, key=lambda shelf: shelf.title):
-            yield _clipped(f"  {title}", WIDTH)
+            yield text.clipped(f"  {title}", WIDTH)
             yield from (line(rows[store, shelf.stem]) for shelf in group)
     yield from textwrap.wrap(_totals(contents), WIDTH)
 
@@ -104,9 +104,9 @@ def _row(shelf: Shelf, size: int) -> tuple[str, ...]:
     if not shelf.wanted:
         wanted, mark = "?", ""
     elif not shelf.complete:
-        mark = f"{_percent(_have(shelf), shelf.wanted)} %"
+        mark = f"{text.percent(_have(shelf), shelf.wanted)} %"
     runs = f"{shelf.done}/{wanted}"
-    return shelf.name, brief(shelf.horizon), runs, mark, _bytes(size), shelf.stem[:8]
+    return shelf.name, text.typed(shelf.horizon), runs, mark, text.size(size), shelf.stem[:8]
 
 
 def _have(shelf: Shelf) -> int:
@@ -125,10 +125,10 @@ def _totals(contents: list[tuple[Shelves, list[Shelf], Counter[str], Counter[str
     size = sum(size.total() for _, _, _, size in contents)
     aside = sum(len(store.damaged()) for store, _, _, _ in contents)
     told = (
-        f"{complete} of {_counted(len(shelves), 'curve')} complete; {have:,} of {wanted:,} runs "
-        f"({_percent(have, wanted)} %); {_counted(files, 'file')}, {_bytes(size)}"
+        f"{complete} of {text.counted(len(shelves), 'curve')} complete; {have:,} of {wanted:,} "
+        f"runs ({text.percent(have, wanted)} %); {text.counted(files, 'file')}, {text.size(size)}"
     )
-    return told + (f"; {_counted(aside, 'damaged file')} set aside" if aside else "")
+    return told + (f"; {text.counted(aside, 'damaged file')} set aside" if aside else "")
 
 
 @app.command()
@@ -153,7 +153,9 @@ def show(
     if len(found) > 1:
         longest = max(len(each.shelf.stem) for each in found)
         for shelf in (each.shelf for each in found):
-            typer.echo(_clipped(f"{shelf.stem:{longest}}  {shelf.name} in {shelf.title}", WIDTH))
+            typer.echo(
+                text.clipped(f"{shelf.stem:{longest}}  {shelf.name} in {shelf.title}", WIDTH)
+            )
         raise InvalidParameter(
             f"There are {len(found)} curves for {words!r}, and show takes one: add words, or give "
             "the beginning of a code."
@@ -178,18 +180,20 @@ def _portrait(holding: Holding) -> Iterator[str]:
         "labels": "; ".join(shelf.labels) or "none",
         "arms": shelf.about["arms"],
         "seed": shelf.about["seed"],
-        "horizon": brief(horizon),
+        "horizon": text.typed(horizon),
         "checkpoints": f"{len(rounds)}, from round {rounds[0]:,} to {rounds[-1]:,}",
         "repetitions": _repetitions(done, shelf.wanted, missing_spans(have, shelf.wanted)),
     }
     if outcomes:
         wall, cpu = sum(o.wall for o in outcomes), sum(o.cpu for o in outcomes)
         kept = sum(outcome.count for told, outcome in parts if told["continuable"])
-        speed = done * horizon / max(wall, 1e-9) / 1e6
-        about["time"] = f"{_time(wall)} in workers (CPU {_time(cpu)}), {speed:,.1f} M rounds/s each"
+        fast = text.speed(done * horizon / max(wall, 1e-9))
+        about["time"] = (
+            f"{text.short_duration(wall)} in workers (CPU {text.short_duration(cpu)}), {fast} each"
+        )
         about["continuable"] = "no" if not kept else "yes" if kept == done else f"{kept} of {done}"
         about["versions"] = _versions([told["versions"] for told, _ in parts])
-    about["files"] = f"{files[shelf.stem]:,}, {_bytes(size[shelf.stem])}"
+    about["files"] = f"{files[shelf.stem]:,}, {text.size(size[shelf.stem])}"
     about["curve"] = shelf.stem
     yield shelf.name
     for key, value in about.items():
@@ -257,7 +261,7 @@ def plot(
             _draw(result, title, path)
             partial = sum(not each.shelf.complete for each in group)
             note = f", {partial} of them not complete" if partial else ""
-            typer.echo(f"Written: {path} ({_counted(len(result.names), 'curve')}{note})")
+            typer.echo(f"Written: {path} ({text.counted(len(result.names), 'curve')}{note})")
             drawn += 1
     if not drawn:
         raise ResultFileError("None of these curves has a finished run yet.")
@@ -272,7 +276,7 @@ def _titles(groups: list[list[Holding]]) -> list[str]:
     common = Counter(titles)
     for place, (title, (first, *_)) in enumerate(zip(titles, groups, strict=True)):
         if common[title] > 1:
-            numbers = f"T={brief(first.shelf.horizon)}, seed {first.shelf.about['seed']}"
+            numbers = f"T={text.typed(first.shelf.horizon)}, seed {first.shelf.about['seed']}"
             titles[place] = f"{title}, {numbers}"
     return titles
 
@@ -349,36 +353,6 @@ def export(
     count, rows = export.export(file, [(each.store, each.shelf) for each in found])
     partial = sum(not each.shelf.complete for each in found)
     note = f"; {partial} of {len(found)} are not complete" if partial else ""
-    typer.echo(f"Written: {file} ({_counted(count, 'curve')}, {_counted(rows, 'row')}{note})")
-
-
-def _clipped(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _percent(part: int, whole: int) -> int:
-    """Return a share in per cent; it is 100 only for the whole."""
-    return 100 * part // whole if whole else 100
-
-
-def _bytes(size: int) -> str:
-    """Write a size in at most seven characters.
-
-    Examples
-    --------
-    >>> _bytes(812), _bytes(81_200), _bytes(41_250_000)
-    ('812 B', '81 kB', '41.2 MB')
-    """
-    if size < 1000:
-        return f"{size} B"
-    if size < 999_500:
-        return f"{size / 1e3:.0f} kB"
-    return f"{size / 1e6:.1f} MB" if size < 999.5e6 else f"{size / 1e9:.1f} GB"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 9.5 else duration(seconds)
+    typer.echo(
+        f"Written: {file} ({text.counted(count, 'curve')}, {text.counted(rows, 'row')}{note})"
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from bothworlds.campaign.store_view import Shelf, Shelves, holds_results
 from bothworlds.cli.console import say
 from bothworlds.errors import InvalidParameter, ResultFileError
+from bothworlds.text import typed
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Holding:
     def text(self) -> str:
         """What words are looked for in."""
         shelf = self.shelf
-        numbers = f"horizon={brief(shelf.horizon)} seed={shelf.about['seed']}"
+        numbers = f"horizon={typed(shelf.horizon)} seed={shelf.about['seed']}"
         return f"{shelf.title} {shelf.name} {numbers}".lower()
 
 
@@ -129,16 +130,3 @@ def _unknown(text: str, among: Sequence[Holding]) -> str:
         if near:
             return f"Unknown curve {text!r}; did you mean {known[near[0]]!r}?"
     return f"Unknown curve {text!r}; bothworlds results ls lists what there is."
-
-
-def brief(number: int) -> str:
-    """Write a number of rounds as people type it.
-
-    Examples
-    --------
-    >>> brief(300), brief(10_000_000), brief(250_000), brief(123_456)
-    ('300', '1e7', '2.5e5', '123456')
-    """
-    exponent = len(str(number)) - 1
-    short = f"{str(number)[0]}.{str(number)[1:].rstrip('0')}".rstrip(".") + f"e{exponent}"
-    return short if number >= 10_000 and len(short) < 7 else str(number)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.experiments.model import Cell, Claim, Outcome, Table, fraction
+from bothworlds.experiments.model import Cell, Claim, Outcome, Table
+from bothworlds.text import decimals, fraction, grouped
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ def logarithmic_claim(
     if not fits:
         return Claim(id, sentence, NOT_SETTLED, threshold, None)
     value, place = extreme(fits)
-    return Claim(id, sentence, f"b up to {plain(value)} ({place})", threshold, value <= LOGARITHMIC)
+    return Claim(
+        id, sentence, f"b up to {decimals(value)} ({place})", threshold, value <= LOGARITHMIC
+    )
 
 
 def linear_claim(
@@ -138,7 +141,7 @@ def linear_claim(
         return Claim(id, sentence, NOT_SETTLED, threshold, None)
     value, place = extreme(fits, min)
     fast = sum(fit[0] >= LINEAR for fit in fits)
-    measured = f"b from {plain(value)} ({place})"
+    measured = f"b from {decimals(value)} ({place})"
     if len(fits) > 1:
         measured += f"; {fast} of {len(fits)} cells reach {LINEAR:g}"
     return Claim(id, sentence, measured, threshold, value >= LINEAR)
@@ -222,26 +225,8 @@ def bound_claim(id: str, outcome: Outcome) -> Claim:
     )
 
 
-def plain(value: float) -> str:
-    """Write two decimals, without a sign before zero.
-
-    Examples
-    --------
-    >>> plain(0.254), plain(-0.001)
-    ('0.25', '0.00')
-    """
-    return f"{round(value, 2) + 0.0:.2f}"
-
-
-def number(value: float) -> str:
-    """Write a regret in a table.
-
-    Examples
-    --------
-    >>> number(0.123), number(56.78), number(12345.6)
-    ('0.1', '57', '12,346')
-    """
-    return f"{value:,.1f}" if abs(value) < 10 else f"{value:,.0f}"
+def _cell(regret: float) -> str:
+    return grouped(regret, below=10)
 
 
 def regret_table(outcome: Outcome, cells: Iterable[Cell] | None = None) -> Table:
@@ -257,7 +242,7 @@ def regret_table(outcome: Outcome, cells: Iterable[Cell] | None = None) -> Table
                 continue
             final = outcome.final(cell, name)
             error = float(final.std(ddof=1)) / np.sqrt(len(final)) if len(final) > 1 else 0.0
-            row.append(f"{number(float(final.mean()))} ± {number(float(error))}")
+            row.append(f"{_cell(float(final.mean()))} ± {_cell(float(error))}")
         rows.append(tuple(row))
     title = "Mean pseudo-regret at the last round, ± one standard error"
     return Table(title, ("cell", *names), tuple(rows))
@@ -270,8 +255,8 @@ def bound_table(outcome: Outcome) -> Table:
             margin.cell.id,
             margin.name,
             margin.theorem,
-            number(margin.regret),
-            number(margin.bound),
+            _cell(margin.regret),
+            _cell(margin.bound),
             f"{1.0 - margin.regret / margin.bound:.0%}",
             f"{margin.share:.0%}",
         )

@@ -10,8 +10,9 @@ import numpy as np
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW, RV
 from bothworlds.experiments.claims import guarantees
-from bothworlds.experiments.model import Cell, Outcome, fraction
+from bothworlds.experiments.model import Cell, Outcome
 from bothworlds.plotting import LINEAR_END
+from bothworlds.text import fraction
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:

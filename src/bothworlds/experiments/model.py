@@ -209,19 +209,6 @@ class Experiment:
     varies: frozenset[str] = field(default=frozenset({"arms", "gaps"}))
 
 
-def fraction(value: float) -> str:
-    """Write a gap as people do: 1/8 where it is one over a whole number.
-
-    Examples
-    --------
-    >>> fraction(0.125), fraction(0.05), fraction(0.3)
-    ('1/8', '1/20', '0.3')
-    """
-    inverse = 1.0 / value if value else 0.0
-    whole = round(inverse)
-    return f"1/{whole}" if whole > 1 and abs(inverse - whole) < 1e-9 * whole else f"{value:g}"
-
-
 def paper_checkpoints(horizon: int) -> tuple[int, ...]:
     """Return the paper's rounds: squares up to 10 000, then doubling, decades and the horizon.
 

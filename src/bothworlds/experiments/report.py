@@ -9,8 +9,9 @@ from pathlib import Path
 
 import bothworlds
 from bothworlds.experiments.archive import Finished
-from bothworlds.experiments.model import Claim, Settings, Table, fraction
+from bothworlds.experiments.model import Claim, Settings, Table
 from bothworlds.files import replacing
+from bothworlds.text import fraction
 
 _CSS = """
 :root { color-scheme: light; }

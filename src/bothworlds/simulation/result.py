@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError, must
 from bothworlds.files import pyarrow as arrow_package
 from bothworlds.files import read_table, replacing
+from bothworlds.text import narrow
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -66,28 +67,12 @@ class Summary:
         ]
         for name, row in self.rows.items():
             shown = name if len(name) <= width else name[: width - 1] + "…"
-            cells = "".join(f"{_short(row[head]):>8}" for head in heads)
+            cells = "".join(f"{narrow(row[head]):>8}" for head in heads)
             lines.append(f"{shown:{width}} {int(row['runs']):5d}{cells}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def _short(value: float) -> str:
-    """Return a number in at most seven characters.
-
-    Examples
-    --------
-    >>> [_short(value) for value in (0.25, 1234.5, 123_456, -9.87e7)]
-    ['0.2', '1,234', '123k', '-99M']
-    """
-    if abs(value) < 999.95:
-        return f"{value:.1f}"
-    for limit, scale, unit in ((99_999.5, 1, ""), (999.5e3, 1e3, "k"), (999.5e6, 1e6, "M")):
-        if abs(value) < limit:
-            return f"{value / scale:,.0f}{unit}"
-    return f"{value:.0e}"
 
 
 @dataclass(frozen=True)

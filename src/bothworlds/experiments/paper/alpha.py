@@ -14,8 +14,6 @@ from bothworlds.experiments.claims import (
     acceleration,
     bound_claim,
     bound_table,
-    number,
-    plain,
     settled,
 )
 from bothworlds.experiments.model import (
@@ -25,10 +23,10 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
 from bothworlds.plotting import LOOKS, Look
+from bothworlds.text import decimals, fraction, grouped
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
@@ -190,7 +188,9 @@ def _power_growth(outcome: Outcome) -> Claim:
     if not late or 0.0 not in outcome.settings.points:
         return Claim(id, sentence, "not run for 50 K/gap^2 rounds", threshold, None)
     found = [acceleration(outcome, cell, name_of(0.0, SYMMETRIC)) for cell in late]
-    return Claim(id, sentence, f"b from {plain(min(found))}", threshold, min(found) > LOGARITHMIC)
+    return Claim(
+        id, sentence, f"b from {decimals(min(found))}", threshold, min(found) > LOGARITHMIC
+    )
 
 
 def _oracle_helps(outcome: Outcome) -> Claim:
@@ -298,9 +298,9 @@ def tables(outcome: Outcome) -> list[Table]:
                 (
                     f"K={stochastic.n_arms}, gap={fraction(stochastic.gap)}",
                     f"{a:g}",
-                    number(outcome.mean(stochastic, name_of(a, SYMMETRIC))),
-                    number(outcome.mean(stochastic, name_of(a, ORACLE))),
-                    number(outcome.mean(hardest, name_of(a, SYMMETRIC))),
+                    grouped(outcome.mean(stochastic, name_of(a, SYMMETRIC)), below=10),
+                    grouped(outcome.mean(stochastic, name_of(a, ORACLE)), below=10),
+                    grouped(outcome.mean(hardest, name_of(a, SYMMETRIC)), below=10),
                 )
             )
     head = ("cell", "alpha", "stochastic", "stochastic, true gaps", "hardest for T")

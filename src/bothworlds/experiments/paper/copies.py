@@ -25,10 +25,10 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
 from bothworlds.plotting import LINEAR_END, LOOKS, Look
+from bothworlds.text import fraction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

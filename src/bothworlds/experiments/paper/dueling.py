@@ -33,9 +33,9 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
+from bothworlds.text import fraction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

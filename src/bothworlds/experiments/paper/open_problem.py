@@ -16,7 +16,6 @@ from bothworlds.experiments.claims import (
     bound_claim,
     bound_table,
     logarithmic_claim,
-    plain,
     ratio_claim,
     regret_table,
     settled,
@@ -30,9 +29,9 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
+from bothworlds.text import decimals, fraction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,7 +141,9 @@ def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> 
     if not slopes:
         return Claim(id, sentence, NOT_SETTLED, threshold, None)
     worst, place = max(slopes)
-    return Claim(id, sentence, f"b up to {plain(worst)} ({place})", threshold, worst <= LOGARITHMIC)
+    return Claim(
+        id, sentence, f"b up to {decimals(worst)} ({place})", threshold, worst <= LOGARITHMIC
+    )
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:

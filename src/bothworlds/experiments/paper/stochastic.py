@@ -36,9 +36,9 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
+from bothworlds.text import fraction
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
 from bothworlds.experiments.paper.stochastic import GRID_ARMS, GRID_GAPS, gap_cell
+from bothworlds.text import fraction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

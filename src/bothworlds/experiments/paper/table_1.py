@@ -19,11 +19,11 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
 from bothworlds.experiments.paper.stochastic import gap_cell
 from bothworlds.plotting import LOOKS
+from bothworlds.text import fraction
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
