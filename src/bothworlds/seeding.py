@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.arguments import whole
 
 
 def checked_seed(seed: object, owner: str) -> int:
@@ -26,9 +25,7 @@ def checked_seed(seed: object, owner: str) -> int:
     """
     if seed is None:
         return secrets.randbits(63)
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or int(seed) < 0:
-        raise InvalidParameter(must("seed", owner, "a whole number >= 0 or None", seed))
-    return int(seed)
+    return whole("seed", seed, owner, 0, "a whole number >= 0 or None")
 
 
 def _digest(seed: int, names: tuple[object, ...]) -> bytes:

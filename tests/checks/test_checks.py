@@ -487,8 +487,8 @@ class OneRoundTooMany(Adversarial):
 
 
 class Overspent(Corrupted):
-    def attack(self):
-        stage = super().attack()
+    def stage(self):
+        stage = super().stage()
         return Attack(stage.kernel, stage.parameters * [2.0, 1.0, 1.0], stage.start)
 
 
@@ -499,8 +499,8 @@ def attack_unpaid(base_loss, K, t, C, E, G, v, arm, CA, A):
 
 
 class Unpaid(Corrupted):
-    def attack(self):
-        stage = super().attack()
+    def stage(self):
+        stage = super().stage()
         return Attack(attack_unpaid, stage.parameters, stage.start)
 
 

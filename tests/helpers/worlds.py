@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numba.core import types
 
-from bothworlds.environments.base import (
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import (
     ATTACK_ONE,
     ATTACK_WIDE,
+    LOSS_ONE,
+    LOSS_WIDE,
     PREFER_ONE,
     PREFER_WIDE,
 )
-from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, store, zeros
 
@@ -120,7 +121,7 @@ def call(environment, arms, v, rounds=None, wide=True, seed=0) -> Seen:
     n = len(v)
     rounds = np.arange(1, n + 1) if rounds is None else np.asarray(rounds, dtype=np.int64)
     loss = environment.kernel()
-    attack = environment.attack()
+    attack = environment.stage()
     strike = idle if attack is None else attack.kernel
     loss.compile(LOSS_WIDE if wide else LOSS_ONE)
     strike.compile(ATTACK_WIDE if wide else ATTACK_ONE)

@@ -271,7 +271,7 @@ def test_two_best_arms_leave_the_adversarial_bound():
         ),
         (
             lambda: bounds.adversarial(2, 10, "ix"),
-            "The estimator of adversarial must be 'rv' or 'iw', got 'ix'.",
+            'The estimator of adversarial must be "rv" or "iw", got \'ix\'.',
         ),
         (
             lambda: bounds.self_bounding([0, 0, 0.5], 10),

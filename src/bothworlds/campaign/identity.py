@@ -74,7 +74,7 @@ def _numbers(environment: Environment, files: bool) -> bytes:
     if files or not mapped:
         _add(digest, table)
     _add(digest, environment.start(np.random.default_rng(0)))
-    attack = environment.attack()
+    attack = environment.stage()
     if attack is not None:
         _add(digest, attack.parameters)
         _add(digest, attack.start(np.random.default_rng(0)))
@@ -92,7 +92,7 @@ def _functions(owner: Any) -> Iterator[types.FunctionType]:
     """Yield the functions behind a policy or an environment, and behind what it is made of."""
     found: list[Any] = []
     if isinstance(owner, Environment):
-        attack = owner.attack()
+        attack = owner.stage()
         found = [owner.kernel(), *([attack.kernel, attack.start] if attack is not None else [])]
     elif isinstance(owner, Policy):
         found = list(vars(owner.kernels()).values())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 
+from bothworlds.arguments import whole
 from bothworlds.checks.distribution import frequencies, permutation, simplex
 from bothworlds.checks.estimation import shift_invariance, unbiased_estimates
 from bothworlds.checks.feedback import bad_feedback, delayed_feedback
@@ -99,8 +99,7 @@ def check_policy(
     if n_arms is None:
         gaps = getattr(policy, "gaps", None)
         n_arms = 5 if gaps is None else len(gaps)
-    if not isinstance(n_arms, Integral) or isinstance(n_arms, bool) or n_arms < 2:
-        raise InvalidParameter(must("n_arms", owner, "a whole number >= 2", n_arms))
+    whole("n_arms", n_arms, owner, 2, "a whole number >= 2")
     skipped = checked_skip(skip, POLICY_CHECKS, owner)
     player = Player(policy, int(n_arms), checked_seed(seed, owner))
     return run_checks("policy", repr(policy), player, POLICY_CHECKS, skipped)

@@ -13,6 +13,7 @@ from bothworlds.cli import parse
 from bothworlds.cli.console import STOPPED, console, refusals, say
 from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.errors import InvalidParameter
+from bothworlds.text import grouped, speed
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -189,10 +190,10 @@ def _attacked(world: Environment, corruption: str | None, attack: str | None) ->
             raise InvalidParameter("The option --attack needs a budget, which --corruption gives.")
         return world
     from bothworlds.environments import Corrupted
+    from bothworlds.environments.corrupted import ATTACKS
 
     budget = parse.number(corruption, "--corruption")
-    known = ("hide", "swap", "random", "discourage")
-    return Corrupted(world, budget, parse.choose("attack", attack or "hide", known))
+    return Corrupted(world, budget, parse.choose("attack", attack or ATTACKS[0], ATTACKS))
 
 
 def _simulated(
@@ -241,7 +242,7 @@ def _progress(screen: Any) -> Iterator[Callable[[Progress], None] | bool]:
                 total=moment.total,
                 completed=moment.done,
                 policy=moment.name,
-                rate=f"{moment.rate / 1e6:,.1f} M rounds/s",
+                rate=speed(moment.rate),
             )
 
         yield show
@@ -300,17 +301,13 @@ def ranking(result: Result, best: int | None = None) -> Table:
     rows = sorted(summary.rows.items(), key=lambda item: item[1]["mean"])
     for place, (name, row) in enumerate(rows, start=1):
         speed = row["runs"] * summary.round / result.wall[name]
-        cells = [_short(row[key]) for key in ("mean", "trimmed", "sd")]
+        cells = [grouped(row[key]) for key in ("mean", "trimmed", "sd")]
         cells = [str(place), name, str(int(row["runs"])), *cells, f"{speed / 1e6:,.1f} M"]
         if best is not None:
             plays = result.plays[name].sum(axis=0)
             cells.append(f"{plays[best] / plays.sum():.1%}")
         table.add_row(*cells)
     return table
-
-
-def _short(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _keep(result: Result, output: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from bothworlds.arguments import Word
 from bothworlds.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ ENVIRONMENTS = {
 }
 
 
-def choose(kind: str, word: str, known: Iterable[str]) -> str:
+def choose(kind: str, word: str, known: Iterable[Word]) -> Word:
     """Return the known name ``word`` stands for, or refuse it and suggest the nearest.
 
     Examples
@@ -86,8 +87,9 @@ def choose(kind: str, word: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     wanted = word.strip().lower()
-    if wanted in names:
-        return wanted
+    for name in names:
+        if name == wanted:
+            return name
     near = get_close_matches(wanted, names, n=1, cutoff=0.5)
     if near:
         raise InvalidParameter(f"Unknown {kind} {word!r}; did you mean {near[0]!r}?")

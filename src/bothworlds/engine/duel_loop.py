@@ -23,9 +23,15 @@ from bothworlds.engine.loop import (
     out_of_range,
     record,
 )
-from bothworlds.environments.base import PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import CHOOSE_ONE, CHOOSE_WIDE, UPDATE_ONE, UPDATE_WIDE
+from bothworlds.lanes.kernels import (
+    CHOOSE_ONE,
+    CHOOSE_WIDE,
+    PREFER_ONE,
+    PREFER_WIDE,
+    UPDATE_ONE,
+    UPDATE_WIDE,
+)
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (

@@ -11,9 +11,15 @@ from typing import Any
 
 from numba.core import types
 
-from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE
+from bothworlds.lanes.kernels import (
+    ATTACK_ONE,
+    ATTACK_WIDE,
+    LOSS_ONE,
+    LOSS_WIDE,
+    PREFER_ONE,
+    PREFER_WIDE,
+)
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import load, numbers_at, pointer, splat, store, zeros
 

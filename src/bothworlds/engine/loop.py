@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from bothworlds.environments.base import ATTACK_ONE, ATTACK_WIDE
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import (
+    ATTACK_ONE,
+    ATTACK_WIDE,
     CHOOSE_ONE,
     CHOOSE_WIDE,
     LOSS_ONE,

@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from bothworlds.engine import environment_loops as walking
 from bothworlds.engine import loop as engine
 from bothworlds.engine.policy_loops import compiled, loop
-from bothworlds.environments.base import (
+from bothworlds.environments.base import ORDER, Array, Environment
+from bothworlds.lanes.kernels import (
     ATTACK_ONE,
     ATTACK_WIDE,
-    ORDER,
+    LOSS_ONE,
+    LOSS_WIDE,
     PREFER_ONE,
     PREFER_WIDE,
-    Array,
-    Environment,
 )
-from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE
 from bothworlds.lanes.types import LANES
 from bothworlds.seeding import numpy_generator, stream_words
 
@@ -65,7 +64,7 @@ class World:
         self.environment = environment
         self.seed = seed
         self.duel = environment.kind == "duel"
-        self.attack = environment.attack()
+        self.attack = environment.stage()
         K = environment.n_arms
         self.n_arms = K
         self.left = np.repeat(np.arange(K), K) if self.duel else np.arange(K)

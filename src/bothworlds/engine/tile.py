@@ -15,16 +15,10 @@ from numpy.typing import NDArray
 from bothworlds.engine import duel_loop as duel
 from bothworlds.engine import loop as engine
 from bothworlds.engine import snapshot as standing
-from bothworlds.environments.base import (
-    ATTACK_ONE,
-    ATTACK_WIDE,
-    ORDER,
-    PREFER_ONE,
-    PREFER_WIDE,
-    Environment,
-)
+from bothworlds.environments.base import ORDER, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
+from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import Policy
 from bothworlds.policies.sparring import Sparring
@@ -151,7 +145,7 @@ def _bandit_kernels(policy: Policy, environment: Environment) -> tuple[list[Any]
     _compile_loop(engine.run_tile, engine.RUN_TILE)
     chosen = policy.kernels()
     loss = environment.kernel()
-    attack = environment.attack()
+    attack = environment.stage()
     mode = _mode(chosen.wide, environment) + engine.ATTACKED * (attack is not None)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
@@ -268,7 +262,7 @@ def run_job(
     rows = job.policy.start(K).size
     blocks = [_block(*_address(C, S, G), rows) for S, G in players]
     blocks.append(_block(*_address(CE, E, GE), columns[0].size))
-    attack = job.environment.attack()
+    attack = job.environment.stage()
     CA, A, attack_rows = np.zeros(1), np.zeros(1), 0
     if attack is not None:
         CA = _aligned(attack.parameters)

@@ -25,12 +25,12 @@ agent's actions, and their means over the repetitions estimate the expectation.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from bothworlds.arguments import arm_count, flag, keep, one_of, positive_gap
 from bothworlds.environments import memory
-from bothworlds.environments.arguments import arm_count, flag, one_of, positive_gap
 from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
 from bothworlds.environments.memory import remember
 from bothworlds.environments.stochastic import coin
@@ -109,7 +109,12 @@ def loss_punish(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any
     return answer(K, E, v, fresh, label, last, bad, good)
 
 
-_KERNELS = {"betray": loss_betray, "mirage": loss_mirage, "punish": loss_punish}
+Strategy = Literal["betray", "mirage", "punish"]
+_KERNELS: dict[Strategy, Any] = {
+    "betray": loss_betray,
+    "mirage": loss_mirage,
+    "punish": loss_punish,
+}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -142,16 +147,19 @@ class Adaptive(Environment):
     """
 
     n_arms: int
-    strategy: str = "betray"
+    strategy: Strategy = "betray"
     gap: float = 0.125
     shuffle: bool = True
     regret: Regret = field(init=False, default="tracked")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_arms", arm_count(self.n_arms, "Adaptive"))
-        one_of("strategy", self.strategy, "Adaptive", tuple(_KERNELS))
-        object.__setattr__(self, "gap", positive_gap(self.gap, "Adaptive"))
-        flag("shuffle", self.shuffle, "Adaptive")
+        keep(
+            self,
+            n_arms=arm_count(self.n_arms, "Adaptive"),
+            strategy=one_of("strategy", self.strategy, "Adaptive", tuple(_KERNELS)),
+            gap=positive_gap(self.gap, "Adaptive"),
+            shuffle=flag("shuffle", self.shuffle, "Adaptive"),
+        )
 
     @property
     def tracked_row(self) -> int:

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.environments.arguments import arm_count, frozen, real_array
+from bothworlds.arguments import arm_count, frozen, keep, numbers
 from bothworlds.environments.base import Array, Environment, Regret, state
 from bothworlds.environments.lookup import lookup
 from bothworlds.errors import InvalidParameter, must
@@ -69,11 +69,11 @@ def checked_table(parameter: str, value: object, owner: str) -> Array:
     if isinstance(value, str | os.PathLike):
         table = _mapped(parameter, value, owner)
     else:
-        numbers = real_array(value)
-        if numbers is None:
+        given = numbers(value)
+        if given is None:
             expected = "an array with a row per round and a column per arm"
             raise InvalidParameter(must(parameter, owner, expected, value))
-        table = numbers if isinstance(value, np.memmap) else frozen(numbers)
+        table = given if isinstance(value, np.memmap) else frozen(given)
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
         expected = "an array with a row per round and a column for each of two or more arms"
         raise InvalidParameter(must(parameter, owner, expected, f"shape {table.shape}"))
@@ -173,19 +173,15 @@ class Adversarial(Environment):
         owner = "Adversarial"
         if callable(self.losses):
             argument_count("losses", self.losses, owner, (2,))
-            object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
-            object.__setattr__(self, "wide", False)
-            object.__setattr__(self, "trusted", False)
+            keep(self, n_arms=arm_count(self.n_arms, owner), wide=False, trusted=False)
             return
         table = checked_table("losses", self.losses, owner)
         if self.n_arms is not None and self.n_arms != table.shape[1]:
             expected = f"{table.shape[1]}, the number of columns of losses"
             raise InvalidParameter(must("n_arms", owner, expected, self.n_arms))
         if not isinstance(self.losses, str | os.PathLike):
-            object.__setattr__(self, "losses", table)
-        object.__setattr__(self, "n_arms", table.shape[1])
-        object.__setattr__(self, "horizon_limit", table.shape[0])
-        object.__setattr__(self, "_table", table)
+            keep(self, losses=table)
+        keep(self, n_arms=table.shape[1], horizon_limit=table.shape[0], _table=table)
 
     def _arguments(self) -> dict[str, Any]:
         # With an array the number of arms is its number of columns.

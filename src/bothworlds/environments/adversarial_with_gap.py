@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.environments.arguments import arm_count, flag, number, whole
+from bothworlds.arguments import arm_count, flag, keep, number, whole
 from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
 from bothworlds.environments.lookup import phase_of
 from bothworlds.errors import InvalidParameter, must
@@ -82,14 +82,16 @@ class AdversarialWithGap(Environment):
 
     def __post_init__(self) -> None:
         owner = "AdversarialWithGap"
-        object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
         expected = "a number in [0.0001, 0.9999]"
-        gap = number("gap", self.gap, owner, 1e-4, 0.9999, expected)
-        object.__setattr__(self, "gap", gap)
-        object.__setattr__(self, "tau", whole("tau", self.tau, owner, 1))
+        keep(
+            self,
+            n_arms=arm_count(self.n_arms, owner),
+            gap=number("gap", self.gap, owner, 1e-4, 0.9999, expected),
+            tau=whole("tau", self.tau, owner, 1),
+            shuffle=flag("shuffle", self.shuffle, owner),
+        )
         if self.tau > 2**50:
             raise InvalidParameter(must("tau", owner, "at most 2**50", self.tau))
-        flag("shuffle", self.shuffle, owner)
 
     def _turns(self) -> list[int]:
         """Return the last round of every phase, as far as doubles count rounds exactly."""

@@ -1,4 +1,4 @@
-"""What every environment is: a frozen configuration that names its kernel and its first state.
+"""Base class of environments: a frozen configuration that names its kernel and its first state.
 
 An environment holds no state and no generator.  The simulation engine calls its kernel (the shape
 is in `bothworlds.lanes.kernels`) on tiles of repetitions, with one uniform number ``v`` per round
@@ -24,14 +24,12 @@ import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numba.core import types
 from numpy.typing import NDArray
 
-from bothworlds.lanes.kernels import LOSS_ONE, LOSS_WIDE, numbers, words
-from bothworlds.lanes.types import floats, ints
+from bothworlds.deprecated import warn
 
 Array = NDArray[np.float64]
 Start = Callable[[np.random.Generator], Array]
@@ -39,14 +37,6 @@ Regret = Literal["gaps", "oblivious", "tracked"]
 
 ORDER = 1
 """First of the rows that hold the label of every arm."""
-
-_prefix = (types.int64, types.int64, numbers, numbers, words)
-PREFER_WIDE = floats(*_prefix, floats, ints, ints)
-PREFER_ONE = types.float64(*_prefix, types.float64, types.int64, types.int64)
-ATTACK_WIDE = floats(types.FunctionType(LOSS_WIDE), *_prefix, floats, ints, numbers, numbers)
-ATTACK_ONE = types.float64(
-    types.FunctionType(LOSS_ONE), *_prefix, types.float64, types.int64, numbers, numbers
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,9 +124,18 @@ class Environment:
         """Return the compiled function."""
         raise TypeError(f"{type(self).__name__} defines no kernel.")
 
-    def attack(self) -> Attack | None:
+    def stage(self) -> Attack | None:
         """Return the stage that changes what the agent observes, or None."""
         return None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Find the method `stage` under its old name."""
+            if name == "attack":
+                warn(f"{type(self).__name__}.attack()", "stage()", since="0.2", removed_in="0.3")
+                return self.stage
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _arguments(self) -> dict[str, Any]:
         """Return the constructor's arguments, in its order."""

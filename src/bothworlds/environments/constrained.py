@@ -25,8 +25,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bothworlds.arguments import flag, frozen, keep, numbers, unit_vector
 from bothworlds.environments import memory
-from bothworlds.environments.arguments import flag, frozen, real_array, unit_vector
 from bothworlds.environments.base import ORDER, Array, Environment, ordered, state
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
@@ -81,7 +81,7 @@ def kernel_of_action(level: Any) -> Any:
     return loss
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False, init=False)
 class Constrained(Environment):
     """A stochastically constrained adversary: Bernoulli losses, fixed gaps, a moving level.
 
@@ -113,39 +113,37 @@ class Constrained(Environment):
     Seldin, *Tsallis-INF*, JMLR 22, 2021, section 2.
     """
 
-    gaps: ArrayLike
-    level: ArrayLike | Callable[..., float]
-    shuffle: bool = True
+    gaps: Array
+    level: Array | Callable[..., float]
+    shuffle: bool
     n_arms: int = field(init=False)
     horizon_limit: int | None = field(init=False, default=None)
     wide: bool = field(init=False, default=True)
     trusted: bool = field(init=False, default=True)
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self, gaps: ArrayLike, level: ArrayLike | Callable[..., float], shuffle: bool = True
+    ) -> None:
         owner = "Constrained"
-        gaps = unit_vector("gaps", self.gaps, owner)
-        if gaps.min() != 0.0:
+        D = unit_vector("gaps", gaps, owner)
+        if D.min() != 0.0:
             expected = "a vector of numbers in [0, 1] with at least one zero"
-            raise InvalidParameter(must("gaps", owner, expected, self.gaps))
-        flag("shuffle", self.shuffle, owner)
-        if callable(self.level):
-            arguments = argument_count("level", self.level, owner, (1, 2))
-            object.__setattr__(self, "wide", arguments == 1)
-            object.__setattr__(self, "trusted", False)
-        else:
-            level = real_array(self.level)
-            top = 1.0 - gaps.max()
-            if level is None or level.ndim != 1 or level.size == 0:
-                expected = "a function, or an array with one number per round"
-                raise InvalidParameter(must("level", owner, expected, self.level))
-            outside = ~((level >= -_ROUNDING) & (level <= top + _ROUNDING))
-            if outside.any():
-                expected = f"in [0, {top:g}], so that every mean is in [0, 1]"
-                raise InvalidParameter(must("level", owner, expected, level[outside][0]))
-            object.__setattr__(self, "level", frozen(level))
-            object.__setattr__(self, "horizon_limit", level.size)
-        object.__setattr__(self, "gaps", frozen(gaps))
-        object.__setattr__(self, "n_arms", gaps.size)
+            raise InvalidParameter(must("gaps", owner, expected, gaps))
+        keep(self, gaps=frozen(D), n_arms=D.size, shuffle=flag("shuffle", shuffle, owner))
+        if callable(level):
+            count = argument_count("level", level, owner, (1, 2))
+            keep(self, level=level, wide=count == 1, trusted=False)
+            return
+        levels = numbers(level)
+        top = 1.0 - D.max()
+        if levels is None or levels.ndim != 1 or levels.size == 0:
+            expected = "a function, or an array with one number per round"
+            raise InvalidParameter(must("level", owner, expected, level))
+        outside = ~((levels >= -_ROUNDING) & (levels <= top + _ROUNDING))
+        if outside.any():
+            expected = f"in [0, {top:g}], so that every mean is in [0, 1]"
+            raise InvalidParameter(must("level", owner, expected, levels[outside][0]))
+        keep(self, level=frozen(levels), horizon_limit=levels.size)
 
     @property
     def adaptive(self) -> bool:
@@ -154,14 +152,14 @@ class Constrained(Environment):
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
-        return np.asarray(self.gaps, dtype=np.float64)
+        return self.gaps
 
     def parameters(self) -> Array:
         """Return the largest level and, where it is an array, the levels."""
         top = [1.0 - self.fixed_gaps().max() + _ROUNDING]
         if callable(self.level):
             return np.array(top)
-        return np.concatenate([top, np.asarray(self.level, dtype=np.float64)])
+        return np.concatenate([top, self.level])
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, the gaps and a memory of the last action."""

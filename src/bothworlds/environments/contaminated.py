@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.environments.arguments import whole
+from bothworlds.arguments import keep, whole
 from bothworlds.environments.base import Array, Attack, Environment
 from bothworlds.environments.wrapped import Wrapped
 from bothworlds.errors import InvalidParameter, must
@@ -91,9 +91,9 @@ class Contaminated(Wrapped):
         if not np.any(gaps > 0.0):
             expected = "an environment with fixed gaps, at least one of them positive"
             raise InvalidParameter(must("base", "Contaminated", expected, self.base))
-        object.__setattr__(self, "tau", whole("tau", self.tau, "Contaminated", 1))
+        keep(self, tau=whole("tau", self.tau, "Contaminated", 1))
 
-    def attack(self) -> Attack:
+    def stage(self) -> Attack:
         """Return the replacement stage; row 0 of its state counts what the agent met."""
         gaps = self.base.fixed_gaps()
         return Attack(contaminate, np.array([gaps[gaps > 0.0].min(), self.tau]), _none_met)

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from bothworlds.environments.arguments import number, one_of, real_array
+from bothworlds.arguments import keep, number, numbers, one_of
+from bothworlds.deprecated import warn
 from bothworlds.environments.base import Array, Attack, Environment
 from bothworlds.environments.wrapped import Wrapped
 from bothworlds.errors import InvalidParameter, must
@@ -153,8 +154,16 @@ def randomise(
     return base_loss(K, t, C, E, G, v, arm)
 
 
-_ATTACKS = {"hide": hide, "swap": swap, "random": randomise, "discourage": discourage}
-_TARGETS = {"hide": 1, "swap": 2, "random": 0, "discourage": 1}
+AttackName = Literal["hide", "swap", "random", "discourage"]
+ATTACKS: tuple[AttackName, ...] = get_args(AttackName)
+"""The attacks by name."""
+_KERNELS: dict[AttackName, Any] = {
+    "hide": hide,
+    "swap": swap,
+    "random": randomise,
+    "discourage": discourage,
+}
+_TARGETS: dict[AttackName, int] = {"hide": 1, "swap": 2, "random": 0, "discourage": 1}
 """How many of the best arms an attack must know."""
 
 
@@ -195,25 +204,23 @@ class Corrupted(Wrapped):
 
     base: Environment
     budget: float
-    strategy: str
+    attack: AttackName
     targets: tuple[int, ...] | None
 
     def __init__(
         self,
         base: Environment,
         budget: float,
-        attack: str = "hide",
+        attack: AttackName = "hide",
         targets: Sequence[int] | None = None,
     ) -> None:
         self._wrap(base)
         expected = "a finite number of at least 0"
         limit = number("budget", budget, "Corrupted", 0.0, 1e300, expected)
-        object.__setattr__(self, "budget", limit)
-        strategy = one_of("attack", attack, "Corrupted", tuple(_ATTACKS))
-        object.__setattr__(self, "strategy", strategy)
-        chosen = None if targets is None else _labels(targets, base.n_arms, strategy)
-        object.__setattr__(self, "targets", chosen)
-        if base.ranking().size == 0 and chosen is None and _TARGETS[strategy] > 0:
+        attack = one_of("attack", attack, "Corrupted", ATTACKS)
+        chosen = None if targets is None else _labels(targets, base.n_arms, attack)
+        keep(self, budget=limit, attack=attack, targets=chosen)
+        if base.ranking().size == 0 and chosen is None and _TARGETS[attack] > 0:
             expected = f"given, as {type(base).__name__} has no fixed best arm"
             raise InvalidParameter(must("targets", "Corrupted", expected, None))
 
@@ -221,16 +228,22 @@ class Corrupted(Wrapped):
         return {
             "base": self.base,
             "budget": self.budget,
-            "attack": self.strategy,
+            "attack": self.attack,
             "targets": self.targets,
         }
 
-    def attack(self) -> Attack:
+    @property
+    def strategy(self) -> AttackName:
+        """The attack, under its old name."""
+        warn("Corrupted.strategy", "Corrupted.attack", since="0.2", removed_in="0.3")
+        return self.attack
+
+    def stage(self) -> Attack:
         """Return the attack; row 0 of its state is the budget spent."""
-        needed = _TARGETS[self.strategy]
+        needed = _TARGETS[self.attack]
         best = self.base.ranking()[:needed].tolist() if self.targets is None else self.targets
         labels = [*best[:needed], *[-1.0] * (2 - needed)]
-        return Attack(_ATTACKS[self.strategy], np.array([self.budget, *labels]), _unspent)
+        return Attack(_KERNELS[self.attack], np.array([self.budget, *labels]), _unspent)
 
 
 def _unspent(rng: np.random.Generator) -> Array:
@@ -238,17 +251,17 @@ def _unspent(rng: np.random.Generator) -> Array:
     return np.array([0.0, -1.0, -1.0, -1.0])
 
 
-def _labels(targets: object, n_arms: int, strategy: str) -> tuple[int, ...]:
+def _labels(targets: object, n_arms: int, attack: AttackName) -> tuple[int, ...]:
     """Read the arms to attack."""
-    needed = _TARGETS[strategy]
-    labels = real_array(targets)
+    needed = _TARGETS[attack]
+    labels = numbers(targets)
     if (
         labels is None
-        or labels.ndim != 1
+        or labels.ndim > 1
         or labels.size < needed
         or np.unique(labels).size != labels.size
-        or not all(0 <= label < n_arms and label == int(label) for label in labels)
+        or not all(0 <= label < n_arms and label == int(label) for label in labels.flat)
     ):
         expected = f"{needed} or more different arms from 0 to {n_arms - 1}"
         raise InvalidParameter(must("targets", "Corrupted", expected, targets))
-    return tuple(int(label) for label in labels)
+    return tuple(int(label) for label in labels.flat)

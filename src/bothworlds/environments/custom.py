@@ -13,8 +13,9 @@ import numba
 import numpy as np
 from numba import carray
 
+from bothworlds import arguments
+from bothworlds.arguments import arm_count, keep
 from bothworlds.environments import memory
-from bothworlds.environments.arguments import arm_count, real_array
 from bothworlds.environments.base import Array, Environment, Regret, state
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.usercode import (
@@ -106,7 +107,7 @@ class CustomEnvironment(Environment):
     _kernel: ClassVar[Any] = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_arms", arm_count(self.n_arms, type(self).__name__))
+        keep(self, n_arms=arm_count(self.n_arms, type(self).__name__))
         check_numbers(self)
 
     @property
@@ -125,7 +126,7 @@ class CustomEnvironment(Environment):
         return state(order, memory.FIRST, 0.0, np.zeros(self.n_arms), self._user_state(rng))
 
     def _user_state(self, rng: np.random.Generator) -> Array:
-        made = real_array(self.first_state(self.n_arms, rng))
+        made = arguments.numbers(np.atleast_1d(self.first_state(self.n_arms, rng)))
         if made is None or made.ndim != 1:
             owner = type(self).__name__
             raise InvalidParameter(must("start", owner, "returning a flat array of numbers", made))

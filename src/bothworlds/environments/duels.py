@@ -19,8 +19,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bothworlds.arguments import arm_count, flag, frozen, keep, numbers, unit_vector
 from bothworlds.environments.adversarial import checked_table, cumulative_at, cumulative_of
-from bothworlds.environments.arguments import arm_count, flag, frozen, real_array, unit_vector
 from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.stochastic import coin
@@ -128,27 +128,23 @@ class Utilities(Environment):
         flag("shuffle", self.shuffle, owner)
         if callable(self.u):
             argument_count("u", self.u, owner, (2,))
-            object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
-            object.__setattr__(self, "wide", False)
-            object.__setattr__(self, "trusted", False)
+            keep(self, n_arms=arm_count(self.n_arms, owner), wide=False, trusted=False)
             return
-        given = None if isinstance(self.u, str | os.PathLike) else real_array(self.u)
+        given = None if isinstance(self.u, str | os.PathLike) else numbers(self.u)
         if given is not None and given.ndim == 1:
             constant = frozen(unit_vector("u", given, owner))
-            object.__setattr__(self, "u", constant)
-            object.__setattr__(self, "regret", "gaps")
+            keep(self, u=constant, regret="gaps")
             columns = constant.size
         else:
             table = checked_table("u", self.u, owner)
             if given is not None:
-                object.__setattr__(self, "u", table)
-            object.__setattr__(self, "_table", table)
-            object.__setattr__(self, "horizon_limit", table.shape[0])
+                keep(self, u=table)
+            keep(self, _table=table, horizon_limit=table.shape[0])
             columns = table.shape[1]
         if self.n_arms is not None and self.n_arms != columns:
             expected = f"{columns}, the number of utilities"
             raise InvalidParameter(must("n_arms", owner, expected, self.n_arms))
-        object.__setattr__(self, "n_arms", columns)
+        keep(self, n_arms=columns)
 
     def _arguments(self) -> dict[str, Any]:
         n_arms = self.n_arms if callable(self.u) else None
@@ -192,7 +188,7 @@ class Utilities(Environment):
         return prefer_constant if self._table is None else prefer_listed
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False, init=False)
 class Preferences(Environment):
     """Dueling by a preference matrix with a Condorcet winner.
 
@@ -221,42 +217,37 @@ class Preferences(Environment):
     Computer and System Sciences 78, 2012.
     """
 
-    matrix: ArrayLike
-    shuffle: bool = True
+    matrix: Array
+    shuffle: bool
     n_arms: int = field(init=False)
 
     kind: ClassVar[Literal["bandit", "duel"]] = "duel"
 
-    def __post_init__(self) -> None:
+    def __init__(self, matrix: ArrayLike, shuffle: bool = True) -> None:
         owner = "Preferences"
-        P = real_array(self.matrix)
+        P = numbers(matrix)
         if P is None or P.ndim != 2 or P.shape[0] != P.shape[1] or P.shape[0] < 2:
             expected = "a square matrix for two or more arms"
-            raise InvalidParameter(must("matrix", owner, expected, self.matrix))
+            raise InvalidParameter(must("matrix", owner, expected, matrix))
         if not np.all((P >= 0.0) & (P <= 1.0)) or np.abs(P + P.T - 1.0).max() > 1e-9:
             expected = "of probabilities where entries (i, j) and (j, i) sum to 1"
-            raise InvalidParameter(must("matrix", owner, expected, self.matrix))
+            raise InvalidParameter(must("matrix", owner, expected, matrix))
         if np.count_nonzero((P > 0.5).sum(axis=1) == P.shape[0] - 1) != 1:
             expected = "one with an arm that wins against every other more often than not"
-            raise InvalidParameter(must("matrix", owner, expected, self.matrix))
-        flag("shuffle", self.shuffle, owner)
-        object.__setattr__(self, "matrix", frozen(P))
-        object.__setattr__(self, "n_arms", P.shape[0])
-
-    @property
-    def _matrix(self) -> Array:
-        return np.asarray(self.matrix, dtype=np.float64)
+            raise InvalidParameter(must("matrix", owner, expected, matrix))
+        shuffle = flag("shuffle", shuffle, owner)
+        keep(self, matrix=frozen(P), shuffle=shuffle, n_arms=P.shape[0])
 
     @property
     def winner(self) -> int:
         """The Condorcet winner."""
-        return int(np.argmax((self._matrix > 0.5).sum(axis=1)))
+        return int(np.argmax((self.matrix > 0.5).sum(axis=1)))
 
     def parameters(self) -> Array:
         """Return every arm's distance to the winner, then the matrix row after row."""
-        distances = self._matrix[self.winner] - 0.5
+        distances = self.matrix[self.winner] - 0.5
         distances[self.winner] = 0.0
-        return np.concatenate([distances, self._matrix.reshape(-1)])
+        return np.concatenate([distances, self.matrix.reshape(-1)])
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels in this repetition's order."""

@@ -15,15 +15,16 @@ section 2).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bothworlds.environments.arguments import (
+from bothworlds.arguments import (
     arm_count,
     flag,
     frozen,
+    keep,
     number,
     one_of,
     positive_gap,
@@ -84,14 +85,15 @@ def loss_tabulated(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> 
     return minimum(maximum(loss, 0.0), 1.0)
 
 
-_KERNELS = {
+Noise = Literal["bernoulli", "uniform", "beta", "normal", "deterministic"]
+_KERNELS: dict[Noise, Any] = {
     "bernoulli": loss_bernoulli,
     "uniform": loss_uniform,
     "deterministic": loss_uniform,
     "beta": loss_tabulated,
     "normal": loss_tabulated,
 }
-_SPREADS = {
+_SPREADS: dict[Noise, tuple[float, float, float]] = {
     "uniform": (1.0, 0.0, 1.0),
     "beta": (0.5, 0.01, 0.99),
     "normal": (0.25, 0.01, 10.0),
@@ -99,7 +101,7 @@ _SPREADS = {
 """The default, the smallest and the largest spread of every noise that has one."""
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False, init=False)
 class Stochastic(Environment):
     """Independent losses with fixed means.
 
@@ -134,33 +136,38 @@ class Stochastic(Environment):
     Bandits*, JMLR 22, 2021, sections 2 and 8.
     """
 
-    means: ArrayLike
-    noise: str = "bernoulli"
-    spread: float | None = None
-    shuffle: bool = True
+    means: Array
+    noise: Noise
+    spread: float | None
+    shuffle: bool
     n_arms: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        means = unit_vector("means", self.means, "Stochastic")
-        noise = one_of("noise", self.noise, "Stochastic", tuple(_KERNELS))
-        flag("shuffle", self.shuffle, "Stochastic")
-        if self.spread is not None:
+    def __init__(
+        self,
+        means: ArrayLike,
+        noise: Noise = "bernoulli",
+        spread: float | None = None,
+        shuffle: bool = True,
+    ) -> None:
+        owner = "Stochastic"
+        mu = unit_vector("means", means, owner)
+        noise = one_of("noise", noise, owner, tuple(_KERNELS))
+        shuffle = flag("shuffle", shuffle, owner)
+        if spread is not None:
             if noise not in _SPREADS:
                 expected = f"None with {noise} noise"
-                raise InvalidParameter(must("spread", "Stochastic", expected, self.spread))
+                raise InvalidParameter(must("spread", owner, expected, spread))
             _, low, high = _SPREADS[noise]
             expected = f"a number in [{low:g}, {high:g}] with {noise} noise"
-            spread = number("spread", self.spread, "Stochastic", low, high, expected)
-            object.__setattr__(self, "spread", spread)
-        object.__setattr__(self, "means", frozen(means))
-        object.__setattr__(self, "n_arms", means.size)
+            spread = number("spread", spread, owner, low, high, expected)
+        keep(self, means=frozen(mu), noise=noise, spread=spread, shuffle=shuffle, n_arms=mu.size)
 
     @classmethod
     def gap(
         cls,
         n_arms: int,
         gap: float,
-        noise: str = "bernoulli",
+        noise: Noise = "bernoulli",
         spread: float | None = None,
         shuffle: bool = True,
     ) -> Stochastic:
@@ -172,21 +179,17 @@ class Stochastic(Environment):
         return cls(means, noise, spread, shuffle)
 
     @property
-    def _means(self) -> Array:
-        return np.asarray(self.means, dtype=np.float64)
-
-    @property
     def _spread(self) -> float:
         return _SPREADS[self.noise][0] if self.spread is None else self.spread
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
-        gaps: Array = self._means - self._means.min()
+        gaps: Array = self.means - self.means.min()
         return gaps
 
     def parameters(self) -> Array:
         """Return the smallest mean, then a quantile table for every distinct mean."""
-        means = self._means
+        means = self.means
         tables = []
         if self.noise in ("beta", "normal"):
             distinct = np.unique(means).tolist()
@@ -195,7 +198,7 @@ class Stochastic(Environment):
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, the means and what the noise needs, in this repetition's order."""
-        means = self._means
+        means = self.means
         order = ordered(rng, self.n_arms, self.shuffle)
         if self.noise == "bernoulli":
             return state(order, means[order])

@@ -16,12 +16,12 @@ symbol   meaning
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.environments.arguments import arm_count, flag, number, one_of, positive_gap
+from bothworlds.arguments import arm_count, flag, keep, number, one_of, positive_gap
 from bothworlds.environments.base import Array, Environment, ordered, state
 from bothworlds.environments.lookup import phase_of
 from bothworlds.environments.stochastic import coin
@@ -94,24 +94,27 @@ class Switching(Environment):
     gap: float
     factor: float = 1.6
     first_length: float | None = None
-    first_level: str = "high"
+    first_level: Literal["high", "low"] = "high"
     shuffle: bool = True
 
     def __post_init__(self) -> None:
         owner = "Switching"
-        object.__setattr__(self, "n_arms", arm_count(self.n_arms, owner))
-        object.__setattr__(self, "gap", positive_gap(self.gap, owner))
         expected = f"1, or a number in [{_SLOWEST}, 1000]"
         factor = number("factor", self.factor, owner, 1.0, 1000.0, expected)
         if 1.0 < factor < _SLOWEST:
             raise InvalidParameter(must("factor", owner, expected, self.factor))
-        object.__setattr__(self, "factor", factor)
         if self.first_length is not None:
             expected = "a number of rounds of at least 1"
             length = number("first_length", self.first_length, owner, 1.0, 2.0**52, expected)
-            object.__setattr__(self, "first_length", length)
-        one_of("first_level", self.first_level, owner, ("high", "low"))
-        flag("shuffle", self.shuffle, owner)
+            keep(self, first_length=length)
+        keep(
+            self,
+            n_arms=arm_count(self.n_arms, owner),
+            gap=positive_gap(self.gap, owner),
+            factor=factor,
+            first_level=one_of("first_level", self.first_level, owner, ("high", "low")),
+            shuffle=flag("shuffle", self.shuffle, owner),
+        )
 
     def _first_rounds(self) -> list[int]:
         """Return the first rounds of phases 2, 3, ... as far as doubles count rounds exactly."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import keep
 from bothworlds.environments.base import Array, Environment
 from bothworlds.errors import InvalidParameter, must
 
@@ -20,12 +21,11 @@ class Wrapped(Environment):
         """Take over a base that is an environment with one arm per round and no attack yet."""
         owner = type(self).__name__
         plain = isinstance(base, Environment) and base.kind == "bandit"
-        if not plain or base.attack() is not None:
+        if not plain or base.stage() is not None:
             expected = "an environment for one arm a round that is not under attack itself"
             raise InvalidParameter(must("base", owner, expected, base))
-        object.__setattr__(self, "base", base)
-        for name in ("n_arms", "horizon_limit", "regret", "wide", "trusted"):
-            object.__setattr__(self, name, getattr(base, name))
+        taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted")
+        keep(self, base=base, **{name: getattr(base, name) for name in taken})
 
     @property
     def adaptive(self) -> bool:

@@ -7,11 +7,11 @@ reward is 1 minus the loss the agent observes.
 from __future__ import annotations
 
 import copy
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from bothworlds.arguments import whole
 from bothworlds.engine.replay import Repetition, World
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, KernelError, missing_extra, must
@@ -57,9 +57,9 @@ class BanditEnv(Env[np.int64, np.int64]):
         limit = environment.horizon_limit
         if horizon is None:
             horizon = limit
-        elif not isinstance(horizon, Integral) or isinstance(horizon, bool) or horizon < 1:
-            raise InvalidParameter(must("horizon", "BanditEnv", "a whole number >= 1", horizon))
-        elif limit is not None and horizon > limit:
+        else:
+            horizon = whole("horizon", horizon, "BanditEnv", 1, "a whole number >= 1")
+        if limit is not None and horizon is not None and horizon > limit:
             expected = f"at most {limit}, the rounds the environment has"
             raise InvalidParameter(must("horizon", "BanditEnv", expected, horizon))
         self.environment = environment

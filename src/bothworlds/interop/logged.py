@@ -1,4 +1,4 @@
-"""One logged decision: what was played, how likely it was and what it brought."""
+"""Logged decision: what was played, how likely it was and what it brought."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any
 
+from bothworlds.arguments import is_number, is_whole
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
 
@@ -103,20 +103,10 @@ class LoggedDecision:
         )
 
 
-def is_number(value: object) -> bool:
-    """Return whether a value is a finite number and no truth value."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number and no truth value."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
     """Return what is wrong with the values of a record: parameter, what it must be, value."""
     round, arm, p = values.get("round"), values.get("arm"), values.get("probability")
-    if not is_whole(round) or int(round) < 1:  # type: ignore[arg-type]
+    if not is_whole(round) or int(round) < 1:
         return "round", "a whole number >= 1", round
     if not isinstance(arm, str) and not is_whole(arm):
         return "arm", "a name or a whole number", arm

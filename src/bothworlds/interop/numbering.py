@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.interop.logged import is_whole
 
 
 class Numbering:

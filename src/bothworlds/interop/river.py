@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.feedback import checked_bounds
@@ -104,7 +106,7 @@ class RiverPolicy(BanditPolicy):
             raise UnknownDecision(must("arm_id", "RiverPolicy.update", expected, arm_id))
         # river's examples hand truth values over as rewards.
         reward = reward_args[0] if reward_args else None
-        if isinstance(reward, bool):
+        if isinstance(reward, bool | np.bool_):
             reward = float(reward)
         self._bandit.tell(self._decision, reward=reward)
         self._decision = None

@@ -15,7 +15,9 @@ Arguments, in this order wherever they appear:
 A policy has ``choose(K, t, C, S, G, u) -> arm``, which leaves 1 / P(arm) in row 0 of ``S`` (0
 where the probability is not known), and ``update(K, t, C, S, G, arm, inverse_p, loss)``.  An
 environment has ``loss(K, t, C, E, G, v, arm) -> loss``, which leaves the round's contribution to
-the pseudo-regret in row 0 of ``E``.
+the pseudo-regret in row 0 of ``E``; one of duels has ``prefer(K, t, C, E, G, v, left, right)``,
+which returns 1 where the left arm wins.  An attack on an environment has
+``attack(loss, K, t, C, E, G, v, arm, CA, A) -> loss``, with a configuration and a state of its own.
 
 Each is compiled for vectors (the engine's tiles) and for scalars (one bandit), from one source.
 Pointers instead of arrays keep reference counting out of the inner loop.
@@ -42,6 +44,12 @@ UPDATE_WIDE = types.void(*_prefix, ints, floats, floats)
 UPDATE_ONE = types.void(*_prefix, types.int64, types.float64, types.float64)
 LOSS_WIDE = floats(*_prefix, floats, ints)
 LOSS_ONE = types.float64(*_prefix, types.float64, types.int64)
+PREFER_WIDE = floats(*_prefix, floats, ints, ints)
+PREFER_ONE = types.float64(*_prefix, types.float64, types.int64, types.int64)
+ATTACK_WIDE = floats(types.FunctionType(LOSS_WIDE), *_prefix, floats, ints, numbers, numbers)
+ATTACK_ONE = types.float64(
+    types.FunctionType(LOSS_ONE), *_prefix, types.float64, types.int64, numbers, numbers
+)
 
 
 @intrinsic

@@ -22,6 +22,7 @@ Bandits", JMLR 22(28), 2021, Theorems 1, 3 and 4.
 import math
 from dataclasses import dataclass
 
+from bothworlds.arguments import keep, positive
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 
@@ -33,16 +34,6 @@ THEOREM_3 = 2
 """Code of Theorem 3's rate; the parameter is not used."""
 THEOREM_4 = 3
 """Code of Theorem 4's rate; the parameter is not used."""
-
-
-def _positive(value: float, parameter: str, owner: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise InvalidParameter(must(parameter, owner, "a finite positive number", value))
-    return number
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _positive(self.value, "value", "Constant"))
+        keep(self, value=positive("value", self.value, "Constant", "a finite positive number"))
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class InverseSqrt:
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive(self.scale, "scale", "InverseSqrt"))
+        keep(self, scale=positive("scale", self.scale, "InverseSqrt", "a finite positive number"))
 
 
 Schedule = Constant | InverseSqrt

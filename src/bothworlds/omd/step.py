@@ -4,12 +4,10 @@
 no checks, an optional warm start.
 """
 
-import math
-import sys
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bothworlds.arguments import finite_vector, non_negative, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.omd.asymmetric import solve_asymmetric
@@ -57,28 +55,6 @@ def solve(
     else:
         z, passes = solve_asymmetric(L, xi, eta, alpha, z0, w)
     return z, passes
-
-
-def _vector(values: ArrayLike, parameter: str, expected: str) -> NDArray[np.float64]:
-    try:
-        given = np.asarray(values)
-        if given.ndim == 1 and given.size > 0 and given.dtype.kind in "biuf":
-            vector = np.array(given, dtype=np.float64)
-            if np.isfinite(vector).all():
-                return vector
-    except ValueError:
-        pass  # a ragged sequence
-    raise InvalidParameter(must(parameter, "omd.weights", expected, values))
-
-
-def _number(value: float, parameter: str, expected: str, upper: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 <= number <= upper:
-        raise InvalidParameter(must(parameter, "omd.weights", expected, value))
-    return number
 
 
 def weights(
@@ -141,20 +117,20 @@ def weights(
     >>> omd.weights([3.0, 0.0, 1.0], eta=0.5, alpha=1.0).round(6)
     array([0.121952, 0.546549, 0.331499])
     """
-    L = _vector(losses, "losses", "a non-empty sequence of finite numbers")
+    owner = "omd.weights"
+    L = finite_vector("losses", losses, owner, "a non-empty sequence of finite numbers", "biuf")
     with np.errstate(over="ignore"):
         if not np.isfinite(L.max() - L.min()):
-            raise InvalidParameter(
-                must("losses", "omd.weights", "numbers whose differences are finite", losses)
-            )
-    eta = _number(eta, "eta", "a finite number of at least 0", sys.float_info.max)
-    alpha = _number(alpha, "alpha", "a number in [0, 1]", 1.0)
+            expected = "numbers whose differences are finite"
+            raise InvalidParameter(must("losses", owner, expected, losses))
+    eta = non_negative("eta", eta, owner)
+    alpha = share("alpha", alpha, owner)
     factors = L[:0]
     if xi is not None:
         expected = f"a sequence of {L.size} finite positive numbers"
-        factors = _vector(xi, "xi", expected)
+        factors = finite_vector("xi", xi, owner, expected, "biuf")
         if factors.size != L.size or factors.min() <= 0.0:
-            raise InvalidParameter(must("xi", "omd.weights", expected, xi))
+            raise InvalidParameter(must("xi", owner, expected, xi))
     w = np.empty_like(L)
     solve(L, factors, eta, alpha, -1.0, w)
     return w

@@ -10,18 +10,30 @@ Machine Learning 47, 2002.
 """
 
 import math
-from typing import Any
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bothworlds.arguments import FloatArray, non_negative
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.theory.arguments import arm_count, gap_vector, horizons, non_negative, plain
+from bothworlds.theory.arguments import (
+    Horizon,
+    Horizons,
+    arm_count,
+    float_or_array,
+    gap_vector,
+    horizons,
+)
 
 __all__ = ["exp3", "ucb1"]
 
 
-def exp3(n_arms: int, horizon: ArrayLike) -> Any:
+@overload
+def exp3(n_arms: int, horizon: Horizon) -> float: ...
+@overload
+def exp3(n_arms: int, horizon: Horizons) -> FloatArray: ...
+def exp3(n_arms: int, horizon: ArrayLike) -> float | FloatArray:
     """Bound the regret of EXP3 against any adversary (Bubeck and Cesa-Bianchi, Theorem 3.1).
 
     ``2 sqrt(T K log K)`` for the anytime rate ``eta_t = sqrt(log(K) / (t K))`` without mixing.
@@ -45,10 +57,14 @@ def exp3(n_arms: int, horizon: ArrayLike) -> Any:
     """
     owner = "exp3"
     K, T = arm_count(n_arms, owner), horizons(horizon, owner)
-    return plain(2.0 * np.sqrt(T * K * math.log(K)))
+    return float_or_array(2.0 * np.sqrt(T * K * math.log(K)))
 
 
-def ucb1(gaps: ArrayLike, horizon: ArrayLike, c: float = 1.5) -> Any:
+@overload
+def ucb1(gaps: ArrayLike, horizon: Horizon, c: float = 1.5) -> float: ...
+@overload
+def ucb1(gaps: ArrayLike, horizon: Horizons, c: float = 1.5) -> FloatArray: ...
+def ucb1(gaps: ArrayLike, horizon: ArrayLike, c: float = 1.5) -> float | FloatArray:
     """Bound the regret of UCB1 on independent losses (Bubeck and Cesa-Bianchi, Theorem 2.1).
 
     ``sum_i (4 c log(T)/D_i + c/(c - 1))`` over the suboptimal arms, for the exploration bonus
@@ -82,4 +98,4 @@ def ucb1(gaps: ArrayLike, horizon: ArrayLike, c: float = 1.5) -> Any:
         raise InvalidParameter(must("c", owner, "larger than 1", c))
     positive = D[D > 0.0]
     constant = positive.size * factor / (factor - 1.0)
-    return plain(4.0 * factor * np.log(T) * np.sum(1.0 / positive) + constant)
+    return float_or_array(4.0 * factor * np.log(T) * np.sum(1.0 / positive) + constant)

@@ -23,16 +23,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bothworlds.arguments import FloatArray, index, shaped
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.theory.arguments import (
     Estimator,
-    FloatArray,
-    arm_index,
     estimator_name,
     path_arrays,
     regulariser_of,
     require_part,
-    shaped_like,
 )
 from bothworlds.theory.potential import attained, deformed_log, gradient, maximiser, potential
 
@@ -105,7 +103,7 @@ def estimates_by_arm(
     """
     owner = "estimates_by_arm"
     w, eta = path_arrays(weights, rates, owner)
-    loss = shaped_like(losses, w.shape, "losses", owner)
+    loss = shaped("losses", losses, owner, w.shape)
     use_baseline = estimator_name(estimator, owner) == "rv"
     B = 0.5 * (w >= eta[:, None] ** 2) if use_baseline else np.zeros_like(w)
     correction = (loss - B) / w
@@ -172,13 +170,13 @@ def stability_terms(
     owner = "stability_terms"
     w, eta = path_arrays(weights, rates, owner)
     rounds, K = w.shape
-    loss = shaped_like(losses, w.shape, "losses", owner)
-    hat = shaped_like(estimates, (rounds, K, K), "estimates", owner)
+    loss = shaped("losses", losses, owner, w.shape)
+    hat = shaped("estimates", estimates, owner, (rounds, K, K))
     a, asymmetry = regulariser_of(alpha, xi, K, owner)
     require_part(part, (1, 2, 3, 4), owner)
     if part in (2, 3) and (a != 0.5 or np.any(asymmetry != 1.0)):
         raise InvalidParameter(must("alpha", owner, f"1/2 without xi in part {part}", alpha))
-    j = arm_index(excluded, K, "excluded", owner)
+    j = index("excluded", excluded, owner, K)
 
     # The weights tell the summed estimates up to a constant, which the difference does not see.
     L = -gradient(w, a, asymmetry) / eta[:, None]
@@ -260,7 +258,7 @@ def penalty_terms(
     """
     owner = "penalty_terms"
     w, eta = path_arrays(weights, rates, owner)
-    hat = shaped_like(estimates, w.shape, "estimates", owner)
+    hat = shaped("estimates", estimates, owner, w.shape)
     a, asymmetry = regulariser_of(alpha, xi, w.shape[1], owner)
     require_part(part, (1, 2), owner)
     if part == 1 and np.any(asymmetry != 1.0):
@@ -269,7 +267,7 @@ def penalty_terms(
         raise InvalidParameter(
             must("exponent", owner, "at least 1, and finite where alpha is 0", exponent)
         )
-    j = arm_index(best, w.shape[1], "best", owner)
+    j = index("best", best, owner, w.shape[1])
 
     after = np.cumsum(hat, axis=0)
     before = after - hat
@@ -362,14 +360,14 @@ def decompose(
     owner = "decompose"
     w, eta = path_arrays(weights, rates, owner)
     rounds, K = w.shape
-    loss = shaped_like(losses, w.shape, "losses", owner)
-    hat = shaped_like(estimates, w.shape, "estimates", owner)
+    loss = shaped("losses", losses, owner, w.shape)
+    hat = shaped("estimates", estimates, owner, w.shape)
     played = np.asarray(arms)
     known = played.dtype.kind in "iu" and bool(np.all((played >= 0) & (played < K)))
     if played.shape != (rounds,) or not known:
         raise InvalidParameter(must("arms", owner, f"{rounds} integers below {K}", arms))
     a, asymmetry = regulariser_of(alpha, xi, K, owner)
-    j = arm_index(best, K, "best", owner)
+    j = index("best", best, owner, K)
 
     after = np.cumsum(hat, axis=0)
     before = after - hat

@@ -10,19 +10,21 @@ N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games", Cambridge Univ
 """
 
 import math
-from typing import Any
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bothworlds.arguments import FloatArray
 from bothworlds.theory.arguments import (
     Estimator,
-    FloatArray,
+    Horizon,
+    Horizons,
     arm_count,
     bernoulli_means,
     estimator_name,
+    float_or_array,
     horizons,
-    plain,
 )
 
 __all__ = ["asymptotic_factor", "lai_robbins", "minimax"]
@@ -42,7 +44,11 @@ def _lai_robbins_coefficient(mu: FloatArray) -> float:
     return float(np.sum((worse - best) / _relative_entropy(worse, best)))
 
 
-def lai_robbins(means: ArrayLike, horizon: ArrayLike) -> Any:
+@overload
+def lai_robbins(means: ArrayLike, horizon: Horizon) -> float: ...
+@overload
+def lai_robbins(means: ArrayLike, horizon: Horizons) -> FloatArray: ...
+def lai_robbins(means: ArrayLike, horizon: ArrayLike) -> float | FloatArray:
     """Bound from below the regret of every consistent algorithm on Bernoulli losses.
 
     ``sum_i D_i / kl(mu_i, mu*) log T`` over the arms with a positive gap, in the exact
@@ -71,10 +77,14 @@ def lai_robbins(means: ArrayLike, horizon: ArrayLike) -> Any:
     """
     owner = "lai_robbins"
     mu, T = bernoulli_means(means, owner), horizons(horizon, owner)
-    return plain(_lai_robbins_coefficient(mu) * np.log(T))
+    return float_or_array(_lai_robbins_coefficient(mu) * np.log(T))
 
 
-def minimax(n_arms: int, horizon: ArrayLike) -> Any:
+@overload
+def minimax(n_arms: int, horizon: Horizon) -> float: ...
+@overload
+def minimax(n_arms: int, horizon: Horizons) -> FloatArray: ...
+def minimax(n_arms: int, horizon: ArrayLike) -> float | FloatArray:
     """Bound from below the worst-case regret of every algorithm.
 
     ``(sqrt 2 - 1)/sqrt(32 log(4/3)) sqrt(K T)``, about ``0.1365 sqrt(K T)``, the result the article
@@ -105,7 +115,7 @@ def minimax(n_arms: int, horizon: ArrayLike) -> Any:
     value = (math.sqrt(2.0) - 1.0) / math.sqrt(32.0 * math.log(4.0 / 3.0)) * np.sqrt(K * T)
     hidden_arm = T - T * (T + 1.0) / (2.0 * K)
     few = T < K / (4.0 * math.log(4.0 / 3.0))
-    return plain(np.where(few, np.minimum(value, hidden_arm), value))
+    return float_or_array(np.where(few, np.minimum(value, hidden_arm), value))
 
 
 def asymptotic_factor(means: ArrayLike | None = None, estimator: Estimator = "rv") -> float:

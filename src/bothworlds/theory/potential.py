@@ -13,7 +13,7 @@ regulariser; alpha its power, with both limits. Up to a constant ::
 
 import numpy as np
 
-from bothworlds.theory.arguments import FloatArray
+from bothworlds.arguments import FloatArray
 
 __all__ = ["attained", "deformed_log", "gradient", "maximiser", "potential", "regulariser"]
 

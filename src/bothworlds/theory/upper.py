@@ -13,21 +13,21 @@ Bandits", Journal of Machine Learning Research 22(28), 2021.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bothworlds.arguments import FloatArray, non_negative, share
 from bothworlds.theory.arguments import (
     Estimator,
-    FloatArray,
-    alpha_in_unit_interval,
+    Horizon,
+    Horizons,
     arm_count,
     estimator_name,
+    float_or_array,
     gap_vector,
     horizons,
-    non_negative,
-    plain,
 )
 
 __all__ = [
@@ -41,9 +41,17 @@ __all__ = [
 ]
 
 
+@overload
+def adversarial(
+    n_arms: int, horizon: Horizon, estimator: Estimator = "rv", *, printed: bool = False
+) -> float: ...
+@overload
+def adversarial(
+    n_arms: int, horizon: Horizons, estimator: Estimator = "rv", *, printed: bool = False
+) -> FloatArray: ...
 def adversarial(
     n_arms: int, horizon: ArrayLike, estimator: Estimator = "rv", *, printed: bool = False
-) -> Any:
+) -> float | FloatArray:
     """Bound the regret against any adaptive adversary (Theorem 1, first part).
 
     With alpha = 1/2 and the rates of the theorem::
@@ -79,9 +87,9 @@ def adversarial(
     owner = "adversarial"
     K, T = arm_count(n_arms, owner), horizons(horizon, owner)
     if estimator_name(estimator, owner) == "iw":
-        return plain(4.0 * np.sqrt(K * T) + 1.0)
+        return float_or_array(4.0 * np.sqrt(K * T) + 1.0)
     logarithmic = 10.0 if printed else 14.0
-    return plain(2.0 * np.sqrt(K * T) + logarithmic * K * np.log(T) + 16.0)
+    return float_or_array(2.0 * np.sqrt(K * T) + logarithmic * K * np.log(T) + 16.0)
 
 
 class _Terms(NamedTuple):
@@ -108,6 +116,24 @@ def _self_bounding_terms(
     )
 
 
+@overload
+def self_bounding(
+    gaps: ArrayLike,
+    horizon: Horizon,
+    corruption: float = 0.0,
+    estimator: Estimator = "rv",
+    *,
+    printed: bool = False,
+) -> float: ...
+@overload
+def self_bounding(
+    gaps: ArrayLike,
+    horizon: Horizons,
+    corruption: float = 0.0,
+    estimator: Estimator = "rv",
+    *,
+    printed: bool = False,
+) -> FloatArray: ...
 def self_bounding(
     gaps: ArrayLike,
     horizon: ArrayLike,
@@ -115,7 +141,7 @@ def self_bounding(
     estimator: Estimator = "rv",
     *,
     printed: bool = False,
-) -> Any:
+) -> float | FloatArray:
     """Bound the regret under a (Delta, C, T) self-bounding constraint (Theorem 1, second part).
 
     The constraint is ``regret >= E[sum_t sum_i w_ti D_i] - C``. Stochastic and stochastically
@@ -160,9 +186,27 @@ def self_bounding(
     D, T = gap_vector(gaps, owner), horizons(horizon, owner)
     C = non_negative("corruption", corruption, owner)
     X, R = _self_bounding_terms(D, T, estimator_name(estimator, owner), printed)
-    return plain(np.where(C > X, 2.0 * np.sqrt(X * C), X + C) + R)
+    return float_or_array(np.where(C > X, 2.0 * np.sqrt(X * C), X + C) + R)
 
 
+@overload
+def corrupted(
+    gaps: ArrayLike,
+    horizon: Horizon,
+    corruption: float,
+    estimator: Estimator = "rv",
+    *,
+    printed: bool = False,
+) -> float: ...
+@overload
+def corrupted(
+    gaps: ArrayLike,
+    horizon: Horizons,
+    corruption: float,
+    estimator: Estimator = "rv",
+    *,
+    printed: bool = False,
+) -> FloatArray: ...
 def corrupted(
     gaps: ArrayLike,
     horizon: ArrayLike,
@@ -170,7 +214,7 @@ def corrupted(
     estimator: Estimator = "rv",
     *,
     printed: bool = False,
-) -> Any:
+) -> float | FloatArray:
     """Bound the regret on corrupted losses (Corollary 1).
 
     A stochastically constrained adversary with a unique best arm is changed, adaptively, by
@@ -207,7 +251,11 @@ def corrupted(
     return self_bounding(D, T, 2.0 * budget, estimator_name(estimator, owner), printed=printed)
 
 
-def general_adversarial(alpha: float, n_arms: int, horizon: ArrayLike) -> Any:
+@overload
+def general_adversarial(alpha: float, n_arms: int, horizon: Horizon) -> float: ...
+@overload
+def general_adversarial(alpha: float, n_arms: int, horizon: Horizons) -> FloatArray: ...
+def general_adversarial(alpha: float, n_arms: int, horizon: ArrayLike) -> float | FloatArray:
     """Bound the adversarial regret of alpha-Tsallis-INF for any alpha (Theorem 3).
 
     For the symmetric regulariser, importance weighting and the rate of the theorem::
@@ -238,19 +286,27 @@ def general_adversarial(alpha: float, n_arms: int, horizon: ArrayLike) -> Any:
     4710.640...
     """
     owner = "general_adversarial"
-    a, K = alpha_in_unit_interval(alpha, owner), arm_count(n_arms, owner)
+    a, K = share("alpha", alpha, owner), arm_count(n_arms, owner)
     T = horizons(horizon, owner)
     by_powers = 1.0 / (a * (1.0 - a)) if 0.0 < a < 1.0 else math.inf
     by_arms = math.log(K) / a if a > 0.0 else math.inf
     # log(T)/(1 - alpha) is 0 at T = 1 for every alpha < 1, so its limit there is 0, not infinity.
     by_rounds = np.log(T) / (1.0 - a) if a < 1.0 else np.where(T > 1.0, math.inf, 0.0)
     factor = np.minimum(min(by_powers, by_arms), by_rounds)
-    return plain(2.0 * np.sqrt(factor * K * T) + 1.0)
+    return float_or_array(2.0 * np.sqrt(factor * K * T) + 1.0)
 
 
+@overload
+def general_stochastic(
+    alpha: float, gaps: ArrayLike, horizon: Horizon, *, printed: bool = False
+) -> float: ...
+@overload
+def general_stochastic(
+    alpha: float, gaps: ArrayLike, horizon: Horizons, *, printed: bool = False
+) -> FloatArray: ...
 def general_stochastic(
     alpha: float, gaps: ArrayLike, horizon: ArrayLike, *, printed: bool = False
-) -> Any:
+) -> float | FloatArray:
     """Bound the regret of alpha-Tsallis-INF tuned with the true gaps (Theorem 4).
 
     For stochastically constrained adversaries with a unique best arm, importance weighting, the
@@ -283,7 +339,7 @@ def general_stochastic(
     64.0
     """
     owner = "general_stochastic"
-    a, D = alpha_in_unit_interval(alpha, owner), gap_vector(gaps, owner)
+    a, D = share("alpha", alpha, owner), gap_vector(gaps, owner)
     T = horizons(horizon, owner)
     positive = D[D > 0.0]
     log_T, smallest = np.log(T), positive.min()
@@ -292,12 +348,20 @@ def general_stochastic(
     slowest = np.minimum(1.0 / (1.0 - a) if a < 1.0 else math.inf, log_T)
     rounds = log_T if printed else log_T + 1.0
     leading = (8.0 * slowest + 64.0) * rounds * np.sum(1.0 / positive)
-    return plain(leading + 16.0 * log_T0**4 / smallest + 4.0)
+    return float_or_array(leading + 16.0 * log_T0**4 / smallest + 4.0)
 
 
+@overload
+def dueling_stochastic(
+    gaps: ArrayLike, horizon: Horizon, estimator: Estimator = "rv", *, printed: bool = False
+) -> float: ...
+@overload
+def dueling_stochastic(
+    gaps: ArrayLike, horizon: Horizons, estimator: Estimator = "rv", *, printed: bool = False
+) -> FloatArray: ...
 def dueling_stochastic(
     gaps: ArrayLike, horizon: ArrayLike, estimator: Estimator = "rv", *, printed: bool = False
-) -> Any:
+) -> float | FloatArray:
     """Bound the regret of sparring with constant utilities (Corollary 2, stochastic case).
 
     The corollary states the order only; these are its constants. The probability that the left
@@ -332,9 +396,17 @@ def dueling_stochastic(
     return 4.0 * side
 
 
+@overload
+def dueling_adversarial(
+    n_arms: int, horizon: Horizon, estimator: Estimator = "rv", *, printed: bool = False
+) -> float: ...
+@overload
+def dueling_adversarial(
+    n_arms: int, horizon: Horizons, estimator: Estimator = "rv", *, printed: bool = False
+) -> FloatArray: ...
 def dueling_adversarial(
     n_arms: int, horizon: ArrayLike, estimator: Estimator = "rv", *, printed: bool = False
-) -> Any:
+) -> float | FloatArray:
     """Bound the regret of sparring with changing utilities (Corollary 2, adversarial case).
 
     The corollary states the order only; these are its constants. Each side meets an adaptive

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bothworlds import plotting
+from bothworlds.arguments import one_of
 from bothworlds.experiments.algorithms import EXP3, IW, RV, THOMPSON, UCB, lineup
 from bothworlds.experiments.claims import (
     bound_claim,
@@ -21,10 +22,10 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    fraction,
     paper_checkpoints,
 )
 from bothworlds.plotting import LOOKS
+from bothworlds.text import fraction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +44,7 @@ NAMES = (RV, IW, THOMPSON, UCB, EXP3)
 def cells(settings: Settings) -> list[Cell]:
     """Return every attack at every budget."""
     import bothworlds as bw
+    from bothworlds.environments.corrupted import ATTACKS
 
     made = []
     for k in settings.arms:
@@ -50,7 +52,9 @@ def cells(settings: Settings) -> list[Cell]:
             fixed = bw.environments.Stochastic.gap(k, gap)
             moving = bw.environments.Switching(k, gap)
             for scene in SCENES:
-                base, attack = (moving, "discourage") if scene == MOVING else (fixed, scene)
+                base = moving if scene == MOVING else fixed
+                name = "discourage" if scene == MOVING else scene
+                attack = one_of("attack", name, "corruption", ATTACKS)
                 for budget in settings.points:
                     made.append(
                         Cell(
