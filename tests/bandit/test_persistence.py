@@ -136,18 +136,47 @@ def rewritten(path, change):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda d: d.update(version=2), "The version of state file .* got 2."),
+        (lambda d: d.update(version=3), "The version of state file .* got 3."),
         (lambda d: d.update(version="1"), "The version of state file"),
         (lambda d: d.update(version=True), "The version of state file"),
         (lambda d: d.update(format="river.bandit"), "The format of state file .*river"),
         (lambda d: d.pop("format"), "The format of state file .* got None"),
         (lambda d: d.pop("content"), "as it was saved"),
-        (lambda d: d["content"].pop("state"), "as it was saved"),
+        (lambda d: d["content"].pop("numbers"), "as it was saved"),
         (lambda d: d["content"].update(state="AAAA"), "as it was saved"),
         (lambda d: d["content"].update(state="!"), "as it was saved"),
+        (
+            lambda d: d["content"]["numbers"].update(estimates=[0, 1]),
+            "got 2 estimates instead of 3",
+        ),
+        (lambda d: d["content"]["numbers"].update(estimates=[0, 1, 1e200]), "estimates out of"),
+        (lambda d: d["content"]["numbers"].update(estimates=[0, 1, None]), "that are not numbers"),
+        (lambda d: d["content"].update(generator=[0, 0, 0, 0]), "a generator of other words"),
+        (lambda d: d["content"].update(generator=[1, 2, 3]), "a generator of other words"),
+        (lambda d: d["content"].update(generator=[1, 2, 3, 2**64]), "generator that is not"),
+        (lambda d: d["content"].update(round=34), "another number of decisions than rounds"),
+        (lambda d: d["content"].update(round=10**400), "round that is not a whole number"),
+        (lambda d: d["content"]["pending"][0].update(id=0), "id that is not a whole number"),
+        (lambda d: d["content"]["pending"][0].update(id=99), "id that is not a whole number"),
+        (lambda d: d["content"]["pending"][0].update(id=32), "pending twice"),
+        (lambda d: d["content"]["pending"][0].update(inverse_p=0.9), "an inverse_p below 1"),
+        (lambda d: d["content"]["pending"][0].update(arm=3), "arm that is not a whole number"),
+        (lambda d: d["content"]["pending"][0].update(near="//8="), "near that are not 3 bits"),
+        (lambda d: d["content"]["pending"][0].update(near="/w=="), "near that are not 3 bits"),
+        (lambda d: d["content"]["pending"][1].update(near="4A=="), "near arms that were not there"),
+        (lambda d: d["content"]["pending"][0].update(carried=[1.0]), "carried numbers of another"),
+        (
+            lambda d: d["content"]["pending"][0].update(mean_baseline=0.6),
+            "mean_baseline that is not",
+        ),
+        (lambda d: d["content"]["arms"].update(names=10**12), "names that is not a whole number"),
+        (lambda d: d["content"]["arms"].update(told=[-1, 0, 0]), "told out of"),
+        (lambda d: d["content"]["arms"].update(losses=[99.0, 0, 0]), "losses above 1"),
+        (lambda d: d["content"]["arms"].update(slots=[0, 1, 1]), "slots that are none or not dist"),
+        (lambda d: d["content"].update(policy={"class": "Sparring", "fields": {}}), "as it was"),
+        (lambda d: d["content"].update(policy=7), "a policy of another kind"),
         (lambda d: d["content"].update(bounds=[1, 0]), "as it was saved"),
         (lambda d: d["content"].update(seed=-1), "as it was saved"),
-        (lambda d: d["content"].update(fresh=[7, 1.0]), "as it was saved"),
         (lambda d: d["content"].update(pending=[[1]]), "as it was saved"),
         (lambda d: d["content"]["arms"].update(names=["a", "a", 3]), "as it was saved"),
         (lambda d: d["content"]["arms"].update(slots=[0, 1]), "as it was saved"),
@@ -167,8 +196,15 @@ def test_documents_that_make_no_sense_are_refused(change, sentence, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"\x00\xff\xfe", b"[]", b"null", b"7", b'"x"', b"{}", b"[" * 9**5]
-)
+    "raw",
+    [
+        b"", b"\x00\xff\xfe", b"[]", b"null", b"7", b'"x"', b"{}", b"[" * 9**5,
+        b"9" * 5_000, b'{"format": "bothworlds.bandit", "version": NaN}',
+        b'{"format": "bothworlds.bandit", "version": 2, "content": ' + b'{"a":' * 900
+        + b"1" + b"}" * 901,
+    ],
+    ids=lambda raw: str(raw[:12]),
+)  # fmt: skip
 def test_other_files_are_refused(raw, tmp_path):
     path = tmp_path / "other"
     path.write_bytes(raw)
@@ -221,3 +257,39 @@ def test_missing_files_are_the_systems_to_report(tmp_path):
         bw.Bandit.load(tmp_path / "nowhere.json")
     with pytest.raises(FileNotFoundError):
         in_flight(bw.TsallisINF()).save(tmp_path / "no" / "folder.json")
+
+
+def test_a_name_that_is_half_a_surrogate_pair_is_saved(tmp_path):
+    bandit = bw.Bandit(bw.TsallisINF(), arms=["a", "\ud800"], seed=1)
+    bandit.save(tmp_path / "b.json")
+    assert bw.Bandit.load(tmp_path / "b.json").arms == ("a", "\ud800")
+
+
+@pytest.mark.parametrize("n_arms", [3, 40, 600])
+def test_no_memory_of_the_solver_is_in_the_file(n_arms, tmp_path, monkeypatch):
+    """A bandit saved with one solver goes on with another, drawing from the same distribution."""
+    path = tmp_path / "b.json"
+    bandit = bw.Bandit(bw.TsallisINF(), arms=n_arms, seed=3)
+    for t in range(300):
+        bandit.tell(bandit.ask(), loss=t % 7 / 7)
+    bandit.ask()
+    bandit.save(path)
+    ours = bw.Bandit.load(path).probabilities()
+    import bothworlds.policies.tsallis_inf as module
+
+    monkeypatch.setattr(module, "MANY", 9 if n_arms < 512 else 1_024)
+    other = bw.Bandit.load(path)
+    assert other.probabilities() == pytest.approx(ours, rel=1e-9)
+    for number in other.pending:
+        other.tell(number, loss=0.5)
+    other.tell(other.ask(), loss=0.5)
+    assert json.loads(path.read_text())["content"]["numbers"].keys() == {"estimates"}
+
+
+def test_a_thompson_file_cannot_make_ask_hang(tmp_path):
+    path = tmp_path / "b.json"
+    in_flight(bw.ThompsonSampling()).save(path)
+    for bad in (-1, 0.5, 2**60, "x", None):
+        rewritten(path, lambda d, bad=bad: d["content"]["numbers"].update(ones=[1, bad, 1]))
+        with pytest.raises(StateFileError, match="as it was saved, got ones"):
+            bw.Bandit.load(path)

@@ -6,7 +6,6 @@ can be played.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from html import escape
 from numbers import Integral
@@ -15,13 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.reading import LONG, MOST, brief, listed, many, record, whole
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.policies.base import Saved
 
 GONE = -1
 """Slot of a retired arm."""
 
-LONG = 1000
-"""Number of arms from which state files do not list numbers one by one."""
+COUNTS = {
+    name: Saved(name, low=0, high=MOST, whole=True) for name in ("told", "dropped")
+}  # fmt: skip
+"""What a state file counts of every arm."""
 
 
 class ArmHistory(NamedTuple):
@@ -133,48 +136,44 @@ class Roster:
         counted = n >= LONG and self.names == list(range(n))
         return {
             "names": n if counted else self.names,
-            "slots": _brief(self.slots),
-            "dropped": _brief(self.dropped),
-            "told": _brief(self.told),
-            "losses": _brief(self.losses),
-            "last_estimate": _brief(self.last_estimate),
+            "slots": brief(self.slots),
+            "dropped": brief(self.dropped),
+            "told": brief(self.told),
+            "losses": brief(self.losses),
+            "last_estimate": brief(self.last_estimate),
         }
 
     @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Roster:
+    def from_document(cls, value: object) -> Roster:
         """Return the roster that `document` described."""
-        roster = cls(checked_names(document["names"]))
-        n = len(roster.names)
-        roster.slots = [int(index) for index in _in_full(document["slots"])]
+        document = record(value, "arms")
+        told = many(document["told"], COUNTS["told"])
+        n = told.size
+        names = document["names"]
+        # The number of names is believed only where as many counts are listed.
+        counted = type(names) is int
+        roster = cls(
+            checked_names(whole(names, "names", n, n) if counted else listed(names, "names"))
+        )
+        if len(roster.names) != n:
+            raise ValueError("arms and their history differ in number")
+        slots = many(document["slots"], Saved("slots", low=0, high=n - 1, whole=True))
+        roster.slots = slots.astype(np.int64).tolist()
         roster.slot_of = [GONE] * n
         for slot, index in enumerate(roster.slots):
             roster.slot_of[index] = slot
-        roster.dropped = [int(count) for count in _in_full(document["dropped"])]
-        roster.told = [int(count) for count in _in_full(document["told"])]
-        roster.losses = [float(total) for total in _in_full(document["losses"])]
-        roster.last_estimate = [
-            None if estimate is None or estimate != estimate else float(estimate)
-            for estimate in _in_full(document["last_estimate"])
-        ]
-        per_arm = (roster.dropped, roster.told, roster.losses, roster.last_estimate)
-        if any(len(values) != n for values in per_arm) or not roster.slots:
-            raise ValueError("arms and their history differ in number")
+        if not roster.slots or len(set(roster.slots)) < len(roster.slots):
+            raise ValueError("slots that are none or not distinct")
+        roster.told = told.astype(np.int64).tolist()
+        dropped = many(document["dropped"], COUNTS["dropped"], n)
+        roster.dropped = dropped.astype(np.int64).tolist()
+        losses = many(document["losses"], Saved("losses", low=0.0, high=MOST), n)
+        if (losses > told * (1.0 + 1e-9)).any():
+            raise ValueError("losses above 1")
+        roster.losses = losses.tolist()
+        last = many(document["last_estimate"], Saved("last_estimate"), n, missing=True)
+        roster.last_estimate = [None if each != each else each for each in last.tolist()]
         return roster
-
-
-def _brief(numbers: list[Any]) -> list[Any] | str:
-    """Return numbers as they are or, if they are many, as text made of doubles; None is NaN."""
-    if len(numbers) < LONG:
-        return numbers
-    return b64encode(np.array(numbers, dtype="<f8").tobytes()).decode("ascii")
-
-
-def _in_full(saved: list[Any] | str) -> list[Any]:
-    """Return the numbers that `_brief` was given."""
-    if not isinstance(saved, str):
-        return saved
-    numbers: list[Any] = np.frombuffer(b64decode(saved, validate=True), "<f8").tolist()
-    return numbers
 
 
 def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from functools import partial
 from numbers import Integral, Real
@@ -10,15 +9,27 @@ from typing import Any, Self
 
 import numpy as np
 
+from bothworlds.bandit import version_1
 from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
 from bothworlds.bandit.decision import Arm, Decision, Lineup, Origin, decided
 from bothworlds.bandit.feedback import checked_bounds, loss_within
 from bothworlds.bandit.pending import Pending, checked_age, closed, learn_late, note
 from bothworlds.bandit.persistence import Persistent
-from bothworlds.bandit.state import columns, first_row, generator, pack, unchanged, with_columns
+from bothworlds.bandit.reading import MOST, brief, listed, many, record, whole
+from bothworlds.bandit.state import (
+    columns,
+    first_row,
+    generator,
+    pack,
+    rebuilt,
+    saved,
+    unchanged,
+    with_columns,
+)
 from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, must
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import ARMS, ROUND
+from bothworlds.lanes.random import WORDS
 from bothworlds.policies.base import Array, Policy
 from bothworlds.seeding import checked_seed, stream_words
 
@@ -73,7 +84,7 @@ class Bandit(Persistent[Policy]):
 
     _OWNER = "Bandit"
     _FORMAT = "bothworlds.bandit"
-    _VERSION = 1
+    _VERSION = 2
 
     _F: Array
     _bounds: tuple[float, float]
@@ -149,11 +160,14 @@ class Bandit(Persistent[Policy]):
         live = None if twin is self._policy else partial(unchanged, F)
         return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, live)
 
+    def _noted(self) -> Pending:
+        """Return what a late tell will need of the last decision."""
+        indices, known = self._lineup.index_array, len(self._roster.names)
+        return note(self._policy, self._F, indices, self._fresh_slot, known)
+
     def _settle(self) -> None:
         """Enter the last decision into the ledger, because the state is about to change."""
-        indices, known = self._lineup.index_array, len(self._roster.names)
-        entry = note(self._policy, self._F, indices, self._fresh_slot, known)
-        self._ledger[self._fresh] = entry
+        self._ledger[self._fresh] = self._noted()
         self._fresh = NOTHING_FRESH
 
     # --- asking ------------------------------------------------------------------------------
@@ -563,36 +577,74 @@ class Bandit(Persistent[Policy]):
     # --- keeping -----------------------------------------------------------------------------
 
     def _document(self) -> dict[str, Any]:
+        entries = list(self._ledger.values())
+        if self._fresh:
+            entries.append(self._noted())
+        numbers = saved(self._F, self._policy)
+        single = {each.name for each in self._policy.saved_head.values()}
         return {
             "seed": self._seed,
             "bounds": list(self._bounds),
+            "round": self._round,
+            "generator": generator(self._F).view(np.uint64).tolist(),
             "arms": self._roster.document(),
-            "pending": [entry.document() for entry in self._ledger.values()],
-            "fresh": [self._fresh_slot, self._fresh_inverse_p] if self._fresh else None,
-            "state": b64encode(self._F.astype("<f8", copy=False).tobytes()).decode("ascii"),
+            "numbers": {
+                name: float(rows[0]) if name in single else brief(rows)
+                for name, rows in numbers.items()
+            },
+            "pending": [entry.document() for entry in entries],
         }
+
+    def _canonicalise(self) -> None:
+        if self._fresh:
+            self._settle()
+        policy, n_arms = self._policy, len(self)
+        numbers = saved(self._F, policy)
+        self._F[:] = rebuilt(policy, n_arms, self._round, generator(self._F), numbers)
 
     @classmethod
     def _restored(cls, policy: Policy, document: dict[str, Any]) -> Self:
+        if not isinstance(policy, Policy):
+            raise ValueError("a policy of another kind")
+        fresh = None
+        of_version_1 = "state" in document
+        if of_version_1:
+            document = version_1.translated(policy, document)
+            fresh = document["fresh"]
         roster = Roster.from_document(document["arms"])
         n_arms = len(roster.slots)
-        state = b64decode(document["state"], validate=True)
-        F = np.frombuffer(state, "<f8").astype(np.float64)
+        newest = whole(document["round"], "round", 0, MOST)
+        entries = {}
+        for value in listed(document["pending"], "pending"):
+            entry = Pending.from_document(value, policy, len(roster.names), newest)
+            if entry.round in entries:
+                raise ValueError("a decision that is pending twice")
+            entries[entry.round] = entry
+        # Version 1 counted feedback twice if it was told to a decision numbered 0.
+        counted = sum(roster.told) + sum(roster.dropped) + len(entries)
+        if counted != newest and not of_version_1:
+            raise ValueError("another number of decisions than rounds")
+        words = [
+            whole(word, "generator", 0, 2**64 - 1)
+            for word in listed(document["generator"], "generator")
+        ]
+        if len(words) != WORDS or not any(words):
+            raise ValueError("a generator of other words")
+        numbers = {
+            name: many([given] if n is None else given, kind, 1 if n is None else n)
+            for name, (kind, n) in policy.saved_shape(n_arms).items()
+            for given in [record(document["numbers"], "numbers")[name]]
+        }
         seed = checked_seed(document["seed"], "Bandit")
-        first = pack(policy, n_arms, stream_words(seed, "Bandit"))
-        if F.size != first.size or F[0] != n_arms or first_row(F) != first_row(first):
-            raise ValueError("state and arms differ in number")
-        bandit = cls.__new__(cls)
         bounds = checked_bounds(document["bounds"])
-        bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), F)
-        for values in document["pending"]:
-            entry = Pending.from_document(values)
-            bandit._ledger[entry.round] = entry
-        if document["fresh"] is not None:
-            slot, inverse_p = document["fresh"]
-            bandit._fresh = bandit._round
-            bandit._fresh_slot = range(n_arms)[slot]
-            bandit._fresh_inverse_p = float(inverse_p)
+        state = rebuilt(policy, n_arms, newest, np.array(words, np.uint64).view(np.int64), numbers)
+        if fresh is not None:
+            known, indices = len(roster.names), np.array(roster.slots, np.intp)
+            last, entry = version_1.last_decision(policy, state, indices, known, fresh)
+            entries[last] = entry
+        bandit = cls.__new__(cls)
+        bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state)
+        bandit._ledger.update(sorted(entries.items()))
         return bandit
 
 

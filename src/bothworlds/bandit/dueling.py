@@ -16,6 +16,7 @@ from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.pending import checked_age, closed
 from bothworlds.bandit.persistence import Persistent
+from bothworlds.bandit.reading import listed, record
 from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
 from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import checked_seed, derived_seed
@@ -120,7 +121,7 @@ class DuelingBandit(Persistent[Sparring]):
 
     _OWNER = "DuelingBandit"
     _FORMAT = "bothworlds.dueling"
-    _VERSION = 1
+    _VERSION = 2
     _CLASSES = (Sparring,)
 
     def __init__(
@@ -367,18 +368,34 @@ class DuelingBandit(Persistent[Sparring]):
         sides = [self._left] if self._policy.shared else [self._left, self._right]
         return {"seed": self._seed, "sides": [side._document() for side in sides]}
 
+    def _canonicalise(self) -> None:
+        self._left._canonicalise()
+        if not self._policy.shared:
+            self._right._canonicalise()
+
     @classmethod
     def _restored(cls, policy: Sparring, document: dict[str, Any]) -> Self:
-        inner = policy.side()
-        sides = [Bandit._restored(inner, side) for side in document["sides"]]
-        if len(sides) != (1 if policy.shared else 2):
+        if not isinstance(policy, Sparring):
+            raise ValueError("a policy of another kind")
+        saved = listed(document["sides"], "sides")
+        if len(saved) != (1 if policy.shared else 2):
             raise ValueError("the number of sides is another")
+        inner = policy.side()
+        sides = [Bandit._restored(inner, record(side, "sides")) for side in saved]
         left, right = sides[0], sides[-1]
+        if policy.shared and (left.round % 2 or not _in_pairs(left.pending)):
+            raise ValueError("half a pair")
         if (left.arms, left.round, left.pending) != (right.arms, right.round, right.pending):
             raise ValueError("the sides differ")
         bandit = cls.__new__(cls)
         bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right)
         return bandit
+
+
+def _in_pairs(draws: list[int]) -> bool:
+    """Return whether draws 2p - 1 and 2p are there together, for every pair p."""
+    there = set(draws)
+    return all((draw + 1 if draw % 2 else draw - 1) in there for draw in draws)
 
 
 def merged(left: dict[Arm, ArmHistory], right: dict[Arm, ArmHistory]) -> dict[Arm, ArmHistory]:

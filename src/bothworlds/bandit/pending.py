@@ -8,19 +8,18 @@ thousand pending decisions over a thousand arms take a few hundred kilobytes.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.bandit.reading import bits, listed, number, record, text, whole
 from bothworlds.bandit.state import changeable_columns, first_row
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import LARGEST, Array, Policy
 
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
@@ -56,23 +55,56 @@ class Pending(NamedTuple):
             np.zeros(indices.size, np.bool_) if self.near is None else unpacked(self.near, indices)
         )
 
-    def document(self) -> list[Any]:
+    def document(self) -> dict[str, Any]:
         """Return the entry as JSON values."""
-        return [_text(value) if isinstance(value, bytes) else value for value in self]
+        return {
+            "id": self.round,
+            "arm": self.played,
+            "inverse_p": self.inverse_p,
+            "known": self.known,
+            "present": None if self.present is None else text(self.present),
+            "near": None if self.near is None else text(self.near),
+            "mean_baseline": self.mean_baseline,
+            "carried": np.frombuffer(self.memo).tolist(),
+        }
 
     @classmethod
-    def from_document(cls, values: Sequence[Any]) -> Pending:
-        """Return the entry that `document` described."""
-        played, inverse_p, number, known, present, near, mean_baseline, memo = values
+    def from_document(cls, value: object, policy: Policy, known: int, newest: int) -> Pending:
+        """Return the entry that `document` described.
+
+        ``known`` is how many arms the bandit has ever had, ``newest`` its last round.
+        """
+        given = record(value, "pending")
+        known = whole(given["known"], "known", 1, known)
+        played = whole(given["arm"], "arm", 0, known - 1)
+        present = bits(given["present"], "present", known)
+        near = bits(given["near"], "near", known)
+        there = np.ones(known, np.bool_) if present is None else unpacked(present, np.arange(known))
+        if not there[played]:
+            raise ValueError("a pending arm that was not there")
+        if near is not None and (unpacked(near, np.arange(known)) & ~there).any():
+            raise ValueError("near arms that were not there")
+        # Rounding may leave a probability a little above 1; 0 stands for an unknown one.
+        inverse_p = number(given["inverse_p"], "inverse_p", 0.0, LARGEST)
+        if inverse_p < 1.0 - 1e-9 and (inverse_p != 0.0 or policy.estimates):
+            raise ValueError("an inverse_p below 1")
+        carried = listed(given["carried"], "carried")
+        kinds = policy.saved_carried
+        if len(carried) != policy.carried_rows:
+            raise ValueError("carried numbers of another policy")
+        values = [
+            number(each, kind.name, kind.low, kind.high)
+            for each, kind in zip(carried, kinds, strict=True)
+        ]
         return cls(
-            int(played),
-            float(inverse_p),
-            int(number),
-            int(known),
-            None if present is None else b64decode(present, validate=True),
-            None if near is None else b64decode(near, validate=True),
-            float(mean_baseline),
-            b64decode(memo, validate=True),
+            played,
+            inverse_p,
+            whole(given["id"], "id", 1, newest),
+            known,
+            present,
+            near,
+            number(given["mean_baseline"], "mean_baseline", 0.0, BASELINE + 1e-9),
+            np.array(values, np.float64).tobytes(),
         )
 
 
@@ -172,7 +204,3 @@ def unpacked(bits: bytes, wanted: Indices) -> Flags:
     """Return the bits of the ``wanted`` arms; arms beyond the bits have none set."""
     flags = np.unpackbits(np.frombuffer(bits, np.uint8)).view(np.bool_)
     return np.where(wanted < flags.size, flags.take(wanted, mode="clip"), False)
-
-
-def _text(raw: bytes) -> str:
-    return b64encode(raw).decode("ascii")

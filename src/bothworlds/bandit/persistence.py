@@ -49,6 +49,14 @@ class Persistent(Generic[Config]):
     def _document(self) -> dict[str, Any]:
         """Return everything but the policy as JSON values."""
 
+    @abstractmethod
+    def _canonicalise(self) -> None:
+        """Start the solver anew from what `_document` says, as `_restored` does.
+
+        So a bandit that was saved and the one that is loaded go on bit for bit alike, though no
+        solver's memory is in the file.
+        """
+
     @classmethod
     @abstractmethod
     def _restored(cls, policy: Config, document: dict[str, Any]) -> Self:
@@ -73,6 +81,7 @@ class Persistent(Generic[Config]):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self._canonicalise()
         return self._restored, (self._policy, self._document())
 
     def save(self, path: Path) -> None:
@@ -97,6 +106,7 @@ class Persistent(Generic[Config]):
         >>> later.tell(decision.id, reward=1.0)
         """
         description = describe(self._policy, f"{self._OWNER}.save")
+        self._canonicalise()
         content = {"policy": description, **self._document()}
         write(path, self._FORMAT, self._VERSION, content)
 
@@ -126,8 +136,15 @@ class Persistent(Generic[Config]):
             if policy is None:
                 policy = recreate(description, _configurations(cls._CLASSES))
             return cls._restored(policy, content)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise damaged(path, f"{type(error).__name__} {error}") from error
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise damaged(path, _in_short(error)) from error
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -143,16 +160,18 @@ def write(path: Path, kind: str, version: int, content: dict[str, Any]) -> None:
     }
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     with replacing(path) as draft:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+        # Half of a surrogate pair, as in undecodable file names, is written as JSON's escape.
+        draft.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def read(path: Path, kind: str, version: int) -> dict[str, Any]:
     """Return the content of the document at ``path``, or refuse it with a `StateFileError`."""
     owner = _owner(path)
     try:
-        document = json.loads(pathlib.Path(path).read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise StateFileError(f"The {owner} must be complete JSON, got {error}.") from error
+        document = json.loads(pathlib.Path(path).read_bytes(), parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        got = _in_short(error)
+        raise StateFileError(f"The {owner} must be complete JSON, got {got}.") from error
     found = document.get("format") if isinstance(document, dict) else None
     if found != kind:
         raise StateFileError(must("format", owner, repr(kind), found))
@@ -160,14 +179,29 @@ def read(path: Path, kind: str, version: int) -> dict[str, Any]:
     if type(number) is not int or not 1 <= number <= version:
         raise StateFileError(must("version", owner, f"a whole number in [1, {version}]", number))
     content = document.get("content")
-    if not isinstance(content, dict) or checksum(content) != document.get("checksum"):
+    try:
+        fits = isinstance(content, dict) and checksum(content) == document.get("checksum")
+    except (RecursionError, ValueError):
+        fits = False
+    if not fits:
         raise damaged(path, "other content than was saved")
-    return content
+    return dict(content)
 
 
 def damaged(path: Path, found: object) -> StateFileError:
     """Return the error for a document whose content makes no sense."""
     return StateFileError(f"The {_owner(path)} must be as it was saved, got {found}.")
+
+
+def _in_short(error: Exception) -> str:
+    """Return what an error says, on one line of bounded length."""
+    said = " ".join(str(error).split()).rstrip(".")
+    said = said if len(said) <= 200 else said[:200] + " ..."
+    return said if type(error) is ValueError else f"{type(error).__name__} {said}".rstrip()
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant}, which is not JSON")
 
 
 def _owner(path: Path) -> str:

@@ -7,6 +7,8 @@ groups of one row per arm.  Everything here works on any policy, because it move
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,3 +76,38 @@ def with_columns(F: Array, policy: Policy, arms: Array) -> Array:
 def generator(F: Array) -> NDArray[np.int64]:
     """Return a view of the generator's words."""
     return F.view(np.int64)[GENERATOR:HEAD]
+
+
+def saved(F: Array, policy: Policy) -> dict[str, Array]:
+    """Return the numbers that a state file keeps, by name: none of the solver's memory."""
+    n_arms = int(F[ARMS])
+    twin = policy.for_arms(n_arms)
+    if twin is policy:
+        return policy.saved_state(n_arms, F[first_row(F) :])
+    head = np.zeros(policy.head_rows)
+    return policy.saved_state(n_arms, np.concatenate([head, columns(F, policy).ravel()]))
+
+
+def rebuilt(
+    policy: Policy, n_arms: int, t: int, words: NDArray[np.int64], numbers: Mapping[str, Array]
+) -> Array:
+    """Return the packed bandit with these numbers, its solver about to start anew.
+
+    A function of its arguments alone: a bandit that was saved and one that is loaded both go on
+    from here, so they go on alike.
+    """
+    F = pack(policy, n_arms, words)
+    state = policy.state_from(n_arms, numbers)
+    twin = policy.for_arms(n_arms)
+    F[ROUND] = t
+    if twin is policy:
+        F[first_row(F) :] = state
+    else:
+        rows = state[policy.head_rows :]
+        start = first_row(F) + twin.head_rows
+        F[start : start + rows.size] = rows
+    changed = twin.kernels().estimates_changed
+    if changed is not None:
+        changed(F)
+    F[first_row(F)] = 0.0
+    return F

@@ -9,6 +9,7 @@ arms can be added, removed and masked without knowing the algorithm.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -58,6 +59,38 @@ class Kernels:
     wide: bool = True
 
 
+LARGEST = 1e100
+"""Bound of the numbers in a state file; what can really occur is far below it."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A number that a state file keeps, under a name that says what it means.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the file.
+    low, high : float
+        The range it must lie in.
+    whole : bool
+        Whether it counts something.
+    finite : bool
+        Whether infinity and NaN are refused.
+    """
+
+    name: str
+    low: float = -LARGEST
+    high: float = LARGEST
+    whole: bool = False
+    finite: bool = True
+
+
+ESTIMATES = Saved("estimates")
+TOLD = Saved("told", low=0.0, high=2.0**53, whole=True)
+LOSSES = Saved("losses", low=0.0, high=2.0**53)
+
+
 def constructor(config: object) -> str:
     """Return the call that makes ``config``, with the arguments that are not defaults.
 
@@ -95,6 +128,14 @@ class Policy:
     estimates: ClassVar[bool] = False
     """Whether the first field is a cumulative loss estimate weighted by the probability."""
 
+    saved_rows: ClassVar[dict[int, Saved] | None] = None
+    """What a state file keeps of every arm, by the place among the rows per arm. The others are
+    made of them again. None, for a policy that does not say, keeps the whole state."""
+    saved_head: ClassVar[dict[int, Saved]] = {}
+    """What a state file keeps of the head, by row."""
+    saved_carried: ClassVar[tuple[Saved, ...]] = ()
+    """The carried rows, which a state file keeps with every pending decision."""
+
     resizable: ClassVar[bool] = False
     """Whether arms can be added and retired while it runs."""
     separable: ClassVar[bool] = True
@@ -120,6 +161,35 @@ class Policy:
     def start(self, n_arms: int) -> Array:
         """Return the state before the first round."""
         return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+
+    def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
+        """Return what a state file keeps, by name, and how many of each; None is a single one."""
+        if self.saved_rows is None:
+            whole = Saved("state", low=-np.inf, high=np.inf, finite=False)
+            return {"state": (whole, self.start(n_arms).size)}
+        rows = {row.name: (row, n_arms) for row in self.saved_rows.values()}
+        return {**rows, **{each.name: (each, None) for each in self.saved_head.values()}}
+
+    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
+        """Return the numbers of ``state`` that a state file keeps, by name."""
+        if self.saved_rows is None:
+            return {"state": state}
+        rows = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        saved = {each.name: rows[place] for place, each in self.saved_rows.items()}
+        head = {each.name: state[row : row + 1] for row, each in self.saved_head.items()}
+        return {**saved, **head}
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return a state with these numbers, and everything else made of them again."""
+        if self.saved_rows is None:
+            return saved["state"].copy()
+        state = self.start(n_arms)
+        rows = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        for place, each in self.saved_rows.items():
+            rows[place] = saved[each.name]
+        for row, each in self.saved_head.items():
+            state[row] = saved[each.name][0]
+        return state
 
     def newcomer(self, rows: Array, t: int, probability: float) -> Array:
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.

@@ -18,6 +18,7 @@ V is 1 - 2 w_I + Q.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -33,12 +34,14 @@ from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.barrier import solve_barrier
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies import base
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 LOG_HORIZON = 0
 # Rows: inverse probability, Q, x, eta, V; then of every arm L and its weight, not normalised.
 SQUARES, ROOT, RATE, SPREAD, ESTIMATES = 1, 2, 3, 4, 5
 RATE_1 = 1.0 / 162.0
+LEAST_RATE = 1e-60  # reached by no run: a bound of what is read from a file
 
 
 @jit
@@ -127,6 +130,12 @@ class Broad(Policy):
     rows_per_arm: ClassVar[int] = 2
     carried_rows: ClassVar[int] = 1
     estimates: ClassVar[bool] = True
+    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
+    saved_head: ClassVar[dict[int, Saved]] = {
+        RATE: Saved("rate", low=LEAST_RATE, high=RATE_1),
+        SPREAD: Saved("spread", low=0.0),
+    }
+    saved_carried: ClassVar[tuple[Saved, ...]] = (Saved("squares", low=1e-9, high=1.0 + 1e-9),)
 
     def __post_init__(self) -> None:
         horizon = self.horizon
@@ -143,6 +152,13 @@ class Broad(Policy):
         state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
         state[ROOT] = -n_arms / RATE_1
         state[RATE] = RATE_1
+        return state
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return the saved state; the solver starts at the root of equal estimates."""
+        state = super().state_from(n_arms, saved)
+        state[ESTIMATES : ESTIMATES + n_arms] -= saved["estimates"].min()
+        state[ROOT] = -n_arms / state[RATE]
         return state
 
     def kernels(self) -> Kernels:

@@ -22,7 +22,8 @@ from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import store
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
-from bothworlds.policies.base import Kernels, Policy
+from bothworlds.policies import base
+from bothworlds.policies.base import Kernels, Policy, Saved
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.
 ESTIMATES = 1
@@ -88,6 +89,7 @@ class Exp3(Policy):
 
     rows_per_arm: ClassVar[int] = 2
     estimates: ClassVar[bool] = True
+    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

@@ -46,7 +46,8 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies import base
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 FACTOR, ALPHA, BETA = 0, 1, 2
 # Rows: inverse probability; then of every arm L, n, the sum of its losses, eps and p.
@@ -184,6 +185,11 @@ class Exp3PlusPlus(Policy):
 
     rows_per_arm: ClassVar[int] = 5
     estimates: ClassVar[bool] = True
+    saved_rows: ClassVar[dict[int, Saved] | None] = {
+        0: base.ESTIMATES,
+        1: base.TOLD,
+        2: base.LOSSES,
+    }
 
     def __post_init__(self) -> None:
         if not isinstance(self.learning_rate, str) or self.learning_rate not in FACTORS:

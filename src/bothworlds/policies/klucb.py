@@ -32,7 +32,8 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies import base
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 # Rows: inverse probability (1); then of every arm n and the sum of its losses.
 ARMS = 1
@@ -159,6 +160,7 @@ class KLUCB(Policy):
     c: float = 0.0
 
     rows_per_arm: ClassVar[int] = 2
+    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.TOLD, 1: base.LOSSES}
 
     def __post_init__(self) -> None:
         c = self.c

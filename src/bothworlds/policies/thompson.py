@@ -15,6 +15,7 @@ arms are compared by products, without a division.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 # Rows: inverse probability (0, unknown); then of every arm the d and c of `gamma_pair`'s table
 # for a_i and for b_i, so that a draw costs no division: fields d_a, c_a, d_b, c_b.
@@ -118,12 +119,27 @@ class ThompsonSampling(Policy):
 
     rows_per_arm: ClassVar[int] = 4
     knows_probability: ClassVar[bool] = False
+    saved_rows: ClassVar[dict[int, Saved] | None] = {
+        0: Saved("ones", low=0.0, high=2.0**53, whole=True),
+        2: Saved("zeros", low=0.0, high=2.0**53, whole=True),
+    }
 
     def start(self, n_arms: int) -> Array:
         """Return the prior Beta(1, 1) of every arm."""
         d = 1.0 - THIRD
         prior = np.repeat([d, 1.0 / np.sqrt(9.0 * d)] * 2, n_arms)
         return np.concatenate([np.zeros(self.head_rows), prior])
+
+    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
+        """Return how many losses of every arm counted as 1 and as 0."""
+        d_a, _, d_b, _ = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        return {"ones": np.rint(d_a - (1.0 - THIRD)), "zeros": np.rint(d_b - (1.0 - THIRD))}
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return the posterior after these losses."""
+        d_a, d_b = (saved[name] + (1.0 - THIRD) for name in ("ones", "zeros"))
+        rows = [d_a, 1.0 / np.sqrt(9.0 * d_a), d_b, 1.0 / np.sqrt(9.0 * d_b)]
+        return np.concatenate([np.zeros(self.head_rows), *rows])
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

@@ -13,6 +13,7 @@ have c = 2; Zimmert and Seldin (2021) compare with c = 3/2.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -25,7 +26,8 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies import base
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 # Rows: inverse probability (1); then of every arm n, the sum of its losses, m and 1 / sqrt(n).
 ARMS = 1
@@ -110,6 +112,7 @@ class UCB1(Policy):
     c: float = 1.5
 
     rows_per_arm: ClassVar[int] = 4
+    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.TOLD, 1: base.LOSSES}
 
     def __post_init__(self) -> None:
         c = self.c
@@ -126,6 +129,15 @@ class UCB1(Policy):
         """Return a state in which no arm was played."""
         state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
         state[self.head_rows + 3 * n_arms :] = UNPLAYED
+        return state
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return the saved counts and sums, with the means and roots made of them."""
+        state = super().state_from(n_arms, saved)
+        n, total, means, roots = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        played = n > 0.0
+        means[played] = total[played] / n[played]
+        roots[played] = 1.0 / np.sqrt(n[played])
         return state
 
     def kernels(self) -> Kernels:

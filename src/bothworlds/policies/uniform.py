@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import splat, store, to_int
-from bothworlds.policies.base import Kernels, Policy
+from bothworlds.policies.base import Kernels, Policy, Saved
 
 
 @jit
@@ -57,6 +57,8 @@ class Uniform(Policy):
     >>> bw.Uniform()
     Uniform()
     """
+
+    saved_rows: ClassVar[dict[int, Saved] | None] = {}
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

@@ -43,7 +43,8 @@ from bothworlds.omd.estimators import add_estimates, baseline, correction, with_
 from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
 from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.omd.step import solve
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies import base
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 MANY = 512
 """Number of arms from which the kernels for many arms are faster, measured.
@@ -350,6 +351,7 @@ class TsallisINF(Policy):
     gaps: Sequence[float] | None = None
 
     estimates: ClassVar[bool] = True
+    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
 
     def __post_init__(self) -> None:
         alpha = self.alpha

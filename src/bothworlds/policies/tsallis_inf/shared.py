@@ -28,8 +28,9 @@ from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
+from bothworlds.policies import base
 from bothworlds.policies import tsallis_inf as general
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import (
     TsallisINF,
     choose_general,
@@ -302,6 +303,7 @@ class Shared(Policy):
     policy: TsallisINF
 
     estimates: ClassVar[bool] = True
+    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
 
     @property
     def head_rows(self) -> int:  # type: ignore[override]
