@@ -254,7 +254,11 @@ class Bandit(Persistent[Policy]):
             self._settle()
         policy = self._policy
         indices = [self._roster.slots[slot] for slot in slots]
-        F = with_columns(self._F, policy, columns(self._F, policy)[:, slots])
+        rows = columns(self._F, policy)[:, slots]
+        if policy.estimates:
+            # Only differences matter, and far from 0 they would be lost.
+            rows[0] -= rows[0].min()
+        F = with_columns(self._F, policy, rows)
         lineup = self._lineup_of(indices, self._lineup.origin, F)
         F[ROUND] = self._round + 1
         place = self._asking(F)(F)
