@@ -5,16 +5,25 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-peers docs clean
+.PHONY: help run test test-fast check-core check-minimums lint bench bench-peers docs clean
 
 help:  ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.stamp  ## Reproduce the paper's figures and tables
 	$(BIN)/bothworlds paper
 
 test: $(VENV)/.stamp  ## Run the tests and the examples of the docstrings
 	$(BIN)/python -m pytest -n 2
+
+test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
+	$(BIN)/python -m pytest -q -n 2 -m "not processes and not statistical and not slow"
+
+check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the core is installed
+	.venv-core/bin/python -m pytest -q --core
+
+check-minimums: .venv-minimums/.stamp  ## Run the tests with the lowest stated version of everything
+	.venv-minimums/bin/python -m pytest -q -n 2 -m "not statistical"
 
 lint: $(VENV)/.stamp  ## Check style and types
 	$(BIN)/ruff check .
@@ -31,7 +40,7 @@ docs: $(VENV)/.stamp-docs  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean:  ## Remove the environment, caches and build products
-	rm -rf $(VENV) build dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-core .venv-minimums build dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	rm -rf src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -49,4 +58,17 @@ $(VENV)/.stamp-bench: $(VENV)/.stamp
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp
 	$(PIP) -e ".[docs]"
+	touch $@
+
+.venv-core/.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-core
+	.venv-core/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	    -e . hypothesis pytest
+	touch $@
+
+.venv-minimums/.stamp: pyproject.toml .ci/minimums.py
+	$(PYTHON) -m venv --clear .venv-minimums
+	$(PYTHON) .ci/minimums.py > .venv-minimums/constraints.txt
+	.venv-minimums/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -c .venv-minimums/constraints.txt -e ".[dev]"
 	touch $@

@@ -20,30 +20,14 @@ from bothworlds.errors import (
     KernelError,
     UnknownDecision,
 )
+from helpers.bandits import POLICIES, content
 
-POLICIES = [
-    bw.TsallisINF(),
-    bw.TsallisINF(estimator="iw"),
-    bw.TsallisINF(alpha=0.3),
-    bw.Exp3(),
-    bw.Exp3PlusPlus(),
-    bw.Broad(horizon=10_000),
-    bw.UCB1(),
-    bw.KLUCB(),
-    bw.ThompsonSampling(),
-    bw.Uniform(),
-]
 TSALLIS = [
     bw.TsallisINF(alpha=alpha, estimator=estimator)
     for alpha in (0.0, 0.3, 0.5, 0.8, 1.0)
     for estimator in ("iw", "rv")
 ]
 by_repr = {"ids": repr}
-
-
-def content(bandit):
-    """Everything a bandit is, as comparable values."""
-    return bandit._document()
 
 
 def estimates(bandit):

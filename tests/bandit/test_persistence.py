@@ -5,11 +5,11 @@ import os
 
 import numpy as np
 import pytest
-from test_bandit import POLICIES, content
 
 import bothworlds as bw
 from bothworlds.bandit import persistence
 from bothworlds.errors import StateFileError
+from helpers.bandits import POLICIES, content
 
 
 def in_flight(policy, names=("a", "b", 3), seed=5):

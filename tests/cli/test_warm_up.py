@@ -38,6 +38,7 @@ def warm_up(*arguments, **environment):
     return run("-m", "bothworlds", "warm-up", *arguments, **environment)
 
 
+@pytest.mark.processes
 def test_a_service_compiles_nothing_after_it(tmp_path):
     where = {"NUMBA_CACHE_DIR": str(tmp_path)}
     code, cold, _ = run("-c", SERVICE, "ucb1", NUMBA_CACHE_DIR=str(tmp_path / "cold"))
@@ -52,11 +53,13 @@ def test_a_service_compiles_nothing_after_it(tmp_path):
     assert "Everything was compiled already" in warm_up("--policies", "ucb1,exp3", **where)[1]
 
 
+@pytest.mark.processes
 def test_it_covers_every_number_of_arms_of_tsallis_inf():
     assert warm_up("--policies", "tsallis")[0] == 0
     assert run("-c", SERVICE, "tsallis")[:2] == (0, "[]\n")
 
 
+@pytest.mark.processes
 def test_duels_and_simulations_are_warmed_on_request():
     code, shown, _ = warm_up("--policies", "uniform", "--duels", "--simulate")
     assert code == 0
@@ -64,6 +67,7 @@ def test_duels_and_simulations_are_warmed_on_request():
     assert "simulate, Uniform, 16 arms" in shown
 
 
+@pytest.mark.processes
 def test_it_fails_where_nothing_can_be_kept(tmp_path):
     nowhere = (
         "import sys, tempfile\n"
@@ -78,6 +82,7 @@ def test_it_fails_where_nothing_can_be_kept(tmp_path):
     assert "NUMBA_CACHE_DIR" in said
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("word", ["tsalis", "broad:horizon=x"])
 def test_wrong_policies_are_refused_in_one_sentence(word):
     code, shown, said = warm_up("--policies", word)

@@ -1,0 +1,54 @@
+"""Selection of the tests that need nothing but the core dependencies: ``pytest --core``.
+
+What needs a package of an extra is named here, or marked `extra` where it is one test among others
+that do not. Nothing is skipped by itself: a test that is neither must pass without any extra.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+NEED_AN_EXTRA = (
+    "src/bothworlds/cli",
+    "src/bothworlds/interop/gymnasium.py",
+    "src/bothworlds/interop/river.py",
+    "tests/campaign/test_cluster.py",
+    "tests/campaign/test_continuing.py",
+    "tests/campaign/test_store.py",
+    "tests/cli",
+    "tests/docs",
+    "tests/environments/test_env_stochastic.py",
+    "tests/interop",
+    "tests/lanes/test_lanes.py",
+    "tests/omd/test_half.py",
+    "tests/omd/test_many.py",
+    "tests/omd/test_omd.py",
+    "tests/plotting",
+    "tests/policies/test_baselines.py",
+    "tests/simulation/test_results.py",
+    "tests/test_wheel.py",
+)
+"""Files and folders whose modules import an extra, or the references of the extra `dev`."""
+
+
+def pytest_addoption(parser):
+    """Add the option."""
+    parser.addoption("--core", action="store_true", help="leave out what needs an extra")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out the files that need an extra."""
+    if not config.getoption("core"):
+        return None
+    place = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
+    return True if place.startswith(NEED_AN_EXTRA) else None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests that say they need one."""
+    if not config.getoption("core"):
+        return
+    kept, left_out = [], []
+    for item in items:
+        (left_out if item.get_closest_marker("extra") else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
