@@ -22,7 +22,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bothworlds import checks, environments, errors, omd, policies
+    from bothworlds import (
+        checks,
+        environments,
+        errors,
+        experiments,
+        interop,
+        omd,
+        plotting,
+        policies,
+        simulation,
+        theory,
+    )
     from bothworlds.bandit import Bandit, Decision, DuelingBandit
     from bothworlds.policies import (
         KLUCB,
@@ -59,9 +70,14 @@ __all__ = [  # noqa: RUF022
     "checks",
     "environments",
     "errors",
+    "experiments",
+    "interop",
     "omd",
+    "plotting",
     "policies",
     "simulate",
+    "simulation",
+    "theory",
 ]
 
 _MODULES = {
@@ -69,8 +85,13 @@ _MODULES = {
     "checks": "bothworlds.checks",
     "environments": "bothworlds.environments",
     "errors": "bothworlds.errors",
+    "experiments": "bothworlds.experiments",
+    "interop": "bothworlds.interop",
     "omd": "bothworlds.omd",
+    "plotting": "bothworlds.plotting",
     "policies": "bothworlds.policies",
+    "simulation": "bothworlds.simulation",
+    "theory": "bothworlds.theory",
 }
 
 _HOMES = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Literal, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from bothworlds.errors import InvalidParameter, must
 
 FloatArray = NDArray[np.float64]
 Word = TypeVar("Word", bound=str)
+Estimator = Literal["rv", "iw"]
+"""Reduced variance, or importance weighting."""
 
 SMALLEST = 5e-324
 """The smallest positive number, the lower end of what must be positive."""
@@ -183,6 +185,11 @@ def one_of(parameter: str, value: object, owner: str, choices: tuple[Word, ...])
     names = [f'"{choice}"' for choice in choices]
     expected = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     raise InvalidParameter(must(parameter, owner, expected, value))
+
+
+def estimator_name(value: object, owner: str) -> Estimator:
+    """Read the name of a loss estimator."""
+    return one_of("estimator", value, owner, ("rv", "iw"))
 
 
 def numbers(value: object, kinds: str = "iuf") -> FloatArray | None:

@@ -1,4 +1,6 @@
-"""Doors to other software; each module needs its own package only when it is imported.
+"""Interoperability: adapters to river and Gymnasium, and logs of decisions in other formats.
+
+Each module needs its own package only when it is imported.
 
 ======================= =========================================================================
 `interop.river`         a policy of this library inside river's bandit evaluation
@@ -8,3 +10,20 @@
 
 ``pip install "bothworlds[interop]"`` brings river and Gymnasium, ``"bothworlds[lab]"`` Parquet.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bothworlds.interop import gymnasium, logs, river
+
+__all__ = ["gymnasium", "logs", "river"]
+
+
+# Importing this package needs none of the others.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name in __all__:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """The algorithms: one file each, frozen configurations with compiled kernels."""
 
+from bothworlds.policies.base import Policy
 from bothworlds.policies.broad import Broad
 from bothworlds.policies.custom import custom, random_unit
 from bothworlds.policies.exp3 import Exp3
@@ -16,6 +17,7 @@ __all__ = [  # noqa: RUF022
     "Exp3",
     "Exp3PlusPlus",
     "KLUCB",
+    "Policy",
     "ThompsonSampling",
     "TsallisINF",
     "UCB1",

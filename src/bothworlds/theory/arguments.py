@@ -1,21 +1,19 @@
 """Arguments of bounds and lemmas: horizons, gaps, means, weights on the simplex."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.arguments import FloatArray, count, numbers, one_of, shaped, share, unit_vector
+from bothworlds.arguments import FloatArray, count, numbers, shaped, share, unit_vector
 from bothworlds.errors import InvalidParameter, must
 
 __all__ = [
-    "Estimator",
     "Horizon",
     "Horizons",
     "arm_count",
     "bernoulli_means",
-    "estimator_name",
     "float_or_array",
     "gap_vector",
     "horizons",
@@ -24,7 +22,6 @@ __all__ = [
     "require_part",
 ]
 
-Estimator = Literal["rv", "iw"]
 Horizon: TypeAlias = float | np.integer[Any] | np.floating[Any]
 """One horizon, for which a bound is a float."""
 Horizons: TypeAlias = Sequence[float] | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
@@ -66,11 +63,6 @@ def bernoulli_means(means: ArrayLike, owner: str, *, unique_best: bool = False) 
     if best == mu.size or (unique_best and best > 1):
         raise InvalidParameter(must("means", owner, expected, means))
     return mu
-
-
-def estimator_name(estimator: str, owner: str) -> Estimator:
-    """Read the name of a loss estimator."""
-    return one_of("estimator", estimator, owner, ("rv", "iw"))
 
 
 def float_or_array(values: FloatArray) -> float | FloatArray:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bothworlds.arguments import FloatArray, non_negative
+from bothworlds.arguments import FloatArray, estimator_name, non_negative
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.theory.arguments import arm_count, estimator_name, gap_vector, horizons
+from bothworlds.theory.arguments import arm_count, gap_vector, horizons
 from bothworlds.theory.competitors import exp3, ucb1
 from bothworlds.theory.upper import (
     adversarial,

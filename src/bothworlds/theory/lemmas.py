@@ -23,15 +23,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.arguments import FloatArray, index, shaped
+from bothworlds.arguments import Estimator, FloatArray, estimator_name, index, shaped
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.theory.arguments import (
-    Estimator,
-    estimator_name,
-    path_arrays,
-    regulariser_of,
-    require_part,
-)
+from bothworlds.theory.arguments import path_arrays, regulariser_of, require_part
 from bothworlds.theory.potential import attained, deformed_log, gradient, maximiser, potential
 
 __all__ = [

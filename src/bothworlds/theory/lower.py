@@ -15,14 +15,12 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bothworlds.arguments import FloatArray
+from bothworlds.arguments import Estimator, FloatArray, estimator_name
 from bothworlds.theory.arguments import (
-    Estimator,
     Horizon,
     Horizons,
     arm_count,
     bernoulli_means,
-    estimator_name,
     float_or_array,
     horizons,
 )

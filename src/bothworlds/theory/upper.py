@@ -18,13 +18,11 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bothworlds.arguments import FloatArray, non_negative, share
+from bothworlds.arguments import Estimator, FloatArray, estimator_name, non_negative, share
 from bothworlds.theory.arguments import (
-    Estimator,
     Horizon,
     Horizons,
     arm_count,
-    estimator_name,
     float_or_array,
     gap_vector,
     horizons,

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import carray
 
+from bothworlds.arguments import Estimator, estimator_name
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import unpack
@@ -346,7 +347,7 @@ class TsallisINF(Policy):
     """
 
     alpha: float = 0.5
-    estimator: str = "rv"
+    estimator: Estimator = "rv"
     learning_rate: float | Schedule | None = None
     gaps: Sequence[float] | None = None
 
@@ -357,8 +358,7 @@ class TsallisINF(Policy):
         alpha = self.alpha
         if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= alpha <= 1:
             raise InvalidParameter(must("alpha", "TsallisINF", "a number in [0, 1]", alpha))
-        if self.estimator not in ("rv", "iw"):
-            raise InvalidParameter(must("estimator", "TsallisINF", '"rv" or "iw"', self.estimator))
+        estimator_name(self.estimator, "TsallisINF")
         object.__setattr__(self, "alpha", float(alpha))
         if isinstance(self.learning_rate, Real) and not isinstance(self.learning_rate, bool):
             object.__setattr__(self, "learning_rate", float(self.learning_rate))
