@@ -15,3 +15,4 @@ def mistakes() -> None:
     bw.environments.Stochastic([0.1, 0.2]).means.sort("descending")  # wrong
     bw.DuelingBandit(bw.Sparring(bw.TsallisINF()), arms=2).tell(1, winner="middle")  # wrong
     print(bw.nothing)  # wrong
+    print(text, number)
