@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         environments,
         errors,
         experiments,
+        inference,
         interop,
         omd,
         plotting,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         theory,
     )
     from bothworlds.bandit import Bandit, Decision, DuelingBandit
+    from bothworlds.inference import replay
     from bothworlds.policies import (
         KLUCB,
         UCB1,
@@ -71,10 +73,12 @@ __all__ = [  # noqa: RUF022
     "environments",
     "errors",
     "experiments",
+    "inference",
     "interop",
     "omd",
     "plotting",
     "policies",
+    "replay",
     "simulate",
     "simulation",
     "theory",
@@ -86,6 +90,7 @@ _MODULES = {
     "environments": "bothworlds.environments",
     "errors": "bothworlds.errors",
     "experiments": "bothworlds.experiments",
+    "inference": "bothworlds.inference",
     "interop": "bothworlds.interop",
     "omd": "bothworlds.omd",
     "plotting": "bothworlds.plotting",
@@ -108,6 +113,7 @@ _HOMES = {
     "TsallisINF": "bothworlds.policies",
     "UCB1": "bothworlds.policies",
     "Uniform": "bothworlds.policies",
+    "replay": "bothworlds.inference",
     "simulate": "bothworlds.simulation",
 }
 

@@ -19,10 +19,13 @@ import sys
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
 
-KERNELS = ("lanes", "omd", "policies", "environments", "engine")
-"""Rooms that hold compiled code, or choose which is run."""
+SIMULATED = ("lanes", "omd", "policies", "environments", "engine")
+"""Rooms whose compiled code plays, or that choose which is run."""
 
-NUMBERS = (*KERNELS, "seeding.py")
+KERNELS = (*SIMULATED, "evidence")
+"""Rooms that hold compiled code."""
+
+NUMBERS = (*SIMULATED, "seeding.py")
 """Rooms and files on which the numbers of a run depend."""
 
 JUDGING = ("experiments", "theory", "plotting", "text.py")

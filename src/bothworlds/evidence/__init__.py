@@ -1,0 +1,1 @@
+"""Evidence about arms: running sums of told decisions, and the intervals they support."""

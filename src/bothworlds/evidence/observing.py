@@ -1,0 +1,414 @@
+"""Compiled updates of the running sums by one told decision.
+
+======== ==========================================================================
+``R``    running sums (`bothworlds.evidence.layout`), a pointer; ``A`` the array of them
+``y``    loss in [0, 1] of the played arm
+``w_a``  probability of arm a at the decision
+``m_a``  (1/2 + sum of the arm's earlier losses) / (1 + their number)
+======== ==========================================================================
+
+*AIPW* of every arm: G = m + 1[played] (y - m) / w with weight h = sqrt(w); five sums of h, h G,
+h^2, h^2 G and h^2 G^2 (Hadad et al., 2021).  While an arm is not played its m stands still, so two
+sums suffice until it is.
+
+*Bets on own losses* of the played arm: at its q-th answer the capital of the bet that the mean is
+above mu grows by 1 + lam (y - mu), lam = min(sqrt(2 log(2/alpha) / (V q log(q + 1))), 1 / (2 mu)),
+V = (1/4 + sum of earlier (y - m)^2) / q; the bet that it is below likewise with 1 - y and 1 - mu
+(Waudby-Smith and Ramdas, 2024).  What chose the arm does not matter.
+
+*Bets on weighted losses* of every arm, for means that move: X = 1[played] y / w and
+exp(lam (X - mu) - psi(lam) (X - m)^2), psi(lam) = -log(1 - lam) - lam, has mean at most 1.  The
+bet lam is chosen anew when the number of told decisions has grown by a tenth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bothworlds.evidence.layout import (
+    A1,
+    A2,
+    ARMS,
+    BET,
+    CHECKPOINT,
+    ENDS,
+    FOLDED,
+    GP,
+    GRID,
+    GX,
+    KEPT,
+    LAM,
+    LAM_PSI,
+    LAST,
+    LEAST,
+    LEVELS,
+    OWN_ONLY,
+    PARTIAL,
+    POINTS,
+    POINTS_USED,
+    RATIO,
+    REFRESH,
+    SH,
+    SHG,
+    SIDE,
+    SL,
+    SLX,
+    SP,
+    SUM_LAM,
+    SUM_PSI,
+    SV,
+    SW,
+    SWG,
+    SWGG,
+    TOLD,
+    TOP,
+    UNKNOWN,
+    WEIGHTED,
+    N,
+    S,
+    V,
+    capital_at,
+    history_at,
+    row,
+    tables_at,
+    weights_at,
+)
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import pointer
+
+TUNED = math.log(2 / 0.05)
+"""log(2 / alpha) for which the bets are tuned; the sequences hold at every other level as well."""
+
+REFRESH_FACTOR = 1.1
+LARGEST_BET = 0.5
+
+THRESHOLDS = tuple(2.0 / (1.0 - level) for level in LEVELS)
+
+NOTHING, OWN, ALL = 0, 1, 2
+"""Which probabilities of a decision are known: none, the played arm's, every arm's."""
+
+
+@jit
+def psi(lam: float) -> float:
+    """Return -log(1 - lam) - lam."""
+    return -math.log1p(-lam) - lam
+
+
+@jit
+def mean_before(n: float, s: float) -> float:
+    """Return m, the predictable guess of an arm's mean: 1/2 counts as one answer."""
+    return (0.5 + s) / (1.0 + n)
+
+
+@jit
+def bet_on(variance: float, n: float) -> float:
+    """Return the bet before the n-th answer, not yet limited."""
+    return math.sqrt(2.0 * TUNED / (variance * n * math.log(n + 1.0)))
+
+
+@jit
+def bet_on_own(K: int, R: Any, arm: int, y: float) -> None:
+    """Let the played arm's capitals grow, exclude means, and count the answer."""
+    n, s, v = row(K, N) + arm, row(K, S) + arm, row(K, V) + arm
+    q = R[n] + 1.0
+    m = mean_before(R[n], R[s])
+    lam = bet_on((0.25 + R[v]) / q, q)
+    lows, ups = row(K, ENDS + 2 * TOP) + arm, row(K, ENDS + 2 * TOP + 1) + arm
+    first, last = int(R[lows]), int(R[ups])
+    cells = int(R[GRID]) + 1
+    mu = tables_at(K)
+    below, above = mu + cells, mu + 2 * cells
+    low, up = capital_at(K, cells, arm, 0), capital_at(K, cells, arm, 1)
+    for j in range(first, last + 1):
+        d = y - R[mu + j]
+        R[low + j] *= 1.0 + min(lam, R[below + j]) * d
+        R[up + j] *= 1.0 - min(lam, R[above + j]) * d
+    for level in range(len(THRESHOLDS)):
+        limit = THRESHOLDS[level]
+        at = row(K, ENDS + 2 * level) + arm
+        j = int(R[at])
+        while j < last and R[low + j + 1] >= limit:
+            j += 1
+        R[at] = j
+        at = row(K, ENDS + 2 * level + 1) + arm
+        j = int(R[at])
+        while j > first and R[up + j - 1] >= limit:
+            j -= 1
+        R[at] = j
+    R[n] = q
+    R[s] += y
+    R[v] += (y - m) * (y - m)
+
+
+@jit
+def fold_weighted(K: int, R: Any, arm: int, m: float) -> None:
+    """Add the told decisions in which the arm was not played to its sums of the drift form."""
+    at = row(K, FOLDED) + arm
+    since = R[WEIGHTED] - R[at]
+    R[at] = R[WEIGHTED]
+    if since > 0.0:
+        for side in range(2):
+            first = row(K, BET + SIDE * side) + arm
+            guess = m if side == 0 else 1.0 - m
+            add_weighted(K, R, first, R[first], R[first + K], guess, 0.0, since)
+
+
+@jit
+def add_weighted(
+    K: int, R: Any, first: int, lam: float, p: float, guess: float, X: float, times: float
+) -> None:
+    """Add ``times`` decisions with the weighted loss X to the six rows of one side."""
+    d = (X - guess) * (X - guess) * times
+    R[first + (SL - BET) * K] += lam * times
+    R[first + (SLX - BET) * K] += lam * X * times
+    R[first + (SP - BET) * K] += p * d
+    R[first + (SV - BET) * K] += d
+
+
+@jit
+def refresh_bets(K: int, R: Any) -> None:
+    """Choose the bets of the drift form for the told decisions to come."""
+    t = R[WEIGHTED] + 1.0
+    total = 0.0
+    for arm in range(K):
+        fold_weighted(K, R, arm, mean_before(R[row(K, N) + arm], R[row(K, S) + arm]))
+        for side in range(2):
+            first = row(K, BET + SIDE * side) + arm
+            variance = (0.25 + R[first + (SV - BET) * K]) / t
+            R[first] = min(LARGEST_BET, bet_on(variance, t))
+            R[first + K] = psi(R[first])
+            total += variance
+    R[LAM] = min(LARGEST_BET, bet_on(0.25 * total / K, t))
+    R[LAM_PSI] = psi(R[LAM])
+    R[REFRESH] = max(t, R[WEIGHTED] * REFRESH_FACTOR)
+
+
+@jit
+def count_gaps(K: int, R: Any, arm: int, lam: float, p: float, inverse_p: float, y: float) -> None:
+    """Add a told decision to the sums from which gaps under drift are bounded."""
+    R[SUM_LAM] += lam
+    R[SUM_PSI] += p
+    for side in range(2):
+        X = (y if side == 0 else 1.0 - y) * inverse_p
+        R[row(K, GX) + side * K + arm] += lam * X
+        R[row(K, GP) + side * K + arm] += p * (0.25 * X * X - 0.5 * X)
+
+
+@jit
+def fold_aipw(K: int, R: Any, arm: int, m: float) -> None:
+    """Add the rounds in which the arm was not played to its five sums."""
+    a1, a2 = row(K, A1) + arm, row(K, A2) + arm
+    add_aipw(K, R, arm, R[a1], R[a2], m)
+    R[a1] = 0.0
+    R[a2] = 0.0
+
+
+@jit
+def add_aipw(K: int, R: Any, arm: int, h: float, hh: float, G: float) -> None:
+    """Add the estimate G with weights h and h^2 to the five sums."""
+    R[row(K, SH) + arm] += h
+    R[row(K, SHG) + arm] += h * G
+    R[row(K, SW) + arm] += hh
+    R[row(K, SWG) + arm] += hh * G
+    R[row(K, SWGG) + arm] += hh * G * G
+
+
+@jit
+def observe(A: Any, arm: int, inverse_p: float, y: float, t: int, known: int) -> None:
+    """Add the decision just drawn, whose distribution stands in the row of weights."""
+    R = pointer(A)
+    K = int(R[ARMS])
+    R[LAST] = t
+    if known == NOTHING:
+        R[UNKNOWN] += 1.0
+        bet_on_own(K, R, arm, y)
+    else:
+        if R[WEIGHTED] >= R[REFRESH]:
+            refresh_bets(K, R)
+        m = mean_before(R[row(K, N) + arm], R[row(K, S) + arm])
+        h = 1.0
+        hh = 1.0
+        a1, a2 = row(K, A1), row(K, A2)
+        if known == ALL:
+            w, least = weights_at(K), row(K, LEAST)
+            for i in range(K):
+                p = R[w + i]
+                R[a1 + i] += math.sqrt(p)
+                R[a2 + i] += p
+                x = K * p
+                R[least + i] = min(R[least + i], x * x * x * t)
+            hh = R[w + arm]
+            h = math.sqrt(hh)
+        else:
+            R[OWN_ONLY] += 1.0
+            for i in range(K):
+                R[a1 + i] += 1.0
+                R[a2 + i] += 1.0
+        R[a1 + arm] -= h
+        R[a2 + arm] -= hh
+        fold_aipw(K, R, arm, m)
+        add_aipw(K, R, arm, h, hh, m + (y - m) * inverse_p)
+        fold_weighted(K, R, arm, m)
+        for side in range(2):
+            first = row(K, BET + SIDE * side) + arm
+            value = y if side == 0 else 1.0 - y
+            guess = m if side == 0 else 1.0 - m
+            add_weighted(K, R, first, R[first], R[first + K], guess, value * inverse_p, 1.0)
+        R[row(K, FOLDED) + arm] += 1.0
+        R[WEIGHTED] += 1.0
+        count_gaps(K, R, arm, R[LAM], R[LAM_PSI], inverse_p, y)
+        bet_on_own(K, R, arm, y)
+    R[TOLD] += 1.0
+    if R[TOLD] >= R[CHECKPOINT]:
+        keep_checkpoint(K, R)
+
+
+@jit
+def observe_late(
+    A: Any, arm: int, inverse_p: float, y: float, t: int, known: int, w: Any, m: Any, bets: Any
+) -> None:
+    """Add a decision of the past, with what was known of every arm then.
+
+    ``w``, ``m`` and ``bets`` are probabilities (NaN where the arm was away), guesses and the bets
+    of the drift form: the lower ends', the upper ends', and last the one for gaps.
+    """
+    R = pointer(A)
+    K = int(R[ARMS])
+    R[LAST] = max(R[LAST], t)
+    if known == NOTHING:
+        R[UNKNOWN] += 1.0
+    else:
+        if known == OWN:
+            R[OWN_ONLY] += 1.0
+        whole = True
+        R[WEIGHTED] += 1.0
+        for i in range(K):
+            # This decision is entered here, arm by arm, and not by the next fold.
+            R[row(K, FOLDED) + i] += 1.0
+            fold_weighted(K, R, i, mean_before(R[row(K, N) + i], R[row(K, S) + i]))
+            if known == ALL and not w[i] > 0.0:
+                whole = False
+                if w[i] == 0.0:
+                    R[row(K, LEAST) + i] = 0.0
+                continue
+            p = w[i] if known == ALL else 1.0
+            G = m[i]
+            if i == arm:
+                G += (y - G) * inverse_p
+            add_aipw(K, R, i, math.sqrt(p), p, G)
+            if known == ALL:
+                x = K * p
+                at = row(K, LEAST) + i
+                R[at] = min(R[at], x * x * x * t)
+            for side in range(2):
+                value = y if side == 0 else 1.0 - y
+                X = value * inverse_p if i == arm else 0.0
+                guess = m[i] if side == 0 else 1.0 - m[i]
+                first = row(K, BET + SIDE * side) + i
+                bet = bets[side * K + i]
+                add_weighted(K, R, first, bet, psi(bet), guess, X, 1.0)
+        if whole:
+            count_gaps(K, R, arm, bets[2 * K], psi(bets[2 * K]), inverse_p, y)
+        else:
+            R[PARTIAL] += 1.0
+    fold_aipw(K, R, arm, mean_before(R[row(K, N) + arm], R[row(K, S) + arm]))
+    bet_on_own(K, R, arm, y)
+    R[TOLD] += 1.0
+    if R[TOLD] >= R[CHECKPOINT]:
+        keep_checkpoint(K, R)
+
+
+@jit
+def note(A: Any, m: Any, bets: Any) -> None:
+    """Write down the guesses and bets that a decision of this moment will need when it is late."""
+    R = pointer(A)
+    K = int(R[ARMS])
+    if R[WEIGHTED] >= R[REFRESH]:
+        refresh_bets(K, R)
+    for i in range(K):
+        m[i] = mean_before(R[row(K, N) + i], R[row(K, S) + i])
+        bets[i] = R[row(K, BET) + i]
+        bets[K + i] = R[row(K, BET + SIDE) + i]
+    bets[2 * K] = R[LAM]
+
+
+@jit
+def aipw(K: int, R: Any, arm: int) -> Any:
+    """Return the weighted mean of an arm's estimates and its standard error; NaN without weight."""
+    m = mean_before(R[row(K, N) + arm], R[row(K, S) + arm])
+    a1, a2 = R[row(K, A1) + arm], R[row(K, A2) + arm]
+    sh = R[row(K, SH) + arm] + a1
+    if sh == 0.0:
+        return math.nan, math.nan
+    Q = (R[row(K, SHG) + arm] + a1 * m) / sh
+    squares = R[row(K, SWGG) + arm] + a2 * m * m
+    products = R[row(K, SWG) + arm] + a2 * m
+    spread = squares - 2.0 * Q * products + Q * Q * (R[row(K, SW) + arm] + a2)
+    return Q, math.sqrt(max(spread, 0.0)) / sh
+
+
+@jit
+def mean_and_error(A: Any, arm: int) -> Any:
+    """Return what `aipw` does, for callers from Python."""
+    return aipw(int(A[ARMS]), pointer(A), arm)
+
+
+@jit
+def keep_checkpoint(K: int, R: Any) -> None:
+    """Write where every arm stands into the history, thinning it when it is full."""
+    used = int(R[POINTS_USED])
+    width = 1 + KEPT * K
+    if used == POINTS:
+        for point in range(POINTS // 2):
+            for i in range(width):
+                R[history_at(K, point) + i] = R[history_at(K, 2 * point + 1) + i]
+        used = POINTS // 2
+        R[RATIO] *= R[RATIO]
+    at = history_at(K, used)
+    R[at] = R[LAST]
+    mu = tables_at(K)
+    for arm in range(K):
+        place = at + 1 + KEPT * arm
+        Q, error = aipw(K, R, arm)
+        R[place] = R[weights_at(K) + arm]
+        R[place + 1] = R[row(K, N) + arm]
+        R[place + 2] = Q
+        R[place + 3] = error
+        R[place + 4] = R[mu + int(R[row(K, ENDS + 2) + arm])]
+        R[place + 5] = R[mu + int(R[row(K, ENDS + 3) + arm])]
+    R[POINTS_USED] = used + 1
+    R[CHECKPOINT] = max(R[TOLD] + 1.0, math.ceil(R[TOLD] * R[RATIO]))
+
+
+@jit
+def observe_all(
+    A: Any, arms: Any, inverse_p: Any, losses: Any, rounds: Any, known: Any, W: Any
+) -> None:
+    """Add rows of a log in order; ``W`` has a row per decision, NaN where an arm was away."""
+    R = pointer(A)
+    K = int(R[ARMS])
+    m, bets = np.empty(K), np.empty(2 * K + 1)
+    for n in range(arms.size):
+        whole = True
+        if known[n] == ALL:
+            w = weights_at(K)
+            for i in range(K):
+                R[w + i] = W[n, i]
+                whole &= W[n, i] > 0.0
+        if whole:
+            observe(A, arms[n], inverse_p[n], losses[n], rounds[n], known[n])
+        else:
+            note(A, m, bets)
+            observe_late(A, arms[n], inverse_p[n], losses[n], rounds[n], known[n], W[n], m, bets)
+
+
+@jit
+def bet_all(A: Any, arms: Any, losses: Any) -> None:
+    """Bet on the losses of rows in order, and keep no other sum."""
+    R = pointer(A)
+    K = int(R[ARMS])
+    for n in range(arms.size):
+        bet_on_own(K, R, arms[n], losses[n])

@@ -1,0 +1,216 @@
+"""Pictures of evidence: arms with their intervals, sequences over time, gaps, and plans."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.evidence.evidence import Evidence
+from bothworlds.plotting import LOOKS, Look, note, panels, save, shared_legend, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.evidence.report import Report
+
+Array = NDArray[np.float64]
+
+MOST = 6
+"""Arms drawn over time; of more, those with the most answers."""
+LISTED = 40
+"""Arms listed by name; of more, those with the most answers."""
+
+LEVEL = 0.95
+"""Confidence at which the history of sequences is kept."""
+
+GREY = "#5A5A5A"
+
+# Kept at every checkpoint, in this order.
+PROBABILITY, TOLD, MEAN, ERROR, LOW, UP = range(6)
+
+
+def arm_looks(names: Sequence[object]) -> list[Look]:
+    """Return a look for every arm, told apart by line and marker as well."""
+    known = [look for look in LOOKS.values() if look.label != "Uniform"]
+    return [
+        Look(str(name), look.colour, look.line, look.marker)
+        for name, look in zip(names, (known * (len(names) // len(known) + 1)), strict=False)
+    ]
+
+
+def plot_report(
+    report: Report, evidence: Evidence, path: str | os.PathLike[str] | None = None
+) -> Figure:
+    """Draw the arms, their sequences over time, and the gap between the two best."""
+    listed = _busiest(report, LISTED)
+    with style():
+        height = max(2.6, 1.2 + 0.2 * len(listed))
+        figure, grid = panels(1, 3, height, width=9.6)
+        _forest(grid[0, 0], report, listed)
+        shown = _busiest(report, MOST)
+        _sequences(grid[0, 1], report, evidence, shown)
+        _gap(grid[0, 2], report, evidence)
+        shared_legend(figure, MOST)
+        percent = f"{100 * report.confidence:g} %"
+        over_time = f"; over time at {100 * LEVEL:g} %" if report.confidence != LEVEL else ""
+        note(
+            figure,
+            f"{report.source}; thick: {percent} at a set time, thin: {percent} whenever one looks"
+            f"{over_time}",
+        )
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def _busiest(report: Report, most: int) -> list[int]:
+    """Return the places of the arms with the most answers, in the report's order."""
+    told = [each.told for each in report.values()]
+    first = sorted(range(len(told)), key=lambda n: -told[n])[:most]
+    return sorted(first)
+
+
+def _forest(axes: Any, report: Report, places: list[int]) -> None:
+    arms = list(report.values())
+    heights = np.arange(len(places))[::-1]
+    for y, place in zip(heights, places, strict=True):
+        each = arms[place]
+        if each.sequence is not None:
+            axes.plot(each.sequence, [y, y], color=GREY, linewidth=1.0, marker="|", markersize=6)
+        if each.interval is not None:
+            axes.plot(each.interval, [y, y], color="#0072B2", linewidth=3.2, alpha=0.75)
+        if each.mean is not None:
+            axes.plot([each.mean], [y], "o", color="black", markersize=4)
+    axes.set_yticks(heights, [_short(arms[place].arm) for place in places])
+    axes.set_ylim(-0.6, len(places) - 0.4)
+    axes.set_xlabel(f"mean {report.units.word}")
+    axes.grid(axis="y", visible=False)
+    axes.set_title("every arm")
+
+
+def _over_time(report: Report, evidence: Evidence) -> tuple[Array, Array, Array]:
+    """Return the checkpoints' rounds and, per arm, both ends of the sequences, as losses."""
+    rounds, kept = evidence.history()
+    return rounds, kept[:, :, LOW], kept[:, :, UP]
+
+
+def _sequences(axes: Any, report: Report, evidence: Evidence, places: list[int]) -> None:
+    rounds, low, up = _over_time(report, evidence)
+    names = list(report)
+    for place, look in zip(places, arm_looks([names[p] for p in places]), strict=True):
+        ends = np.array(
+            [report.units.pair((a, b)) for a, b in zip(low[:, place], up[:, place], strict=True)]
+        ).reshape(-1, 2)
+        style_of: dict[str, Any] = {
+            "color": look.colour, "linestyle": look.line, "linewidth": 1.2, "marker": look.marker,
+            "markevery": max(1, rounds.size // 5), "markerfacecolor": "white", "markersize": 3.6,
+        }  # fmt: skip
+        axes.fill_between(rounds, ends[:, 0], ends[:, 1], color=look.colour, alpha=0.07, lw=0)
+        axes.plot(rounds, ends[:, 0], label=look.label, **style_of)
+        axes.plot(rounds, ends[:, 1], **style_of)
+    _round_axis(axes, rounds)
+    axes.set_title("where each mean is")
+    axes.set_ylabel(f"mean {report.units.word}")
+
+
+def _round_axis(axes: Any, rounds: Array) -> None:
+    axes.set_xscale("log")
+    if rounds.size:
+        axes.set_xlim(max(1.0, rounds[0]), max(rounds[-1], 2.0))
+    axes.set_xlabel("round t")
+
+
+def _gap(axes: Any, report: Report, evidence: Evidence) -> None:
+    rounds, low, up = _over_time(report, evidence)
+    with_mean = [(each.mean, each.arm) for each in report.values() if each.mean is not None]
+    best_first = sorted(with_mean, key=lambda item: item[0], reverse=report.units.rewards)
+    axes.axhline(0.0, color="black", linewidth=0.9)
+    _round_axis(axes, rounds)
+    axes.set_title("gap of the two best")
+    if len(best_first) < 2:
+        return
+    names = list(report)
+    a, b = names.index(best_first[0][1]), names.index(best_first[1][1])
+    ours = [report.units.difference(x) for x in low[:, b] - up[:, a]]
+    most = [report.units.difference(x) for x in up[:, b] - low[:, a]]
+    axes.fill_between(rounds, ours, most, color="#0072B2", alpha=0.12, lw=0)
+    axes.plot(rounds, ours, color="#0072B2", linewidth=1.8)
+    axes.plot(rounds, most, color="#0072B2", linewidth=0.9, linestyle=(0, (4, 2)))
+    axes.set_ylabel(f"{_short(names[a])} better than {_short(names[b])} by")
+
+
+def _short(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= 16 else text[:15] + "…"
+
+
+def plot_bandit(
+    report: Report, evidence: Evidence, title: str, path: str | os.PathLike[str] | None = None
+) -> Figure:
+    """Draw a bandit's probabilities over time, means with intervals, and counts."""
+    listed = _busiest(report, LISTED)
+    shown = _busiest(report, MOST)
+    names = list(report)
+    rounds, kept = evidence.history()
+    with style():
+        height = max(2.6, 1.2 + 0.2 * len(listed))
+        figure, grid = panels(1, 3, height, width=9.6)
+        axes = grid[0, 0]
+        for place, look in zip(shown, arm_looks([names[p] for p in shown]), strict=True):
+            axes.plot(
+                rounds, kept[:, place, PROBABILITY], color=look.colour, linestyle=look.line,
+                linewidth=1.5, marker=look.marker, markevery=max(1, rounds.size // 6),
+                markerfacecolor="white", label=look.label,
+            )  # fmt: skip
+        _round_axis(axes, rounds)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_title("probability when drawn")
+        _forest(grid[0, 1], report, listed)
+        grid[0, 1].set_title("mean")
+        axes = grid[0, 2]
+        heights = np.arange(len(listed))[::-1]
+        arms = [report[names[place]] for place in listed]
+        drawn = [each.decisions for each in arms]
+        axes.barh(heights, drawn, color="white", edgecolor=GREY, height=0.62, label="drawn")
+        told = [each.told for each in arms]
+        axes.barh(heights, told, color="#56B4E9", height=0.4, label="told")
+        axes.set_yticks(heights, [_short(each.arm) for each in arms])
+        axes.set_ylim(-0.6, len(listed) - 0.4)
+        axes.grid(axis="y", visible=False)
+        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlabel("decisions")
+        axes.set_title("counts")
+        shared_legend(figure, MOST + 2)
+        note(figure, title)
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def plot_plan(plan: Any, path: str | os.PathLike[str] | None = None) -> Figure:
+    """Draw the share of runs that are certain, and the regret, over the rounds."""
+    with style():
+        figure, grid = panels(1, 2, 2.6)
+        left, right = grid[0]
+        left.plot(plan.checkpoints, plan.certain(), color="#0072B2", linewidth=1.8)
+        left.set_ylim(0.0, 1.02)
+        left.set_title("share of runs that are certain")
+        mean = plan.regret.mean(axis=0)
+        right.plot(plan.checkpoints, mean, color="#D55E00", linewidth=1.8)
+        right.set_title("mean regret so far")
+        for axes in (left, right):
+            _round_axis(axes, plan.checkpoints.astype(np.float64))
+            axes.set_xlim(10, plan.checkpoints[-1])
+        runs = plan.rounds.size
+        note(
+            figure,
+            f"gap {plan.gap:g}, confidence {100 * plan.confidence:g} %, {plan.policy!r}, "
+            f"{runs} runs",
+        )
+        if path is not None:
+            save(figure, path)
+    return figure

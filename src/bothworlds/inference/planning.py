@@ -1,0 +1,218 @@
+"""`inference.rounds_needed`: how long until a gap is certain, and what it costs, by simulation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.bandit.state import pack
+from bothworlds.campaign.progress import Progress, Reporter
+from bothworlds.engine.policy_loops import ASK, PLAY, TELL, compiled, loop, play
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.evidence import bounds as read
+from bothworlds.evidence import observing
+from bothworlds.evidence.evidence import Evidence
+from bothworlds.policies.base import Policy
+from bothworlds.seeding import checked_seed, numpy_generator, stream_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SPACING = 1.05
+"""Factor between the rounds at which a run looks whether it is certain."""
+
+QUANTILES = (0.5, 0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long until it is certain that the best arm beats every other one."""
+
+    rounds: NDArray[np.float64]
+    """Of every run the round at which it was certain; infinite where it was not in time."""
+    checkpoints: NDArray[np.int64]
+    """The rounds at which was looked."""
+    regret: NDArray[np.float64]
+    """(runs, checkpoints): what the arms that are not the best cost so far, in rewards."""
+    gap: float
+    """The gap that was looked for."""
+    confidence: float
+    """How sure one wants to be."""
+    policy: Policy
+    """Who chooses."""
+
+    def certain(self) -> NDArray[np.float64]:
+        """Return the share of runs that are certain at every checkpoint."""
+        found: NDArray[np.float64] = (self.rounds[:, None] <= self.checkpoints).mean(axis=0)
+        return found
+
+    def quantile(self, share: float) -> float:
+        """Return the rounds within which this share of the runs is certain; may be infinite."""
+        return float(np.sort(self.rounds)[max(0, int(np.ceil(share * self.rounds.size)) - 1)])
+
+    def cost(self, share: float) -> float | None:
+        """Return the mean regret at `quantile`; None where that is infinite."""
+        at = self.quantile(share)
+        if not np.isfinite(at):
+            return None
+        return float(self.regret[:, np.searchsorted(self.checkpoints, at)].mean())
+
+    def __str__(self) -> str:
+        lines = ["share of runs  rounds until certain  regret by then"]
+        for share in QUANTILES:
+            at, cost = self.quantile(share), self.cost(share)
+            rounds = f"{at:,.0f}" if cost is not None else f"> {int(self.checkpoints[-1]):,}"
+            lines.append(f"{share:13.0%}  {rounds:>20}  {'' if cost is None else f'{cost:14.1f}'}")
+        return "\n".join(line.rstrip() for line in lines)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the share of runs that are certain, and the regret, over the rounds."""
+        from bothworlds.evidence.plot import plot_plan
+
+        return plot_plan(self, path)
+
+
+def rounds_needed(
+    gap: float,
+    baseline: float = 0.5,
+    n_arms: int = 2,
+    confidence: float = 0.95,
+    policy: Policy | None = None,
+    *,
+    horizon: int = 100_000,
+    repetitions: int = 200,
+    seed: int = 0,
+    progress: bool | Callable[[Progress], Any] = True,
+) -> Plan:
+    """Return how many rounds it takes until the best arm surely beats every other one.
+
+    Rewards are 0 or 1. A run is certain when `Report.gap` of the best arm and each of the others
+    is positive; one may look at any time.
+
+    Parameters
+    ----------
+    gap : float
+        By how much the best arm's mean reward is above the others'.
+    baseline : float, default 0.5
+        The mean reward of the others; ``baseline + gap`` must be at most 1.
+    n_arms : int, default 2
+        Number of arms.
+    confidence : float, default 0.95
+        How sure every statement must be.
+    policy : Policy, optional
+        Who chooses; by default ``TsallisINF()``.
+    horizon : int
+        Rounds after which a run gives up.
+    repetitions : int
+        Number of runs.
+    seed : int
+        Makes the runs repeatable.
+    progress : bool or callable
+        As in `bothworlds.simulate`.
+
+    Returns
+    -------
+    Plan
+        Prints as a table; `Plan.plot` draws the curve.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> plan = bw.inference.rounds_needed(0.4, 0.3, policy=bw.Uniform(), repetitions=20)
+    >>> 50 < plan.quantile(0.5) < 500
+    True
+    """
+    owner = "inference.rounds_needed"
+    policy = _default() if policy is None else policy
+    if not isinstance(policy, Policy):
+        raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
+    if not _within(gap, 0.0, 1.0) or not gap > 0:
+        raise InvalidParameter(must("gap", owner, "a number in (0, 1]", gap))
+    if not _within(baseline, 0.0, 1.0 - gap + 1e-12):
+        expected = f"a number in [0, {1.0 - gap:g}], 1 minus the gap"
+        raise InvalidParameter(must("baseline", owner, expected, baseline))
+    for name, given, least in (
+        ("n_arms", n_arms, 2), ("horizon", horizon, 1), ("repetitions", repetitions, 1),
+    ):  # fmt: skip
+        if not isinstance(given, Integral) or isinstance(given, bool) or given < least:
+            raise InvalidParameter(must(name, owner, f"a whole number >= {least}", given))
+    sure = read.checked_confidence(confidence, owner)
+    seed = checked_seed(seed, owner)
+    means = np.full(n_arms, 1.0 - baseline)
+    means[0] -= gap
+    marks = checkpoints(int(horizon))
+    found = np.full(repetitions, np.inf)
+    regret = np.zeros((repetitions, marks.size))
+    reporter = Reporter(int(horizon) * int(repetitions), progress, lambda: 0.0)
+    try:
+        for number in range(repetitions):
+            rng = numpy_generator(seed, owner, number)
+            words = stream_words(seed, owner, repr(policy), number)
+            found[number] = _run(policy, means, float(gap), sure, marks, rng, words, regret[number])
+            reporter.add(repr(policy), int(horizon), 0)
+    finally:
+        reporter.close()
+    return Plan(found, marks, regret, float(gap), sure, policy)
+
+
+def checkpoints(horizon: int) -> NDArray[np.int64]:
+    """Return rounds that grow by about a twentieth, the last one ``horizon``."""
+    marks = [1]
+    while marks[-1] < horizon:
+        marks.append(min(horizon, max(marks[-1] + 1, int(marks[-1] * SPACING))))
+    return np.array(marks)
+
+
+def _run(
+    policy: Policy,
+    means: NDArray[np.float64],
+    gap: float,
+    confidence: float,
+    marks: NDArray[np.int64],
+    rng: np.random.Generator,
+    words: NDArray[np.int64],
+    regret: NDArray[np.float64],
+) -> float:
+    """Play one run; fill in its regret, and return the round at which it was certain."""
+    K = means.size
+    # Which index is the best must not matter to a policy that breaks ties by index.
+    order = rng.permutation(K)
+    best = int(np.flatnonzero(order == 0)[0])
+    F = pack(policy, K, words)
+    kernels = policy.for_arms(K).kernels()
+    ask, tell = compiled(kernels.ask, ASK), compiled(kernels.tell, TELL)
+    evidence = Evidence(K)
+    certain, done, total = np.inf, 0, 0.0
+    for place, mark in enumerate(marks.tolist()):
+        size = mark - done
+        losses = (rng.random((size, K)) < means[order]).astype(np.float64)
+        arms, inverse_p = np.zeros(size, np.int64), np.zeros(size)
+        # The table's first row is round 1's in `play`, whose rows go round.
+        table = np.roll(losses, done % size, axis=0)
+        loop(play, PLAY)(ask, tell, F, done + 1, mark, table, arms, inverse_p)
+        total += gap * float(np.count_nonzero(arms != best))
+        regret[place] = total
+        if not np.isfinite(certain):
+            told = losses[np.arange(size), arms]
+            observing.bet_all(evidence.R, arms, told)
+            sure = (read.gap(evidence, best, b, confidence) for b in range(K) if b != best)
+            if all(bound > 0.0 for bound in sure):
+                certain = float(mark)
+        done = mark
+    return certain
+
+
+def _default() -> Policy:
+    from bothworlds.policies import TsallisINF
+
+    return TsallisINF()
+
+
+def _within(value: object, low: float, high: float) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high

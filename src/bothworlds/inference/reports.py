@@ -1,0 +1,176 @@
+"""`inference.report` and `inference.gap`: how good every arm of a log is, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+
+from bothworlds.bandit.decision import Arm
+from bothworlds.evidence import bounds as read
+from bothworlds.evidence.evidence import CELLS, FINE, Evidence
+from bothworlds.evidence.report import Report, Units
+from bothworlds.inference.rows import Log, Reading, Rows
+from bothworlds.inference.slices import By, Slice, checked_by, sliced
+
+MANY = 64
+"""Arms beyond which sequences are rounded to a bandit's grid, to save memory."""
+
+
+class Tally:
+    """The evidence and the counts of one slice of a log."""
+
+    def __init__(self) -> None:
+        self.evidence: Evidence | None = None
+        self.drawn = np.zeros(0, np.int64)
+        self.answered = np.zeros(0, np.int64)
+
+    def add(self, rows: Rows, n_arms: int) -> None:
+        """Add rows of a log whose arms so far number ``n_arms``."""
+        self._widen(n_arms)
+        told = rows.told()
+        self.drawn += np.bincount(rows.arms, minlength=n_arms)
+        self.answered += np.bincount(told.arms, minlength=n_arms)
+        assert self.evidence is not None
+        self.evidence.add_rows(
+            told.arms, told.inverse(), told.losses, told.rounds, told.known(),
+            np.ascontiguousarray(told.widened(n_arms)),
+        )  # fmt: skip
+
+    def _widen(self, n_arms: int) -> None:
+        if self.evidence is None:
+            self.evidence = Evidence(n_arms, FINE if n_arms <= MANY else CELLS)
+        elif self.evidence.n_arms < n_arms:
+            self.evidence.grow(n_arms)
+        missing = n_arms - self.drawn.size
+        self.drawn = np.pad(self.drawn, (0, missing))
+        self.answered = np.pad(self.answered, (0, missing))
+
+    def report(self, reading: Reading, confidence: float, drift: bool, title: str) -> Report:
+        """Return the report on what was added."""
+        names = reading.names.listed
+        self._widen(len(names))
+        assert self.evidence is not None
+        return Report(
+            self.evidence,
+            names,
+            list(zip(self.drawn.tolist(), self.answered.tolist(), strict=True)),
+            Units(reading.bounds, bool(reading.rewards)),
+            confidence=confidence,
+            drift=drift,
+            floored=None,
+            source=title,
+        )
+
+
+@overload
+def report(
+    log: Log, *, confidence: float = ..., drift: bool = ..., bounds: tuple[float, float] = ...,
+    between: tuple[int, int] | None = ..., by: None = ...,
+) -> Report: ...  # fmt: skip
+
+
+@overload
+def report(
+    log: Log, *, confidence: float = ..., drift: bool = ..., bounds: tuple[float, float] = ...,
+    between: tuple[int, int] | None = ..., by: str | int,
+) -> dict[Slice, Report]: ...  # fmt: skip
+
+
+def report(
+    log: Log,
+    *,
+    confidence: float = 0.95,
+    drift: bool = False,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    between: tuple[int, int] | None = None,
+    by: By = None,
+) -> Report | dict[Slice, Report]:
+    """Return how good every arm of a log is, and how sure that is.
+
+    The log is read once, some thousands of rows at a time, and may be larger than memory.
+
+    Parameters
+    ----------
+    log : path, iterable or table
+        A file of decisions (.parquet, .jsonl, .vw, .csv as in `bothworlds.interop.logs`), an
+        iterable of `LoggedDecision` or of mappings with its keys, or a table: a mapping of
+        columns or a data frame.
+    confidence : float, default 0.95
+        How sure every statement is, in [0.5, 0.999].
+    drift : bool, default False
+        Whether sequences and gaps must hold for means that move.
+    bounds : pair of float, default (0, 1)
+        The smallest and largest possible reward or loss.
+    between : pair of int, optional
+        The first and last round that count.
+    by : str or int, optional
+        Give one report for every value of this column, or for every block of so many rounds.
+
+    Returns
+    -------
+    Report, or dict of Reports
+        By the value of the column or by the first and last round of the block, with ``by``.
+
+    Raises
+    ------
+    InvalidParameter
+        At a row that cannot be used; names its number and what is wrong.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> log = [{"arm": "AB"[t % 2], "reward": float(t % 4 > 0), "probability": 0.5,
+    ...         "probabilities": {"A": 0.5, "B": 0.5}, "day": t // 200} for t in range(400)]
+    >>> report = bw.inference.report(log)
+    >>> round(report["A"].mean, 2), round(report["B"].mean, 2)
+    (0.5, 1.0)
+    >>> sorted(bw.inference.report(log, by="day"))
+    [0, 1]
+    """
+    owner = "inference.report"
+    sure = read.checked_confidence(confidence, owner)
+    by = checked_by(by, owner)
+    reading = Reading(log, bounds, owner, between)
+    tallies: dict[Any, Tally] = {}
+    for key, rows in sliced(reading, by):
+        tallies.setdefault(key, Tally()).add(rows, len(reading.names.listed))
+    if by is None:
+        return tallies[None].report(reading, sure, drift, reading.title)
+    return {
+        key: tally.report(reading, sure, drift, f"{reading.title}, {key}")
+        for key, tally in tallies.items()
+    }
+
+
+def gap(
+    log: Log,
+    a: Arm,
+    b: Arm,
+    *,
+    confidence: float = 0.95,
+    drift: bool = False,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    between: tuple[int, int] | None = None,
+) -> float:
+    """Return the largest x of which one is sure that arm a is better than b by at least x.
+
+    It holds whenever one looks, so a log may be read again and again while it grows. Negative
+    where one is not sure.
+
+    Parameters
+    ----------
+    log, confidence, drift, bounds, between
+        As in `report`.
+    a, b : str or int
+        Names of two arms.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> log = [{"arm": "AB"[t % 2], "loss": float(t % 2), "probability": 0.5} for t in range(200)]
+    >>> bw.inference.gap(log, "A", "B") > 0.5, bw.inference.gap(log, "B", "A") < 0
+    (True, True)
+    """
+    made = report(log, confidence=confidence, drift=drift, bounds=bounds, between=between)
+    return made.gap(a, b)
