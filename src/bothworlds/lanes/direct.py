@@ -8,6 +8,8 @@ once.
 from typing import Any
 
 import numba
+import numpy as np
+from numba.core import types
 
 
 def direct(kernel: Any, *arguments: Any) -> Any:
@@ -16,9 +18,19 @@ def direct(kernel: Any, *arguments: Any) -> Any:
     The result must only be called with such arguments. Where this version of Numba does not give
     the machine code away, the result is the kernel itself, which does the same more slowly.
     """
-    types = tuple(numba.typeof(argument) for argument in arguments)
+    given = tuple(map(_type_of, arguments))
     try:
-        kernel.compile(types)
-        return kernel.overloads[types].entry_point
+        kernel.compile(given)
+        return kernel.overloads[given].entry_point
     except (AttributeError, KeyError):
         return kernel
+
+
+def _type_of(argument: Any) -> Any:
+    """Return Numba's type of a value."""
+    if type(argument) is np.ndarray and argument.dtype == np.float64:
+        flags = argument.flags
+        if flags.c_contiguous and flags.writeable and flags.aligned:
+            # As `typeof` has it, which imports masked arrays to see that this is none.
+            return types.Array(types.float64, argument.ndim, "C")
+    return numba.typeof(argument)

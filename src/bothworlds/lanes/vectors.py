@@ -25,7 +25,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.extending import intrinsic
 from numba.core.typing.templates import signature
-from numba.np.arrayobj import make_array
 
 from bothworlds.lanes.types import (
     LANES,
@@ -263,6 +262,9 @@ def _data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
     """Address of the first element of an array or of what a pointer points to."""
     if isinstance(ty, types.CPointer):
         return value
+    # Only compiling needs it, and importing it takes longer than loading a kernel.
+    from numba.np.arrayobj import make_array
+
     return make_array(ty)(context, builder, value).data
 
 

@@ -207,5 +207,6 @@ def encode(
     if asymmetric:
         return THEOREM_4, 0.0
     if alpha == 0.5:
-        return INVERSE_SQRT, float(theorem1(1.0, reduced_variance))
+        # In plain Python: to make a policy, no machine code is loaded.
+        return INVERSE_SQRT, float(theorem1.py_func(1.0, reduced_variance))
     return THEOREM_3, 0.0
