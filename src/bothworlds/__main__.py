@@ -7,6 +7,12 @@ from bothworlds.errors import missing_extra
 
 def main() -> None:
     """Run the ``bothworlds`` command."""
+    if sys.argv[1:2] == ["decide"]:
+        from bothworlds.cli.decisions import quick
+
+        code = quick(sys.argv[2:])
+        if code is not None:
+            sys.exit(code)
     try:
         from bothworlds.cli import app
     except ImportError as error:

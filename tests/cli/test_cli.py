@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -14,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bothworlds as bw
-from bothworlds.cli import app
+from bothworlds.cli import app, decisions
 from bothworlds.cli import parse as names
 from bothworlds.cli.decide import locked
 from bothworlds.errors import InvalidParameter, StateFileError
@@ -603,3 +605,69 @@ def test_bench_measures_in_seconds():
     assert all(0.1 < number < 100_000 for number in numbers)
     assert "Bandit, Tsallis-INF (RV)" in text
     assert refused("bench", "--seconds", "soon").startswith("The option --seconds must be")
+
+
+# --- the usual forms of ask and tell, without the parser ---------------------------------------
+
+
+@pytest.fixture
+def spoken(tmp_path, capsys):
+    """A state file, and a function that returns exit code and output of the quick way."""
+    state = str(tmp_path / "state.json")
+    run("decide", "init", state, "--arms", "blue,green", "--seed", "3")
+
+    def quick(*words):
+        code = decisions.quick([words[0], state, *words[1:]])
+        return code, *capsys.readouterr()
+
+    return state, quick
+
+
+def test_the_quick_way_says_what_the_parser_says(spoken, tmp_path):
+    state, quick = spoken
+    twin = str(tmp_path / "twin.json")
+    shutil.copy(state, twin)
+    for words in (
+        ["ask"],
+        ["ask", "--json"],
+        ["tell", "1", "--reward", "0.5"],
+        ["tell", "2", "--loss", "0.25"],
+        ["tell", "2", "--loss", "0.25"],
+        ["tell", "x", "--loss", "0.25"],
+        ["tell", "9", "--reward", "-3"],
+    ):
+        code, out, err = quick(*words)
+        slow = CliRunner().invoke(app, ["decide", words[0], twin, *words[1:]])
+        assert (code, out, err) == (slow.exit_code, slow.stdout, slow.stderr), words
+    assert Path(state).read_bytes() == Path(twin).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["ask"],
+        ["ask", "--help"],
+        ["ask", "state.json", "--available", "blue"],
+        ["tell", "state.json", "--reward", "1", "4"],
+        ["tell", "state.json", "4"],
+        ["tell", "state.json", "-4", "--reward", "1"],
+        ["show", "state.json"],
+    ],
+)
+def test_other_forms_are_left_to_the_parser(words):
+    assert decisions.quick(words) is None
+
+
+@pytest.mark.processes
+def test_a_decision_from_a_shell_loads_no_parser(spoken):
+    state, _ = spoken
+    script = (
+        "import sys\nfrom bothworlds.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "idle = {'typer', 'rich', 'pydantic'}\n"
+        "print(sorted(idle & set(sys.modules)))\n"
+    )
+    command = [sys.executable, "-c", script, "decide", "ask", state]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "[]"

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 # Print the kernels that a service compiles in spite of the warm-up.
 SERVICE = """
 import sys

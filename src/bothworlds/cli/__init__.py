@@ -1,34 +1,21 @@
-"""The command line: one file per command, registered here."""
+"""The command line, loaded when it is first used.
 
-import typer
+`bothworlds.cli.commands` registers the commands; `bothworlds.cli.decisions` carries out the two
+that scripts call all the time, without loading the others.
+"""
 
-from bothworlds.cli.bench import bench
-from bothworlds.cli.bounds import bounds
-from bothworlds.cli.compare import compare
-from bothworlds.cli.decide import app as decide
-from bothworlds.cli.paper import paper
-from bothworlds.cli.results import app as results
-from bothworlds.cli.warm_up import warm_up
+from typing import TYPE_CHECKING
 
-app = typer.Typer(
-    help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-@app.callback()
-def bothworlds() -> None:
-    """Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them."""
-
-
-app.command()(paper)
-app.command()(compare)
-app.add_typer(results, name="results")
-app.add_typer(decide, name="decide")
-app.command()(bounds)
-app.command()(bench)
-app.command(name="warm-up")(warm_up)
+if TYPE_CHECKING:
+    from bothworlds.cli.commands import app
 
 __all__ = ["app"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name != "app":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from bothworlds.cli.commands import app
+
+        return app

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +10,20 @@ import typer
 from typer.core import TyperGroup
 
 from bothworlds.cli.parse import choose
-from bothworlds.errors import BothworldsError, InvalidFeedback, InvalidParameter
+from bothworlds.cli.verdicts import FAILED, REFUSED, STOPPED, WRONG_INPUT, say, verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WRONG_INPUT = 2
-"""Exit code where a command was given something it cannot use."""
-FAILED = 1
-"""Exit code where the command was right and could not be carried out."""
-STOPPED = 130
-"""Exit code after Ctrl-C."""
-
-
-def say(sentence: str) -> None:
-    """Write a sentence to standard error, which leaves standard output to results."""
-    typer.echo(sentence, err=True)
+__all__ = [
+    "FAILED",
+    "STOPPED",
+    "WRONG_INPUT",
+    "Commands",
+    "console",
+    "refusals",
+    "say",
+]
 
 
 @contextlib.contextmanager
@@ -37,28 +34,21 @@ def refusals() -> Iterator[None]:
     --------
     >>> try:
     ...     with refusals():
-    ...         raise InvalidParameter("A sentence.")
+    ...         choose("policy", "ucb", ["ucb1"])
     ... except typer.Exit as end:
     ...     end.exit_code
     2
     """
     try:
         yield
-    except (InvalidParameter, InvalidFeedback) as error:
-        say(str(error))
-        raise typer.Exit(WRONG_INPUT) from error
-    except BothworldsError as error:
-        say(str(error))
-        raise typer.Exit(FAILED) from error
-    except KeyboardInterrupt:
-        raise typer.Exit(STOPPED) from None
     except BrokenPipeError:
         # Whoever reads the output, such as head, has seen enough.
         raise
-    except OSError as error:
-        where = f" {os.fspath(error.filename)!r}" if error.filename is not None else ""
-        say(f"The file{where} could not be used: {error.strerror or error}.")
-        raise typer.Exit(FAILED) from error
+    except REFUSED as error:
+        sentence, code = verdict(error)
+        if sentence:
+            say(sentence)
+        raise typer.Exit(code) from (None if sentence is None else error)
 
 
 class Commands(TyperGroup):

@@ -6,19 +6,16 @@ its own beside the state, because the state itself is replaced whenever it is sa
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bothworlds.cli import parse
-from bothworlds.cli.console import Commands, console, refusals, say
-from bothworlds.errors import InvalidParameter, StateFileError
-from bothworlds.files import PATIENCE
-from bothworlds.files import locked as file_locked
+from bothworlds.cli import decisions, parse
+from bothworlds.cli.console import Commands, console, refusals
+from bothworlds.cli.decisions import changed, feedback_of, loaded, locked
+from bothworlds.errors import StateFileError
 
 if TYPE_CHECKING:
     from bothworlds.bandit.bandit import Bandit
@@ -95,30 +92,7 @@ def ask(
 
     Example: bothworlds decide ask state.json
     """
-    with changed(state) as bandit:
-        among = None
-        if available is not None:
-            known = {str(arm): arm for arm in bandit.arms}
-            words = parse.listed(available, "--available")
-            among = [known[_chosen_arm(word, known)] for word in words]
-        decision = bandit.ask(among)
-    if as_json:
-        everyone = decision.probabilities
-        shown = {
-            "arm": decision.arm,
-            "id": decision.id,
-            "probability": decision.probability,
-            "probabilities": None if everyone is None else dict(everyone),
-        }
-        typer.echo(json.dumps(shown, ensure_ascii=False))
-    else:
-        p = decision.probability
-        typer.echo(f"{decision.arm}\t{decision.id}\t{'unknown' if p is None else f'{p:.6f}'}")
-
-
-def _chosen_arm(word: str, known: dict[str, Any]) -> str:
-    # Names of arms keep their case, which the names of policies do not.
-    return word if word in known else parse.choose("arm", word, known)
+    typer.echo(decisions.ask(state, available, as_json))
 
 
 @app.command()
@@ -139,10 +113,7 @@ def tell(
 
     Example: bothworlds decide tell state.json 1 --reward 0.8
     """
-    decision = parse.count(id, "ID", least=0)
-    feedback = _feedback(reward, loss)
-    with changed(state) as bandit:
-        bandit.tell(decision, **feedback)
+    decisions.tell(state, id, reward, loss)
 
 
 @app.command()
@@ -167,7 +138,7 @@ def expire(
     Example: bothworlds decide expire state.json --older-than 1000
     """
     age = parse.count(older_than, "--older-than", least=0)
-    feedback = {} if reward is None and loss is None else _feedback(reward, loss)
+    feedback = {} if reward is None and loss is None else feedback_of(reward, loss)
     with changed(state) as bandit:
         closed = bandit.expire(older_than=age, **feedback)
     typer.echo(" ".join(map(str, closed)) or "none")
@@ -181,7 +152,7 @@ def show(state: State, as_json: AsJson = False) -> None:
     Example: bothworlds decide show state.json
     """
     with locked(state):
-        bandit = _loaded(state)
+        bandit = loaded(state)
     known = bandit.probabilities() if bandit.policy.knows_probability else {}
     if as_json:
         typer.echo(json.dumps(_document(bandit, known), ensure_ascii=False))
@@ -226,40 +197,3 @@ def _document(bandit: Bandit, known: dict[Any, float]) -> dict[str, Any]:
             for name, arm in bandit.history().items()
         ],
     }
-
-
-def _feedback(reward: str | None, loss: str | None) -> dict[str, Any]:
-    if (reward is None) == (loss is None):
-        got = "neither" if reward is None else "both"
-        raise InvalidParameter(f"The feedback must be a --reward or a --loss, got {got}.")
-    if reward is not None:
-        return {"reward": parse.number(reward, "--reward")}
-    return {"loss": parse.number(str(loss), "--loss")}
-
-
-def _loaded(state: Path) -> Bandit:
-    import bothworlds as bw
-
-    if not state.exists():
-        raise StateFileError(
-            f"There is no file {str(state)!r}; bothworlds decide init starts a bandit."
-        )
-    return bw.Bandit.load(state)
-
-
-@contextlib.contextmanager
-def changed(state: Path) -> Iterator[Bandit]:
-    """Load the bandit, let the block change it, and save it unless the block failed."""
-    with locked(state):
-        bandit = _loaded(state)
-        yield bandit
-        bandit.save(state)
-
-
-@contextlib.contextmanager
-def locked(state: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the lock of a state file, so that no other command works on it meanwhile."""
-    with file_locked(state, patience) as held:
-        if not held:
-            say("This system has no file locks: let one command at a time use a state file.")
-        yield
