@@ -438,6 +438,64 @@ def test_a_process_out_of_files_blames_no_shard(tmp_path, monkeypatch):
     assert path.exists()
 
 
+NONSENSE = {
+    "labels": [{"labels": 7}, {"labels": [1]}, {"labels": None}],
+    "repetitions": [{"repetitions": "many"}, {"repetitions": -1}, {"repetitions": 2.5}],
+    "checkpoints": [{"checkpoints": 5}, {"checkpoints": ["a"]}, {"checkpoints": [9, 2]}],
+    "arms": [{"arms": "x"}, {"arms": None}],
+    "seed": [{"seed": []}],
+    "name": [{"name": {"a": 1}}],
+    "regret": [{"regret": 3}, {"best": 1}],
+}
+
+
+@pytest.mark.parametrize("field", NONSENSE)
+def test_a_curve_whose_own_file_makes_no_sense_is_run_all_the_same(field, tmp_path):
+    whole = run({"P": bw.UCB1()}, store=tmp_path)
+    (path,) = tmp_path.glob("*.json")
+    right = path.read_text("utf-8")
+    for wrong in NONSENSE[field]:
+        path.write_text(json.dumps({**json.loads(right), **wrong}), "utf-8")
+        assert [each.done for each in Store(tmp_path).shelves()] == [20]
+        same(run({"P": bw.UCB1()}, store=tmp_path), whole)
+        assert path.read_text("utf-8") == right
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5000, '"\\ud800"', "[]", ""])
+def test_a_curve_whose_own_file_is_no_description_is_run_all_the_same(text, tmp_path):
+    whole = run({"P": bw.UCB1()}, store=tmp_path)
+    (path,) = tmp_path.glob("*.json")
+    path.write_text(text, "utf-8")
+    same(run({"P": bw.UCB1()}, store=tmp_path), whole)
+    assert json.loads(path.read_text("utf-8"))["repetitions"] == 20
+
+
+def test_folders_where_shards_belong_are_set_aside_again_and_again(tmp_path, capsys):
+    whole = run({"P": bw.UCB1()}, store=tmp_path)
+    (path,) = files(tmp_path)
+    for _ in range(3):
+        folder_instead(path)
+        (path / "something").touch()
+        same(run({"P": bw.UCB1()}, store=tmp_path), whole)
+    aside = [f"{path.name}.damaged", f"{path.name}.2.damaged", f"{path.name}.3.damaged"]
+    assert Store(tmp_path).damaged() == sorted(aside)
+
+
+def test_a_shard_that_describes_itself_by_nonsense_is_refused(tmp_path):
+    run({"P": bw.UCB1()}, store=tmp_path)
+    (path,) = files(tmp_path)
+    table = pq.read_table(path)
+    content = json.loads(table.schema.metadata[b"bothworlds.shard"])
+    del content["digest"]
+    for wrong in ({"checkpoints": "x"}, {"arms": -3}, {"name": 3}, {"count": 10**12}):
+        crafted = {**content, **wrong}
+        crafted["digest"] = shardfile._digest(shardfile._text(crafted))
+        text = json.dumps(crafted)
+        pq.write_table(table.replace_schema_metadata({"bothworlds.shard": text}), path)
+        with pytest.raises(ResultFileError):
+            shardfile.read(path)
+
+
 # --- a full disk ------------------------------------------------------------------------------
 
 

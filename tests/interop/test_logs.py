@@ -317,3 +317,28 @@ def test_json_lines_are_json(tmp_path):
     path = tmp_path / "log"
     logs.write_jsonl(path, [LoggedDecision(np.int64(1), np.int64(2), np.float64(0.5), reward=1)])
     assert json.loads(path.read_text()) == {"round": 1, "arm": 2, "probability": 0.5, "reward": 1}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("damage", ["cut", "zeros", "noise"])
+def test_damaged_parquet_is_refused_in_one_sentence(share, damage, tmp_path):
+    path = tmp_path / "log.parquet"
+    rows = [logs.LoggedDecision(n, n % 3, 0.5, loss=0.25) for n in range(1, 2000)]
+    logs.write_parquet(path, rows)
+    content = bytearray(path.read_bytes())
+    at = int(share * len(content))
+    if damage == "cut":
+        del content[at:]
+    else:
+        fill = bytes(64) if damage == "zeros" else np.random.default_rng(0).bytes(64)
+        content[at : at + 64] = fill
+    path.write_bytes(content)
+    try:
+        read = list(logs.read_parquet(path))
+    except InvalidParameter as error:
+        assert "\n" not in str(error)
+    else:
+        assert all(isinstance(each, logs.LoggedDecision) for each in read)
+    if damage == "cut":
+        with pytest.raises(InvalidParameter, match="must be a Parquet file that is complete"):
+            list(logs.read_parquet(path))

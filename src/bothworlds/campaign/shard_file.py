@@ -145,6 +145,32 @@ def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
     ]
 
 
+def sensible(about: About) -> bool:
+    """Return whether settings, read from a file, have the types that everything relies on."""
+
+    def whole(value: object, least: int) -> bool:
+        return type(value) is int and value >= least
+
+    def texts(*values: object) -> bool:
+        return all(isinstance(value, str) for value in values)
+
+    rounds, labels, best = about.get("checkpoints"), about.get("labels", []), about.get("best")
+    return (
+        texts(about.get("name"), about.get("policy"), about.get("environment"))
+        and whole(about.get("arms"), 1)
+        and whole(about.get("seed"), 0)
+        and isinstance(rounds, list)
+        and len(rounds) > 0
+        and all(whole(each, 1) for each in rounds)
+        and all(low < high for low, high in pairwise(rounds))
+        and whole(about.get("repetitions", 0), 0)
+        and isinstance(labels, list)
+        and texts(*labels)
+        and about.get("regret") in ("gaps", "oblivious", "tracked")
+        and (best is None or (isinstance(best, list) and len(best) == len(rounds)))
+    )
+
+
 def damaged(path: Path) -> ResultFileError:
     """Build the error about a file that is not what was written, or was never a shard."""
     return ResultFileError(f"The file {path.name} is damaged, or not a shard.")
@@ -185,7 +211,7 @@ def _about(path: Path, file: Any) -> About:
             f"The file {path.name} has format version {version}, and this version of bothworlds "
             f"reads up to {VERSION}."
         )
-    if digest != _digest(_text(content)):
+    if digest != _digest(_text(content)) or not sensible(content):
         raise damaged(path)
     if named != path.name:
         raise ResultFileError(f"The file {path.name} holds the shard {named}.")

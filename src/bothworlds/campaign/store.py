@@ -107,6 +107,9 @@ class Store(Shelves):
         for curve in curves:
             path = self.folder / f"{curve.stem}.json"
             known = content(path)
+            # A file that makes no sense is written anew.
+            if not shardfile.sensible(known):
+                known = {}
             labels = {curve.label, *known.get("labels", ())} - {""}
             told = {
                 **curve.settings,
@@ -143,6 +146,11 @@ class Store(Shelves):
                 f"what is kept in {self.folder} does not last."
             ) from error
         aside = path.with_name(f"{path.name}.damaged")
+        number = 1
+        # A folder cannot take the place of anything.
+        while path.is_dir() and aside.exists():
+            number += 1
+            aside = path.with_name(f"{path.name}.{number}.damaged")
         with contextlib.suppress(OSError):
             path.replace(aside)
         self._say(f"{error} It is set aside as {aside.name}; what it held is missing.")

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _STEM = r"[0-9a-f]{20}-\d+-[0-9a-f]{8}"
 _SHARD = re.compile(rf"({_STEM})-(\d+)-(\d+)\.parquet")
 _CURVE = re.compile(rf"({_STEM})\.json")
-_ASIDE = re.compile(rf"({_STEM})-\d+-\d+\.parquet\.damaged")
-_NEEDED = {"name", "policy", "environment", "arms", "seed", "checkpoints"}
+_ASIDE = re.compile(rf"({_STEM})-\d+-\d+\.parquet(\.\d+)?\.damaged")
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,7 @@ def holds_results(names: list[str]) -> bool:
 
 def content(path: Path) -> dict[str, Any]:
     """Return what a JSON file says, or nothing where it cannot be read."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         found = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(found, dict):
             return found
@@ -256,8 +255,9 @@ def content(path: Path) -> dict[str, Any]:
 
 
 def _settings(path: Path) -> About:
+    """Return what a curve's own file says, or nothing where it makes no sense."""
     found = content(path)
-    return found if set(found) >= _NEEDED and found["checkpoints"] else {}
+    return found if shardfile.sensible(found) else {}
 
 
 def _order(shelf: Shelf) -> tuple[Any, ...]:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from bothworlds.engine import duel_loop as duel
 from bothworlds.engine import loop as engine
-from bothworlds.engine import snapshot as standing
+from bothworlds.engine import snapshot
 from bothworlds.environments.base import ORDER, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, PREFER_ONE, PREFER_WIDE
+from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.base import Policy
+from bothworlds.policies.base import LARGEST, Policy
 from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import numpy_generator, stream_words
 
@@ -205,6 +206,11 @@ def _rows(columns: list[NDArray[Any]], wide: bool) -> NDArray[Any]:
     return _aligned(stacked.T if wide else stacked)
 
 
+def _columns(flat: NDArray[Any], rows: int, wide: bool) -> NDArray[Any]:
+    """Undo `_rows`: return one column per repetition."""
+    return flat.reshape(rows, -1) if wide else flat.reshape(-1, rows).T
+
+
 def _address(*arrays: NDArray[Any]) -> list[int]:
     return [array.ctypes.data for array in arrays]
 
@@ -275,7 +281,12 @@ def run_job(
     moving += [E, GE, A, cost[:LANES], plays]
     now, horizon = 1, int(checkpoints[-1])
     if job.saved is not None:
-        now = 1 + standing.restore(job.saved, moving)
+        begun = np.stack(columns, axis=1)
+
+        def sound(played: int, found: list[NDArray[Any]]) -> bool:
+            return played < checkpoints[0] and _sound(job, wide, begun, played, found)
+
+        now = 1 + snapshot.restore(job.saved, moving, sound)
     # Entering the loop costs a millisecond, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     while now <= horizon:
@@ -305,7 +316,35 @@ def run_job(
         else None,
         cpu=time.thread_time() - cpu_began,
         wall=time.perf_counter() - began,
-        state=standing.pack(horizon, moving) if job.keep else None,
+        state=snapshot.pack(horizon, moving) if job.keep else None,
+    )
+
+
+def _sound(
+    job: TileJob, wide: bool, begun: NDArray[Any], played: int, found: list[NDArray[Any]]
+) -> bool:
+    """Tell whether the arrays of a snapshot can be those of this job after ``played`` rounds.
+
+    ``begun`` has the environment's state before the first round, a column per repetition.
+    """
+    K, world = job.environment.n_arms, job.environment
+    *players, E, GE, A, cost, plays = found
+    rows = job.policy.start(K).size
+    attack = world.stage()
+    strikers = A if attack is None else _columns(A, A.size // LANES, world.wide)
+    generators = [_columns(G, WORDS, wide) for G in players[1::2]]
+    generators.append(_columns(GE, WORDS, world.wide))
+    return (
+        played >= 1
+        and all(job.policy.sound(K, _columns(S, rows, wide)) for S in players[::2])
+        and all(map(snapshot.sound_generator, generators))
+        and snapshot.sound_environment(world, begun, _columns(E, len(begun), world.wide), played)
+        and (attack is None or snapshot.sound_attack(attack.arm_rows, strikers, K))
+        and bool((np.abs(cost) <= LARGEST).all())
+        and snapshot.sound_plays(
+            plays.reshape(K, LANES)[:, : job.count],
+            played if job.policy.kind == "bandit" else 2 * played,
+        )
     )
 
 

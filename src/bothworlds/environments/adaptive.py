@@ -166,6 +166,11 @@ class Adaptive(Environment):
         """First row of the accumulated expected losses, by label."""
         return 1 + self.n_arms + TRACKED
 
+    @property
+    def memory_row(self) -> int:
+        """First row of the memory."""
+        return 1 + self.n_arms
+
     def parameters(self) -> Array:
         """Return the gap."""
         return np.array([self.gap])

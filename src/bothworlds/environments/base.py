@@ -52,11 +52,14 @@ class Attack:
         Its configuration ``CA``, shared by all repetitions.
     start : callable
         ``start(rng)`` returns its state ``A`` for one repetition; row 0 is the budget spent.
+    arm_rows : tuple of int
+        The rows of ``A`` that hold an arm, or -1 for none.
     """
 
     kernel: Any
     parameters: Array
     start: Start
+    arm_rows: tuple[int, ...] = ()
 
 
 class Environment:
@@ -123,6 +126,14 @@ class Environment:
     def kernel(self) -> Any:
         """Return the compiled function."""
         raise TypeError(f"{type(self).__name__} defines no kernel.")
+
+    @property
+    def memory_row(self) -> int | None:
+        """First state row that rounds change, besides row 0: that of `environments.memory`.
+
+        None where no row changes.
+        """
+        return None
 
     def stage(self) -> Attack | None:
         """Return the stage that changes what the agent observes, or None."""

@@ -154,6 +154,11 @@ class Constrained(Environment):
         """Return the gap of every arm."""
         return self.gaps
 
+    @property
+    def memory_row(self) -> int:
+        """First row of the memory."""
+        return 1 + 2 * self.n_arms
+
     def parameters(self) -> Array:
         """Return the largest level and, where it is an array, the levels."""
         top = [1.0 - self.fixed_gaps().max() + _ROUNDING]

@@ -115,6 +115,11 @@ class CustomEnvironment(Environment):
         """First row of the accumulated expected losses."""
         return 1 + self.n_arms + TRACKED
 
+    @property
+    def memory_row(self) -> int:
+        """First row of the memory."""
+        return 1 + self.n_arms
+
     def parameters(self) -> Array:
         """Return the length of the user's state, then the parameters."""
         rows = self._user_state(np.random.default_rng(0)).size

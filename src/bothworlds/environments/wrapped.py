@@ -49,6 +49,11 @@ class Wrapped(Environment):
         """Return the labels of the arms, best first in the base."""
         return self.base.ranking()
 
+    @property
+    def memory_row(self) -> int | None:
+        """First row that rounds change, the base's."""
+        return self.base.memory_row
+
     def parameters(self) -> Array:
         """Return the base's configuration."""
         return self.base.parameters()

@@ -191,6 +191,14 @@ class Policy:
             state[row] = saved[each.name][0]
         return state
 
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether the kernels can go on from ``state``, which comes from a file.
+
+        One row per row of the state, one column per repetition.  What a kernel uses as an index
+        or loops over must be right; other numbers must be finite and not absurdly large.
+        """
+        return not self.trusted or bool((np.abs(state) <= LARGEST).all())
+
     def newcomer(self, rows: Array, t: int, probability: float) -> Array:
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.
 

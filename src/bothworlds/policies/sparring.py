@@ -103,6 +103,10 @@ class Sparring:
         own = self.policy.start(n_arms)
         return np.append(own, np.zeros(NOTES)) if self.shared else own
 
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether a side can go on from ``state``, see `Policy.sound`."""
+        return self.side().sound(n_arms, state)
+
     def side(self) -> Policy:
         """Return what the bandit on a side plays."""
         own = self.policy

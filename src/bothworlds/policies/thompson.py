@@ -141,6 +141,15 @@ class ThompsonSampling(Policy):
         rows = [d_a, 1.0 / np.sqrt(9.0 * d_a), d_b, 1.0 / np.sqrt(9.0 * d_b)]
         return np.concatenate([np.zeros(self.head_rows), *rows])
 
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether every d is a count + 2/3 and every c belongs to its d."""
+        d, c = state[ARMS:].reshape(2, 2, n_arms, -1).swapaxes(0, 1)
+        whole = d + THIRD
+        if not ((whole >= 0.5) & (whole < 2.0**52)).all():
+            return False
+        counts = np.abs(whole - np.round(whole)) < 0.1
+        return bool((counts & (c == 1.0 / np.sqrt(9.0 * d))).all())
+
     def kernels(self) -> Kernels:
         """Return the kernels."""
         return _KERNELS

@@ -323,12 +323,22 @@ class Result:
         text = (table.schema.metadata or {}).get(FORMAT.encode())
         if text is None:
             raise ResultFileError(f"The file {path} is Parquet, but not a saved Result.")
-        settings: dict[str, Any] = json.loads(text)
-        if settings["version"] > VERSION:
-            raise ResultFileError(
-                f"The file {path} has format version {settings['version']}; this version of "
-                f"bothworlds reads up to {VERSION}."
-            )
+        try:
+            settings: dict[str, Any] = json.loads(text)
+            version = int(settings["version"])
+            if version <= VERSION:
+                return cls._made(settings, table)
+        # A file can be wrong in any way.
+        except Exception as error:
+            raise ResultFileError(f"The file {path} is a damaged Result.") from error
+        raise ResultFileError(
+            f"The file {path} has format version {version}; this version of bothworlds reads up "
+            f"to {VERSION}."
+        )
+
+    @classmethod
+    def _made(cls, settings: dict[str, Any], table: pyarrow.Table) -> Result:
+        """Return the result that a file describes."""
         owners = np.asarray(table["policy"].to_pylist())
         repetition = table["repetition"].to_numpy()
         regret = np.asarray(table["regret"].to_pylist(), dtype=np.float64)

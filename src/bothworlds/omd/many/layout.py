@@ -5,6 +5,9 @@ The first rows are those of `bothworlds.omd.half`, so that its predictor works o
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
 from bothworlds.lanes.types import LANES
@@ -106,3 +109,102 @@ def members(S: Any, rank: int) -> Any:
 def frame(S: Any, key: int, x: float) -> Any:
     """Return what must be subtracted from V in a bucket to get y."""
     return x - S[OFFSET] if key < BAND else x
+
+
+# --- states that come from a file -----------------------------------------------------------
+
+LARGEST_EXPONENT = 900
+"""Of bucket 0, either way: the powers of 2 of all buckets are then ordinary numbers."""
+LARGEST = 1e100
+"""Of any number: no product that the kernels form of some of them overflows."""
+SPREAD = 1e-3
+"""Least share of a bucket's greatest y that its least y can be: members are drawn by rejection."""
+
+
+def sound(K: int, S: NDArray[np.float64], heaps: bool) -> bool:
+    """Tell whether the kernels can go on from a state: every index in range, every arm once.
+
+    Compiled code looks at no bounds, so whatever comes from a file passes here first.  What is
+    right in range but not in value (a sum, say) costs exactness, as any wrong number in a file
+    does; it cannot cost more.
+
+    Parameters
+    ----------
+    K : int
+        Arms.
+    S : ndarray
+        The state of one repetition.
+    heaps : bool
+        Whether the arms have families, as the reduced-variance estimator needs them.
+
+    Examples
+    --------
+    >>> S = np.zeros(SHARED + FIELDS_IW * 600)
+    >>> sound(600, S, False)
+    True
+    >>> S.view(np.int64)[COUNT] = KEYS + 1
+    >>> sound(600, S, False)
+    False
+    """
+    W = S.view(np.int64)
+    count, near, far, base = W[[COUNT, NEAR, FAR, BASE]].tolist()
+    estimates, head = S[SHARED : SHARED + K], S[: LEAST + 1]
+    if not (_moderate(estimates) and _moderate(head)):
+        return False
+    if count == 0:
+        return True  # the first `choose` makes everything of the estimates
+    if not (0 < count <= KEYS and abs(base) <= LARGEST_EXPONENT):
+        return False
+    B = slice(BUCKETS, BUCKETS + (count + 1) * WIDTH)
+    buckets, words = S[B].reshape(-1, WIDTH), W[B].reshape(-1, WIDTH)
+    starts, keys = words[:, START], words[:count, KEY]
+    values = S[SHARED + K : SHARED + 2 * K]
+    arms, slots = W[SHARED + 2 * K : SHARED + 3 * K], W[SHARED + 3 * K : SHARED + 4 * K]
+    fits = (
+        starts[0] == 0 and starts[-1] == K and bool((np.diff(starts) > 0).all())
+        and 0 <= keys[0] and keys[-1] < KEYS and bool((np.diff(keys) > 0).all())
+        and bool((words[:count, CHANGES] >= 0).all() and (words[:count, CHANGES] < 2**40).all())
+        and _inverse(arms, slots) and _moderate(values)
+    )  # fmt: skip
+    if not fits:
+        return False
+    own = keys != BAND  # the band is evaluated anew in every round
+    sums = buckets[:count][own]
+    rank = np.repeat(np.arange(count), np.diff(starts))
+    y = values - buckets[rank, CENTRE]
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, rank, y)
+    np.maximum.at(high, rank, y)
+    least = buckets[:count, LOW]
+    drawn = (least > 0.0) & (least <= low * (1.0 + 1e-9)) & (least >= SPREAD * high)
+    if not (_moderate(sums[:, CENTRE:]) and bool((drawn | ~own).all())):
+        return False
+    octaves = np.where(keys > BAND, keys - FIRST_FAR, keys)
+    scales = np.ldexp(1.0, -(octaves + base))
+    if not np.array_equal(sums[:, SCALE], scales[own]):
+        return False
+    return not heaps or _families(W, K, keys, starts, arms, near, far)
+
+
+def _families(W: Any, K: int, keys: Any, starts: Any, arms: Any, near: int, far: int) -> bool:
+    """Tell whether each heap holds the arms of its family once, and every arm knows its place."""
+    ends = int(starts[np.searchsorted(keys, BAND)]), int(starts[np.searchsorted(keys, FIRST_FAR)])
+    if (near, far) != (ends[0], K - ends[1]):
+        return False
+    heap, places = W[SHARED + 4 * K : SHARED + 5 * K], W[SHARED + 5 * K : SHARED + 6 * K]
+    sides = (heap[:near], arms[:near]), (heap[::-1][:far], arms[ends[1] :])
+    return all(
+        np.array_equal(np.sort(held), np.sort(family))
+        and np.array_equal(places[held], np.arange(held.size))
+        for held, family in sides
+    )
+
+
+def _moderate(numbers: Any) -> bool:
+    return bool((np.abs(numbers) <= LARGEST).all())
+
+
+def _inverse(arms: Any, slots: Any) -> bool:
+    """Tell whether two lists of indices are permutations of each other's."""
+    inside = ((arms >= 0) & (arms < arms.size)).all()
+    return bool(inside) and np.array_equal(slots[arms], np.arange(arms.size))

@@ -167,6 +167,11 @@ class ManyArms(Policy):
         """Return L = 0, with the buckets to be made by the first ``ask``."""
         return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
 
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether buckets, slots and heaps describe every arm once."""
+        heaps = self.policy.estimator == "rv"
+        return all(layout.sound(n_arms, np.ascontiguousarray(S), heaps) for S in state.T)
+
     def kernels(self) -> Kernels:
         """Return the kernels of this estimator."""
         return MANY_RV if self.policy.estimator == "rv" else MANY_IW

@@ -1,0 +1,36 @@
+"""`bothworlds results show` ends in good order on a busy machine, however often it is called."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import bothworlds as bw
+
+CALLS = 20
+BUSY = "while True: pass"
+
+
+def test_showing_a_store_never_aborts(tmp_path):
+    """Arrow's threads once released Python's memory while the interpreter was ending."""
+    world = bw.environments.Stochastic.gap(3, 0.25)
+    both = [bw.TsallisINF(), bw.UCB1()]
+    for repetitions in (16, 32, 48):
+        bw.simulate(
+            both, world, horizon=100, repetitions=repetitions, store=tmp_path, progress=False
+        )
+    command = [sys.executable, "-m", "bothworlds", "results", "show", "UCB1()"]
+    command += ["--store", str(tmp_path)]
+
+    def show(call):
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    try:
+        with ThreadPoolExecutor(4) as several:
+            ends = list(several.map(show, range(CALLS)))
+    finally:
+        for each in load:
+            each.kill()
+            each.wait()
+    assert ends == [(0, "")] * CALLS

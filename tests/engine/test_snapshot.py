@@ -1,0 +1,29 @@
+"""No snapshot, however crafted, makes compiled code crash or hang: refused, or played on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("crafted_snapshots.py")
+FEW = ["rv", "alpha 0.7", "exp3++", "broad", "ucb1", "kl-ucb", "thompson", "duels"]
+WORLDS = ["corrupted", "betray", "level"]
+MANY = ["many arms", "many arms, iw"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [(FEW, 150), (WORLDS, 150), (MANY, 1000)], ids=["few", "worlds", "many"]
+)
+def test_crafted_snapshots_are_refused_or_played_on(names, words):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(SCRIPT), str(words), *names],
+        capture_output=True, text=True, timeout=1800,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [name for name, *_ in lines] == names
+    for _, refused, played in lines:
+        assert int(refused) > words // 4
+        assert int(played) > words // 4
