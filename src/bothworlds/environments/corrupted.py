@@ -243,7 +243,8 @@ class Corrupted(Wrapped):
         needed = _TARGETS[self.attack]
         best = self.base.ranking()[:needed].tolist() if self.targets is None else self.targets
         labels = [*best[:needed], *[-1.0] * (2 - needed)]
-        return Attack(_KERNELS[self.attack], np.array([self.budget, *labels]), _unspent)
+        numbers = np.array([self.budget, *labels])
+        return Attack(_KERNELS[self.attack], numbers, _unspent, (FIRST, SECOND, LAST))
 
 
 def _unspent(rng: np.random.Generator) -> Array:
