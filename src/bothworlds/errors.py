@@ -143,7 +143,10 @@ def must(parameter: str, owner: str, expected: str, got: object) -> str:
     if item is not None and getattr(got, "ndim", None) == 0:
         got = item()
     # Arrays print over several lines; line breaks in strings are escaped already.
-    shown = re.sub(r"\s*\n\s*", " ", _SHORT.repr(got))
+    try:
+        shown = re.sub(r"\s*\n\s*", " ", _SHORT.repr(got))
+    except ValueError:  # Python writes no integer of more than some thousand digits
+        shown = f"one too long to show ({type(got).__name__})"
     return f"The {parameter} of {owner} must be {expected}, got {shown}."
 
 

@@ -10,8 +10,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from bothworlds.arguments import flag
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
 from bothworlds.interop.logged import LoggedDecision, recorded
@@ -20,10 +21,22 @@ from bothworlds.interop.text_lines import malformed, text_lines
 _KEYS = ("round", "arm", "probability", "loss", "reward", "probabilities", "arms", "extra")
 
 
-def write_jsonl(path: str | os.PathLike[str], decisions: Iterable[LoggedDecision]) -> int:
+def write_jsonl(
+    path: str | os.PathLike[str], decisions: Iterable[LoggedDecision], *, append: bool = False
+) -> int:
     """Write decisions as JSON lines and return how many there were.
 
     The file appears all at once; an error leaves what was there before.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    decisions : iterable of LoggedDecision
+        What to write.
+    append : bool, default False
+        Write behind what the file holds, line by line as the decisions come, instead of
+        replacing it. An error leaves the lines before it.
 
     Examples
     --------
@@ -34,12 +47,29 @@ def write_jsonl(path: str | os.PathLike[str], decisions: Iterable[LoggedDecision
     ...     print(path.read_text(), end="")
     {"round": 1, "arm": "blue", "probability": 0.5, "loss": 0.2}
     """
+    if flag("append", append, "write_jsonl"):
+        with open(path, "a+b") as stream:
+            if not _ends_a_line(stream):
+                stream.write(b"\n")
+            return _write(stream, decisions)
+    with replacing(path) as draft, open(draft, "wb") as stream:
+        return _write(stream, decisions)
+
+
+def _ends_a_line(stream: IO[bytes]) -> bool:
+    """Return whether a file is empty or its last line is complete."""
+    if not stream.seek(0, os.SEEK_END):
+        return True
+    stream.seek(-1, os.SEEK_END)
+    return stream.read(1) == b"\n"
+
+
+def _write(stream: IO[bytes], decisions: Iterable[LoggedDecision]) -> int:
     count = 0
-    with replacing(path) as draft, open(draft, "w", encoding="utf-8", newline="\n") as stream:
-        for decision in decisions:
-            line = json.dumps(plain(decision), allow_nan=False, ensure_ascii=False)
-            stream.write(line + "\n")
-            count += 1
+    for decision in decisions:
+        line = json.dumps(fields_of(decision), allow_nan=False, ensure_ascii=False)
+        stream.write(line.encode("utf-8") + b"\n")
+        count += 1
     return count
 
 
@@ -74,7 +104,8 @@ def _parsed(line: str, where: str) -> LoggedDecision:
     expected = "a JSON object with the round and the arm"
     try:
         values = json.loads(line, parse_constant=_refuse)
-    except ValueError:
+    except (ValueError, RecursionError):
+        # No JSON, an integer of thousands of digits, or lists within lists without end.
         raise malformed(where, expected, line) from None
     if not isinstance(values, dict) or not {"round", "arm"} <= values.keys():
         raise malformed(where, expected, line)
@@ -85,7 +116,7 @@ def _parsed(line: str, where: str) -> LoggedDecision:
     return recorded(joined(values, where), where)
 
 
-def plain(decision: LoggedDecision) -> dict[str, Any]:
+def fields_of(decision: LoggedDecision) -> dict[str, Any]:
     """Return what is known of a decision, arms and their probabilities as two lists.
 
     As keys of an object, JSON would turn the arm 1 into the arm "1".

@@ -88,6 +88,8 @@ class LoggedDecision:
         >>> logged.arm == decision.arm, logged.extra
         (True, {'user': 'eve'})
         """
+        # Where the weights of a few arms are divided by their sum, rounding can exceed 1.
+        p = None if decision.probability is None else min(decision.probability, 1.0)
         known = None
         # With many arms they can be gone, and would fill the log.
         with contextlib.suppress(DecisionClosed):
@@ -95,12 +97,24 @@ class LoggedDecision:
         return cls(
             decision.round,
             decision.arm,
-            decision.probability,
+            p,
             loss,
             reward,
-            None if known is None else dict(known),
+            None if known is None else {arm: min(share, 1.0) for arm, share in known.items()},
             extra,
         )
+
+
+_WRITABLE = "text that UTF-8 can hold, without lone surrogates"
+
+
+def _writable(text: str) -> bool:
+    """Return whether a text can be written to a file."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
@@ -110,6 +124,11 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
         return "round", "a whole number >= 1", round
     if not isinstance(arm, str) and not is_whole(arm):
         return "arm", "a name or a whole number", arm
+    for name, given in (("round", round), ("arm", arm)):
+        if is_whole(given) and not -(2**63) <= int(given) < 2**63:
+            return name, "a whole number of at most 64 bits", given
+    if isinstance(arm, str) and not _writable(arm):
+        return "arm", _WRITABLE, arm
     if p is not None and not (is_number(p) and 0.0 < p <= 1.0):
         return "probability", "a number in (0, 1] or None", p
     for name in ("loss", "reward"):
@@ -136,6 +155,9 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
         for key, value in extra.items()
     ):
         return "extra", "a mapping of names to texts or finite numbers", extra
+    for key, value in extra.items():
+        if not _writable(key) or (isinstance(value, str) and not _writable(value)):
+            return "extra", _WRITABLE, extra
     return None
 
 

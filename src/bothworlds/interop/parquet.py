@@ -11,7 +11,7 @@ from typing import Any
 from bothworlds.bandit.decision import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import parquet_file, pyarrow, replacing
-from bothworlds.interop.jsonlines import joined, plain
+from bothworlds.interop.jsonlines import fields_of, joined
 from bothworlds.interop.logged import LoggedDecision, recorded
 
 _NUMBERS = ("probability", "loss", "reward")
@@ -34,7 +34,7 @@ def write_parquet(path: str | os.PathLike[str], decisions: Iterable[LoggedDecisi
     True
     """
     arrow = pyarrow()
-    rows = [plain(decision) for decision in decisions]
+    rows = [fields_of(decision) for decision in decisions]
     kind = arrow.string() if _named(rows) else arrow.int64()
     columns: dict[str, Any] = {
         "round": arrow.array([row["round"] for row in rows], arrow.int64()),
@@ -107,7 +107,7 @@ def _parsed(row: dict[str, Any], where: str) -> LoggedDecision:
     if extra is not None:
         try:
             values["extra"] = json.loads(extra)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             expected = "a JSON object of names and values"
             raise InvalidParameter(must("extra", where, expected, extra)) from None
     return recorded(values, where)
