@@ -237,7 +237,10 @@ def test_results_do_not_depend_on_threads(tmp_path):
 def test_klucb_is_an_extra(tmp_path):
     plain = simulated(paper("stochastic", "--output", tmp_path, *SMALLEST))
     assert plain == 7
-    assert simulated(paper("stochastic", "--output", tmp_path, *SMALLEST, "--extra")) == 1
+    assert simulated(paper("stochastic", "--output", tmp_path, *SMALLEST, "--kl-ucb")) == 1
+    again = paper("stochastic", "--output", tmp_path, *SMALLEST, "--extra")
+    assert simulated(again) == 0
+    assert "use --kl-ucb" in again.stderr
     table = pyarrow.parquet.read_table(tmp_path / "stochastic.parquet")
     assert "KL-UCB" in set(table["policy"].to_pylist())
 
@@ -332,7 +335,7 @@ def test_list_names_every_experiment():
 def test_help_explains_every_option():
     text = paper("--help").stdout
     for option in ("--list", "--full", "--horizon", "--repetitions", "--arms", "--gap",
-                   "--output", "--seed", "--threads", "--extra"):  # fmt: skip
+                   "--output", "--seed", "--threads", "--kl-ucb"):  # fmt: skip
         assert option in text
     assert all(len(line) <= 80 for line in text.splitlines())
 

@@ -461,7 +461,7 @@ def test_oracle_gaps_match_arms_that_are_not_shuffled():
 
 def test_klucb_runs_only_when_asked_for():
     assert "KL-UCB" not in lineup(1000)
-    assert list(lineup(1000, extra=True))[-1] == "KL-UCB"
+    assert list(lineup(1000, with_kl_ucb=True))[-1] == "KL-UCB"
 
 
 def test_the_users_numbers_replace_the_scales():
@@ -485,7 +485,7 @@ def test_the_users_numbers_replace_the_scales():
 def test_wrong_settings_are_refused(given, sentence):
     filled = dict.fromkeys(("horizon", "repetitions", "arms", "gaps"))
     with pytest.raises(InvalidParameter) as caught:
-        adjusted(experiment("stochastic"), "quick", **{**filled, **given}, extra=False)
+        adjusted(experiment("stochastic"), "quick", **{**filled, **given}, with_kl_ucb=False)
     assert str(caught.value).startswith(sentence)
 
 

@@ -31,9 +31,11 @@ DEFAULT_ARMS, DEFAULT_GAP, DEFAULT_HORIZON = 8, 0.125, 100_000
 
 @refusals()
 def compare(
-    env: Annotated[
+    environment: Annotated[
         str | None,
         typer.Option(
+            "--environment",
+            "--env",
             help=f"The world: {', '.join(parse.ENVIRONMENTS)}.",
             metavar="NAME",
             show_default="stochastic",
@@ -70,8 +72,8 @@ def compare(
     losses: Annotated[
         Path | None,
         typer.Option(
-            help="Your own losses instead of --env: a .csv, .parquet or .npy file with a row per "
-            "round and a column per arm.",
+            help="Your own losses instead of --environment: a .csv, .parquet or .npy file with a "
+            "row per round and a column per arm.",
             metavar="FILE",
             show_default=False,
         ),
@@ -121,16 +123,16 @@ def compare(
     keeps the runs that are finished; the same command, or one with more policies or repetitions,
     runs only what is missing.
 
-    Example: bothworlds compare --env switching --arms 12 --gap 0.05 --horizon 1e6
+    Example: bothworlds compare --environment switching --arms 12 --gap 0.05 --horizon 1e6
     --policies tsallis,ucb1,thompson
     """
     table: LossTable | None = None
     if losses is None:
         if bounds is not None:
             raise InvalidParameter("The option --bounds describes a file, which --losses names.")
-        world = _world(env, arms, gap)
+        world = _world(environment, arms, gap)
     else:
-        given = {"--env": env, "--arms": arms, "--gap": gap}
+        given = {"--environment": environment, "--arms": arms, "--gap": gap}
         for option, value in given.items():
             if value is not None:
                 raise InvalidParameter(

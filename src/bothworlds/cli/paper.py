@@ -57,7 +57,8 @@ def paper(
     ] = None,
     cluster: Cluster = None,
     continuable: Continuable = False,
-    extra: Annotated[bool, typer.Option("--extra", help="Also run KL-UCB.")] = False,
+    kl_ucb: Annotated[bool, typer.Option("--kl-ucb", help="Also run KL-UCB.")] = False,
+    extra: Annotated[bool, typer.Option("--extra", hidden=True)] = False,
 ) -> None:
     """Reproduce the figures and tables of the paper, and judge its claims.
 
@@ -66,6 +67,8 @@ def paper(
     stopped.
     """
     console = new_console()
+    if extra:
+        typer.echo("The option --extra is deprecated since 0.2, use --kl-ucb.", err=True)
     known = experiment_names()
     chosen = list(dict.fromkeys(choose("experiment", name, known) for name in names or known))
     if list_:
@@ -88,8 +91,9 @@ def paper(
     try:
         with executor(cluster, threads) as workers, board.shown(console):
             done = run(
-                chosen, scale, folder, extra=extra, progress=board.update, say=board.say,
-                finished=board.finish, executor=workers, continuable=continuable, **options,
+                chosen, scale, folder, with_kl_ucb=kl_ucb or extra, progress=board.update,
+                say=board.say, finished=board.finish, executor=workers,
+                continuable=continuable, **options,
             )  # fmt: skip
     except KeyboardInterrupt:
         console.print(

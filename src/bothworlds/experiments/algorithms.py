@@ -20,7 +20,9 @@ RIVALS = (UCB, EXP3, EXP3PP, BROAD)
 """Those that Tsallis-INF is to beat in the stochastic regime."""
 
 
-def lineup(horizon: int, names: tuple[str, ...] = (), extra: bool = False) -> dict[str, Policy]:
+def lineup(
+    horizon: int, names: tuple[str, ...] = (), with_kl_ucb: bool = False
+) -> dict[str, Policy]:
     """Return the algorithms of Figures 1 to 4, or those named.
 
     Parameters
@@ -29,7 +31,7 @@ def lineup(horizon: int, names: tuple[str, ...] = (), extra: bool = False) -> di
         Which BROAD has to know in advance.
     names : tuple of str
         Which to return; all but KL-UCB by default.
-    extra : bool
+    with_kl_ucb : bool
         Whether to add KL-UCB, which the paper ran but did not plot.
 
     Examples
@@ -50,4 +52,4 @@ def lineup(horizon: int, names: tuple[str, ...] = (), extra: bool = False) -> di
         KL: bw.KLUCB(),
     }
     wanted = names or tuple(name for name in every if name != KL)
-    return {name: every[name] for name in (*wanted, *((KL,) if extra else ()))}
+    return {name: every[name] for name in (*wanted, *((KL,) if with_kl_ucb else ()))}

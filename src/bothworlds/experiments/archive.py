@@ -99,6 +99,8 @@ def kept(folder: Path, id: str, key: str | None = None) -> Finished | None:
 def _finished(content: Mapping[str, Any]) -> Finished:
     fields = {key: value for key, value in content.items() if key != "key"}
     given: dict[str, Any] = fields["settings"]
+    if "extra" in given:  # as version 0.1 called it
+        given["with_kl_ucb"] = given.pop("extra")
     settings: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     fields["settings"] = Settings(**settings)
     fields["claims"] = tuple(Claim(**claim) for claim in fields["claims"])

@@ -34,7 +34,7 @@ class Settings:
         Gaps between the best arm and the others.
     points : tuple of float
         What else the experiment varies: powers alpha, budgets of corruption.
-    extra : bool
+    with_kl_ucb : bool
         Whether KL-UCB is run too.
     """
 
@@ -44,7 +44,7 @@ class Settings:
     arms: tuple[int, ...]
     gaps: tuple[float, ...]
     points: tuple[float, ...] = ()
-    extra: bool = False
+    with_kl_ucb: bool = False
 
     def __str__(self) -> str:
         return f"{self.scale} scale: {self.horizon:,} rounds, {self.repetitions:,} repetitions"

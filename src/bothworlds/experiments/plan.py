@@ -20,7 +20,7 @@ def adjusted(
     repetitions: int | None,
     arms: Sequence[int] | None,
     gaps: Sequence[float] | None,
-    extra: bool,
+    with_kl_ucb: bool,
 ) -> Settings:
     """Return the settings of a scale with the user's numbers in place of its own."""
     _check("horizon", horizon, horizon is None or horizon >= 100, "a whole number of at least 100")
@@ -37,7 +37,7 @@ def adjusted(
     settings = replace(chosen.scales[scale], **given)
     if settings != chosen.scales[scale]:
         settings = replace(settings, scale="custom")
-    return replace(settings, extra=extra)
+    return replace(settings, with_kl_ucb=with_kl_ucb)
 
 
 def _check(parameter: str, value: object, fits: bool, expected: str) -> None:

@@ -16,6 +16,7 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers, workers_of
+from bothworlds.deprecated import renamed
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.archive import Finished, everything, keep, kept, write_results
@@ -53,6 +54,7 @@ class Moment:
     left: float
 
 
+@renamed({"extra": "with_kl_ucb"}, since="0.2", removed_in="0.3")
 def run(
     names: Sequence[str] = (),
     scale: str = "quick",
@@ -62,7 +64,7 @@ def run(
     repetitions: int | None = None,
     arms: Sequence[int] | None = None,
     gaps: Sequence[float] | None = None,
-    extra: bool = False,
+    with_kl_ucb: bool = False,
     seed: int = 0,
     threads: int | None = None,
     executor: Executor | None = None,
@@ -88,7 +90,7 @@ def run(
         Rounds and runs other than the scale's.
     arms, gaps : sequence, optional
         Numbers of arms and gaps other than the scale's, where the experiment varies them.
-    extra : bool
+    with_kl_ucb : bool
         Also run KL-UCB.
     seed : int
         Seeds everything.
@@ -122,7 +124,7 @@ def run(
     folder = Path(output) if output is not None else Path("results") / scale
     plans = []
     for each in chosen:
-        settings = adjusted(each, scale, horizon, repetitions, arms, gaps, extra)
+        settings = adjusted(each, scale, horizon, repetitions, arms, gaps, with_kl_ucb)
         plans.append(Plan(each, settings, seed))
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -46,6 +46,7 @@ def cells(settings: Settings) -> list[Cell]:
     import bothworlds as bw
     from bothworlds.environments.corrupted import ATTACKS
 
+    policies = lineup(settings.horizon, NAMES, with_kl_ucb=settings.with_kl_ucb)
     made = []
     for k in settings.arms:
         for gap in settings.gaps:
@@ -60,7 +61,7 @@ def cells(settings: Settings) -> list[Cell]:
                         Cell(
                             id=f"{scene} C={budget:g}, K={k}, gap={fraction(gap)}",
                             environment=bw.environments.Corrupted(base, budget, attack=attack),
-                            policies=lineup(settings.horizon, NAMES, extra=settings.extra),
+                            policies=policies,
                             horizon=settings.horizon,
                             repetitions=settings.repetitions,
                             checkpoints=paper_checkpoints(settings.horizon),

@@ -59,7 +59,7 @@ def cells(settings: Settings) -> list[Cell]:
                     Cell(
                         id=f"{_TITLES[group]}, K={k}, gap={fraction(gap)}",
                         environment=world,
-                        policies=lineup(settings.horizon, NAMES, extra=settings.extra),
+                        policies=lineup(settings.horizon, NAMES, with_kl_ucb=settings.with_kl_ucb),
                         horizon=settings.horizon,
                         repetitions=settings.repetitions,
                         checkpoints=_checkpoints(world, settings.horizon),

@@ -52,7 +52,7 @@ def gap_cell(settings: Settings, n_arms: int, gap: float) -> Cell:
     return Cell(
         id=f"K={n_arms}, gap={fraction(gap)}",
         environment=bw.environments.Stochastic.gap(n_arms, gap),
-        policies=lineup(settings.horizon, extra=settings.extra),
+        policies=lineup(settings.horizon, with_kl_ucb=settings.with_kl_ucb),
         horizon=settings.horizon,
         repetitions=settings.repetitions,
         checkpoints=paper_checkpoints(settings.horizon),

@@ -44,7 +44,7 @@ def cells(settings: Settings) -> list[Cell]:
             id=f"K={k}, gap={fraction(gap)}",
             # The caption names the low level first, and EXP3's published curve fits only that.
             environment=bw.environments.Switching(k, gap, first_level="low"),
-            policies=lineup(settings.horizon, extra=settings.extra),
+            policies=lineup(settings.horizon, with_kl_ucb=settings.with_kl_ucb),
             horizon=settings.horizon,
             repetitions=settings.repetitions,
             checkpoints=paper_checkpoints(settings.horizon),
