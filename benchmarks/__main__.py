@@ -1,19 +1,38 @@
-"""Run the benchmarks, all of them or one: ``python -m benchmarks simulate``."""
+"""Run the benchmarks, all of them or one: ``python -m benchmarks simulate``.
+
+``compare`` measures a small set, beside another source tree with ``--against``. Its figures are
+compared with those of the last time by ``--compare``, and written down by ``--save``.
+"""
 
 import argparse
 from importlib import import_module
+from pathlib import Path
+
+from benchmarks import compare, results
 
 NAMES = ("decide", "simulate", "many", "duel", "campaign")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("which", nargs="?", default="all", choices=(*NAMES, "all"))
-    which = parser.parse_args().which
-    for name in NAMES if which == "all" else (which,):
-        print(f"=== {name} ===")
-        import_module(f"benchmarks.{name}").main()
-        print()
+    parser.add_argument("which", nargs="?", default="all", choices=(*NAMES, "compare", "all"))
+    parser.add_argument("--against", type=Path, help="root of another source tree")
+    parser.add_argument("--turns", type=int, default=compare.TURNS, help="how often each runs")
+    parser.add_argument("--compare", action="store_true", help="print ratios to the last figures")
+    parser.add_argument("--save", action="store_true", help="write the figures down")
+    chosen = parser.parse_args()
+    for name in NAMES if chosen.which == "all" else (chosen.which,):
+        if name != "compare":
+            print(f"=== {name} ===")
+            import_module(f"benchmarks.{name}").main()
+            print()
+    if chosen.which in ("compare", "all") or chosen.compare or chosen.save:
+        figures = compare.main(chosen.against, chosen.turns)
+        if chosen.compare:
+            print("Beside the last figures:")
+            print("\n".join(results.compared(figures)))
+        if chosen.save:
+            results.save(figures)
 
 
 if __name__ == "__main__":

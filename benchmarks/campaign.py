@@ -1,4 +1,4 @@
-"""What the store and the scheduler of a campaign cost, measured in one run.
+"""Overhead of a campaign's store and scheduler, measured in one run.
 
 A worker's own time on the tiles is the compute; all else of the elapsed time is overhead. A
 campaign of one worker has no imbalance that could be mistaken for it.

@@ -1,4 +1,4 @@
-"""What a duel costs, in rounds of one Tsallis-INF bandit: at most 2.5 with a state on each side.
+"""Cost of a duel, in rounds of one Tsallis-INF bandit: at most 2.5 with a state on each side.
 
 Every figure is CPU time per round and repetition on one core through `bw.simulate`, the best of
 several tries; both contenders of a ratio take turns in one process.  The last lines are decisions

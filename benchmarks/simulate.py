@@ -1,4 +1,4 @@
-"""How fast `bw.simulate` is, as ratios measured side by side in one run.
+"""Speed of `bw.simulate`, as ratios measured side by side in one run.
 
 Every figure is CPU time per round and repetition on one core, the best of several tries, unless
 the line says otherwise.

@@ -1,4 +1,4 @@
-"""What MkDocs does beyond its plugins: run the tutorials, and turn TeX into MathML."""
+"""Hooks of MkDocs beyond its plugins: run the tutorials, and turn TeX into MathML."""
 
 from __future__ import annotations
 

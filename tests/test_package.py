@@ -1,9 +1,11 @@
-"""The package as a whole: its names, its errors, and what importing it costs."""
+"""Package as a whole: its names, its errors, and what importing it costs."""
 
+import ast
 import importlib.metadata
 import importlib.resources
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 
 import bothworlds
 from bothworlds import errors
+
+ROOT = Path(__file__).parent.parent
 
 
 def run_python(code):
@@ -27,6 +31,37 @@ def test_citation_names_the_version():
     citation = Path(__file__).parent.parent / "CITATION.cff"
     lines = citation.read_text(encoding="utf-8").splitlines()
     assert f"version: {bothworlds.__version__}" in lines
+
+
+def test_the_changelog_has_a_section_for_the_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {bothworlds.__version__}\n" in text
+
+
+NO_SUBJECT = re.compile(
+    r"(What|Where|Who|Whose|How|Which|Why|When|Whatever|Whoever|Whether|The one|One|It|This|That|"
+    r"Lo|Hence|Whence|Hither|Herein|Thereof|Wherein|Upon)\b"
+)
+"""Words that open a first line without naming its subject."""
+
+
+def first_lines():
+    """Give the first line of every module's docstring."""
+    for room in ("src", "benchmarks", "docs", "examples", "tests"):
+        for file in sorted((ROOT / room).rglob("*.py")):
+            text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+            yield file.relative_to(ROOT).as_posix(), (text or "").split("\n")[0]
+
+
+def test_every_module_opens_with_its_subject():
+    lines = dict(first_lines())
+    assert len(lines) > 200
+    assert [file for file, line in lines.items() if not line or NO_SUBJECT.match(line)] == []
+
+
+@pytest.mark.parametrize("line", ["What a store holds.", "Where it is.", "One unit of work."])
+def test_a_line_without_a_subject_is_found(line):
+    assert NO_SUBJECT.match(line) and not NO_SUBJECT.match("Onestep, whatever it is.")
 
 
 def test_all_is_sorted_without_repetition():

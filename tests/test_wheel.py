@@ -1,4 +1,4 @@
-"""What a user installs: the wheel alone, with NumPy and Numba and nothing else."""
+"""Wheel that a user installs alone, with NumPy and Numba and nothing else."""
 
 import os
 import shutil

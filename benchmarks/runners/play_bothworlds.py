@@ -1,4 +1,4 @@
-"""This library, through `Bandit.ask` and `Bandit.tell` as a user calls them."""
+"""Player of this library, through `Bandit.ask` and `Bandit.tell` as a user calls them."""
 
 from game import Game, Play, report
 

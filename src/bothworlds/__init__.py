@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from bothworlds.simulation import Result, simulate
     from bothworlds.theory import bounds
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Plain alphabetical order, as sorted() gives it and dir() shows it.
 __all__ = [  # noqa: RUF022

@@ -1,4 +1,4 @@
-"""What is printed can be pasted back, and notebooks get a table."""
+"""Display of bandits: what is printed can be pasted back, and notebooks get a table."""
 
 import html.parser
 

@@ -1,0 +1,1 @@
+"""Runs recorded before the package was rearranged, and the program that recorded them."""

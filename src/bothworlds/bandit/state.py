@@ -1,4 +1,4 @@
-"""One bandit in one array: how a policy's numbers are laid out, and how its arms change.
+"""State of a bandit in one array: the layout of a policy's numbers, and changes of its arms.
 
 The array ``F`` is ``[K, t, number of parameters, generator, parameters, state]``, as
 `bothworlds.lanes.kernels` defines it; the state is the policy's head rows and then its

@@ -1,4 +1,4 @@
-"""What a round costs: a guess first, then what was measured."""
+"""Costs of a round: a guess first, then what was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What determines the numbers of a run besides its settings, as a digest.
+"""Digest of all that determines the numbers of a run besides its settings.
 
 That is the sources of this package that have a say in them, the code of a user's own functions
 with all it refers to, and the arrays that policies and environments compute for their kernels.

@@ -1,4 +1,4 @@
-"""Who is working on what, between processes that share a store.
+"""Locks between processes that share a store: who is working on what.
 
 A claim is a lock on bytes of one file.  The system drops it when its process ends, however that
 happens; nothing has to be cleaned up after a crash.  Claims only save work: without them (no

@@ -1,4 +1,4 @@
-"""How far a simulation is: rounds per second and time left, on one line of a terminal."""
+"""Progress of a simulation: rounds per second and time left, on one line of a terminal."""
 
 from __future__ import annotations
 

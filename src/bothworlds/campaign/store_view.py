@@ -1,4 +1,4 @@
-"""What a store holds, for whoever only looks: nothing is changed, nothing has to be compiled.
+"""Read-only view of a store: nothing is changed, nothing has to be compiled.
 
 The files and their names are described in `bothworlds.campaign.store`.
 """

@@ -1,4 +1,4 @@
-"""What is left to hand out of a campaign, and what comes next."""
+"""Work queue of a campaign: what is left to hand out, and what comes next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where shards run: threads of this process, or any executor."""
+"""Workers that run shards: threads of this process, or any executor."""
 
 from __future__ import annotations
 

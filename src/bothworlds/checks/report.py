@@ -1,4 +1,4 @@
-"""What a series of checks found, and how it is run."""
+"""Report of a series of checks, and the loop that runs them."""
 
 from __future__ import annotations
 

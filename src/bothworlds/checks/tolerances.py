@@ -1,4 +1,4 @@
-"""How far chance may carry a statistic: a correct subject exceeds these once in a million."""
+"""Tolerances of statistics: a correct subject exceeds these once in a million."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends: with a table, or with one sentence on standard error and an exit code."""
+"""Console output of a command: a table, or one sentence on standard error and an exit code."""
 
 from __future__ import annotations
 

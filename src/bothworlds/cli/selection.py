@@ -1,4 +1,4 @@
-"""Which simulated curves are meant: the stores below a folder, and words that tell curves apart."""
+"""Selection of simulated curves: the stores below a folder, and words that tell curves apart."""
 
 from __future__ import annotations
 

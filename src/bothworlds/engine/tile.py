@@ -1,4 +1,4 @@
-"""One unit of work: a tile of repetitions of one policy in one environment, start to end."""
+"""Tile of repetitions of one policy in one environment, start to end: the unit of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment is: cells to simulate, claims to judge and figures to draw, as data."""
+"""Model of an experiment: cells to simulate, claims to judge and figures to draw, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be simulated for an experiment: its cells at the settings in force, as curves."""
+"""Plan of an experiment: its cells at the settings in force, as curves to simulate."""
 
 from __future__ import annotations
 

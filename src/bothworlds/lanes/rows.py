@@ -1,4 +1,4 @@
-"""One row out of K, each lane its own: by comparing where arms are few, by address elsewhere.
+"""Row lookup, one out of K in each lane: by comparing where arms are few, else by address.
 
 Reading or writing ``LANES`` different addresses costs about five instructions a lane.  Up to `FEW`
 arms it is cheaper to look at every row and keep what fits.  Both give the same bits.

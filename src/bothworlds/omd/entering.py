@@ -1,4 +1,4 @@
-"""Where a new arm's loss estimate must stand for the arm to enter at a given probability.
+"""Entry of a new arm: the loss estimate with which it has a given probability.
 
 Symbols: ``a`` alpha, ``eta`` learning rate, ``w0`` the newcomer's probability, ``y`` the
 multiplier of the OMD step, phi(w) = (w^(a - 1) - 1) / (1 - a) with limit -log w at a = 1, so that

@@ -1,4 +1,4 @@
-"""One arm of the OMD step: its weight as a function of its scaled loss.
+"""Weight of one arm in the OMD step, as a function of its scaled loss.
 
 ======== ==================================================================================
 ``a``    alpha, in [0, 1]

@@ -1,4 +1,4 @@
-"""What every policy is: a frozen configuration that names its kernels and its first state.
+"""Policy, the base class: a frozen configuration that names its kernels and its first state.
 
 A policy holds no number of arms, no state and no generator.  Those live in a `bothworlds.Bandit`
 or in a tile of the simulation engine, which call the kernels; `bothworlds.lanes.kernels` defines

@@ -1,4 +1,4 @@
-"""What a simulation found: regret per repetition, and everything needed to find it again."""
+"""Result of a simulation: regret per repetition, and everything needed to find it again."""
 
 from __future__ import annotations
 

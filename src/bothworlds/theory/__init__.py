@@ -1,4 +1,4 @@
-"""What the paper proves, as functions: bounds on the regret and the lemmas behind them.
+"""Theorems of the paper as functions: bounds on the regret and the lemmas behind them.
 
 ``bounds`` holds one function per theorem or corollary, ``lemmas`` the two inequalities the
 theorems rest on, evaluated on trajectories. Where the printed statement and its proof differ, the

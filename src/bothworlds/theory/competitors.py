@@ -1,4 +1,4 @@
-"""What is known about the algorithms Tsallis-INF is compared with.
+"""Bounds of the algorithms that Tsallis-INF is compared with.
 
 References
 ----------

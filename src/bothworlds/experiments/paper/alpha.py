@@ -1,4 +1,4 @@
-"""Why alpha = 1/2: regret against the power of the Tsallis entropy (Theorems 3 and 4)."""
+"""Power of the Tsallis entropy against regret: why alpha = 1/2 (Theorems 3 and 4)."""
 
 from __future__ import annotations
 

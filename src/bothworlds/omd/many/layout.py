@@ -1,4 +1,4 @@
-"""Where the state of many arms keeps what; words are 64-bit integers, the rest doubles.
+"""Memory layout of the state of many arms; words are 64-bit integers, the rest doubles.
 
 The first rows are those of `bothworlds.omd.half`, so that its predictor works on them.
 """
