@@ -157,6 +157,7 @@ def fuzz(path, wanted, seed):
     return tuple(int(word) for word in run.stdout.split("\n")[1].split())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_crafted_file_crashes_or_hangs(name, version):

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
@@ -21,10 +23,12 @@ def errors_in(path):
     return sorted({int(number) for number in found})
 
 
+@pytest.mark.processes
 def test_a_users_program_has_no_type_error():
     assert errors_in(HERE / "user_code.py") == []
 
 
+@pytest.mark.processes
 def test_every_mistake_is_found_and_nothing_else():
     path = HERE / "wrong_code.py"
     lines = path.read_text(encoding="utf-8").splitlines()
