@@ -21,7 +21,8 @@ from bothworlds.errors import CheckFailed, InvalidParameter
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import any_lane, select
-from bothworlds.policies import exp3, tsallis_inf
+from bothworlds.policies import exp3
+from bothworlds.policies.tsallis_inf import half
 
 jit = numba.njit(nogil=True, error_model="numpy")
 SOUND = exp3._KERNELS
@@ -51,7 +52,7 @@ class Broken(bw.Exp3):
 
 @jit
 def weights_inflated(F, out):
-    exp3.weights(F, out)
+    SOUND.weights(F, out)
     for i in range(out.size):
         out[i] *= 1.0 + 1e-10
 
@@ -153,7 +154,7 @@ class LateWithoutBaseline(bw.TsallisINF):
     """Late feedback that forgets which arms had a baseline: unbiased, but another estimator."""
 
     def kernels(self):
-        return replace(tsallis_inf._HALF_RV, near=None)
+        return replace(half.RV, near=None)
 
 
 class Leaking(bw.Exp3):

@@ -17,7 +17,7 @@ from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.omd import half
 from bothworlds.omd.learning_rates import theorem3
-from bothworlds.policies import tsallis_inf
+from bothworlds.policies.tsallis_inf import general
 from bothworlds.seeding import numpy_generator, stream_words
 
 U = np.array([0.3, 0.9, 0.25, 0.5])
@@ -168,7 +168,7 @@ def test_one_state_learns_half_of_each_sides_estimate(policy):
     sparring = bw.Sparring(policy)
     sides, S = sparring.sides(), sparring.start(K)
     C, G = sparring.parameters(K), np.zeros(4, np.int64)
-    first = half.ESTIMATES if policy.alpha == 0.5 else tsallis_inf.ESTIMATES
+    first = half.ESTIMATES if policy.alpha == 0.5 else general.ESTIMATES
     u = rng.permutation([0.9, 0.6, 0.5, 0.3, 0.3])
     model = np.zeros(K)
     for t in range(1, 3001):

@@ -14,7 +14,7 @@ from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.omd import few, half
-from bothworlds.policies import tsallis_inf as kernels
+from bothworlds.policies.tsallis_inf import half as kernels
 from bothworlds.seeding import stream_words
 
 IW = bw.TsallisINF(estimator="iw")

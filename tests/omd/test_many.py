@@ -56,7 +56,7 @@ def exact(L, eta):
 
 def estimates_of(F, row):
     F = F.copy()
-    tsallis_many.close_many(F)
+    tsallis_many.MANY_IW.write_back(F)
     return F[row + layout.SHARED : row + layout.SHARED + int(F[ARMS])]
 
 
@@ -170,7 +170,7 @@ def test_weights_and_families_along_runs(estimator, n_arms):
     t = 1
     for stop in np.unique(np.geomspace(2, 60 * max(n_arms, 500), 40).astype(int)):
         play(
-            kernels.ask, kernels.tell, tsallis_many.near_many, F, row, L, estimator == "rv",
+            kernels.ask, kernels.tell, tsallis_many.MANY_RV.near, F, row, L, estimator == "rv",
             t, stop, 0.25, 2,
         )  # fmt: skip
         t = stop

@@ -30,7 +30,7 @@ from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, mu
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import ARMS, ROUND
 from bothworlds.lanes.random import WORDS
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import Array, Policy, Saved
 from bothworlds.seeding import checked_seed, stream_words
 
 __all__ = ["ArmHistory", "Bandit", "Decision"]
@@ -263,6 +263,9 @@ class Bandit(Persistent[Policy]):
         F[ROUND] = self._round + 1
         place = self._asking(F)(F)
         generator(self._F)[:] = generator(F)
+        asked = policy.for_arms(len(self)).kernels().asked
+        if asked is not None:
+            asked(self._F, slots[place])
         self._rows[ROUND] = self._round = self._round + 1
         entry = note(policy, F, lineup.index_array, place, len(self._roster.names))
         self._ledger[self._round] = entry
@@ -637,7 +640,7 @@ class Bandit(Persistent[Policy]):
         numbers = {
             name: many([given] if n is None else given, kind, 1 if n is None else n)
             for name, (kind, n) in policy.saved_shape(n_arms).items()
-            for given in [record(document["numbers"], "numbers")[name]]
+            for given in [_kept(document, kind, n)]
         }
         seed = checked_seed(document["seed"], "Bandit")
         bounds = checked_bounds(document["bounds"])
@@ -650,6 +653,14 @@ class Bandit(Persistent[Policy]):
         bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state)
         bandit._ledger.update(sorted(entries.items()))
         return bandit
+
+
+def _kept(document: dict[str, Any], kind: Saved, n: int | None) -> Any:
+    """Return what a state file says of a number; files of old lack those that are optional."""
+    numbers = record(document["numbers"], "numbers")
+    if kind.optional and kind.name not in numbers:
+        return [0.0] * (n or 1)
+    return numbers[kind.name]
 
 
 def _guarded(ask: Callable[[Array], int], policy: Policy) -> Callable[[Array], int]:

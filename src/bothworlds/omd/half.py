@@ -324,7 +324,7 @@ def fill_weights(K: int, S: Any, eta: float, out: Any) -> None:
     """Write w_i = 4 / (eta (L_i - x))^2 at the root of the round."""
     for i in range(K):
         root = 2.0 / (eta * (S[ESTIMATES + i] - S[ROOT]))
-        out[i] = root * root
+        out[i] = min(root * root, 1.0)
 
 
 def first_state(n_arms: int, state: NDArray[np.float64]) -> None:

@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.lanes import wrap
+
 Array = NDArray[np.float64]
 
 
@@ -33,6 +35,8 @@ class Kernels:
         ``tell(F, arm, inverse_p, loss)``: learn from it.
     weights : dispatcher
         ``weights(F, out)``: the distribution the last ``ask`` drew from.
+    asked : dispatcher, optional
+        ``asked(F, arm)``: count a decision that ``ask`` drew from another array, with fewer arms.
     near : dispatcher, optional
         ``near(F, out)``: mark the arms whose estimates get a baseline in this round.
     late : dispatcher, optional
@@ -52,11 +56,78 @@ class Kernels:
     ask: Any
     tell: Any
     weights: Any
+    asked: Any = None
     near: Any = None
     late: Any = None
     estimates_changed: Any = None
     write_back: Any = None
     wide: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        choose: Any,
+        update: Any,
+        weights: Any = None,
+        *,
+        draws: bool = True,
+        asked: Any = None,
+        answered: Any = None,
+        near: Any = None,
+        late: Any = None,
+        estimates_changed: Any = None,
+        write_back: Any = None,
+        wide: bool = True,
+    ) -> Kernels:
+        """Return the kernels of a policy with wrappers for one bandit around them.
+
+        Every argument is a kernel of the shape ``(K, t, C, S, G, ...)``.
+
+        Parameters
+        ----------
+        choose, update : dispatcher
+            The policy; see `bothworlds.lanes.kernels`.
+        weights, near : dispatcher, optional
+            ``(..., out)``; without ``weights`` the distribution of a draw is not known. Where
+            ``choose`` leaves it in the state, not normalised, ``weights`` is where: the number of
+            rows before the arms', and which of their groups.
+        draws : bool
+            Whether ``choose`` is given a random number, or 0.
+        asked, answered : dispatcher, optional
+            ``(..., arm)``: run by ``ask`` after ``choose`` and by ``tell`` after ``update``, for
+            what only late feedback needs. Together they leave the state as ``update`` does.
+        late : dispatcher, optional
+            ``(..., arm, inverse_p, loss, near)``.
+        estimates_changed, write_back : dispatcher, optional
+            ``(K, t, C, S, G)``.
+        wide : bool
+            Whether ``choose`` and ``update`` also compile for tiles of repetitions.
+        """
+
+        def around(template: Any, kernel: Any) -> Any:
+            return None if kernel is None else wrap.wrapped(template, kernel)
+
+        if asked is None:
+            ask = wrap.wrapped(wrap.drawing if draws else wrap.choosing, choose)
+        else:
+            ask = wrap.wrapped(wrap.drawing_then if draws else wrap.choosing_then, choose, asked)
+        return cls(
+            choose,
+            update,
+            ask=ask,
+            tell=wrap.wrapped(wrap.telling, update)
+            if answered is None
+            else wrap.wrapped(wrap.telling_then, update, answered),
+            weights=wrap.wrapped(wrap.normalising, choose, rows=weights)
+            if isinstance(weights, tuple)
+            else around(wrap.filling, weights),
+            asked=around(wrap.of_an_arm, asked),
+            near=around(wrap.filling, near),
+            late=around(wrap.telling_late, late),
+            estimates_changed=around(wrap.changing, estimates_changed),
+            write_back=around(wrap.changing, write_back),
+            wide=wide,
+        )
 
 
 LARGEST = 1e100
@@ -77,6 +148,8 @@ class Saved:
         Whether it counts something.
     finite : bool
         Whether infinity and NaN are refused.
+    optional : bool
+        Whether a file may lack it, which then is 0.
     """
 
     name: str
@@ -84,11 +157,13 @@ class Saved:
     high: float = LARGEST
     whole: bool = False
     finite: bool = True
+    optional: bool = False
 
 
 ESTIMATES = Saved("estimates")
 TOLD = Saved("told", low=0.0, high=2.0**53, whole=True)
 LOSSES = Saved("losses", low=0.0, high=2.0**53)
+OUTSTANDING = Saved("outstanding", low=0.0, high=2.0**53, whole=True, optional=True)
 
 
 def constructor(config: object) -> str:

@@ -26,10 +26,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.lanes.distributions import draw_arm, fill_weights
+from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.barrier import solve_barrier
@@ -80,28 +78,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     store(S, SPREAD, V)
 
 
-@jit
-def ask(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm."""
-    K, t, C, S, G = unpack(F)
-    update(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def weights(F: Any, out: Any) -> None:
-    """The weights of the last draw."""
-    K, t, C, S, G = unpack(F)
-    fill_weights(K, S, ESTIMATES + K, out)
-
-
-_KERNELS = Kernels(choose, update, ask, tell, weights)
+_KERNELS = Kernels.of(choose, update, (ESTIMATES, 1))
 
 
 @dataclass(frozen=True, repr=False)

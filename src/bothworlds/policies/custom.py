@@ -15,7 +15,6 @@ from numba.core import types
 
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.base import Array, Kernels, Policy
 from bothworlds.usercode import body_of, check_numbers, compiled, configuration, numbers, reader
@@ -151,8 +150,7 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
             return arm
 
         @numba.njit(nogil=True)
-        def weights(F: Any, out: Any) -> None:
-            K, t, C, S, G = unpack(F)
+        def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
             distribution(K, t, C, S, out)
 
     else:
@@ -182,17 +180,7 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
         p = 1.0 / inverse_p if inverse_p > 0.0 else 0.0
         learn(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, arm, p, loss)
 
-    @numba.njit(nogil=True)
-    def ask(F: Any) -> Any:
-        K, t, C, S, G = unpack(F)
-        return choose(K, t, C, S, G, uniform(G, 0.0))
-
-    @numba.njit(nogil=True)
-    def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-        K, t, C, S, G = unpack(F)
-        update(K, t, C, S, G, arm, inverse_p, loss)
-
-    return Kernels(choose, update, ask, tell, weights, wide=False)
+    return Kernels.of(choose, update, weights, wide=False)
 
 
 def _returns_pair(pick: Any, record: Any) -> bool:

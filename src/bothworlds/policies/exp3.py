@@ -14,10 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bothworlds.lanes.distributions import draw_arm, fill_weights
+from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import store
 from bothworlds.omd.exponential import anytime_rate, exponential
@@ -47,28 +45,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     add_to(S, ESTIMATES, K, arm, loss * inverse_p)
 
 
-@jit
-def ask(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm."""
-    K, t, C, S, G = unpack(F)
-    update(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def weights(F: Any, out: Any) -> None:
-    """The weights of the last draw."""
-    K, t, C, S, G = unpack(F)
-    fill_weights(K, S, ESTIMATES + K, out)
-
-
-_KERNELS = Kernels(choose, update, ask, tell, weights)
+_KERNELS = Kernels.of(choose, update, (ESTIMATES, 1))
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,6 +3,7 @@
 ========= =========================================================================
 ``L_i``   cumulative loss estimate of arm i
 ``n_i``   number of losses observed of arm i; ``m_i`` their mean, not weighted
+``o_i``   decisions of arm i without an answer; 0 unless feedback is late
 UCB_i     min(1, m_i + r_i), LCB_i = max(0, m_i - r_i), r_i^2 = (alpha ln t + ln K) / (2 n_i)
 gap_i     max(0, LCB_i - min_j UCB_j), a lower estimate of the gap
 xi_i      beta ln t / (t gap_i^2)
@@ -11,6 +12,7 @@ rho_i     exponential weights at rate eta_t
 ========= =========================================================================
 
 Play every arm once; then draw I from p_i = (1 - sum_j eps_j) rho_i + eps_i and add l / p_I to L_I.
+The first plays are counted by decisions, so late feedback does not repeat them.
 
 xi_i is below the other two terms of eps_i only when gap_i^2 > beta ln t / (t cap), and a gap is at
 most 1.  With beta = 256 this cannot happen before round 2.9e8 (K = 2), 4e8 (K = 8) or 1e9 (K = 32),
@@ -20,6 +22,7 @@ and until then the gaps are not computed.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -27,11 +30,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.lanes.distributions import draw_arm, fill_weights
+from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import (
     any_lane,
@@ -50,8 +51,9 @@ from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 
 FACTOR, ALPHA, BETA = 0, 1, 2
-# Rows: inverse probability; then of every arm L, n, the sum of its losses, eps and p.
+# Rows: inverse probability; then of every arm L, n, the sum of its losses, eps, p and o.
 ESTIMATES = 1
+PLAYED = 1e-300  # in place of n = 0 once an arm was played: not 0, and added to 1 it is nothing
 FACTORS = {"doubled": 1.0, "published": 0.5}
 
 
@@ -83,7 +85,7 @@ def explore(K: int, t: int, C: Any, S: Any, cap: float, like: Any) -> Any:
 
 @jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Play an arm without a loss if there is one, else draw from the mixed weights."""
+    """Play an arm never played if there is one, else draw from the mixed weights."""
     if t % RECENTRE_EVERY == 0:
         recentre(K, S, ESTIMATES, u)
     drawn = ESTIMATES + 4 * K
@@ -128,27 +130,20 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 
 
 @jit
-def ask(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, uniform(G, 0.0))
+def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """o_I += 1, which marks the arm as played though its loss is not known yet."""
+    S[ESTIMATES + 5 * K + arm] += 1.0
+    if S[ESTIMATES + K + arm] == 0.0:
+        S[ESTIMATES + K + arm] = PLAYED
 
 
 @jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm."""
-    K, t, C, S, G = unpack(F)
-    update(K, t, C, S, G, arm, inverse_p, loss)
+def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """o_I -= 1."""
+    S[ESTIMATES + 5 * K + arm] = max(S[ESTIMATES + 5 * K + arm] - 1.0, 0.0)
 
 
-@jit
-def weights(F: Any, out: Any) -> None:
-    """The weights of the last draw."""
-    K, t, C, S, G = unpack(F)
-    fill_weights(K, S, ESTIMATES + 4 * K, out)
-
-
-_KERNELS = Kernels(choose, update, ask, tell, weights)
+_KERNELS = Kernels.of(choose, update, (ESTIMATES, 4), asked=asked, answered=answered)
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,6 +162,12 @@ class Exp3PlusPlus(Policy):
     beta : float, default 256
         Factor of the exploration by gaps; the theorem asks for at least 64 (alpha + 1).
 
+    Notes
+    -----
+    With late feedback the first play of every arm counts as soon as it is decided, and every other
+    decision is drawn with a known probability, so the loss estimates stay unbiased. An answer that
+    never comes is an estimate of 0; `Bandit.expire` with a loss replaces it.
+
     Examples
     --------
     >>> import bothworlds as bw
@@ -183,12 +184,13 @@ class Exp3PlusPlus(Policy):
     alpha: float = 3.0
     beta: float = 256.0
 
-    rows_per_arm: ClassVar[int] = 5
+    rows_per_arm: ClassVar[int] = 6
     estimates: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {
         0: base.ESTIMATES,
         1: base.TOLD,
         2: base.LOSSES,
+        5: base.OUTSTANDING,
     }
 
     def __post_init__(self) -> None:
@@ -210,6 +212,18 @@ class Exp3PlusPlus(Policy):
     def parameters(self, n_arms: int) -> Array:
         """Return the factor of the learning rate, alpha and beta."""
         return np.array([FACTORS[self.learning_rate], self.alpha, self.beta])
+
+    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
+        """Return L, n without the marks of arms played, the sum of the losses and o."""
+        saved = super().saved_state(n_arms, state)
+        return {**saved, "told": np.floor(saved["told"])}
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return a state in which arms with a decision count as played."""
+        told = np.where(
+            (saved["told"] == 0.0) & (saved["outstanding"] > 0.0), PLAYED, saved["told"]
+        )
+        return super().state_from(n_arms, {**saved, "told": told})
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

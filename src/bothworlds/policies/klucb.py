@@ -2,13 +2,15 @@
 
 ======== ==========================================================================
 ``n_i``  number of losses observed of arm i
-``m_i``  their mean
+``o_i``  decisions of arm i without an answer; 0 unless feedback is late
+``m_i``  the mean of the losses; 1 while there is none
 kl(m, q) m ln(m / q) + (1 - m) ln((1 - m) / (1 - q))
 ``f``    ln t + c ln ln t, the budget; the second term from t = 3 on
-``q_i``  the least q <= m_i with n_i kl(m_i, q) <= f, the index of arm i
+``q_i``  the least q <= m_i with (n_i + o_i) kl(m_i, q) <= f, the index of arm i
 ======== ==========================================================================
 
-Play every arm once, then argmin_i q_i, the first of several.
+Play every arm once, then argmin_i q_i, the first of several.  The rule for late feedback is that of
+`bothworlds.policies.outstanding`; below, n_i includes o_i.
 
 q -> kl(m, q) is convex and decreasing below m, so Newton's iteration from the left of the root
 increases monotonically to it.  Two lower bounds of the root are at hand: Pinsker's
@@ -22,6 +24,7 @@ settled without computing their index.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -31,12 +34,11 @@ import numpy as np
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
 
-# Rows: inverse probability (1); then of every arm n and the sum of its losses.
-ARMS = 1
+# Rows: inverse probability (1), the arm; then of every arm n + o, the sum of its losses and o.
 LEAST = 1e-300  # an index below is 0
 MAX_STEPS = 60  # never reached: a bound on the loop, not a tolerance
 
@@ -76,7 +78,7 @@ def lower_index(m: float, budget: float) -> Any:
 
 @jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
-    """Return an arm without a loss if there is one, else the arm with the least index."""
+    """Return an arm never played if there is one, else the arm with the least index."""
     S[0] = 1.0
     for i in range(K):
         if S[ARMS + i] == 0.0:
@@ -89,7 +91,8 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
     least = 2.0
     for i in range(K):
         n = S[ARMS + i]
-        m = S[ARMS + K + i] / n
+        answers = n - S[ARMS + 2 * K + i]
+        m = S[ARMS + K + i] / answers if answers > 0.0 else WORST
         if least < m and (
             m - math.sqrt(0.5 * budget / n) >= least
             or least == 0.0
@@ -111,29 +114,24 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, l
 
 
 @jit
-def ask(F: Any) -> Any:
-    """Choose an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, 0.0)
+def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """o_I += 1; see `bothworlds.policies.outstanding`."""
+    S[LAST] = arm
+    S[ARMS + arm] += 1.0
+    S[ARMS + 2 * K + arm] += 1.0
 
 
 @jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm."""
-    K, t, C, S, G = unpack(F)
-    update(K, t, C, S, G, arm, inverse_p, loss)
+def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """o_I -= 1: the decision was counted when it was made, so its answer is not."""
+    if S[ARMS + 2 * K + arm] > 0.0:
+        S[ARMS + arm] -= 1.0
+        S[ARMS + 2 * K + arm] -= 1.0
 
 
-@jit
-def weights(F: Any, out: Any) -> None:
-    """1 for the arm to be played, 0 for the others."""
-    K, t, C, S, G = unpack(F)
-    arm = choose(K, t, C, S, G, 0.0)
-    for i in range(K):
-        out[i] = 1.0 if i == arm else 0.0
-
-
-_KERNELS = Kernels(choose, update, ask, tell, weights, wide=False)
+_KERNELS = Kernels.of(
+    choose, update, point_mass, draws=False, asked=asked, answered=answered, wide=False
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,6 +142,11 @@ class KLUCB(Policy):
     ----------
     c : float, default 0
         Factor of ln ln t in the budget. The theorem takes 3, its authors recommend 0 in practice.
+
+    Notes
+    -----
+    With late feedback decisions count, answered or not, and an arm without any answer counts as
+    one whose mean loss is 1: it is left alone but for logarithmic exploration.
 
     Examples
     --------
@@ -159,8 +162,13 @@ class KLUCB(Policy):
 
     c: float = 0.0
 
-    rows_per_arm: ClassVar[int] = 2
-    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.TOLD, 1: base.LOSSES}
+    head_rows: ClassVar[int] = ARMS
+    rows_per_arm: ClassVar[int] = 3
+    saved_rows: ClassVar[dict[int, Saved] | None] = {
+        0: base.TOLD,
+        1: base.LOSSES,
+        2: base.OUTSTANDING,
+    }
 
     def __post_init__(self) -> None:
         c = self.c
@@ -172,6 +180,16 @@ class KLUCB(Policy):
     def parameters(self, n_arms: int) -> Array:
         """Return c."""
         return np.array([self.c])
+
+    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
+        """Return n, the sum of the losses and o."""
+        saved = super().saved_state(n_arms, state)
+        return {**saved, "told": saved["told"] - saved["outstanding"]}
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return a state that counts n + o."""
+        decided = saved["told"] + saved["outstanding"]
+        return super().state_from(n_arms, {**saved, "told": decided})
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

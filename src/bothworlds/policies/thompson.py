@@ -23,7 +23,6 @@ import numpy as np
 
 from bothworlds.lanes.distributions import gamma_pair
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
@@ -73,29 +72,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     scatter(S, ARMS + K, side, 1.0 / sqrt(9.0 * d))
 
 
-@jit
-def ask(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm."""
-    K, t, C, S, G = unpack(F)
-    update(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def weights(F: Any, out: Any) -> None:
-    """The probabilities of the arms have no closed form: not a number."""
-    K, t, C, S, G = unpack(F)
-    for i in range(K):
-        out[i] = np.nan
-
-
-_KERNELS = Kernels(choose, update, ask, tell, weights)
+_KERNELS = Kernels.of(choose, update)
 
 
 @dataclass(frozen=True, repr=False)

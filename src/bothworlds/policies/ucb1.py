@@ -2,12 +2,14 @@
 
 ======== ==========================================================================
 ``n_i``  number of losses observed of arm i
-``m_i``  their mean
+``o_i``  decisions of arm i without an answer; 0 unless feedback is late
+``m_i``  the mean of the losses; 1 while there is none
 ``c``    the constant of the bonus
 ======== ==========================================================================
 
-Play every arm once, then argmin_i m_i - sqrt(c ln t / n_i), the first of several.  Auer et al.
-have c = 2; Zimmert and Seldin (2021) compare with c = 3/2.
+Play every arm once, then argmin_i m_i - sqrt(c ln t / (n_i + o_i)), the first of several.  Auer et
+al. have c = 2; Zimmert and Seldin (2021) compare with c = 3/2.  The rule for late feedback is that
+of `bothworlds.policies.outstanding`.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ import numpy as np
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
 
-# Rows: inverse probability (1); then of every arm n, the sum of its losses, m and 1 / sqrt(n).
-ARMS = 1
+# Rows: inverse probability (1), the arm; then of every arm n, the sum of its losses, m,
+# 1 / sqrt(n + o) and o.
 UNPLAYED = 1e150  # in place of 1 / sqrt(0): beats every played arm, and times ln 1 = 0 is 0
 
 
@@ -63,29 +65,27 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 
 
 @jit
-def ask(F: Any) -> Any:
-    """Choose an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, 0.0)
+def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """o_I += 1; see `bothworlds.policies.outstanding`."""
+    S[LAST] = arm
+    n = S[ARMS + arm]
+    o = S[ARMS + 4 * K + arm] + 1.0
+    S[ARMS + 4 * K + arm] = o
+    if n == 0.0:
+        S[ARMS + 2 * K + arm] = WORST
+    S[ARMS + 3 * K + arm] = 1.0 / math.sqrt(n + o)
 
 
 @jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm."""
-    K, t, C, S, G = unpack(F)
-    update(K, t, C, S, G, arm, inverse_p, loss)
+def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """o_I -= 1; where others remain, the bonus goes on counting them."""
+    o = max(S[ARMS + 4 * K + arm] - 1.0, 0.0)
+    S[ARMS + 4 * K + arm] = o
+    if o > 0.0:
+        S[ARMS + 3 * K + arm] = 1.0 / math.sqrt(S[ARMS + arm] + o)
 
 
-@jit
-def weights(F: Any, out: Any) -> None:
-    """1 for the arm with the least index, 0 for the others."""
-    K, t, C, S, G = unpack(F)
-    arm = choose(K, t, C, S, G, 0.0)
-    for i in range(K):
-        out[i] = 1.0 if i == arm else 0.0
-
-
-_KERNELS = Kernels(choose, update, ask, tell, weights)
+_KERNELS = Kernels.of(choose, update, point_mass, draws=False, asked=asked, answered=answered)
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +96,11 @@ class UCB1(Policy):
     ----------
     c : float, default 1.5
         The constant in the bonus sqrt(c ln t / n). Auer et al. analyse 2.
+
+    Notes
+    -----
+    With late feedback n counts decisions, answered or not, and an arm without any answer counts
+    as one whose mean loss is 1: it is left alone but for logarithmic exploration.
 
     Examples
     --------
@@ -111,8 +116,13 @@ class UCB1(Policy):
 
     c: float = 1.5
 
-    rows_per_arm: ClassVar[int] = 4
-    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.TOLD, 1: base.LOSSES}
+    head_rows: ClassVar[int] = ARMS
+    rows_per_arm: ClassVar[int] = 5
+    saved_rows: ClassVar[dict[int, Saved] | None] = {
+        0: base.TOLD,
+        1: base.LOSSES,
+        4: base.OUTSTANDING,
+    }
 
     def __post_init__(self) -> None:
         c = self.c
@@ -128,16 +138,17 @@ class UCB1(Policy):
     def start(self, n_arms: int) -> Array:
         """Return a state in which no arm was played."""
         state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
-        state[self.head_rows + 3 * n_arms :] = UNPLAYED
+        state[ARMS + 3 * n_arms : ARMS + 4 * n_arms] = UNPLAYED
         return state
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
         """Return the saved counts and sums, with the means and roots made of them."""
         state = super().state_from(n_arms, saved)
-        n, total, means, roots = state[self.head_rows :].reshape(self.rows_per_arm, -1)
-        played = n > 0.0
-        means[played] = total[played] / n[played]
-        roots[played] = 1.0 / np.sqrt(n[played])
+        n, total, means, roots, o = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        told, decided = n > 0.0, n + o > 0.0
+        means[decided] = WORST
+        means[told] = total[told] / n[told]
+        roots[decided] = 1.0 / np.sqrt((n + o)[decided])
         return state
 
     def kernels(self) -> Kernels:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import splat, store, to_int
 from bothworlds.policies.base import Kernels, Policy, Saved
 
@@ -25,26 +23,13 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 
 
 @jit
-def ask(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn nothing."""
-
-
-@jit
-def weights(F: Any, out: Any) -> None:
+def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """1 / K each."""
-    K, t, C, S, G = unpack(F)
     for i in range(K):
         out[i] = 1.0 / K
 
 
-_KERNELS = Kernels(choose, update, ask, tell, weights)
+_KERNELS = Kernels.of(choose, update, weights)
 
 
 @dataclass(frozen=True, repr=False)

@@ -374,7 +374,7 @@ def fill_weights(K: int, S: Any, eta: float, out: Any) -> None:
         X = frame(S, W[bucket(rank) + KEY], S[half.ROOT])
         for slot in range(W[bucket(rank) + START], W[bucket(rank + 1) + START]):
             root = 2.0 / (eta * (S[value_row(K, slot)] - X))
-            out[W[arm_row(K, slot)]] = root * root
+            out[W[arm_row(K, slot)]] = min(root * root, 1.0)
 
 
 @jit

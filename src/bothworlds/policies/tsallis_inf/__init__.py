@@ -29,287 +29,24 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import carray
 
 from bothworlds.arguments import Estimator, estimator_name
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
-from bothworlds.lanes.rows import FEW, add_to
-from bothworlds.lanes.vectors import load, select, store
-from bothworlds.omd import few, half
+from bothworlds.omd import few
+from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
-from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
-from bothworlds.omd.learning_rates import Constant, Schedule, encode, rate
-from bothworlds.omd.recentring import RECENTRE_EVERY
-from bothworlds.omd.step import solve
+from bothworlds.omd.learning_rates import Constant, Schedule, encode
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.tsallis_inf import general, half
+from bothworlds.policies.tsallis_inf.parameters import rate_now
+
+__all__ = ["MANY", "TsallisINF", "rate_now"]
 
 MANY = 512
 """Number of arms from which the kernels for many arms are faster, measured.
 
 Saved bandits have one state or the other by this number."""
-
-# Parameters: rate code, rate parameter, alpha, reduced variance?, number of xi, xi_1, ..., xi_K.
-CODE, PARAMETER, ALPHA, REDUCED, UNEQUAL, FACTORS = 0, 1, 2, 3, 4, 5
-
-
-@jit
-def rate_now(K: int, t: int, C: Any) -> Any:
-    """Return eta_t."""
-    return rate(int(C[CODE]), C[PARAMETER], C[ALPHA], K, t)
-
-
-@jit
-def near_limit(eta: float) -> Any:
-    """Return the largest y with w = 4 / (eta y)^2 >= eta^2, the near arms at alpha = 1/2."""
-    return 2.0 / (eta * eta)
-
-
-# --- alpha = 1/2 -----------------------------------------------------------------------------
-
-
-@jit
-def choose_half_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw; see `few.draw` and `half.draw`."""
-    if t % RECENTRE_EVERY == 0:
-        half.recentre(K, S, u)
-    eta = rate_now(K, t, C)
-    if few.fits(K):
-        return few.draw(K, S, eta, u)
-    return half.draw(K, S, eta, None, u)
-
-
-@jit
-def update_half_iw(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
-) -> None:
-    """L_I += l / w_I."""
-    if few.fits(K):
-        add_to(S, half.ESTIMATES, K, arm, loss * inverse_p)
-    else:
-        half.move_drawn(K, S, arm, loss * inverse_p)
-
-
-@jit
-def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw, keeping what the update needs; see `few.draw` and `half.draw`."""
-    if t % RECENTRE_EVERY == 0:
-        half.recentre(K, S, u)
-    eta = rate_now(K, t, C)
-    if few.fits(K):
-        return few.draw(K, S, eta, u)
-    return half.draw(K, S, eta, near_limit(eta), u)
-
-
-@jit
-def update_half_rv(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
-) -> None:
-    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    limit = near_limit(rate_now(K, t, C))
-    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
-    by = correction(loss, base, inverse_p)
-    x = load(S, half.ROOT, loss)
-    if K <= FEW:
-        for i in range(K):
-            L = load(S, half.ESTIMATES + i, loss)
-            L = with_baseline(L, L - x <= limit)
-            store(S, half.ESTIMATES + i, select(arm == i, L + by, L))
-    else:
-        for i in range(half.ESTIMATES, half.ESTIMATES + K):
-            L = load(S, i, loss)
-            store(S, i, with_baseline(L, L - x <= limit))
-        add_to(S, half.ESTIMATES, K, arm, by)
-    if not few.fits(K):
-        half.shift_near(S, base)
-        half.replace_drawn(S, by)
-
-
-@jit
-def ask_half_iw(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose_half_iw(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell_half_iw(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of the arm just drawn."""
-    K, t, C, S, G = unpack(F)
-    update_half_iw(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def ask_half_rv(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose_half_rv(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell_half_rv(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of the arm just drawn."""
-    K, t, C, S, G = unpack(F)
-    update_half_rv(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def weights_half(F: Any, out: Any) -> None:
-    """w_i = 4 / (eta (L_i - x))^2 at the root of the round."""
-    K, t, C, S, G = unpack(F)
-    half.fill_weights(K, S, rate_now(K, t, C), out)
-
-
-@jit
-def near_half(F: Any, out: Any) -> None:
-    """Mark the near arms of the round, those whose estimate gets the baseline."""
-    K, t, C, S, G = unpack(F)
-    limit = near_limit(rate_now(K, t, C))
-    for i in range(K):
-        out[i] = S[half.ESTIMATES + i] - S[half.ROOT] <= limit
-
-
-@jit
-def late_half(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
-    """Learn from a decision that is no longer the last one; ``near`` as it was then."""
-    K, t, C, S, G = unpack(F)
-    L = carray(S, (half.ESTIMATES + K,))[half.ESTIMATES :]
-    add_estimates(L, arm, inverse_p, loss, near, 1.0)
-    half.restart(K, S, 0.0)
-
-
-@jit
-def estimates_changed_half(F: Any) -> None:
-    """Prepare the solver for estimates that changed otherwise than by ``tell``."""
-    K, t, C, S, G = unpack(F)
-    half.restart(K, S, 0.0)
-
-
-# --- any alpha, and unequal xi ---------------------------------------------------------------
-# Rows: inverse probability, the multiplier z of `solve`, then L and w of every arm.
-MULTIPLIER, ESTIMATES = 1, 2
-
-
-@jit
-def choose_general(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
-    """Solve for w and draw from it."""
-    state = carray(S, (ESTIMATES + 2 * K,))
-    L = state[ESTIMATES : ESTIMATES + K]
-    w = state[ESTIMATES + K :]
-    xi = carray(C, (FACTORS + K,))[FACTORS : FACTORS + int(C[UNEQUAL])]
-    z, _ = solve(L, xi, rate_now(K, t, C), C[ALPHA], S[MULTIPLIER], w)
-    S[MULTIPLIER] = z
-    return draw_general(K, S, u)
-
-
-@jit
-def draw_general(K: int, S: Any, u: float) -> Any:
-    """Draw from the solver's weights of the round."""
-    w = carray(S, (ESTIMATES + 2 * K,))[ESTIMATES + K :]
-    arm = 0
-    total = w[0]
-    while total <= u and arm < K - 1:
-        arm += 1
-        total += w[arm]
-    while w[arm] == 0.0 and arm > 0:
-        arm -= 1
-    S[0] = 1.0 / w[arm]
-    return arm
-
-
-@jit
-def mark_near(K: int, t: int, C: Any, S: Any, near: Any) -> None:
-    """Mark the arms with w_i >= eta^2; none under IW."""
-    eta = rate_now(K, t, C)
-    for i in range(K):
-        near[i] = C[REDUCED] > 0.0 and S[ESTIMATES + K + i] >= eta * eta
-
-
-@jit
-def update_general(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
-) -> None:
-    """L_i += B_i for every arm; L_I += (l - B_I) / w_I, with B = 0 for IW."""
-    eta = rate_now(K, t, C)
-    base = 0.0
-    if C[REDUCED] > 0.0:
-        base = baseline(S[ESTIMATES + K + arm] >= eta * eta, 0.0)
-        for i in range(K):
-            S[ESTIMATES + i] += baseline(S[ESTIMATES + K + i] >= eta * eta, 0.0)
-    S[ESTIMATES + arm] += correction(loss, base, inverse_p)
-
-
-@jit
-def ask_general(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose_general(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell_general(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of the arm just drawn."""
-    K, t, C, S, G = unpack(F)
-    update_general(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def weights_general(F: Any, out: Any) -> None:
-    """The solver's weights of the round."""
-    K, t, C, S, G = unpack(F)
-    for i in range(K):
-        out[i] = S[ESTIMATES + K + i]
-
-
-@jit
-def near_general(F: Any, out: Any) -> None:
-    """Mark the near arms of the round, those whose estimate gets the baseline."""
-    K, t, C, S, G = unpack(F)
-    mark_near(K, t, C, S, out)
-
-
-@jit
-def late_general(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
-    """Learn from a decision that is no longer the last one; ``near`` as it was then."""
-    K, t, C, S, G = unpack(F)
-    L = carray(S, (ESTIMATES + 2 * K,))[ESTIMATES : ESTIMATES + K]
-    add_estimates(L, arm, inverse_p, loss, near, 1.0)
-
-
-# --- the policy ------------------------------------------------------------------------------
-
-_HALF_IW = Kernels(
-    choose_half_iw,
-    update_half_iw,
-    ask_half_iw,
-    tell_half_iw,
-    weights_half,
-    late=late_half,
-    estimates_changed=estimates_changed_half,
-)
-_HALF_RV = Kernels(
-    choose_half_rv,
-    update_half_rv,
-    ask_half_rv,
-    tell_half_rv,
-    weights_half,
-    near=near_half,
-    late=late_half,
-    estimates_changed=estimates_changed_half,
-)
-_GENERAL = Kernels(
-    choose_general,
-    update_general,
-    ask_general,
-    tell_general,
-    weights_general,
-    near=near_general,
-    late=late_general,
-    wide=False,
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -373,7 +110,7 @@ class TsallisINF(Policy):
     @property
     def head_rows(self) -> int:  # type: ignore[override]
         """Rows of the solver before the estimates."""
-        return half.ESTIMATES if self._is_half else ESTIMATES
+        return half_step.ESTIMATES if self._is_half else general.ESTIMATES
 
     @property
     def rows_per_arm(self) -> int:  # type: ignore[override]
@@ -432,10 +169,10 @@ class TsallisINF(Policy):
         """Return L = 0 and a solver about to take its first step."""
         state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
         if self._is_half:
-            half.first_state(n_arms, state)
+            half_step.first_state(n_arms, state)
             few.first_state(n_arms, state)
         else:
-            state[MULTIPLIER] = -1.0
+            state[general.MULTIPLIER] = -1.0
         return state
 
     def newcomer(self, rows: Array, t: int, probability: float) -> Array:
@@ -449,8 +186,8 @@ class TsallisINF(Policy):
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""
         if not self._is_half:
-            return _GENERAL
-        return _HALF_RV if self.estimator == "rv" else _HALF_IW
+            return general.GENERAL
+        return half.RV if self.estimator == "rv" else half.IW
 
 
 def _checked_gaps(gaps: Any) -> tuple[float, ...]:

@@ -12,12 +12,11 @@ import numpy as np
 from numba import carray
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
 from bothworlds.omd.estimators import add_estimates, correction
 from bothworlds.omd.many import layout, rounds
 from bothworlds.policies.base import Array, Kernels, Policy
-from bothworlds.policies.tsallis_inf import TsallisINF, near_limit, rate_now
+from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 
 @jit
@@ -50,84 +49,52 @@ def update_many_rv(
 
 
 @jit
-def ask_many_iw(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose_many_iw(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell_many_iw(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of an arm, drawn now or earlier."""
-    K, t, C, S, G = unpack(F)
-    update_many_iw(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def ask_many_rv(F: Any) -> Any:
-    """Draw an arm for one bandit."""
-    K, t, C, S, G = unpack(F)
-    return choose_many_rv(K, t, C, S, G, uniform(G, 0.0))
-
-
-@jit
-def tell_many_rv(F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Learn from the loss of the arm just drawn."""
-    K, t, C, S, G = unpack(F)
-    update_many_rv(K, t, C, S, G, arm, inverse_p, loss)
-
-
-@jit
-def weights_many(F: Any, out: Any) -> None:
+def weights_many(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """w_i = 4 / (eta y_i)^2 at the root of the round."""
-    K, t, C, S, G = unpack(F)
     rounds.fill_weights(K, S, rate_now(K, t, C), out)
 
 
 @jit
-def near_many(F: Any, out: Any) -> None:
+def near_many(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """Mark the near arms of the round, those whose estimate gets the baseline."""
-    K, t, C, S, G = unpack(F)
     rounds.mark_near(K, S, near_limit(rate_now(K, t, C)), out)
 
 
 @jit
-def late_many_iw(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+def late_many_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
+) -> None:
     """Learn from a decision that is no longer the last one."""
-    tell_many_iw(F, arm, inverse_p, loss)
+    update_many_iw(K, t, C, S, G, arm, inverse_p, loss)
 
 
 @jit
-def late_many_rv(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+def late_many_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
+) -> None:
     """Learn from a decision that is no longer the last one; ``near`` as it was then."""
-    K, t, C, S, G = unpack(F)
     rounds.close(K, S)
     L = carray(S, (layout.SHARED + K,))[layout.SHARED :]
     add_estimates(L, arm, inverse_p, loss, near, 1.0)
 
 
 @jit
-def write_back_many(F: Any) -> None:
+def write_back_many(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
-    K, t, C, S, G = unpack(F)
     rounds.close(K, S)
 
 
-MANY_IW = Kernels(
+MANY_IW = Kernels.of(
     choose_many_iw,
     update_many_iw,
-    ask_many_iw,
-    tell_many_iw,
     weights_many,
     late=late_many_iw,
     write_back=write_back_many,
     wide=False,
 )
-MANY_RV = Kernels(
+MANY_RV = Kernels.of(
     choose_many_rv,
     update_many_rv,
-    ask_many_rv,
-    tell_many_rv,
     weights_many,
     near=near_many,
     late=late_many_rv,

@@ -22,25 +22,27 @@ import numpy as np
 from numba import carray
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import unpack
-from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.policies import base
-from bothworlds.policies import tsallis_inf as general
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
-from bothworlds.policies.tsallis_inf import (
-    TsallisINF,
+from bothworlds.policies.tsallis_inf import TsallisINF, general
+from bothworlds.policies.tsallis_inf.general import (
     choose_general,
+    draw_general,
+    near_general,
+    weights_general,
+)
+from bothworlds.policies.tsallis_inf.half import (
     choose_half_iw,
     choose_half_rv,
-    draw_general,
-    mark_near,
-    near_limit,
-    rate_now,
+    estimates_changed_half,
+    near_half,
+    weights_half,
 )
+from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 EACH = 0.5
 """How much of each side's estimate is added."""
@@ -135,144 +137,135 @@ def update_general(
     notes = general.ESTIMATES + 2 * K
     L = carray(S, (notes,))[general.ESTIMATES : general.ESTIMATES + K]
     near = np.zeros(K, np.bool_)
-    mark_near(K, t, C, S, near)
+    near_general(K, t, C, S, G, near)
     add_estimates(L, int(S[notes]), S[notes + 1], S[notes + 2], near, EACH)
     add_estimates(L, arm, inverse_p, loss, near, EACH)
 
 
 # --- a bandit's: two draws a round -----------------------------------------------------------
+# Here t counts draws: the odd ones are the left side's.
 
 
 @jit
 def round_of(n: int) -> int:
-    """Return the round of the n-th draw: the odd draws are the left side's."""
+    """Return the round of the n-th draw."""
     return (n + 1) // 2
 
 
 @jit
-def ask_half_iw(F: Any) -> Any:
+def draw_half_iw(K: int, n: int, C: Any, S: Any, G: Any, u: float) -> Any:
     """Solve and draw for the left side; draw again for the right one."""
-    K, n, C, S, G = unpack(F)
-    t = round_of(n)
-    u = uniform(G, 0.0)
     if n % 2 == 1:
-        return choose_half_iw(K, t, C, S, G, u)
-    return half.draw_again(K, S, rate_now(K, t, C), u)
+        return choose_half_iw(K, round_of(n), C, S, G, u)
+    return choose_right_half(K, round_of(n), C, S, G, u)
 
 
 @jit
-def ask_half_rv(F: Any) -> Any:
+def draw_half_rv(K: int, n: int, C: Any, S: Any, G: Any, u: float) -> Any:
     """Solve and draw for the left side; draw again for the right one."""
-    K, n, C, S, G = unpack(F)
-    t = round_of(n)
-    u = uniform(G, 0.0)
     if n % 2 == 1:
-        return choose_half_rv(K, t, C, S, G, u)
-    return half.draw_again(K, S, rate_now(K, t, C), u)
+        return choose_half_rv(K, round_of(n), C, S, G, u)
+    return choose_right_half(K, round_of(n), C, S, G, u)
 
 
 @jit
-def ask_general(F: Any) -> Any:
+def draw_pair_general(K: int, n: int, C: Any, S: Any, G: Any, u: float) -> Any:
     """Solve and draw for the left side; draw again for the right one."""
-    K, n, C, S, G = unpack(F)
-    u = uniform(G, 0.0)
     if n % 2 == 1:
         return choose_general(K, round_of(n), C, S, G, u)
     return draw_general(K, S, u)
 
 
 @jit
-def weights_half(F: Any, out: Any) -> None:
-    """w_i = 4 / (eta (L_i - x))^2 at the root of the round."""
-    K, n, C, S, G = unpack(F)
-    half.fill_weights(K, S, rate_now(K, round_of(n), C), out)
+def weights_of_draw(K: int, n: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """w_i at the root of the round."""
+    weights_half(K, round_of(n), C, S, G, out)
 
 
 @jit
-def near_half(F: Any, out: Any) -> None:
+def near_of_draw_half(K: int, n: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """Mark the near arms of the round, those whose estimate gets the baseline."""
-    K, n, C, S, G = unpack(F)
-    limit = near_limit(rate_now(K, round_of(n), C))
-    for i in range(K):
-        out[i] = S[half.ESTIMATES + i] - S[half.ROOT] <= limit
+    near_half(K, round_of(n), C, S, G, out)
 
 
 @jit
-def near_general(F: Any, out: Any) -> None:
+def near_of_draw_general(K: int, n: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """Mark the near arms of the round, those whose estimate gets the baseline."""
-    K, n, C, S, G = unpack(F)
-    mark_near(K, round_of(n), C, S, out)
+    near_general(K, round_of(n), C, S, G, out)
 
 
 @jit
-def late_half(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+def late_draw_half(
+    K: int, n: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
+) -> None:
     """Add half of the estimate of one draw; ``near`` as it was then."""
-    K, n, C, S, G = unpack(F)
     L = carray(S, (half.ESTIMATES + K,))[half.ESTIMATES :]
     add_estimates(L, arm, inverse_p, loss, near, EACH)
     half.restart(K, S, 0.0)
 
 
 @jit
-def late_general(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+def late_draw_general(
+    K: int, n: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
+) -> None:
     """Add half of the estimate of one draw; ``near`` as it was then."""
-    K, n, C, S, G = unpack(F)
     L = carray(S, (general.ESTIMATES + 2 * K,))[general.ESTIMATES : general.ESTIMATES + K]
     add_estimates(L, arm, inverse_p, loss, near, EACH)
 
 
 @jit
-def tell_half_iw(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+def learn_half_iw(
+    K: int, n: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
     """Learn from the last draw."""
-    late_half(F, arm, inverse_p, loss, np.zeros(unpack(F)[0], np.bool_))
+    late_draw_half(K, n, C, S, G, arm, inverse_p, loss, np.zeros(K, np.bool_))
 
 
 @jit
-def tell_half_rv(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+def learn_half_rv(
+    K: int, n: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
     """Learn from the last draw."""
-    near = np.zeros(unpack(F)[0], np.bool_)
-    near_half(F, near)
-    late_half(F, arm, inverse_p, loss, near)
+    near = np.zeros(K, np.bool_)
+    near_of_draw_half(K, n, C, S, G, near)
+    late_draw_half(K, n, C, S, G, arm, inverse_p, loss, near)
 
 
 @jit
-def tell_general(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+def learn_general(
+    K: int, n: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
     """Learn from the last draw."""
-    near = np.zeros(unpack(F)[0], np.bool_)
-    near_general(F, near)
-    late_general(F, arm, inverse_p, loss, near)
+    near = np.zeros(K, np.bool_)
+    near_of_draw_general(K, n, C, S, G, near)
+    late_draw_general(K, n, C, S, G, arm, inverse_p, loss, near)
 
 
 # --- the policy of both sides ----------------------------------------------------------------
 
-# `choose` is the left side's and `update` the right side's; see `Shared.sides`.
-_HALF_IW = Kernels(
-    choose_half_iw,
-    update_half_iw,
-    ask_half_iw,
-    tell_half_iw,
-    weights_half,
-    late=late_half,
-    estimates_changed=general.estimates_changed_half,
+_HALF_IW = Kernels.of(
+    draw_half_iw,
+    learn_half_iw,
+    weights_of_draw,
+    late=late_draw_half,
+    estimates_changed=estimates_changed_half,
+    wide=False,
 )
-_HALF_RV = Kernels(
-    choose_half_rv,
-    update_half_rv,
-    ask_half_rv,
-    tell_half_rv,
-    weights_half,
-    near=near_half,
-    late=late_half,
-    estimates_changed=general.estimates_changed_half,
+_HALF_RV = Kernels.of(
+    draw_half_rv,
+    learn_half_rv,
+    weights_of_draw,
+    near=near_of_draw_half,
+    late=late_draw_half,
+    estimates_changed=estimates_changed_half,
+    wide=False,
 )
-_GENERAL = Kernels(
-    choose_general,
-    update_general,
-    ask_general,
-    tell_general,
-    general.weights_general,
-    near=near_general,
-    late=late_general,
+_GENERAL = Kernels.of(
+    draw_pair_general,
+    learn_general,
+    weights_general,
+    near=near_of_draw_general,
+    late=late_draw_general,
     wide=False,
 )
 
@@ -294,6 +287,13 @@ class Sides:
     update_left: Any
     update_right: Any
     wide: bool
+
+
+_SIDES_IW = Sides(choose_half_iw, choose_right_half, note_left_half, update_half_iw, True)
+_SIDES_RV = Sides(choose_half_rv, choose_right_half, note_left_half, update_half_rv, True)
+_SIDES_GENERAL = Sides(
+    choose_general, choose_right_general, note_left_general, update_general, False
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -331,9 +331,6 @@ class Shared(Policy):
 
     def sides(self) -> Sides:
         """Return what the engine calls; its state has `NOTES` more rows."""
-        own = self.kernels()
-        if own is _GENERAL:
-            again, note = choose_right_general, note_left_general
-        else:
-            again, note = choose_right_half, note_left_half
-        return Sides(own.choose, again, note, own.update, own.wide)
+        if self.policy.alpha != 0.5:
+            return _SIDES_GENERAL
+        return _SIDES_RV if self.policy.estimator == "rv" else _SIDES_IW

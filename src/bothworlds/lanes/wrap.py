@@ -1,0 +1,142 @@
+"""Wrappers for one bandit: kernels called with one packed array, made from templates.
+
+`bothworlds.Bandit` holds its numbers in one array ``F`` and calls ``ask(F)``, ``tell(F, ...)`` and
+the like; a policy's kernels have the shape ``(K, t, C, S, G, ...)`` of `bothworlds.lanes.kernels`.
+What lies between is the same for every policy and written here once.
+
+A wrapper is a template function under another name whose global name ``kernel`` is the policy's
+kernel.  Numba's cache on disk knows a function by its file, qualified name and first line, and by
+its byte code, but not by its globals.  So each wrapper is named after its kernel, and only those
+around kernels of this package are cached: `bothworlds.lanes.jit` keys the cache by the sources of
+all of them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+from bothworlds.lanes.distributions import fill_weights
+from bothworlds.lanes.jit import in_package, jit
+from bothworlds.lanes.kernels import unpack
+from bothworlds.lanes.random import uniform
+
+# The templates. What these names stand for is filled in by `wrapped`.
+kernel: Any = None
+after: Any = None
+head: int = 0
+group: int = 0
+
+
+def drawing(F: Any) -> Any:
+    """Choose an arm with a uniform number of the bandit's generator."""
+    K, t, C, S, G = unpack(F)
+    return kernel(K, t, C, S, G, uniform(G, 0.0))
+
+
+def choosing(F: Any) -> Any:
+    """Choose an arm without a random number."""
+    K, t, C, S, G = unpack(F)
+    return kernel(K, t, C, S, G, 0.0)
+
+
+def drawing_then(F: Any) -> Any:
+    """Draw an arm, and let ``after`` know of the decision."""
+    K, t, C, S, G = unpack(F)
+    arm = kernel(K, t, C, S, G, uniform(G, 0.0))
+    after(K, t, C, S, G, arm)
+    return arm
+
+
+def choosing_then(F: Any) -> Any:
+    """Choose an arm without a random number, and let ``after`` know of the decision."""
+    K, t, C, S, G = unpack(F)
+    arm = kernel(K, t, C, S, G, 0.0)
+    after(K, t, C, S, G, arm)
+    return arm
+
+
+def telling(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of an arm."""
+    K, t, C, S, G = unpack(F)
+    kernel(K, t, C, S, G, arm, inverse_p, loss)
+
+
+def telling_then(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn from the loss of an arm, and let ``after`` know of the answer."""
+    K, t, C, S, G = unpack(F)
+    kernel(K, t, C, S, G, arm, inverse_p, loss)
+    after(K, t, C, S, G, arm)
+
+
+def telling_late(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+    """Learn from a decision that is no longer the last one; ``near`` as it was then."""
+    K, t, C, S, G = unpack(F)
+    kernel(K, t, C, S, G, arm, inverse_p, loss, near)
+
+
+def of_an_arm(F: Any, arm: int) -> None:
+    """Do something that concerns one arm."""
+    K, t, C, S, G = unpack(F)
+    kernel(K, t, C, S, G, arm)
+
+
+def filling(F: Any, out: Any) -> None:
+    """Write one value per arm into an array."""
+    K, t, C, S, G = unpack(F)
+    kernel(K, t, C, S, G, out)
+
+
+def normalising(F: Any, out: Any) -> None:
+    """Write the weights that ``kernel``, a choice, has left in a group of rows, normalised."""
+    K, t, C, S, G = unpack(F)
+    fill_weights(K, S, head + group * K, out)
+
+
+def changing(F: Any) -> None:
+    """Change the state."""
+    K, t, C, S, G = unpack(F)
+    kernel(K, t, C, S, G)
+
+
+def wrapped(
+    template: Callable[..., Any], kernel: Any, after: Any = None, rows: tuple[int, int] = (0, 0)
+) -> Any:
+    """Return the compiled wrapper around a kernel, and around what follows it if anything does.
+
+    Parameters
+    ----------
+    template : function
+        One of this module.
+    kernel, after : dispatcher
+        What the template calls by these names.
+    rows : pair of int
+        What `normalising` calls ``head`` and ``group``: the rows before the arms', and which of
+        the arms' groups of rows.
+
+    Examples
+    --------
+    >>> from bothworlds.policies import uniform
+    >>> wrapped(drawing, uniform.choose).__qualname__
+    'drawing.policies.uniform.choose'
+    """
+    parts = [kernel] if after is None else [kernel, after]
+    sources = [part.py_func for part in parts]
+    name = ".".join([template.__name__, *map(_name, sources)])
+    head, group = rows
+    names = {"kernel": kernel, "after": after, "head": head, "group": group}
+    scope = {**template.__globals__, **names}
+    clone = types.FunctionType(template.__code__, scope, name)
+    clone.__qualname__ = name
+    clone.__doc__ = template.__doc__
+    if all(map(in_package, sources)) and not any("<locals>" in s.__qualname__ for s in sources):
+        return jit(clone)
+    return numba.njit(clone, nogil=True, error_model="numpy")
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return where a kernel stands and what it is called."""
+    return f"{function.__module__}.{function.__qualname__}".removeprefix("bothworlds.")
