@@ -62,6 +62,7 @@ for made in (kernels.ask, kernels.tell, kernels.weights):
 """
 
 
+@pytest.mark.processes
 def test_a_second_process_finds_every_wrapper_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
+from bothworlds.interop.logged import LoggedDecision
 
 INDEX = [bw.UCB1(), bw.KLUCB()]
 EVERY = [
@@ -110,15 +111,16 @@ def test_no_probability_exceeds_one(policy):
     bandit = bw.Bandit(policy, arms=3, seed=5)
     for t in range(300):
         decision = bandit.ask(available=[t % 3])
-        assert decision.probability in (None, 1.0)
-        if decision.probabilities is not None:
-            assert list(decision.probabilities.values()) == [1.0]
+        if policy.knows_probability:
+            found = [decision.probability, *decision.probabilities.values()]
+            assert all(1.0 - 1e-12 <= p <= 1.0 for p in found)
+            LoggedDecision.of(decision, loss=0.5)
         bandit.tell(decision, loss=(t % 7) / 7)
 
 
 # --- batches ---------------------------------------------------------------------------------
 
-RUNS, ROUNDS, MEANS = 300, 1_000, (0.2, 0.8)
+RUNS, ROUNDS, MEANS = 300, 500, (0.2, 0.8)
 
 
 def regrets(policy, batch, runs=RUNS):
@@ -139,13 +141,15 @@ def regrets(policy, batch, runs=RUNS):
     return found
 
 
+@pytest.mark.statistical
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", EVERY, ids=repr)
 def test_answers_in_batches_of_a_hundred_cost_a_few_batches(policy):
     prompt, late = regrets(policy, 1), regrets(policy, 100)
     # Nothing is known in the first batch; what is learned later costs at most some batches more.
     gap = MEANS[1] - MEANS[0]
     error = 4 * np.sqrt((prompt.var() + late.var()) / RUNS)
-    assert late.mean() - prompt.mean() <= 3 * 100 * gap + error
+    assert late.mean() - prompt.mean() <= 2 * 100 * gap + error
     assert late.mean() <= 0.5 * ROUNDS * gap / 2 + error  # half of what playing at random costs
 
 
