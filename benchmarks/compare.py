@@ -62,8 +62,10 @@ def measured(tree: Path) -> dict[str, float]:
     """Run the set once with the package of a tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
     )
+    if done.returncode:
+        sys.exit(f"The package of {tree} did not run the set:\n{done.stderr}")
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
