@@ -48,11 +48,19 @@ def argument_count(parameter: str, function: Any, owner: str, allowed: tuple[int
 
 
 def body_of(cls: type) -> dict[str, Any]:
-    """Return what the body of a class holds, static methods as the functions they were."""
-    return {
+    """Return what the body of a class holds, static methods as the functions they were.
+
+    Functions that take ``self`` are refused: compiled, they would know no object.
+    """
+    body = {
         name: value.__func__ if isinstance(value, staticmethod) else value
         for name, value in vars(cls).items()
     }
+    for name, value in body.items():
+        plain = getattr(value, "py_func", value)
+        if inspect.isfunction(plain) and plain.__code__.co_varnames[:1] == ("self",):
+            raise InvalidParameter(must(name, cls.__name__, "a function without self", value))
+    return body
 
 
 def configuration(cls: type, base: type, first: dict[str, type], *, eq: bool) -> Any:

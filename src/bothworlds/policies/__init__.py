@@ -6,6 +6,7 @@ from bothworlds.policies.custom import custom, random_unit
 from bothworlds.policies.exp3 import Exp3
 from bothworlds.policies.exp3plusplus import Exp3PlusPlus
 from bothworlds.policies.klucb import KLUCB
+from bothworlds.policies.sparring import Sparring
 from bothworlds.policies.thompson import ThompsonSampling
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.ucb1 import UCB1
@@ -18,6 +19,7 @@ __all__ = [  # noqa: RUF022
     "Exp3PlusPlus",
     "KLUCB",
     "Policy",
+    "Sparring",
     "ThompsonSampling",
     "TsallisINF",
     "UCB1",

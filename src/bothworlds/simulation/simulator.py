@@ -22,8 +22,6 @@ from bothworlds.campaign.workers import Threads, Workers, workers_of
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.policies.base import Policy
-from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
 from bothworlds.simulation.result import Result
@@ -136,7 +134,7 @@ def checked_policies(
     policies: Player | Sequence[Player] | Mapping[str, Player],
 ) -> dict[str, Player]:
     """Return the policies by name; a sequence names each by its constructor."""
-    if isinstance(policies, Policy | Sparring):
+    if isinstance(policies, Player):
         policies = [policies]
     if isinstance(policies, Mapping):
         named = dict(policies)
@@ -149,7 +147,7 @@ def checked_policies(
             )
     else:
         named = {}
-    fits = all(isinstance(k, str) and isinstance(p, Policy | Sparring) for k, p in named.items())
+    fits = all(isinstance(k, str) and isinstance(p, Player) for k, p in named.items())
     if not named or not fits:
         raise InvalidParameter(
             must("policies", "simulate", "a policy, a list or a dict of policies", policies)
