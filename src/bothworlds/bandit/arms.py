@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.reading import LONG, MOST, brief, listed, many, record, whole
 from bothworlds.errors import InvalidParameter, must
@@ -185,7 +185,7 @@ def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:
     ([0, 1, 2], ['blue', 'green'])
     """
     expected = "a number of arms >= 1 or a sequence of distinct names"
-    if isinstance(arms, Integral) and not isinstance(arms, bool) and int(arms) >= 1:
+    if is_whole(arms) and int(arms) >= 1:
         return list(range(int(arms)))
     # Sets have no order to rely on, and the letters of a string are hardly meant as arms.
     ordered = isinstance(arms, Iterable) and not isinstance(arms, str | bytes | set | frozenset)
@@ -198,7 +198,7 @@ def checked_names(arms: object, owner: str = "Bandit") -> list[Arm]:
 def _name(arm: object) -> Arm | None:
     if isinstance(arm, str):
         return str(arm)
-    if isinstance(arm, Integral) and not isinstance(arm, bool):
+    if is_whole(arm):
         return int(arm)
     return None
 

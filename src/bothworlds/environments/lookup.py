@@ -1,4 +1,4 @@
-"""Reading what all repetitions share: tables, each lane at its own place, and phases of time."""
+"""Table lookup in kernels: each lane at its own place, and phases of time."""
 
 from typing import Any
 

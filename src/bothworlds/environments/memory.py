@@ -1,4 +1,4 @@
-"""Remembering the agent's actions, however often a round's kernel is called.
+"""Memory of the agent's last action, however often a round's kernel is called.
 
 A kernel may be asked for several arms in one round, the played one last.  So the arm of a call is
 only noted, and counts as played once a call with a new round arrives.  Rows from ``row`` on:

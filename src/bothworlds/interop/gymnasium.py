@@ -1,4 +1,4 @@
-"""An environment of this library where Gymnasium expects one of its own.
+"""Gymnasium adapter: an environment of this library as a `gymnasium.Env`.
 
 A bandit has one state: the observation is always 0, the action is the index of an arm and the
 reward is 1 minus the loss the agent observes.

@@ -1,4 +1,4 @@
-"""Formats that know arms by number only."""
+"""Numbers of arms, for log formats that have no names."""
 
 from __future__ import annotations
 

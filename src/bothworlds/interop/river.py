@@ -1,4 +1,4 @@
-"""A policy of this library where river expects one of its own.
+"""River adapter: a policy of this library as one of river's bandit policies.
 
 `RiverPolicy` works with ``river.bandit.evaluate`` and ``river.bandit.evaluate_offline``, beside
 river's policies.

@@ -1,4 +1,4 @@
-"""Lines of a text file that may be anything."""
+"""Text files read line by line, with errors that name the line."""
 
 from __future__ import annotations
 

@@ -20,12 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.arguments import keep, whole
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
@@ -115,10 +114,7 @@ class Broad(Policy):
     saved_carried: ClassVar[tuple[Saved, ...]] = (Saved("squares", low=1e-9, high=1.0 + 1e-9),)
 
     def __post_init__(self) -> None:
-        horizon = self.horizon
-        if not isinstance(horizon, Integral) or isinstance(horizon, bool) or horizon < 2:
-            raise InvalidParameter(must("horizon", "Broad", "an integer of at least 2", horizon))
-        object.__setattr__(self, "horizon", int(horizon))
+        keep(self, horizon=whole("horizon", self.horizon, "Broad", 2))
 
     def parameters(self, n_arms: int) -> Array:
         """Return ln T."""

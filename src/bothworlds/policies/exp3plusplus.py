@@ -21,14 +21,13 @@ and until then the gaps are not computed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
+from bothworlds.arguments import keep, positive
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import log
@@ -200,14 +199,8 @@ class Exp3PlusPlus(Policy):
                     "learning_rate", "Exp3PlusPlus", '"doubled" or "published"', self.learning_rate
                 )
             )
-        for name in ("alpha", "beta"):
-            value = getattr(self, name)
-            real = isinstance(value, Real) and not isinstance(value, bool)
-            if not (real and math.isfinite(value) and value > 0):
-                raise InvalidParameter(
-                    must(name, "Exp3PlusPlus", "a positive finite number", value)
-                )
-            object.__setattr__(self, name, float(value))
+        alpha = positive("alpha", self.alpha, "Exp3PlusPlus")
+        keep(self, alpha=alpha, beta=positive("beta", self.beta, "Exp3PlusPlus"))
 
     def parameters(self, n_arms: int) -> Array:
         """Return the factor of the learning rate, alpha and beta."""

@@ -26,12 +26,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.arguments import keep, non_negative
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.policies import base
@@ -171,11 +170,7 @@ class KLUCB(Policy):
     }
 
     def __post_init__(self) -> None:
-        c = self.c
-        real = isinstance(c, Real) and not isinstance(c, bool)
-        if not (real and math.isfinite(c) and c >= 0):
-            raise InvalidParameter(must("c", "KLUCB", "a finite number of at least 0", c))
-        object.__setattr__(self, "c", float(c))
+        keep(self, c=non_negative("c", self.c, "KLUCB"))
 
     def parameters(self, n_arms: int) -> Array:
         """Return c."""

@@ -14,15 +14,13 @@ of `bothworlds.policies.outstanding`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.arguments import keep, positive
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
@@ -125,11 +123,7 @@ class UCB1(Policy):
     }
 
     def __post_init__(self) -> None:
-        c = self.c
-        real = isinstance(c, Real) and not isinstance(c, bool)
-        if not (real and math.isfinite(c) and c > 0):
-            raise InvalidParameter(must("c", "UCB1", "a positive finite number", c))
-        object.__setattr__(self, "c", float(c))
+        keep(self, c=positive("c", self.c, "UCB1"))
 
     def parameters(self, n_arms: int) -> Array:
         """Return c."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import is_whole
 from bothworlds.errors import InvalidParameter, must
 
 
@@ -29,7 +29,7 @@ def checked_checkpoints(checkpoints: Iterable[int] | None, horizon: int) -> NDAr
     if checkpoints is None:
         return log_spaced(horizon)
     given = list(checkpoints)
-    whole = all(isinstance(c, Integral) and not isinstance(c, bool) for c in given)
+    whole = all(map(is_whole, given))
     if not given or not whole or min(given) < 1 or max(given) > horizon:
         expected = f"whole numbers between 1 and the horizon {horizon}"
         raise InvalidParameter(must("checkpoints", "simulate", expected, given))

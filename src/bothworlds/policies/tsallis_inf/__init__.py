@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.arguments import Estimator, estimator_name
+from bothworlds.arguments import Estimator, estimator_name, keep, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.omd import few
 from bothworlds.omd import half as half_step
@@ -92,16 +92,13 @@ class TsallisINF(Policy):
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
 
     def __post_init__(self) -> None:
-        alpha = self.alpha
-        if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= alpha <= 1:
-            raise InvalidParameter(must("alpha", "TsallisINF", "a number in [0, 1]", alpha))
-        estimator_name(self.estimator, "TsallisINF")
-        object.__setattr__(self, "alpha", float(alpha))
+        estimator = estimator_name(self.estimator, "TsallisINF")
+        keep(self, alpha=share("alpha", self.alpha, "TsallisINF"), estimator=estimator)
         if isinstance(self.learning_rate, Real) and not isinstance(self.learning_rate, bool):
-            object.__setattr__(self, "learning_rate", float(self.learning_rate))
+            keep(self, learning_rate=float(self.learning_rate))
         self._rate_code()
         if self.gaps is not None:
-            object.__setattr__(self, "gaps", _checked_gaps(self.gaps))
+            keep(self, gaps=_checked_gaps(self.gaps))
 
     @property
     def _is_half(self) -> bool:
