@@ -14,6 +14,7 @@ of `bothworlds.policies.outstanding`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
