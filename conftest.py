@@ -8,9 +8,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 NEED_AN_EXTRA = (
+    "src/bothworlds/campaign/store.py",
+    "src/bothworlds/campaign/store_view.py",
     "src/bothworlds/cli",
     "src/bothworlds/interop/gymnasium.py",
+    "src/bothworlds/interop/parquet.py",
     "src/bothworlds/interop/river.py",
+    "src/bothworlds/plotting/result.py",
+    "src/bothworlds/simulation/export.py",
     "tests/campaign/test_cluster.py",
     "tests/campaign/test_continuing.py",
     "tests/campaign/test_store.py",
@@ -27,7 +32,7 @@ NEED_AN_EXTRA = (
     "tests/simulation/test_results.py",
     "tests/test_wheel.py",
 )
-"""Files and folders whose modules import an extra, or the references of the extra `dev`."""
+"""Files and folders that need an extra, or the references of the extra `dev`, at some place."""
 
 
 def pytest_addoption(parser):

@@ -1,0 +1,40 @@
+"""Record of the benchmarks: the format of the file, and the comparison with the last figures."""
+
+import json
+import re
+
+from benchmarks import compare, results
+
+
+def test_a_record_says_what_was_measured_where_and_with_what(tmp_path):
+    file = tmp_path / "results.json"
+    results.save({"decide rv K=2": (1.23456, "us")}, file)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    assert set(content) == {"date", "machine", "versions", "figures"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", content["date"])
+    assert content["machine"] == results.machine()
+    assert set(content["versions"]) == {"bothworlds", "numba", "numpy"}
+    assert content["figures"] == [{"name": "decide rv K=2", "unit": "us", "value": 1.235}]
+
+
+def test_figures_are_compared_with_the_last_ones(tmp_path):
+    file = tmp_path / "results.json"
+    results.save({"a": (2.0, "ns"), "b": (8.0, "us")}, file)
+    results.save({"b": (4.0, "us")}, file)
+    assert results.read(file) == {"a": (2.0, "ns"), "b": (4.0, "us")}
+    lines = results.compared({"a": (3.0, "ns"), "b": (4.0, "ns"), "c": (1.0, "ns")}, file)
+    assert [line.split()[-1] for line in lines] == ["1.500", "new", "new"]
+
+
+def test_another_kind_of_machine_is_named(tmp_path):
+    file = tmp_path / "results.json"
+    results.save({"a": (2.0, "ns")}, file)
+    content = json.loads(file.read_text())
+    content["machine"]["cores"] = -1
+    file.write_text(json.dumps(content))
+    assert "another kind" in results.compared({"a": (2.0, "ns")}, file)[-1]
+
+
+def test_the_best_of_several_turns_counts():
+    assert compare.best([{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 3.0}]) == {"a": 1.0, "b": 1.0}
+    assert [compare.unit(name) for name in ("decide rv K=2", "simulate rv K=2")] == ["us", "ns"]
