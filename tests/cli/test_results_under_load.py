@@ -4,12 +4,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 import bothworlds as bw
 
 CALLS = 20
 BUSY = "while True: pass"
 
 
+@pytest.mark.processes
 def test_showing_a_store_never_aborts(tmp_path):
     """Arrow's threads once released Python's memory while the interpreter was ending."""
     world = bw.environments.Stochastic.gap(3, 0.25)

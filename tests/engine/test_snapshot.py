@@ -12,6 +12,7 @@ WORLDS = ["corrupted", "betray", "level"]
 MANY = ["many arms", "many arms, iw"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("names", "words"), [(FEW, 150), (WORLDS, 150), (MANY, 1000)], ids=["few", "worlds", "many"]
 )
