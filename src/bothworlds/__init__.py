@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         simulation,
         theory,
     )
-    from bothworlds.bandit import Bandit, Decision, DuelingBandit
+    from bothworlds.bandit import Bandit, Decision, DuelingBandit, shared
     from bothworlds.inference import replay
     from bothworlds.policies import (
         KLUCB,
@@ -79,6 +79,7 @@ __all__ = [  # noqa: RUF022
     "plotting",
     "policies",
     "replay",
+    "shared",
     "simulate",
     "simulation",
     "theory",
@@ -114,6 +115,7 @@ _HOMES = {
     "UCB1": "bothworlds.policies",
     "Uniform": "bothworlds.policies",
     "replay": "bothworlds.inference",
+    "shared": "bothworlds.bandit",
     "simulate": "bothworlds.simulation",
 }
 

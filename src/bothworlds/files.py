@@ -32,6 +32,9 @@ network file systems drop a lock as soon as its process closes any handle of the
 PATIENCE = 60.0
 """Seconds to wait for another process that holds a lock."""
 
+HAS_LOCKS = fcntl is not None
+"""Whether the system has file locks."""
+
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _KINDS = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),

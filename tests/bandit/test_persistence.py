@@ -228,7 +228,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
             with pytest.raises(OSError, match="no space left"):
                 bandit.save(path)
         assert path.read_bytes() == old
-        assert os.listdir(tmp_path) == ["b.json"]
+        assert sorted(os.listdir(tmp_path)) == [".b.json.lock", "b.json"]
     bandit.save(path)
     assert path.read_bytes() != old
 

@@ -7,8 +7,9 @@ if TYPE_CHECKING:
     from bothworlds.bandit.bandit import Bandit
     from bothworlds.bandit.decision import Decision
     from bothworlds.bandit.dueling import DuelingBandit, Pair
+    from bothworlds.bandit.sharing import shared
 
-__all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair"]
+__all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair", "shared"]
 
 
 # Deciding needs Numba; reading decisions out of a log does not.
@@ -21,6 +22,7 @@ if not TYPE_CHECKING:
             "Decision": "decision",
             "DuelingBandit": "dueling",
             "Pair": "dueling",
+            "shared": "sharing",
         }
         if name not in homes:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -124,6 +124,7 @@ class Bandit(Persistent[Policy]):
         self._policy = policy
         self._roster = roster
         self._seed = seed
+        self._seen = {}
         self._bounds = bounds
         self._round = int(F[ROUND])
         self._ledger = {}

@@ -143,6 +143,7 @@ class DuelingBandit(Persistent[Sparring]):
     def _open(self, policy: Sparring, seed: int, left: Bandit, right: Bandit) -> None:
         self._policy = policy
         self._seed = seed
+        self._seen = {}
         self._left = left
         self._right = right
         self._round = left.round // 2 if policy.shared else left.round

@@ -12,12 +12,14 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from bothworlds import policies
 from bothworlds.errors import InvalidParameter, StateFileError, must
-from bothworlds.files import replacing
+from bothworlds.files import locked, replacing
 from bothworlds.omd import learning_rates
 
 Config = TypeVar("Config")
@@ -30,7 +32,7 @@ class Persistent(Generic[Config]):
     A bandit is its policy and what `_document` says of it; `_restored` makes it of these again.
     """
 
-    __slots__ = ("_policy", "_round", "_seed")
+    __slots__ = ("_policy", "_round", "_seed", "_seen")
 
     _OWNER: ClassVar[str]
     """The name of the class in error messages."""
@@ -44,6 +46,8 @@ class Persistent(Generic[Config]):
     _policy: Config
     _round: int
     _seed: int
+    _seen: dict[str, str]
+    """Checksums of the files this bandit was loaded from or saved to, as it left them."""
 
     @abstractmethod
     def _document(self) -> dict[str, Any]:
@@ -84,15 +88,96 @@ class Persistent(Generic[Config]):
         self._canonicalise()
         return self._restored, (self._policy, self._document())
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the bandit as a document of JSON values, for a database of your own.
+
+        `from_dict` makes the bandit of it again, which continues bit for bit.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> document = bandit.as_dict()
+        >>> document["format"], document["version"]
+        ('bothworlds.bandit', 2)
+        >>> bw.Bandit.from_dict(document).arms
+        ('blue', 'green')
+        """
+        description = describe(self._policy, f"{self._OWNER}.save")
+        self._canonicalise()
+        content = {"policy": description, **self._document()}
+        return sealed(self._FORMAT, self._VERSION, content)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], *, policy: Config | None = None) -> Self:
+        """Return the bandit that `as_dict` described.
+
+        Parameters
+        ----------
+        document : mapping
+            What `as_dict` returned.
+        policy : Policy or Sparring, optional
+            Needed if the saved one is not made of this package's policies; must equal it.
+
+        Raises
+        ------
+        StateFileError
+            If the document is damaged, something else, or of a newer version.
+        """
+        return cls._of(document, policy, f"document of {cls._OWNER}.from_dict")
+
+    def dumps(self) -> str:
+        """Return the bandit as text, for Redis, a column of a table or an object store.
+
+        It is what `save` writes to a file; `loads` makes the bandit of it again.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> twin = bw.Bandit.loads(bandit.dumps())
+        >>> [twin.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
+        True
+        """
+        return as_text(self.as_dict())
+
+    @classmethod
+    def loads(cls, text: str | bytes, *, policy: Config | None = None) -> Self:
+        """Return the bandit that `dumps` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            What `dumps` returned, or the content of a state file.
+        policy : Policy or Sparring, optional
+            Needed if the saved one is not made of this package's policies; must equal it.
+
+        Raises
+        ------
+        StateFileError
+            If the text is damaged, something else, or of a newer version.
+        """
+        owner = f"text of {cls._OWNER}.loads"
+        if not isinstance(text, str | bytes | bytearray):
+            raise InvalidParameter(must("text", f"{cls._OWNER}.loads", "str or bytes", text))
+        return cls._of(parsed(text, owner), policy, owner)
+
     def save(self, path: Path) -> None:
         """Write the bandit to a file, from which `load` continues bit for bit.
 
-        The file is JSON, complete or not written at all; a file already there is replaced.
+        The file is JSON, complete or not written at all. A file already there is replaced, unless
+        it is one that this bandit was loaded from or saved to and somebody else has changed it
+        since. For several processes on one file there is `bothworlds.shared`.
 
         Parameters
         ----------
         path : str or path-like
             Where to write.
+
+        Raises
+        ------
+        StateFileError
+            If somebody else has changed the file since; it stays as it is.
 
         Examples
         --------
@@ -105,10 +190,27 @@ class Persistent(Generic[Config]):
         ...     later = bw.Bandit.load(os.path.join(folder, "bandit.json"))
         >>> later.tell(decision.id, reward=1.0)
         """
-        description = describe(self._policy, f"{self._OWNER}.save")
-        self._canonicalise()
-        content = {"policy": description, **self._document()}
-        write(path, self._FORMAT, self._VERSION, content)
+        place = os.path.realpath(path)
+        seen = self._seen.get(place)
+        if seen is None:
+            self._write(path)
+            return
+        with locked(path):
+            found = checksum_in(path)
+            if found is not None and found != seen:
+                raise StateFileError(
+                    f"The {owner_of(path)} must be as this bandit last saw it, got one that "
+                    "somebody else has changed since; bothworlds.shared lets several processes "
+                    "use a file."
+                )
+            self._write(path)
+
+    def _write(self, path: Path) -> None:
+        """Write the state file, whatever is there."""
+        document = self.as_dict()
+        with replacing(path) as draft:
+            draft.write_bytes(as_text(document).encode())
+        self._seen[os.path.realpath(path)] = document["checksum"]
 
     @classmethod
     def load(cls, path: Path, *, policy: Config | None = None) -> Self:
@@ -126,12 +228,20 @@ class Persistent(Generic[Config]):
         StateFileError
             If the file is damaged, something else, or of a newer version.
         """
-        content = read(path, cls._FORMAT, cls._VERSION)
+        document = parsed(pathlib.Path(path).read_bytes(), owner_of(path))
+        bandit = cls._of(document, policy, owner_of(path))
+        bandit._seen[os.path.realpath(path)] = document["checksum"]
+        return bandit
+
+    @classmethod
+    def _of(cls, document: object, policy: Config | None, owner: str) -> Self:
+        """Return the bandit of a document; ``owner`` names where it comes from."""
+        content = unsealed(document, cls._FORMAT, cls._VERSION, owner)
         description = content.get("policy")
-        owner = f"{cls._OWNER}.load"
-        if policy is not None and describe(policy, owner) != description:
+        caller = f"{cls._OWNER}.load"
+        if policy is not None and describe(policy, caller) != description:
             expected = f"the one that was saved, {description}"
-            raise InvalidParameter(must("policy", owner, expected, policy))
+            raise InvalidParameter(must("policy", caller, expected, policy))
         try:
             if policy is None:
                 policy = recreate(description, _configurations(cls._CLASSES))
@@ -144,53 +254,70 @@ class Persistent(Generic[Config]):
             TypeError,
             ValueError,
         ) as error:
-            raise damaged(path, _in_short(error)) from error
+            raise damaged(owner, _in_short(error)) from error
 
 
 # --- the file ------------------------------------------------------------------------------------
 
 
-def write(path: Path, kind: str, version: int, content: dict[str, Any]) -> None:
-    """Replace the file at ``path`` by the document; a crash leaves the old file or the new one."""
-    document = {
+def sealed(kind: str, version: int, content: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of this content, with its checksum."""
+    return {
         "format": kind,
         "version": version,
         "checksum": checksum(content),
         "content": content,
     }
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return a document as the text of a state file."""
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    with replacing(path) as draft:
-        # Half of a surrogate pair, as in undecodable file names, is written as JSON's escape.
-        draft.write_bytes(text.encode("utf-8", "backslashreplace"))
+    # Half of a surrogate pair, as in undecodable file names, is written as JSON's escape.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
-def read(path: Path, kind: str, version: int) -> dict[str, Any]:
-    """Return the content of the document at ``path``, or refuse it with a `StateFileError`."""
-    owner = _owner(path)
+def parsed(text: str | bytes, owner: str) -> Any:
+    """Return what a text holds, or refuse it with a `StateFileError`."""
     try:
-        document = json.loads(pathlib.Path(path).read_bytes(), parse_constant=_refused)
+        return json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError) as error:
         got = _in_short(error)
         raise StateFileError(f"The {owner} must be complete JSON, got {got}.") from error
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != kind:
-        raise StateFileError(must("format", owner, repr(kind), found))
-    number = document.get("version")
+
+
+def unsealed(document: object, kind: str, version: int, owner: str) -> dict[str, Any]:
+    """Return the content of a document, or refuse it with a `StateFileError`."""
+    about: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
+    if about.get("format") != kind:
+        raise StateFileError(must("format", owner, repr(kind), about.get("format")))
+    number = about.get("version")
     if type(number) is not int or not 1 <= number <= version:
         raise StateFileError(must("version", owner, f"a whole number in [1, {version}]", number))
-    content = document.get("content")
+    content = about.get("content")
     try:
-        fits = isinstance(content, dict) and checksum(content) == document.get("checksum")
-    except (RecursionError, ValueError):
+        fits = isinstance(content, dict) and checksum(content) == about.get("checksum")
+    except (RecursionError, TypeError, ValueError):
         fits = False
     if not fits:
-        raise damaged(path, "other content than was saved")
-    return dict(content)
+        raise damaged(owner, "other content than was saved")
+    return dict(content)  # type: ignore[arg-type]
 
 
-def damaged(path: Path, found: object) -> StateFileError:
+def checksum_in(path: Path) -> str | None:
+    """Return the checksum a state file begins with, "" if it has none, None if there is no file."""
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(512)
+    except FileNotFoundError:
+        return None
+    found = re.search(rb'"checksum": "([0-9a-f]{64})"', head)
+    return "" if found is None else found.group(1).decode()
+
+
+def damaged(owner: str, found: object) -> StateFileError:
     """Return the error for a document whose content makes no sense."""
-    return StateFileError(f"The {_owner(path)} must be as it was saved, got {found}.")
+    return StateFileError(f"The {owner} must be as it was saved, got {found}.")
 
 
 def _in_short(error: Exception) -> str:
@@ -204,7 +331,8 @@ def _refused(constant: str) -> None:
     raise ValueError(f"{constant}, which is not JSON")
 
 
-def _owner(path: Path) -> str:
+def owner_of(path: Path) -> str:
+    """Return the name of a state file in error messages."""
     return f"state file {os.fspath(path)!r}"
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bothworlds.cli import parse
 from bothworlds.cli.verdicts import FAILED, REFUSED, say, verdict
 from bothworlds.errors import InvalidParameter, StateFileError
-from bothworlds.files import PATIENCE
+from bothworlds.files import HAS_LOCKS, PATIENCE
 from bothworlds.files import locked as file_locked
 
 if TYPE_CHECKING:
@@ -111,26 +111,38 @@ def loaded(state: Path) -> Bandit:
     """Return the bandit that a file holds."""
     import bothworlds as bw
 
+    refuse_missing(state)
+    return bw.Bandit.load(state)
+
+
+def refuse_missing(state: Path) -> None:
+    """Say how to begin, where there is no state file."""
     if not state.exists():
         raise StateFileError(
             f"There is no file {str(state)!r}; bothworlds decide init starts a bandit."
         )
-    return bw.Bandit.load(state)
 
 
 @contextlib.contextmanager
 def changed(state: Path) -> Iterator[Bandit]:
     """Load the bandit, let the block change it, and save it unless the block failed."""
-    with locked(state):
-        bandit = loaded(state)
+    from bothworlds.bandit.sharing import shared
+
+    refuse_missing(state)
+    warn_without_locks()
+    with shared(state, kind="bandit") as bandit:
         yield bandit
-        bandit.save(state)
 
 
 @contextlib.contextmanager
 def locked(state: Path, patience: float = PATIENCE) -> Iterator[None]:
     """Hold the lock of a state file, so that no other command works on it meanwhile."""
-    with file_locked(state, patience) as held:
-        if not held:
-            say("This system has no file locks: let one command at a time use a state file.")
+    warn_without_locks()
+    with file_locked(state, patience):
         yield
+
+
+def warn_without_locks() -> None:
+    """Say that commands do not wait for each other, where they cannot."""
+    if not HAS_LOCKS:
+        say("This system has no file locks: let one command at a time use a state file.")
