@@ -46,7 +46,9 @@ def main(folder):
     shop_by_name(folder)
     policies = [bw.TsallisINF(estimator="iw"), bw.TsallisINF(), bw.Uniform()]
     world = bw.environments.Stochastic(LOSSES)
-    result = bw.simulate(policies, world, VISITORS, RUNS, seed=1, progress=False)
+    result = bw.simulate(
+        policies, world, horizon=VISITORS, repetitions=RUNS, seed=1, progress=False
+    )
     t = result.checkpoints
     least = np.sqrt(ITEMS * t)
 

@@ -28,8 +28,8 @@ from bothworlds.campaign import work_queue as agendas
 from bothworlds.campaign.campaign import Campaign
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import Shard, cut, run_shard
-from bothworlds.campaign.spans import missing_spans
 from bothworlds.campaign.store import Store
+from bothworlds.campaign.store_view import missing_spans
 from bothworlds.campaign.work_queue import Agenda
 from bothworlds.campaign.workers import Remote, Threads
 from bothworlds.engine import tile
@@ -581,7 +581,7 @@ def test_pieces_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, c
     curve = Curve("A", bw.UCB1(), WORLD, tuple(reference().checkpoints.tolist()), 20, 5)
     script = textwrap.dedent("""
         import pathlib, sys
-        from bothworlds.campaign.locks import Claims
+        from bothworlds.campaign.store import Claims
         claims = Claims(pathlib.Path(sys.argv[1]))
         print(claims.take(sys.argv[2], 0, 16), flush=True)
         sys.stdin.read()

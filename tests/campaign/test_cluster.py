@@ -20,8 +20,8 @@ from bothworlds.campaign import dask as clusters
 from bothworlds.campaign import identity as fingerprint
 from bothworlds.campaign import shard as shards
 from bothworlds.campaign import workers
-from bothworlds.campaign.spans import missing_spans
 from bothworlds.campaign.store import Store
+from bothworlds.campaign.store_view import missing_spans
 from bothworlds.cli import app
 from bothworlds.cli import parse as cli_names
 from bothworlds.errors import ClusterError, InvalidParameter, MissingExtra

@@ -25,9 +25,8 @@ from bothworlds.campaign import shard as shards
 from bothworlds.campaign import shard_file as shardfile
 from bothworlds.campaign import workers
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.locks import Claims
 from bothworlds.campaign.shard import cut
-from bothworlds.campaign.store import Store
+from bothworlds.campaign.store import Claims, Store
 from bothworlds.engine.tile import run_job
 from bothworlds.errors import InvalidParameter, ResultFileError
 from bothworlds.files import ABANDONED
@@ -637,7 +636,7 @@ def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
     claims = Claims(tmp_path / "claims.lock")
     script = textwrap.dedent("""
         import pathlib, sys
-        from bothworlds.campaign.locks import Claims
+        from bothworlds.campaign.store import Claims
         claims = Claims(pathlib.Path(sys.argv[1]))
         for line in sys.stdin:
             stem, first, count = line.split()
@@ -697,3 +696,11 @@ def test_reading_and_saving_at_once(tmp_path):
         reading.result()
     assert all(rows <= 64 for rows, _ in said)
     assert len(said) > 20
+
+
+def test_the_old_name_of_the_view_works_with_a_warning():
+    from bothworlds.campaign import store_view
+
+    with pytest.warns(DeprecationWarning, match="The name Shelves is deprecated"):
+        old = store_view.Shelves
+    assert old is store_view.StoreView

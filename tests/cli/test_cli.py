@@ -237,7 +237,7 @@ def test_bounds_rescale_recorded_losses(tmp_path):
     output = run("compare", "--losses", path, "--bounds", "-50", "200", *options).stdout
     kept = bw.Result.load(tmp_path / "out" / "comparison.parquet")
     world = bw.environments.Adversarial(losses)
-    again = bw.simulate({"UCB1": bw.UCB1()}, world, 50, 1, progress=False)
+    again = bw.simulate({"UCB1": bw.UCB1()}, world, horizon=50, repetitions=1, progress=False)
     assert np.allclose(kept.regret["UCB1"], again.regret["UCB1"], atol=1e-9)
     assert f"mean loss {250 * losses[:, 0].mean() - 50:.4g}." in output
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import bothworlds as bw
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.store import Store
-from bothworlds.campaign.store_view import Shelves
+from bothworlds.campaign.store_view import StoreView
 from bothworlds.cli import app
 from bothworlds.simulation import export as tidy
 from bothworlds.text import typed
@@ -33,7 +33,8 @@ COLUMNS = [
 
 def run(policies, world, store, repetitions=20, rounds=ROUNDS, **options):
     return bw.simulate(
-        policies, world, rounds[-1], repetitions, checkpoints=rounds, store=store, progress=False,
+        policies, world, horizon=rounds[-1], repetitions=repetitions, checkpoints=rounds,
+        store=store, progress=False,
         **options,
     )  # fmt: skip
 
@@ -427,7 +428,7 @@ def test_seeds_of_any_size_are_kept(tmp_path):
 
 
 def test_a_damaged_shard_is_reported_and_the_rest_is_used(copied, tmp_path):
-    shelf = Shelves(copied).shelves()[0]
+    shelf = StoreView(copied).shelves()[0]
     assert shelf.spans == ((0, 8), (8, 20))
     victim, left = copied / f"{shelf.stem}-0-8.parquet", 12
     victim.write_bytes(victim.read_bytes()[:-9])
@@ -482,7 +483,7 @@ def test_ctrl_c_is_quiet(made, tmp_path, monkeypatch, command):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Shelves, "shelves" if command == ["ls"] else "_usable", stop)
+    monkeypatch.setattr(StoreView, "shelves" if command == ["ls"] else "_usable", stop)
     where = [made[0]] if command == ["ls"] else ["--store", made[0]]
     done = results(*command, *where, code=130)
     assert (done.stdout, done.stderr) == ("", "")

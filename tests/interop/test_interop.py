@@ -45,7 +45,9 @@ def test_gymnasium_checks_can_fail():
 def test_episodes_are_the_repetitions_of_simulate(world):
     # UCB1 draws nothing, so its run is decided by the losses alone.
     horizon = 50
-    result = bw.simulate([bw.UCB1()], world, horizon, repetitions=3, seed=11, progress=False)
+    result = bw.simulate(
+        [bw.UCB1()], world, horizon=horizon, repetitions=3, seed=11, progress=False
+    )
     env = BanditEnv(world, horizon)
     for repetition in range(3):
         env.reset(seed=11) if repetition == 0 else env.reset()

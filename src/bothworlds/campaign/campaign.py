@@ -1,4 +1,4 @@
-"""Run the shards of a campaign and take over what they found."""
+"""Scheduler of a campaign: hand out its shards and take over what they found."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Campaign:
             raise self._workers.failure(error, name) from error
         self._lost[index, pieces[0].job.first] += 1
         if self._lost[index, pieces[0].job.first] >= ATTEMPTS:
-            raise ClusterError(f"Whatever worker runs {name} dies.") from error
+            raise ClusterError(f"Every worker that ran {name} died.") from error
         self._say(f"Workers died while they ran {name}; what they were running starts again.")
         self._agenda.put_back(index, pieces)
 
@@ -265,3 +265,65 @@ class Campaign:
         elif time.monotonic() - self._had_work > WORRY:
             self._say("Another process is running what is left; waiting for it.")
             self._had_work = float("inf")
+
+
+def run_missing(
+    curves: Sequence[Curve],
+    store: Store,
+    workers: Workers,
+    settle: Callable[[], Any],
+    *,
+    keep: bool = False,
+    begin: Callable[[set[int]], Any] | None = None,
+    take: Callable[[int, list[TileOutcome]], Any] | None = None,
+    complete: Callable[[int], Any] | None = None,
+    abreast: bool = False,
+    show: bool | Callable[[Progress], Any] = False,
+    say: Callable[[str], Any] = print,
+) -> bool:
+    """Run what a store lacks of curves until nothing is missing.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        What is wanted.
+    store : Store
+        Keeps what is finished.
+    workers : Workers
+        Where shards run.
+    settle : callable
+        Called when nothing is left to run. It reads the store; files that turn out to be damaged
+        are missing then, and are run again.
+    keep : bool
+        Whether longer runs shall be able to go on where these end.
+    begin : callable, optional
+        Takes the numbers of the curves that lack something, before they are run.
+    take, complete : callable, optional
+        As those of `Campaign`; what is taken is saved before.
+    abreast, show, say
+        As those of `Campaign`.
+
+    Returns
+    -------
+    bool
+        Whether Ctrl-C ended it early.
+    """
+
+    def save(index: int, outcomes: list[TileOutcome]) -> None:
+        store.save(curves[index], outcomes)
+        if take is not None:
+            take(index, outcomes)
+
+    while True:
+        pieces = [store.pieces(curve, keep) for curve in curves]
+        if begin is not None:
+            begin({index for index, each in enumerate(pieces) if each})
+        interrupted = Campaign(
+            curves, pieces, workers, save, complete=complete, store=store, abreast=abreast,
+            show=show, say=say,
+        ).run()  # fmt: skip
+        if interrupted:
+            return True
+        settle()
+        if not any(store.missing(curve) for curve in curves):
+            return False

@@ -10,8 +10,8 @@ import numpy as np
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
-from bothworlds.campaign.spans import Span as Span
-from bothworlds.campaign.spans import missing_spans as missing_spans
+from bothworlds.campaign.store_view import Span as Span
+from bothworlds.campaign.store_view import missing_spans as missing_spans
 from bothworlds.engine.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
 from bothworlds.errors import ClusterError
 

@@ -1,9 +1,9 @@
-"""Finished shards on disk: one folder, one Parquet file each, named by what determines it.
+"""Store of finished shards: one folder, one Parquet file each, named by what determines it.
 
 ====================================  =============================================================
 ``<stem>.json``                       a curve: its settings and the repetitions that are wanted
 ``<stem>-<first>-<count>.parquet``    a shard: ``count`` of its repetitions from number ``first`` on
-``claims.lock``                       who is working on what, see `bothworlds.campaign.locks`
+``claims.lock``                       which process is working on what, see `Claims`
 ====================================  =============================================================
 
 A stem is a `Curve`'s.  Files appear whole or not at all, so any number of processes can read and
@@ -14,6 +14,7 @@ together.  A damaged file is noticed, set aside and computed again.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -27,21 +28,52 @@ import numpy as np
 
 from bothworlds.campaign import shard_file as shardfile
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.locks import Claims
 from bothworlds.campaign.shard import Piece, cut
 from bothworlds.campaign.shard_file import About
-from bothworlds.campaign.spans import Span, missing_spans
-from bothworlds.campaign.store_view import Shelf as Shelf
-from bothworlds.campaign.store_view import Shelves, content
+from bothworlds.campaign.store_view import CurveFiles as CurveFiles
+from bothworlds.campaign.store_view import Span, StoreView, content, missing_spans
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.errors import InvalidParameter, ResultFileError, must
-from bothworlds.files import pyarrow, sweep
+from bothworlds.files import RangeLock, pyarrow, sweep
 
 TRUSTED = 3
 """How often one shard may turn out to be damaged before a run gives up."""
 
 
-class Store(Shelves):
+class Claims:
+    """The claims of this process on repetitions of curves, between processes that share a store.
+
+    Claims only save work: without them (no locks on this system, or on this file system) two
+    processes may run the same shard, and both write the same file.
+
+    Parameters
+    ----------
+    path : Path
+        The file that carries the locks; made when it is first needed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = RangeLock(path)
+
+    def take(self, stem: str, first: int, count: int) -> bool:
+        """Claim repetitions of a curve; False where another process has them."""
+        return self._lock.take(_place(stem, first), count)
+
+    def drop(self, stem: str, first: int, count: int) -> None:
+        """Give a claim up."""
+        self._lock.drop(_place(stem, first), count)
+
+    def close(self) -> None:
+        """Give all claims up."""
+        self._lock.close()
+
+
+def _place(stem: str, first: int) -> int:
+    """Return the byte that stands for a repetition of a curve."""
+    return (int.from_bytes(hashlib.sha256(stem.encode()).digest()[:4], "little") << 30) + first
+
+
+class Store(StoreView):
     """A folder of finished shards, to find and to keep them.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Read-only view of a store: nothing is changed, nothing has to be compiled.
+"""Read-only view of a store: nothing is changed, and nothing has to be compiled.
 
 The files and their names are described in `bothworlds.campaign.store`.
 """
@@ -12,14 +12,14 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.campaign import shard_file as shardfile
 from bothworlds.campaign.shard_file import About
-from bothworlds.campaign.spans import Span, missing_spans
+from bothworlds.deprecated import warn
 from bothworlds.errors import ResultFileError
 
 if TYPE_CHECKING:
@@ -31,8 +31,34 @@ _CURVE = re.compile(rf"({_STEM})\.json")
 _ASIDE = re.compile(rf"({_STEM})-\d+-\d+\.parquet(\.\d+)?\.damaged")
 
 
+Span = tuple[int, int]
+"""Repetitions from the first number up to the second, which is not included."""
+
+
+def missing_spans(have: Iterable[Span], wanted: int) -> list[Span]:
+    """Return the repetitions below ``wanted`` that no span covers.
+
+    Examples
+    --------
+    >>> missing_spans([(0, 16), (32, 48)], 64)
+    [(16, 32), (48, 64)]
+    >>> missing_spans([(16, 32)], 0)
+    []
+    """
+    at, missing = 0, []
+    for first, end in sorted(have):
+        if min(first, wanted) > at:
+            missing.append((at, min(first, wanted)))
+        at = max(at, end)
+        if at >= wanted:
+            break
+    if at < wanted:
+        missing.append((at, wanted))
+    return missing
+
+
 @dataclass(frozen=True)
-class Shelf:
+class CurveFiles:
     """What a store has of one curve.
 
     Parameters
@@ -87,7 +113,7 @@ class Shelf:
         return not self.missing
 
 
-class Shelves:
+class StoreView:
     """A folder of finished shards that other processes may be adding to.
 
     Parameters
@@ -104,7 +130,7 @@ class Shelves:
     >>> world = bw.environments.Stochastic.gap(4, 0.25)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = bw.simulate(bw.UCB1(), world, horizon=100, repetitions=20, store=folder)
-    ...     [(shelf.name, shelf.done, shelf.wanted) for shelf in Shelves(folder).shelves()]
+    ...     [(shelf.name, shelf.done, shelf.wanted) for shelf in StoreView(folder).shelves()]
     [('UCB1()', 20, 20)]
     """
 
@@ -140,7 +166,7 @@ class Shelves:
         """Return the file of a shard, whether it exists or not."""
         return self.folder / f"{stem}-{span[0]}-{span[1] - span[0]}.parquet"
 
-    def shelves(self) -> list[Shelf]:
+    def shelves(self) -> list[CurveFiles]:
         """Return what there is of every curve, by label, arms, horizon and name."""
         known = {found[1]: _settings(self.folder / found[0]) for found in self._names(_CURVE)}
         shelves = []
@@ -149,14 +175,14 @@ class Shelves:
             if about:
                 labels = tuple(about.get("labels", ()))
                 spans = tuple(sorted(self._spans.get(stem, ())))
-                shelves.append(Shelf(stem, about, labels, about.get("repetitions", 0), spans))
+                shelves.append(CurveFiles(stem, about, labels, about.get("repetitions", 0), spans))
         return sorted(shelves, key=_order)
 
-    def parts(self, shelf: Shelf) -> Iterator[tuple[About, TileOutcome]]:
+    def parts(self, shelf: CurveFiles) -> Iterator[tuple[About, TileOutcome]]:
         """Yield what each file of a curve says about itself, and its outcomes: in order, once."""
         return self._parts(shelf.stem, max((end for _, end in shelf.spans), default=0))
 
-    def read(self, shelf: Shelf) -> tuple[About, list[TileOutcome]]:
+    def read(self, shelf: CurveFiles) -> tuple[About, list[TileOutcome]]:
         """Return the settings of a curve, as its files tell them, and all its outcomes."""
         parts = list(self.parts(shelf))
         return parts[-1][0] if parts else {}, [outcome for _, outcome in parts]
@@ -234,6 +260,14 @@ def _left_out(error: ResultFileError) -> str:
     return f"{str(error).removesuffix('.')}; what it holds is left out."
 
 
+def __getattr__(name: str) -> Any:
+    """Give the class its old name for one version."""
+    if name == "Shelves":
+        warn("The name Shelves", "StoreView", since="0.2", removed_in="0.3")
+        return StoreView
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def holds_results(names: list[str]) -> bool:
     """Return whether a folder with these files is a store.
 
@@ -260,7 +294,7 @@ def _settings(path: Path) -> About:
     return found if shardfile.sensible(found) else {}
 
 
-def _order(shelf: Shelf) -> tuple[Any, ...]:
+def _order(shelf: CurveFiles) -> tuple[Any, ...]:
     world = str(shelf.about["environment"])
     place = [_natural(label) for label in shelf.labels], shelf.about["arms"], _natural(world)
     return *place, shelf.horizon, _natural(shelf.name), shelf.stem

@@ -1,4 +1,4 @@
-"""Work queue of a campaign: what is left to hand out, and what comes next."""
+"""Work queue of a campaign: the pieces left to hand out, what they cost, and which is next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from bothworlds.campaign.costs import Costs
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import Piece
+from bothworlds.lanes.types import LANES
+from bothworlds.policies.sparring import Sparring
 
 LONGEST = 20.0
 """Seconds a shard takes at most, as far as the size of a tile allows: a crash can lose it."""
@@ -19,23 +19,74 @@ MANY = 500
 """Number of curves from which not every one is looked at for every shard."""
 
 
-@dataclass(frozen=True)
-class Survey:
-    """An overview of what is left to hand out.
+_COSTS = {
+    "TsallisINF": (10.0, 0.7),
+    "UCB1": (9.0, 0.6),
+    "ThompsonSampling": (10.0, 14.0),
+    "KLUCB": (50.0, 60.0),
+}
+"""Rough nanoseconds per round, for the round and for each arm, until a policy has been measured: a
+campaign hands out its first shards before anything is, and the slowest should not come last."""
+
+
+def is_wide(curve: Curve) -> bool:
+    """Return whether the repetitions of a tile are played together, by vectors."""
+    player = curve.player
+    return player.sides().wide if isinstance(player, Sparring) else player.kernels().wide
+
+
+def guessed(curve: Curve) -> float:
+    """Return a guess of the seconds of a round of one repetition."""
+    sides = 2 if isinstance(curve.policy, Sparring) else 1
+    policy = curve.policy.policy if isinstance(curve.policy, Sparring) else curve.policy
+    base, per_arm = _COSTS.get(type(policy).__name__, (10.0, 1.0))
+    if not is_wide(curve):
+        base, per_arm = 300.0, 120.0
+    return sides * (base + per_arm * curve.environment.n_arms) * 1e-9
+
+
+class Costs:
+    """Seconds of the work of a campaign, as measured so far.
+
+    Until a curve has been measured, what others of the same policy took stands for it, or else
+    what all others took.
+
+    The unit of work is a round of a lane: a tile of vectors costs the same however many of its
+    lanes are in use.
 
     Parameters
     ----------
-    total : float
-        Seconds of it on one core.
-    longest : int
-        The curve whose next tile takes longest.
-    seconds : float
-        How long that is.
+    curves : sequence of Curve
+        The campaign.
     """
 
-    total: float
-    longest: int
-    seconds: float
+    def __init__(self, curves: Sequence[Curve]) -> None:
+        self._guess = [guessed(curve) for curve in curves]
+        self._kinds = [type(curve.policy).__name__ for curve in curves]
+        self._wide = [is_wide(curve) for curve in curves]
+        self._measured: dict[int, float] = {}
+        # Seconds expected and taken, by kind of policy; under "" those of all kinds, where the
+        # first guess counts as much as a second of measurement.
+        self._taken: dict[str, tuple[float, float]] = {"": (1.0, 1.0)}
+
+    def lanes(self, index: int, count: int) -> int:
+        """Return the lanes that ``count`` repetitions in one tile of a curve cost."""
+        return LANES if self._wide[index] else count
+
+    def seconds(self, index: int, work: float) -> float:
+        """Return the seconds that ``work`` rounds of a lane of a curve take on one core."""
+        rate = self._measured.get(index)
+        if rate is None:
+            expected, taken = self._taken.get(self._kinds[index], self._taken[""])
+            rate = self._guess[index] * taken / expected
+        return rate * work
+
+    def note(self, index: int, work: float, seconds: float) -> None:
+        """Take note of what ``work`` took."""
+        self._measured[index] = seconds / work
+        for kind in ("", self._kinds[index]):
+            expected, taken = self._taken.get(kind, (0.0, 0.0))
+            self._taken[kind] = expected + self._guess[index] * work, taken + seconds
 
 
 class Agenda:
@@ -67,7 +118,7 @@ class Agenda:
         self._waiting = sum(map(len, pieces))
         self._cursor = 0
         self._surveyed = self._estimated = -math.inf
-        self._survey = Survey(0.0, 0, 0.0)
+        self._survey = 0.0, 0, 0.0
         self._seconds_left = 0.0
         self._shortest, self._abreast = shortest, abreast
         self._lock = threading.Lock()
@@ -119,12 +170,11 @@ class Agenda:
         interrupted has its first curves complete; the longest first at the end leaves no worker
         alone with a slow policy.
         """
-        survey = self._look()
+        total, index, seconds = self._look()
         slots = max(1, slots)
-        index = survey.longest
-        if survey.total > 3 * slots * survey.seconds or not self._queues[index]:
+        if total > 3 * slots * seconds or not self._queues[index]:
             index = self._first()
-        wanted = min(max(survey.total / (4 * slots), self._shortest), LONGEST)
+        wanted = min(max(total / (4 * slots), self._shortest), LONGEST)
         tile = self.costs.seconds(index, self.work(index, self._queues[index][0]))
         return index, max(1, math.floor(wanted / max(tile, 1e-9)))
 
@@ -137,7 +187,8 @@ class Agenda:
             self._cursor += 1
         return self._cursor
 
-    def _look(self) -> Survey:
+    def _look(self) -> tuple[float, int, float]:
+        """Return the seconds left on one core, the curve of the longest tile, and its seconds."""
         if len(self._queues) < MANY or time.monotonic() - self._surveyed > 1.0:
             total, longest, seconds = 0.0, 0, 0.0
             for index, queue in enumerate(self._queues):
@@ -146,6 +197,6 @@ class Agenda:
                     tile = self.costs.seconds(index, self.work(index, queue[0]))
                     if tile > seconds:
                         longest, seconds = index, tile
-            self._survey = Survey(total, longest, seconds)
+            self._survey = total, longest, seconds
             self._surveyed = time.monotonic()
         return self._survey

@@ -29,7 +29,7 @@ def horizon_limit(world: World) -> str:
     require_losses(world, world.walk_all(world.repetition(0), played, first=first).losses, first)
     if not world.duel:
         try:
-            simulate(Uniform(), world.environment, last + 1, 1, progress=False)
+            simulate(Uniform(), world.environment, horizon=last + 1, repetitions=1, progress=False)
         except InvalidParameter:
             pass
         else:

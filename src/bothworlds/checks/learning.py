@@ -53,7 +53,13 @@ def better_than_uniform(player: Player) -> str:
         world = Stochastic(gaps + 0.5 * (1.0 - gaps.max()), shuffle=False)
     policies: dict[str, Policy] = {"checked": player.policy, "uniform": Uniform()}
     result = simulate(
-        policies, world, horizon, repetitions, player.seed, checkpoints=[horizon], progress=False
+        policies,
+        world,
+        horizon=horizon,
+        repetitions=repetitions,
+        seed=player.seed,
+        checkpoints=[horizon],
+        progress=False,
     )
     regret = {name: result.regret[name][:, -1] for name in policies}
     saved = regret["uniform"] - regret["checked"]

@@ -74,7 +74,13 @@ def _simulated(policy: Policy, K: int, seconds: float) -> float:
 
     def play(rounds: int) -> float:
         result = simulate(
-            {"bench": policy}, world, rounds, LANES, checkpoints=[rounds], threads=1, progress=False
+            {"bench": policy},
+            world,
+            horizon=rounds,
+            repetitions=LANES,
+            checkpoints=[rounds],
+            threads=1,
+            progress=False,
         )
         return result.wall["bench"]
 

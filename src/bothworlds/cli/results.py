@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds import text
-from bothworlds.campaign.spans import Span, missing_spans
-from bothworlds.campaign.store_view import Shelf, Shelves
+from bothworlds.campaign.store_view import CurveFiles, Span, StoreView, missing_spans
 from bothworlds.cli import parse
 from bothworlds.cli.console import Commands, refusals
 from bothworlds.cli.selection import Holding, chosen, holdings, stores_in
@@ -71,7 +70,7 @@ def list_(
     typer.echo("\n".join(_listing(stores_in(folder))))
 
 
-def _listing(stores: list[Shelves]) -> Iterator[str]:
+def _listing(stores: list[StoreView]) -> Iterator[str]:
     """Yield the lines of the list of everything in some stores."""
     contents = [(store, store.shelves(), *store.sizes()) for store in stores]
     head = "policy", "horizon", "runs", "", "size", "curve"
@@ -99,7 +98,7 @@ def _listing(stores: list[Shelves]) -> Iterator[str]:
     yield from textwrap.wrap(_totals(contents), WIDTH)
 
 
-def _row(shelf: Shelf, size: int) -> tuple[str, ...]:
+def _row(shelf: CurveFiles, size: int) -> tuple[str, ...]:
     wanted, mark = str(shelf.wanted), "done"
     if not shelf.wanted:
         wanted, mark = "?", ""
@@ -109,14 +108,14 @@ def _row(shelf: Shelf, size: int) -> tuple[str, ...]:
     return shelf.name, text.typed(shelf.horizon), runs, mark, text.size(size), shelf.stem[:8]
 
 
-def _have(shelf: Shelf) -> int:
+def _have(shelf: CurveFiles) -> int:
     """Return how many of the runs asked for are there."""
     if not shelf.wanted:
         return shelf.done
     return shelf.wanted - sum(high - low for low, high in shelf.missing)
 
 
-def _totals(contents: list[tuple[Shelves, list[Shelf], Counter[str], Counter[str]]]) -> str:
+def _totals(contents: list[tuple[StoreView, list[CurveFiles], Counter[str], Counter[str]]]) -> str:
     shelves = [shelf for _, each, _, _ in contents for shelf in each]
     complete = sum(shelf.complete for shelf in shelves)
     have = sum(map(_have, shelves))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from bothworlds.campaign.store_view import Shelf, Shelves, holds_results
+from bothworlds.campaign.store_view import CurveFiles, StoreView, holds_results
 from bothworlds.cli.console import say
 from bothworlds.errors import InvalidParameter, ResultFileError
 from bothworlds.text import typed
@@ -21,14 +21,14 @@ class Holding:
 
     Parameters
     ----------
-    store : Shelves
+    store : StoreView
         Where it is.
-    shelf : Shelf
+    shelf : CurveFiles
         What there is of it.
     """
 
-    store: Shelves
-    shelf: Shelf
+    store: StoreView
+    shelf: CurveFiles
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class Holding:
         return f"{shelf.title} {shelf.name} {numbers}".lower()
 
 
-def stores_in(folder: Path) -> list[Shelves]:
+def stores_in(folder: Path) -> list[StoreView]:
     """Return every store at or below a folder; there is at least one."""
     try:
         # Walking on is silent about folders that cannot be opened; the first one must not be.
@@ -54,7 +54,7 @@ def stores_in(folder: Path) -> list[Shelves]:
             f"There are no results in {str(folder)!r}; bothworlds paper or bothworlds compare "
             f"makes some with --output {folder}."
         )
-    return [Shelves(place, say) for place in sorted(found)]
+    return [StoreView(place, say) for place in sorted(found)]
 
 
 def holdings(folder: Path) -> list[Holding]:

@@ -106,7 +106,9 @@ def run(label: str, policy: Policy, K: int) -> None:
 
     for word in WORLDS:
         world = parse.environment(word, K, GAP)
-        simulate({label: policy}, world, 10, LANES + 1, threads=1, progress=False)
+        simulate(
+            {label: policy}, world, horizon=10, repetitions=LANES + 1, threads=1, progress=False
+        )
 
 
 @contextlib.contextmanager

@@ -227,9 +227,3 @@ RUN_DUELS = types.int64(
     *(types.int64,) * 5,
     *(_integers,) * 5,
 )
-
-
-@jit
-def idle_prefer(K: int, t: int, C: Any, E: Any, G: Any, v: Any, left: Any, right: Any) -> Any:
-    """Let the left side win; a stand-in that is never called."""
-    return splat(0.0, v)

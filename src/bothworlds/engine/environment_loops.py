@@ -21,15 +21,9 @@ from bothworlds.lanes.kernels import (
     PREFER_WIDE,
 )
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import load, numbers_at, pointer, splat, store, zeros
+from bothworlds.lanes.vectors import load, numbers_at, pointer, store, zeros
 
 PLAIN, ATTACKED, DUEL = 0, 1, 2
-
-
-@jit
-def idle_prefer(K: int, t: int, C: Any, E: Any, G: Any, v: Any, left: Any, right: Any) -> Any:
-    """Give loss 0."""
-    return splat(0.0, v)
 
 
 @jit

@@ -263,3 +263,9 @@ def idle_attack(
 ) -> Any:
     """Change nothing."""
     return base(K, t, C, E, G, v, arm)
+
+
+@jit
+def idle_prefer(K: int, t: int, C: Any, E: Any, G: Any, v: Any, left: Any, right: Any) -> Any:
+    """Let the left side win."""
+    return splat(0.0, v)

@@ -109,7 +109,7 @@ class World:
         kernel = self.environment.kernel()
         attack = engine.idle_attack if self.attack is None else self.attack.kernel
         loss, prefer = (
-            (engine.idle_loss, kernel) if self.duel else (kernel, walking.idle_prefer)
+            (engine.idle_loss, kernel) if self.duel else (kernel, engine.idle_prefer)
         )  # fmt: skip
         shapes = (
             (LOSS_WIDE, ATTACK_WIDE, PREFER_WIDE) if wide else (LOSS_ONE, ATTACK_ONE, PREFER_ONE)

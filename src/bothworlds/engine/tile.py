@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,8 @@ from numpy.typing import NDArray
 from bothworlds.engine import duel_loop as duel
 from bothworlds.engine import loop as engine
 from bothworlds.engine import snapshot
+from bothworlds.engine.policy_loops import compiled
+from bothworlds.engine.policy_loops import loop as compiled_loop
 from bothworlds.environments.base import ORDER, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
@@ -118,13 +119,6 @@ def tile_size(policy: Policy | Sparring, n_arms: int) -> int:
     return max(1, min(LANES, CACHE_BYTES // policy.start(n_arms).nbytes))
 
 
-@functools.cache
-def _compiled(dispatcher: Any, signature: Any) -> Any:
-    """Compile a kernel for one signature, once in a process, and return it."""
-    dispatcher.compile(signature)
-    return dispatcher
-
-
 _compile_lock = threading.Lock()
 
 
@@ -136,14 +130,8 @@ def compile_kernels(policy: Policy | Sparring, environment: Environment) -> tupl
         return _bandit_kernels(policy, environment)
 
 
-def _compile_loop(loop: Any, signature: Any) -> None:
-    _compiled(loop, signature)
-    # Otherwise Numba would compile the loop anew for every set of functions it is handed.
-    loop.disable_compile()
-
-
 def _bandit_kernels(policy: Policy, environment: Environment) -> tuple[list[Any], int]:
-    _compile_loop(engine.run_tile, engine.RUN_TILE)
+    compiled_loop(engine.run_tile, engine.RUN_TILE)
     chosen = policy.kernels()
     loss = environment.kernel()
     attack = environment.stage()
@@ -159,11 +147,11 @@ def _bandit_kernels(policy: Policy, environment: Environment) -> tuple[list[Any]
         (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
         (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
     )
-    return [_compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
+    return [compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
 
 
 def _duel_kernels(policy: Sparring, environment: Environment) -> tuple[list[Any], int]:
-    _compile_loop(duel.run_duels, duel.RUN_DUELS)
+    compiled_loop(duel.run_duels, duel.RUN_DUELS)
     sides = policy.sides()
     prefer = environment.kernel()
     functions = []
@@ -173,11 +161,11 @@ def _duel_kernels(policy: Sparring, environment: Environment) -> tuple[list[Any]
     ):
         used = sides.wide == wide
         functions += [
-            _compiled(sides.choose_left if used else engine.idle_choose, choose),
-            _compiled(sides.choose_right if used else engine.idle_choose, choose),
-            _compiled(sides.update_left if used else engine.idle_update, update),
-            _compiled(sides.update_right if used else engine.idle_update, update),
-            _compiled(prefer if environment.wide == wide else duel.idle_prefer, preferred),
+            compiled(sides.choose_left if used else engine.idle_choose, choose),
+            compiled(sides.choose_right if used else engine.idle_choose, choose),
+            compiled(sides.update_left if used else engine.idle_update, update),
+            compiled(sides.update_right if used else engine.idle_update, update),
+            compiled(prefer if environment.wide == wide else engine.idle_prefer, preferred),
         ]
     return functions, _mode(sides.wide, environment)
 

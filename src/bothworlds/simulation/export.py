@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.campaign.store_view import Shelf, Shelves
+from bothworlds.campaign.store_view import CurveFiles, StoreView
 from bothworlds.errors import InvalidParameter, ResultFileError, must
 from bothworlds.files import pyarrow, replacing
 from bothworlds.simulation.simulator import regret_of
@@ -21,7 +21,7 @@ ROWS = 1 << 18
 """About how many rows are in memory at a time, and in a row group of a Parquet file."""
 
 
-def export(path: Path, curves: Sequence[tuple[Shelves, Shelf]]) -> tuple[int, int]:
+def export(path: Path, curves: Sequence[tuple[StoreView, CurveFiles]]) -> tuple[int, int]:
     """Write the regret of every run at every checkpoint, curve by curve.
 
     The columns are label, policy, environment, arms, horizon, seed, repetition, round, regret
@@ -33,7 +33,7 @@ def export(path: Path, curves: Sequence[tuple[Shelves, Shelf]]) -> tuple[int, in
     ----------
     path : Path
         A name ending in .parquet or .csv.
-    curves : sequence of (Shelves, Shelf)
+    curves : sequence of (StoreView, CurveFiles)
         What to write, and where it is; a curve without finished runs is left out.
 
     Returns
@@ -50,7 +50,7 @@ def export(path: Path, curves: Sequence[tuple[Shelves, Shelf]]) -> tuple[int, in
     ...     _ = bw.simulate(
     ...         bw.UCB1(), world, horizon=100, repetitions=20, checkpoints=[10], store=folder
     ...     )
-    ...     store = Shelves(folder)
+    ...     store = StoreView(folder)
     ...     export(Path(folder, "all.csv"), [(store, shelf) for shelf in store.shelves()])
     (1, 40)
     """
@@ -95,7 +95,7 @@ def _schema(largest_seed: int) -> Any:
     return arrow.schema(types.items())
 
 
-def _tables(store: Shelves, shelf: Shelf, schema: Any) -> Iterator[Any]:
+def _tables(store: StoreView, shelf: CurveFiles, schema: Any) -> Iterator[Any]:
     """Yield the rows of a curve, a number of repetitions at a time."""
     arrow = pyarrow()
     about, outcomes = store.read(shelf)

@@ -6,19 +6,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.campaign.campaign import Campaign
+from bothworlds.arguments import count
+from bothworlds.campaign.campaign import Campaign, run_missing
 from bothworlds.campaign.curve import Curve, Player
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.shard import cut
 from bothworlds.campaign.shard_file import versions
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers, workers_of
+from bothworlds.deprecated import keyword_only
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
@@ -26,12 +27,16 @@ from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
 from bothworlds.simulation.result import Result
 
+_COUNT = "a whole number >= 1"
 
+
+@keyword_only(since="0.2", removed_in="0.3")
 def simulate(
     policies: Player | Sequence[Player] | Mapping[str, Player],
     environment: Environment,
-    horizon: int = 10**6,
-    repetitions: int = 100,
+    *,
+    horizon: float = 10**6,
+    repetitions: float = 100,
     seed: int | None = 0,
     checkpoints: Iterable[int] | None = None,
     threads: int | None = None,
@@ -59,7 +64,7 @@ def simulate(
     environment : environment
         See `bothworlds.environments`.
     horizon : int
-        Rounds per repetition.
+        Rounds per repetition; 1e6 will do.
     repetitions : int
         Independent runs per policy.
     seed : int or None
@@ -100,9 +105,11 @@ def simulate(
             must("environment", "simulate", "one of bothworlds.environments", environment)
         )
     check_kinds(named, environment)
-    horizon = _positive("horizon", horizon)
-    repetitions = _positive("repetitions", repetitions)
-    threads = os.cpu_count() or 1 if threads is None else _positive("threads", threads)
+    horizon = count("horizon", horizon, "simulate", 1, _COUNT)
+    repetitions = count("repetitions", repetitions, "simulate", 1, _COUNT)
+    if threads is None:
+        threads = os.cpu_count() or 1
+    threads = count("threads", threads, "simulate", 1, _COUNT)
     limit = environment.horizon_limit
     if limit is not None and horizon > limit:
         expected = f"at most {limit}, the rounds the environment has"
@@ -166,12 +173,6 @@ def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
         raise InvalidParameter(must("policies", "simulate", expected, others[0]))
 
 
-def _positive(parameter: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise InvalidParameter(must(parameter, "simulate", "a whole number >= 1", value))
-    return int(value)
-
-
 def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
@@ -205,17 +206,17 @@ def _in_store(
     """Run what a store lacks of curves, and return what it then has of them."""
     store.make()
     store.want(curves)
-    while True:
-        campaign = Campaign(
-            curves, [store.pieces(curve, keep) for curve in curves], workers,
-            lambda index, outcomes: store.save(curves[index], outcomes),
-            store=store, abreast=True, show=show, say=_say,
-        )  # fmt: skip
-        interrupted = campaign.run()
-        found = [store.load(curve) for curve in curves]
-        # What turned out to be damaged is missing now.
-        if interrupted or not any(store.missing(curve) for curve in curves):
-            return found, interrupted
+    found: Found = []
+
+    def load() -> None:
+        found[:] = [store.load(curve) for curve in curves]
+
+    interrupted = run_missing(
+        curves, store, workers, load, keep=keep, abreast=True, show=show, say=_say
+    )
+    if interrupted:
+        load()
+    return found, interrupted
 
 
 def assemble(
