@@ -9,9 +9,9 @@ import pytest
 
 import bothworlds as bw
 from bothworlds import inference
+from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.errors import InvalidParameter
 from bothworlds.interop import logs
-from bothworlds.interop.logged import LoggedDecision
 
 ARMS = ["blue", "green", "red"]
 MEANS = {"blue": 0.3, "green": 0.6, "red": 0.7}

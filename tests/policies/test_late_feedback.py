@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.interop.logged import LoggedDecision
+from bothworlds.bandit.logged import LoggedDecision
 
 INDEX = [bw.UCB1(), bw.KLUCB()]
 EVERY = [

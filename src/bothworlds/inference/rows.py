@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import checked_bounds
+from bothworlds.bandit.logged import SUM_TOLERANCE, LoggedDecision, fault
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import observing
 from bothworlds.files import parquet_file, pyarrow
 from bothworlds.interop import logs
-from bothworlds.interop.logged import SUM_TOLERANCE, LoggedDecision, fault
 
 Array = NDArray[np.float64]
 Log = str | os.PathLike[str] | Iterable[Any] | Mapping[str, Any]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.logged import SUM_TOLERANCE
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.inference.rows import Names, Reading, Rows
-from bothworlds.interop.logged import SUM_TOLERANCE
 
 Array = NDArray[np.float64]
 

@@ -31,8 +31,8 @@ Examples
 True
 """
 
-from bothworlds.interop.jsonlines import read_jsonl, write_jsonl
-from bothworlds.interop.logged import LoggedDecision
+from bothworlds.bandit.jsonlines import read_jsonl, write_jsonl
+from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.interop.open_bandit import read_open_bandit, write_open_bandit
 from bothworlds.interop.parquet import read_parquet, write_parquet
 from bothworlds.interop.vowpal_wabbit import read_vw, write_vw

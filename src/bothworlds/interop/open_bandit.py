@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.logged import LoggedDecision, recorded
+from bothworlds.bandit.text_lines import text_lines
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
-from bothworlds.interop.logged import LoggedDecision, recorded
 from bothworlds.interop.numbering import Numbering
-from bothworlds.interop.text_lines import text_lines
 
 INDEX = ""
 COLUMNS = ("timestamp", "item_id", "position", "click", "propensity_score")

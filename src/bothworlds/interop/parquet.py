@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.jsonlines import fields_of, joined
+from bothworlds.bandit.logged import LoggedDecision, recorded
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import parquet_file, pyarrow, replacing
-from bothworlds.interop.jsonlines import fields_of, joined
-from bothworlds.interop.logged import LoggedDecision, recorded
 
 _NUMBERS = ("probability", "loss", "reward")
 _BATCH = 65_536

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.logged import LoggedDecision, recorded
+from bothworlds.bandit.text_lines import malformed, text_lines
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
-from bothworlds.interop.logged import LoggedDecision, recorded
 from bothworlds.interop.numbering import Numbering
-from bothworlds.interop.text_lines import malformed, text_lines
 
 _LINE = re.compile(
     r"(?P<action>\d+):(?P<cost>[^\s:|]+):(?P<probability>[^\s:|]+)"

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from bothworlds.arguments import flag
+from bothworlds.bandit.logged import LoggedDecision, recorded
+from bothworlds.bandit.text_lines import malformed, text_lines
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
-from bothworlds.interop.logged import LoggedDecision, recorded
-from bothworlds.interop.text_lines import malformed, text_lines
 
 _KEYS = ("round", "arm", "probability", "loss", "reward", "probabilities", "arms", "extra")
 
