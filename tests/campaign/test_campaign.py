@@ -274,7 +274,7 @@ def test_lost_shards_start_again_but_not_forever(deaths, capsys):
     if deaths < 3:
         same(run({"A": bw.UCB1()}, executor=Odd(answer)), run({"A": bw.UCB1()}))
     else:
-        with pytest.raises(ClusterError, match="Whatever worker runs A dies"):
+        with pytest.raises(ClusterError, match="Every worker that ran A died"):
             run({"A": bw.UCB1()}, executor=Odd(answer))
     said = capsys.readouterr().err.splitlines()
     assert said == ["Workers died while they ran A; what they were running starts again."] * 2

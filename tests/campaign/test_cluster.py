@@ -253,7 +253,7 @@ def test_workers_that_die_again_and_again_end_the_run(executor, tmp_path, monkey
     run({"good": bw.UCB1()}, executor=executor, store=tmp_path)
     with pytest.raises(ClusterError) as error:
         run({"good": bw.UCB1(), "bad": Deadly()}, executor=executor, store=tmp_path)
-    assert str(error.value) == ("Whatever worker runs bad dies. What was finished before is kept.")
+    assert str(error.value) == ("Every worker that ran bad died. What was finished before is kept.")
     said = capsys.readouterr().err.splitlines()
     assert said == ["Workers died while they ran bad; what they were running starts again."] * 2
     assert all_sound(tmp_path) == 40
