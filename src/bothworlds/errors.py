@@ -10,6 +10,7 @@
     ├── StateFileError     (ValueError)      a saved bandit that is damaged, foreign or too new
     ├── ResultFileError    (ValueError)      a saved result that is damaged, foreign or too new
     ├── KernelError        (RuntimeError)    a user's own policy or environment misbehaved
+    ├── ForkError          (RuntimeError)    a bandit was made in the parent of this process
     ├── ClusterError       (RuntimeError)    workers, or what schedules them, cannot be used
     ├── CheckFailed        (AssertionError)  a policy or environment failed its checks
     └── MissingExtra       (ImportError)     an optional package is not installed
@@ -29,6 +30,7 @@ __all__ = [
     "CheckFailed",
     "ClusterError",
     "DecisionClosed",
+    "ForkError",
     "InvalidFeedback",
     "InvalidParameter",
     "KernelError",
@@ -85,6 +87,10 @@ class ResultFileError(BothworldsError, ValueError):
 
 class KernelError(BothworldsError, RuntimeError):
     """A policy or environment written by the user broke the contract of its kernel."""
+
+
+class ForkError(BothworldsError, RuntimeError):
+    """A bandit made before a fork would draw the same arms in every child."""
 
 
 class ClusterError(BothworldsError, RuntimeError):

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
@@ -67,6 +68,34 @@ class Roster:
         self.told = [0] * n
         self.losses = [0.0] * n
         self.last_estimate: list[float | None] = [None] * n
+
+    def copy(self) -> Roster:
+        """Return an independent roster of the same arms."""
+        twin = Roster.__new__(Roster)
+        twin.names = self.names.copy()
+        twin.index_of = self.index_of.copy()
+        twin.slots = self.slots.copy()
+        twin.slot_of = self.slot_of.copy()
+        twin.dropped = self.dropped.copy()
+        twin.told = self.told.copy()
+        twin.losses = self.losses.copy()
+        twin.last_estimate = self.last_estimate.copy()
+        return twin
+
+    def learned(self, indices: NDArray[np.intp], losses: NDArray[np.float64]) -> None:
+        """Count feedback of these arms."""
+        if len(self.names) <= indices.size:
+            # One by one all the same, in this order: sums depend on it.
+            sums = np.array(self.losses)
+            np.add.at(sums, indices, losses)
+            self.losses = sums.tolist()
+            counts = np.bincount(indices, minlength=len(self.names)).tolist()
+            self.told = [told + count for told, count in zip(self.told, counts, strict=True)]
+            return
+        told, total = self.told, self.losses
+        for index, loss in zip(indices.tolist(), losses.tolist(), strict=True):
+            told[index] += 1
+            total[index] += loss
 
     def slot(self, name: object, owner: str, parameter: str = "name") -> int:
         """Return the slot of an arm that can be played."""

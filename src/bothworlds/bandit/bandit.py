@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bothworlds.bandit import version_1
 from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
-from bothworlds.bandit.decision import Arm, Decision, Lineup, Origin, decided
-from bothworlds.bandit.feedback import checked_bounds, loss_within
-from bothworlds.bandit.pending import Pending, checked_age, closed, learn_late, note
+from bothworlds.bandit.decision import Arm, Decision, Decisions, Lineup, Origin, decided
+from bothworlds.bandit.feedback import checked_bounds, loss_within, losses_within
+from bothworlds.bandit.pending import (
+    Entry,
+    Notes,
+    checked_age,
+    closed,
+    document_of,
+    entry_of,
+    inverse_p_of,
+    width,
+)
 from bothworlds.bandit.persistence import Persistent
 from bothworlds.bandit.reading import MOST, brief, listed, many, record, whole
 from bothworlds.bandit.state import (
@@ -26,24 +36,35 @@ from bothworlds.bandit.state import (
     unchanged,
     with_columns,
 )
-from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, must
+from bothworlds.errors import (
+    InvalidFeedback,
+    InvalidParameter,
+    KernelError,
+    UnknownDecision,
+    must,
+)
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import ARMS, ROUND
 from bothworlds.lanes.random import WORDS
 from bothworlds.policies.base import Array, Policy, Saved
+from bothworlds.policies.late import INVERSE_P, LateKernels, late_kernels
 from bothworlds.seeding import checked_seed, stream_words
 
 __all__ = ["ArmHistory", "Bandit", "Decision"]
 
 NOTHING_FRESH = 0
+EVERYONE = np.zeros(0, np.bool_)
+"""Stands for the arms that could be drawn where these are all there are."""
+MOST_LINEUPS = 64
+"""How many selections of available arms a bandit keeps ready."""
 
 
 class Bandit(Persistent[Policy]):
     """A policy at work: it draws arms, waits for feedback and learns.
 
     Feedback may come late, in any order, for any number of outstanding decisions, once each. It
-    is weighted with the probabilities at decision time. One bandit must not be used by two
-    threads at the same time.
+    is weighted with the probabilities at decision time. Threads may share a bandit. In a process
+    forked after it was made, it refuses to ask and tell; its ``copy(seed=...)`` does not.
 
     Parameters
     ----------
@@ -69,17 +90,25 @@ class Bandit(Persistent[Policy]):
 
     __slots__ = (
         "_F",
+        "_N",
+        "_N_bytes",
+        "_among",
         "_ask",
         "_bounds",
+        "_flags",
         "_fresh",
         "_fresh_inverse_p",
         "_fresh_slot",
+        "_late",
+        "_learn",
         "_ledger",
         "_lineup",
+        "_note",
         "_roster",
         "_rows",
         "_start",
         "_tell",
+        "_w",
     )
 
     _OWNER = "Bandit"
@@ -91,7 +120,10 @@ class Bandit(Persistent[Policy]):
     _fresh: int
     _fresh_inverse_p: float
     _fresh_slot: int
-    _ledger: dict[int, Pending]
+    _ledger: dict[int, Entry | Notes]
+    _late: LateKernels | None
+    _learn: Any
+    _note: Any
     _roster: Roster
 
     def __init__(
@@ -134,6 +166,7 @@ class Bandit(Persistent[Policy]):
         self._fresh_slot = 0
         self._fresh_inverse_p = 0.0
         self._place(F, origin)
+        self._guard()
 
     def _place(self, F: Array, origin: Origin) -> None:
         """Take ``F`` as the state; the roster already knows its arms."""
@@ -144,6 +177,27 @@ class Bandit(Persistent[Policy]):
         self._ask = self._asking(F)
         self._tell = direct(self._policy.for_arms(len(self)).kernels().tell, F, 0, 0.0, 0.0)
         self._lineup = self._lineup_of(self._roster.slots, origin, F)
+        # What late feedback and missing arms need is made when they first come.
+        self._note = self._learn = self._late = None
+        self._among: dict[tuple[Arm, ...], _Among] = {}
+
+    def _prepare_late(self) -> None:
+        """Get the compiled functions for late feedback, and room for the notes of a decision."""
+        twin = self._policy.for_arms(len(self))
+        late = self._late = late_kernels(twin)
+        N = self._N = np.zeros(width(twin, len(self._roster.names)))
+        self._N_bytes = N.data.cast("B")
+        flags = self._flags = np.zeros(len(self), np.bool_)
+        w = self._w = np.zeros(len(self))
+        indices, F = self._lineup.index_array, self._F
+        self._note = direct(late.note, F, indices, N, flags, w)
+        self._learn = direct(late.learn, F, 0, 0.0, 0.0, N, indices, EVERYONE, 0, flags)
+
+    def _made_late(self) -> LateKernels:
+        if self._late is None:
+            self._prepare_late()
+        assert self._late is not None
+        return self._late
 
     def _asking(self, F: Array) -> Callable[[Array], int]:
         """Return the compiled function that draws an arm from a bandit such as ``F``."""
@@ -161,15 +215,47 @@ class Bandit(Persistent[Policy]):
         live = None if twin is self._policy else partial(unchanged, F)
         return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, live)
 
-    def _noted(self) -> Pending:
+    def _noted(self) -> Entry:
         """Return what a late tell will need of the last decision."""
-        indices, known = self._lineup.index_array, len(self._roster.names)
-        return note(self._policy, self._F, indices, self._fresh_slot, known)
+        if self._note is None:
+            self._prepare_late()
+        lineup = self._lineup
+        self._note(self._F, lineup.index_array, self._N, self._flags, self._w)
+        return self._fresh_slot, self._N.tobytes(), lineup
 
     def _settle(self) -> None:
         """Enter the last decision into the ledger, because the state is about to change."""
         self._ledger[self._fresh] = self._noted()
         self._fresh = NOTHING_FRESH
+
+    def _entry(self, number: int) -> Entry | None:
+        """Return what is kept of the pending decision of a round that is not the fresh one."""
+        entry = self._ledger.get(number)
+        return entry.entry(number) if type(entry) is Notes else entry  # type: ignore[return-value]
+
+    def _learn_late(self, number: int, entry: Entry, value: float) -> int:
+        """Learn from a decision of the past; return the index of its arm."""
+        if self._fresh:
+            self._settle()
+        if self._learn is None:
+            self._prepare_late()
+        slot, raw, then = entry
+        index = then.indices[slot]
+        lineup = self._lineup
+        present = EVERYONE
+        if then is not lineup:
+            slot = self._roster.slot_of[index]
+            present = then.present
+        room = self._N_bytes
+        if len(raw) == len(room):
+            room[:] = raw
+        else:
+            # Arms that came later have no bits.
+            room[: len(raw)] = raw
+            room[len(raw) :] = bytes(len(room) - len(raw))
+        indices = lineup.index_array
+        self._learn(self._F, slot, value, number, self._N, indices, present, index, self._flags)
+        return index
 
     # --- asking ------------------------------------------------------------------------------
 
@@ -198,34 +284,104 @@ class Bandit(Persistent[Policy]):
         ['blue', 'red']
         """
         if available is not None:
+            with self._lock:
+                among = self._ask_available(available)
+            if among is not None:
+                return among
+        try:
+            self._take()
+        except IndexError:
+            self._lock.wait()
+        try:
+            if self._fresh:
+                self._settle()
+            rows = self._rows
+            lineup = self._lineup
+            number = self._round + 1
+            rows[ROUND] = number
+            try:
+                slot = self._ask(self._F)
+            except KernelError:
+                rows[ROUND] = self._round
+                raise
+            inverse_p = rows[self._start]
+            self._round = number
+            self._fresh = number
+            self._fresh_slot = slot
+            self._fresh_inverse_p = inverse_p
+            # As `decided` does; one call less makes a round 6 % faster.
+            decision = Decision()
+            decision.arm = lineup.names[slot]
+            decision.index = lineup.indices[slot]
+            decision.round = number
+            decision._inverse_p = inverse_p
+            decision._snapshot = rows.tobytes() if lineup.copied else lineup.blank
+            decision._lineup = lineup
+            return decision
+        finally:
+            self._give(None)
+
+    def _ask_available(self, available: Iterable[Arm]) -> Decision | None:
+        """Draw from some of the arms; None if they are all there are."""
+        among = None
+        if type(available) is list or type(available) is tuple:
+            names = tuple(available)
+            # True equals 1, so that the types are part of the question.
+            if {str, int}.issuperset(map(type, names)):
+                among = self._among.get(names)
+        if among is None:
             slots = self._checked_available(available)
-            if len(slots) < len(self._roster.slots):
+            if len(slots) == len(self):
+                return None
+            among = self._among_of(slots)
+            if among is None:
                 return self._ask_among(slots)
+            if type(available) is list or type(available) is tuple:
+                if len(self._among) >= MOST_LINEUPS:
+                    self._among.clear()
+                self._among[tuple(available)] = among
         if self._fresh:
             self._settle()
-        rows = self._rows
-        lineup = self._lineup
-        number = self._round + 1
-        rows[ROUND] = number
-        try:
-            slot = self._ask(self._F)
-        except KernelError:
-            rows[ROUND] = self._round
-            raise
-        inverse_p = rows[self._start]
-        self._round = number
-        self._fresh = number
-        self._fresh_slot = slot
-        self._fresh_inverse_p = inverse_p
-        # As `decided` does; one call less makes a round 6 % faster.
-        decision = Decision()
-        decision.arm = lineup.names[slot]
-        decision.index = lineup.indices[slot]
-        decision.round = number
-        decision._inverse_p = inverse_p
-        decision._snapshot = rows.tobytes() if lineup.copied else lineup.blank
-        decision._lineup = lineup
-        return decision
+        F = among.F
+        place = among.ask(self._F, among.slots, F, among.rows)
+        number = self._round = self._round + 1
+        lineup = among.lineup
+        among.note(F, lineup.index_array, among.N, among.flags, among.w)
+        self._ledger[number] = (place, among.N.tobytes(), lineup)
+        return decided(
+            lineup.names[place],
+            lineup.indices[place],
+            number,
+            float(F[among.start]),
+            F.tobytes() if lineup.copied else lineup.blank,
+            lineup,
+        )
+
+    def _among_of(self, slots: list[int]) -> _Among | None:
+        """Return what draws from these slots alone; None where that is not compiled."""
+        policy = self._policy
+        same = policy.for_arms(len(self)) is policy is policy.for_arms(len(slots))
+        if not (same and policy.trusted):
+            return None
+        indices = [self._roster.slots[slot] for slot in slots]
+        F = pack(policy, len(slots), stream_words(self._seed, "Bandit"))
+        lineup = self._lineup_of(indices, self._lineup.origin, F)
+        late = late_kernels(policy)
+        N = np.zeros(width(policy, len(self._roster.names)))
+        where = np.array(slots, np.intp)
+        flags, w = np.zeros(len(slots), np.bool_), np.zeros(len(slots))
+        return _Among(
+            F,
+            where,
+            lineup,
+            N,
+            first_row(F),
+            policy.rows_per_arm,
+            direct(late.ask_among, self._F, where, F, 0),
+            direct(late.note, F, lineup.index_array, N, flags, w),
+            flags,
+            w,
+        )
 
     def _checked_available(self, available: Iterable[Arm]) -> list[int]:
         owner = "Bandit.ask"
@@ -268,11 +424,15 @@ class Bandit(Persistent[Policy]):
         if asked is not None:
             asked(self._F, slots[place])
         self._rows[ROUND] = self._round = self._round + 1
-        entry = note(policy, F, lineup.index_array, place, len(self._roster.names))
-        self._ledger[self._round] = entry
+        twin = policy.for_arms(len(slots))
+        N = np.zeros(width(twin, len(self._roster.names)))
+        flags, w = np.zeros(len(slots), np.bool_), np.zeros(len(slots))
+        late_kernels(twin).note(F, lineup.index_array, N, flags, w)
+        self._ledger[self._round] = (place, N.tobytes(), lineup)
         snapshot = F.tobytes() if lineup.copied else lineup.blank
-        arm = lineup.names[place]
-        return decided(arm, entry.played, entry.round, entry.inverse_p, snapshot, lineup)
+        inverse_p = float(F[first_row(F)])
+        arm, index = lineup.names[place], lineup.indices[place]
+        return decided(arm, index, self._round, inverse_p, snapshot, lineup)
 
     # --- telling -----------------------------------------------------------------------------
 
@@ -309,34 +469,40 @@ class Bandit(Persistent[Policy]):
         ...
         bothworlds.errors.DecisionClosed: The decision of Bandit.tell must be pending, got 1, ...
         """
-        if type(decision) is Decision and decision._lineup is self._lineup:
-            number = decision.round
-        else:
-            number = self._admit(decision)
-        value = loss_within(self._bounds, reward, loss)
-        if number == self._fresh:
-            slot = self._fresh_slot
-            self._tell(self._F, slot, self._fresh_inverse_p, value)
-            self._fresh = NOTHING_FRESH
-            index = self._lineup.indices[slot]
-        else:
-            entry = self._ledger.get(number)
-            if entry is None:
-                raise self._refusal(number)
-            if self._fresh:
-                self._settle()
-            slot = self._roster.slot_of[entry.played]
-            learn_late(self._policy, self._F, self._lineup.index_array, slot, entry, value)
-            del self._ledger[number]
-            index = entry.played
-        roster = self._roster
-        roster.told[index] += 1
-        roster.losses[index] += value
+        try:
+            self._take()
+        except IndexError:
+            self._lock.wait()
+        try:
+            if type(decision) is Decision and decision._lineup is self._lineup:
+                number = decision.round
+            else:
+                number = self._admit(decision)
+            value = loss_within(self._bounds, reward, loss)
+            if number == self._fresh:
+                slot = self._fresh_slot
+                self._tell(self._F, slot, self._fresh_inverse_p, value)
+                self._fresh = NOTHING_FRESH
+                index = self._lineup.indices[slot]
+            else:
+                entry = self._entry(number)
+                if entry is None:
+                    raise self._refusal(number)
+                index = self._learn_late(number, entry, value)
+                del self._ledger[number]
+            roster = self._roster
+            roster.told[index] += 1
+            roster.losses[index] += value
+        finally:
+            self._give(None)
 
     def _admit(self, decision: object) -> int:
         """Return the round of a decision that is not plainly one of this bandit's."""
         if isinstance(decision, Integral) and not isinstance(decision, bool):
-            return int(decision)
+            number = int(decision)
+            if number < 1:
+                raise self._refusal(number)
+            return number
         if not isinstance(decision, Decision):
             expected = "a decision of this bandit or its id"
             raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
@@ -347,9 +513,11 @@ class Bandit(Persistent[Policy]):
             if decision.round == self._fresh:
                 index = self._lineup.indices[self._fresh_slot]
                 fits = said == (index, self._fresh_inverse_p)
-            elif decision.round in self._ledger:
-                fits = said == self._ledger[decision.round][:2]
-        if not fits:
+            else:
+                entry = self._entry(decision.round)
+                if entry is not None:
+                    fits = said == (entry[2].indices[entry[0]], inverse_p_of(entry))
+        if not fits or decision.round < 1:
             expected = "a decision of this bandit"
             raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
         return decision.round
@@ -393,15 +561,169 @@ class Bandit(Persistent[Policy]):
         [3, 4, 5]
         """
         limit = checked_age(older_than, "Bandit.expire")
-        if loss is not None or reward is not None:
-            loss_within(self._bounds, reward, loss, "Bandit.expire")
-        expired = [number for number in self._ledger if self._round - number > limit]
-        for number in expired:
-            if loss is None and reward is None:
-                self._roster.dropped[self._ledger.pop(number).played] += 1
-            else:
-                self.tell(number, loss=loss, reward=reward)
+        assumed = loss is not None or reward is not None
+        value = loss_within(self._bounds, reward, loss, "Bandit.expire") if assumed else 0.0
+        roster = self._roster
+        with self._lock:
+            expired = [number for number in self._ledger if self._round - number > limit]
+            for number in expired:
+                entry = self._entry(number)
+                assert entry is not None
+                if assumed:
+                    index = self._learn_late(number, entry, value)
+                    roster.told[index] += 1
+                    roster.losses[index] += value
+                else:
+                    roster.dropped[entry[2].indices[entry[0]]] += 1
+                del self._ledger[number]
         return expired
+
+    # --- many at once ------------------------------------------------------------------------
+
+    def ask_many(self, n: int) -> Decisions:
+        """Draw arms for ``n`` decisions before any feedback, the same as ``n`` calls of `ask`.
+
+        Parameters
+        ----------
+        n : int
+            How many, at least 1.
+
+        Returns
+        -------
+        Decisions
+            A sequence of `Decision`. Hand it, or any part of it, to `tell_many` or `tell`.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> decisions = bandit.ask_many(1000)
+        >>> bandit.tell_many(decisions, [0.0 if arm == "green" else 1.0 for arm in decisions.arms])
+        >>> bandit.pending
+        []
+        """
+        if not isinstance(n, Integral) or isinstance(n, bool) or int(n) < 1:
+            raise InvalidParameter(must("n", "Bandit.ask_many", "a whole number >= 1", n))
+        n = int(n)
+        with self._lock:
+            if self._fresh:
+                self._settle()
+            self._made_late()
+            F, lineup = self._F, self._lineup
+            slots = np.empty(n, np.int64)
+            table = np.empty((n, self._N.size))
+            snapshots = np.empty((n, F.size) if lineup.copied else (0, 0))
+            first = self._round + 1
+            if self._policy.trusted:
+                self._made_late().ask_many(F, slots, lineup.index_array, table, snapshots)
+            else:
+                self._ask_one_by_one(slots, table, snapshots)
+            self._round += n
+            ids = range(first, first + n)
+            self._ledger.update(dict.fromkeys(ids, Notes(first, slots, table, lineup)))
+            return Decisions(ids, lineup, slots, table[:, INVERSE_P], snapshots)
+
+    def _ask_one_by_one(self, slots: Any, table: Array, snapshots: Array) -> None:
+        """Do what the compiled loop does, with every choice checked."""
+        before = self._F.copy()
+        try:
+            for place in range(slots.size):
+                self._F[ROUND] += 1.0
+                slots[place] = self._ask(self._F)
+                if snapshots.size:
+                    snapshots[place] = self._F
+                self._note(self._F, self._lineup.index_array, table[place], self._flags, self._w)
+        except KernelError:
+            self._F[:] = before
+            raise
+
+    def tell_many(
+        self,
+        decisions: Iterable[Decision | int],
+        losses: Iterable[float] | None = None,
+        *,
+        rewards: Iterable[float] | None = None,
+    ) -> None:
+        """Learn what many decisions brought, the same as as many calls of `tell`, or refuse all.
+
+        Parameters
+        ----------
+        decisions : iterable of Decision or int
+            Pending decisions or their ids, each once.
+        losses, rewards : iterable of float
+            Exactly one of them: one number for every decision, within the bounds of the bandit.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> decisions = bandit.ask_many(3)
+        >>> bandit.tell_many(decisions[:2], rewards=[1.0, 0.5])
+        >>> bandit.pending
+        [3]
+        """
+        owner = "Bandit.tell_many"
+        values = losses_within(self._bounds, rewards, losses, owner)
+        with self._lock:
+            self._tell_many(decisions, values, owner)
+
+    def _tell_many(self, decisions: Iterable[Decision | int], values: Array, owner: str) -> None:
+        if self._fresh:
+            self._settle()
+        self._made_late()
+        lineup, ledger = self._lineup, self._ledger
+        if type(decisions) is Decisions and decisions._lineup is lineup:
+            numbers: Sequence[int] = decisions.ids
+        else:
+            numbers = [self._admit(decision) for decision in decisions]
+            if len(set(numbers)) < len(numbers):
+                raise InvalidParameter(must("decisions", owner, "distinct decisions", numbers))
+        if len(numbers) != values.size:
+            expected = f"as many as there are decisions, {len(numbers)}"
+            raise InvalidFeedback(must("feedback", owner, expected, values.size))
+        if not numbers:
+            return
+        entries = list(map(ledger.get, numbers))
+        notes = entries[0]
+        whole_batch = (
+            type(notes) is Notes
+            and type(numbers) is range
+            and len(notes.slots) == len(numbers)
+            and entries.count(notes) == len(entries)
+        )
+        if whole_batch and notes.lineup is lineup:  # type: ignore[union-attr]
+            slots, table = notes.slots, notes.table  # type: ignore[union-attr]
+        else:
+            found = []
+            for number in numbers:
+                entry = self._entry(number)
+                if entry is None:
+                    raise self._refusal(number)
+                found.append(entry)
+            if any(then is not lineup or len(raw) != len(self._N_bytes) for _, raw, then in found):
+                indices = [
+                    self._learn_late(number, entry, value)
+                    for number, entry, value in zip(numbers, found, values.tolist(), strict=True)
+                ]
+                self._close(numbers, indices, values)
+                return
+            slots = np.array([slot for slot, _, _ in found], np.int64)
+            joined = b"".join(raw for _, raw, _ in found)
+            table = np.frombuffer(joined).reshape(len(found), -1).copy()
+        if type(numbers) is range:
+            order = np.arange(numbers.start, numbers.stop, dtype=np.float64)
+        else:
+            order = np.array(numbers, np.float64)
+        index_array = lineup.index_array
+        self._made_late().tell_many(self._F, slots, values, order, table, index_array, EVERYONE)
+        self._close(numbers, index_array[slots], values)
+
+    def _close(self, numbers: Sequence[int], indices: Any, values: Array) -> None:
+        """Count feedback and forget the decisions it was for."""
+        ledger = self._ledger
+        for number in numbers:
+            del ledger[number]
+        self._roster.learned(np.asarray(indices, np.intp), values)
 
     # --- arms that come and go -----------------------------------------------------------------
 
@@ -429,19 +751,20 @@ class Bandit(Persistent[Policy]):
         0.2
         """
         policy = self._resizable("add_arm")
-        arm = checked_newcomer(name, self._roster)
-        n_arms = len(self._roster.slots) + 1
-        w0: Any = 1.0 / n_arms if probability is None else probability
-        if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
-            expected = "a number strictly between 0 and 1"
-            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
-        old = columns(self._F, policy)
-        new = policy.newcomer(old, self._round + 1, float(w0))
-        if self._fresh:
-            self._settle()
-        F = with_columns(self._F, policy, np.column_stack([old, new]))
-        self._roster.enter(arm)
-        self._place(F, self._lineup.origin)
+        with self._lock:
+            arm = checked_newcomer(name, self._roster)
+            n_arms = len(self._roster.slots) + 1
+            w0: Any = 1.0 / n_arms if probability is None else probability
+            if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
+                expected = "a number strictly between 0 and 1"
+                raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
+            old = columns(self._F, policy)
+            new = policy.newcomer(old, self._round + 1, float(w0))
+            if self._fresh:
+                self._settle()
+            F = with_columns(self._F, policy, np.column_stack([old, new]))
+            self._roster.enter(arm)
+            self._place(F, self._lineup.origin)
 
     def retire_arm(self, name: Arm) -> None:
         """Stop playing an arm, for `TsallisINF` without gaps.
@@ -463,16 +786,17 @@ class Bandit(Persistent[Policy]):
         ('blue', 'red')
         """
         policy = self._resizable("retire_arm")
-        slot = self._roster.slot(name, "Bandit.retire_arm")
-        if len(self._roster.slots) == 1:
-            expected = "an arm other than the last one"
-            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
-        old = columns(self._F, policy)
-        if self._fresh:
-            self._settle()
-        F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
-        self._roster.leave(slot, float(old[0, slot] - old[0].min()))
-        self._place(F, self._lineup.origin)
+        with self._lock:
+            slot = self._roster.slot(name, "Bandit.retire_arm")
+            if len(self._roster.slots) == 1:
+                expected = "an arm other than the last one"
+                raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
+            old = columns(self._F, policy)
+            if self._fresh:
+                self._settle()
+            F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
+            self._roster.leave(slot, float(old[0, slot] - old[0].min()))
+            self._place(F, self._lineup.origin)
 
     def _resizable(self, method: str) -> Policy:
         policy = self._policy
@@ -544,12 +868,13 @@ class Bandit(Persistent[Policy]):
         if not policy.knows_probability:
             expected = "one that knows its probabilities"
             raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
-        F = self._F.copy()
-        F[ROUND] = self._round + 1
-        self._ask(F)
-        w = np.empty(len(self._lineup.names))
-        self._lineup.weights(F, w)
-        return dict(zip(self._lineup.names, w.tolist(), strict=True))
+        with self._quiet:
+            F = self._F.copy()
+            F[ROUND] = self._round + 1
+            self._ask(F)
+            w = np.empty(len(self._lineup.names))
+            self._lineup.weights(F, w)
+            return dict(zip(self._lineup.names, w.tolist(), strict=True))
 
     def history(self) -> dict[Arm, ArmHistory]:
         """Return what happened to every arm, retired ones included.
@@ -562,14 +887,16 @@ class Bandit(Persistent[Policy]):
         >>> bandit.history()["blue"]
         ArmHistory(pulls=1, told=1, mean_loss=0.25, estimate=None, retired=False)
         """
-        estimates = None
-        if self._policy.estimates:
-            L = columns(self._F, self._policy)[0]
-            estimates = (L - L.min()).tolist()
-        pending = [entry.played for entry in self._ledger.values()]
-        if self._fresh:
-            pending.append(self._lineup.indices[self._fresh_slot])
-        return self._roster.history(pending, estimates)
+        with self._quiet:
+            estimates = None
+            if self._policy.estimates:
+                L = columns(self._F, self._policy)[0]
+                estimates = (L - L.min()).tolist()
+            entries = [self._entry(number) for number in self._ledger]
+            pending = [lineup.indices[slot] for slot, _, lineup in entries]  # type: ignore[misc]
+            if self._fresh:
+                pending.append(self._lineup.indices[self._fresh_slot])
+            return self._roster.history(pending, estimates)
 
     def __len__(self) -> int:
         return len(self._roster.slots)
@@ -585,9 +912,10 @@ class Bandit(Persistent[Policy]):
     # --- keeping -----------------------------------------------------------------------------
 
     def _document(self) -> dict[str, Any]:
-        entries = list(self._ledger.values())
+        entries = {number: self._entry(number) for number in self._ledger}
         if self._fresh:
-            entries.append(self._noted())
+            entries[self._fresh] = self._noted()
+        known = len(self._roster.names)
         numbers = saved(self._F, self._policy)
         single = {each.name for each in self._policy.saved_head.values()}
         return {
@@ -600,7 +928,10 @@ class Bandit(Persistent[Policy]):
                 name: float(rows[0]) if name in single else brief(rows)
                 for name, rows in numbers.items()
             },
-            "pending": [entry.document() for entry in entries],
+            "pending": [
+                document_of(number, entry, self._policy, known)  # type: ignore[arg-type]
+                for number, entry in entries.items()
+            ],
         }
 
     def _canonicalise(self) -> None:
@@ -622,14 +953,9 @@ class Bandit(Persistent[Policy]):
         roster = Roster.from_document(document["arms"])
         n_arms = len(roster.slots)
         newest = whole(document["round"], "round", 0, MOST)
-        entries = {}
-        for value in listed(document["pending"], "pending"):
-            entry = Pending.from_document(value, policy, len(roster.names), newest)
-            if entry.round in entries:
-                raise ValueError("a decision that is pending twice")
-            entries[entry.round] = entry
         # Version 1 counted feedback twice if it was told to a decision numbered 0.
-        counted = sum(roster.told) + sum(roster.dropped) + len(entries)
+        waiting = listed(document["pending"], "pending")
+        counted = sum(roster.told) + sum(roster.dropped) + len(waiting)
         if counted != newest and not of_version_1:
             raise ValueError("another number of decisions than rounds")
         words = [
@@ -646,14 +972,68 @@ class Bandit(Persistent[Policy]):
         seed = checked_seed(document["seed"], "Bandit")
         bounds = checked_bounds(document["bounds"])
         state = rebuilt(policy, n_arms, newest, np.array(words, np.uint64).view(np.int64), numbers)
-        if fresh is not None:
-            known, indices = len(roster.names), np.array(roster.slots, np.intp)
-            last, entry = version_1.last_decision(policy, state, indices, known, fresh)
-            entries[last] = entry
         bandit = cls.__new__(cls)
         bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state)
+        known, lineup = len(roster.names), bandit._lineup
+        entries: dict[int, Entry | Notes] = {}
+        for value in waiting:
+            number, entry = entry_of(value, policy, lineup, known, newest)
+            if number in entries:
+                raise ValueError("a decision that is pending twice")
+            entries[number] = entry
+        if fresh is not None:
+            last, entry = version_1.last_decision(policy, state, lineup, known, fresh)
+            entries[last] = entry
         bandit._ledger.update(sorted(entries.items()))
         return bandit
+
+    def _copy(self, seed: int | None) -> Self:
+        twin = type(self).__new__(type(self))
+        F = self._F.copy()
+        twin._policy = self._policy
+        twin._roster = self._roster.copy()
+        twin._seed = self._seed
+        twin._seen = {}
+        twin._bounds = self._bounds
+        twin._round = self._round
+        twin._ledger = self._ledger.copy()
+        twin._fresh = self._fresh
+        twin._fresh_slot = self._fresh_slot
+        twin._fresh_inverse_p = self._fresh_inverse_p
+        twin._F = F
+        twin._rows = F.data
+        twin._start = self._start
+        twin._ask = self._ask
+        twin._tell = self._tell
+        lineup = self._lineup
+        live = None if lineup.live is None else partial(unchanged, F)
+        twin._lineup = lineup.for_bandit(Origin(lineup.origin.seed, crossed=True), live)
+        twin._note, twin._learn, twin._late = self._note, self._learn, self._late
+        if self._late is not None:
+            twin._N = np.zeros(self._N.size)
+            twin._N_bytes = twin._N.data.cast("B")
+            twin._flags = self._flags.copy()
+            twin._w = self._w.copy()
+        twin._among = {}
+        if seed is not None:
+            twin._seed = seed
+            generator(F)[:] = stream_words(seed, "Bandit")
+        return twin
+
+
+class _Among(NamedTuple):
+    """What draws from some of the arms."""
+
+    F: Array
+    slots: NDArray[np.intp]
+    lineup: Lineup
+    N: Array
+    start: int
+    rows: int
+    ask: Any
+    note: Any
+    flags: NDArray[np.bool_]
+    w: Array
 
 
 def _kept(document: dict[str, Any], kind: Saved, n: int | None) -> Any:

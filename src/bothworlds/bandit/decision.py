@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from bothworlds.errors import DecisionClosed
 
 Arm = str | int
 """An arm's name."""
+
+Live = Callable[[int, float], NDArray[np.float64] | None]
+"""Returns a bandit's memory if its last draw is that of this round and inverse probability."""
 
 NOT_COPIED = b""
 """Snapshot of a decision among many arms, whose probabilities are read off the bandit itself."""
@@ -40,7 +43,17 @@ class Origin:
 class Lineup:
     """What decisions made with the same arms have in common."""
 
-    __slots__ = ("blank", "copied", "index_array", "indices", "live", "names", "origin", "weights")
+    __slots__ = (
+        "_present",
+        "blank",
+        "copied",
+        "index_array",
+        "indices",
+        "live",
+        "names",
+        "origin",
+        "weights",
+    )
 
     def __init__(
         self,
@@ -48,17 +61,40 @@ class Lineup:
         names: tuple[Arm, ...],
         indices: tuple[int, ...],
         weights: Any,
-        live: Callable[[int, float], NDArray[np.float64] | None] | None = None,
+        live: Live | None = None,
     ) -> None:
         self.origin = origin
         self.names = names
         self.indices = indices
         self.index_array = np.array(indices, dtype=np.intp)
+        self._present: NDArray[np.bool_] | None = None
         self.weights = weights
         # Given a round and an inverse probability, the packed bandit that still has them.
         self.live = live
         self.copied = weights is not None and live is None
         self.blank = None if weights is None else NOT_COPIED
+
+    def for_bandit(self, origin: Origin, live: Live | None) -> Lineup:
+        """Return the same lineup of another bandit."""
+        twin = Lineup.__new__(Lineup)
+        twin.origin = origin
+        twin.names = self.names
+        twin.indices = self.indices
+        twin.index_array = self.index_array
+        twin.weights = self.weights
+        twin.live = live
+        twin.copied = self.copied
+        twin.blank = self.blank
+        twin._present = self._present
+        return twin
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which arms these are, by index; later ones are not among them."""
+        if self._present is None:
+            self._present = np.zeros(max(self.indices) + 1, np.bool_)
+            self._present[self.index_array] = True
+        return self._present
 
     def state_of(self, decision: Decision) -> NDArray[np.float64]:
         """Return the packed bandit a decision was drawn from, if it has not changed since."""
@@ -178,3 +214,83 @@ def _reopened(
     if table is not None:
         decision._probabilities = MappingProxyType(table)
     return decision
+
+
+class Decisions(Sequence[Decision]):
+    """Decisions made in one go by `Bandit.ask_many`, each of which is a `Decision` when looked at.
+
+    Attributes
+    ----------
+    ids : range
+        Their ids.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=1)
+    >>> decisions = bandit.ask_many(3)
+    >>> len(decisions), decisions[0].arm, decisions.arms, decisions.ids
+    (3, 'blue', ['blue', 'green', 'blue'], range(1, 4))
+    """
+
+    __slots__ = ("_inverse_p", "_lineup", "_slots", "_snapshots", "ids")
+
+    def __init__(
+        self,
+        ids: range,
+        lineup: Lineup,
+        slots: NDArray[np.int64],
+        inverse_p: NDArray[np.float64],
+        snapshots: NDArray[np.float64],
+    ) -> None:
+        self.ids = ids
+        self._lineup = lineup
+        self._slots = slots
+        self._inverse_p = inverse_p
+        self._snapshots = snapshots
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The names of the arms to play."""
+        names = self._lineup.names
+        return [names[slot] for slot in self._slots.tolist()]
+
+    @property
+    def indices(self) -> NDArray[np.intp]:
+        """Their places among all arms the bandit ever had."""
+        return self._lineup.index_array[self._slots]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Decision]: ...
+
+    def __getitem__(self, place: int | slice) -> Decision | list[Decision]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        number = self.ids[place]
+        place = number - self.ids.start
+        lineup = self._lineup
+        slot = int(self._slots[place])
+        snapshot = self._snapshots[place].tobytes() if lineup.copied else lineup.blank
+        return decided(
+            lineup.names[slot],
+            lineup.indices[slot],
+            number,
+            float(self._inverse_p[place]),
+            snapshot,
+            lineup,
+        )
+
+    def __iter__(self) -> Iterator[Decision]:
+        return (self[place] for place in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Decisions(ids={self.ids}, arms={self.arms if len(self) < 9 else '...'})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)

@@ -89,8 +89,8 @@ class DuelingBandit(Persistent[Sparring]):
     """A dueling algorithm at work: it draws pairs, waits for the winners and learns.
 
     Winners may come late, in any order, for any number of outstanding pairs, once each. They are
-    weighted with the probabilities at decision time. One bandit must not be used by two threads
-    at the same time.
+    weighted with the probabilities at decision time. Threads may share a bandit. In a process
+    forked after it was made, it refuses to ask and tell; its ``copy(seed=...)`` does not.
 
     Parameters
     ----------
@@ -147,6 +147,7 @@ class DuelingBandit(Persistent[Sparring]):
         self._left = left
         self._right = right
         self._round = left.round // 2 if policy.shared else left.round
+        self._guard()
 
     def _draws(self, number: int) -> tuple[int, int]:
         """Return the ids of a pair's two decisions, each on its side."""
@@ -169,16 +170,17 @@ class DuelingBandit(Persistent[Sparring]):
         >>> duel.ask()
         Pair(id=1, left='green', right='blue', probability=(0.5..., 0.5...))
         """
-        # A user's policy may fail on the right side after it has chosen on the left.
-        kept = None if self._policy.policy.trusted else self._left.copy()
-        left = self._left.ask()
-        try:
-            right = self._right.ask()
-        except KernelError:
-            self._left = self._left if kept is None else kept
-            raise
-        self._round += 1
-        return Pair(self._round, left, right)
+        with self._lock:
+            # A user's policy may fail on the right side after it has chosen on the left.
+            kept = None if self._policy.policy.trusted else self._left.copy()
+            left = self._left.ask()
+            try:
+                right = self._right.ask()
+            except KernelError:
+                self._left = self._left if kept is None else kept
+                raise
+            self._round += 1
+            return Pair(self._round, left, right)
 
     def tell(self, pair: Pair | int, *, winner: Side) -> None:
         """Learn which side of a pair won.
@@ -215,16 +217,16 @@ class DuelingBandit(Persistent[Sparring]):
         if not isinstance(winner, str) or winner not in ("left", "right"):
             expected = '"left" or "right", a side and not an arm'
             raise InvalidFeedback(must("winner", "DuelingBandit.tell", expected, winner))
-        first, second = self._draws(self._admit(pair))
-        loss = 0.0 if winner == "left" else 1.0
-        # The right side's draw is the later one; if it is the last of all, it is learned fastest.
-        self._right.tell(second, loss=1.0 - loss)
-        self._left.tell(first, loss=loss)
+        with self._lock:
+            first, second = self._draws(self._admit(pair))
+            loss = 0.0 if winner == "left" else 1.0
+            # The right side's draw is the later one; if it is the last, it is learned fastest.
+            self._right.tell(second, loss=1.0 - loss)
+            self._left.tell(first, loss=loss)
 
     def _admit(self, pair: object) -> int:
         """Return the round of a pending pair, or refuse it."""
         owner = "DuelingBandit.tell"
-        refusal = UnknownDecision(must("pair", owner, "a pair of this bandit or its id", pair))
         if isinstance(pair, Integral) and not isinstance(pair, bool):
             number = int(pair)
         elif isinstance(pair, Pair):
@@ -232,16 +234,20 @@ class DuelingBandit(Persistent[Sparring]):
             try:
                 admitted = self._left._admit(pair._left), self._right._admit(pair._right)
             except UnknownDecision:
-                raise refusal from None
+                raise self._refusal(pair) from None
             if admitted != self._draws(number):
-                raise refusal
+                raise self._refusal(pair)
         else:
-            raise refusal
+            raise self._refusal(pair)
         if not 1 <= number <= self._round:
-            raise refusal
+            raise self._refusal(pair)
         if not self._left.awaits(self._draws(number)[0]):
             raise closed("pair", owner, number)
         return number
+
+    def _refusal(self, pair: object) -> UnknownDecision:
+        expected = "a pair of this bandit or its id"
+        return UnknownDecision(must("pair", "DuelingBandit.tell", expected, pair))
 
     def expire(self, *, older_than: int) -> list[int]:
         """Close pairs whose winner never came; nothing is learned from them.
@@ -268,12 +274,13 @@ class DuelingBandit(Persistent[Sparring]):
         [3, 4, 5]
         """
         limit = checked_age(older_than, "DuelingBandit.expire")
-        if self._policy.shared:
-            # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
-            expired = self._left.expire(older_than=2 * limit + 1)
-            return [draw // 2 for draw in expired if draw % 2 == 0]
-        self._left.expire(older_than=limit)
-        return self._right.expire(older_than=limit)
+        with self._lock:
+            if self._policy.shared:
+                # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
+                expired = self._left.expire(older_than=2 * limit + 1)
+                return [draw // 2 for draw in expired if draw % 2 == 0]
+            self._left.expire(older_than=limit)
+            return self._right.expire(older_than=limit)
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -369,6 +376,14 @@ class DuelingBandit(Persistent[Sparring]):
         sides = [self._left] if self._policy.shared else [self._left, self._right]
         return {"seed": self._seed, "sides": [side._document() for side in sides]}
 
+    def _copy(self, seed: int | None) -> Self:
+        twin = type(self).__new__(type(self))
+        left = right = self._left.copy(seed=_side_seed(seed, "left"))
+        if not self._policy.shared:
+            right = self._right.copy(seed=_side_seed(seed, "right"))
+        twin._open(self._policy, self._seed if seed is None else seed, left, right)
+        return twin
+
     def _canonicalise(self) -> None:
         self._left._canonicalise()
         if not self._policy.shared:
@@ -391,6 +406,10 @@ class DuelingBandit(Persistent[Sparring]):
         bandit = cls.__new__(cls)
         bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right)
         return bandit
+
+
+def _side_seed(seed: int | None, side: Side) -> int | None:
+    return None if seed is None else derived_seed(seed, "DuelingBandit", side)
 
 
 def _in_pairs(draws: list[int]) -> bool:

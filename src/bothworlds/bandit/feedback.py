@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bothworlds.errors import InvalidFeedback, InvalidParameter, must
 
@@ -23,7 +27,7 @@ def checked_bounds(bounds: object) -> tuple[float, float]:
         low = high = math.nan
     # Not "high <= low", which NaN would pass.
     if not (low < high and math.isfinite(high - low)):
-        expected = "two finite numbers, the first below the second"
+        expected = "two numbers at a finite distance, the first below the second"
         raise InvalidParameter(must("bounds", "Bandit", expected, bounds))
     return low, high
 
@@ -55,3 +59,40 @@ def loss_within(
         raise InvalidFeedback(must(parameter, owner, expected, given))
     value = float(given)
     return (value - low if reward is None else high - value) / (high - low)
+
+
+def losses_within(
+    bounds: tuple[float, float], rewards: object, losses: object, owner: str
+) -> NDArray[np.float64]:
+    """Return the losses in [0, 1] that ``rewards`` or ``losses`` stand for.
+
+    Examples
+    --------
+    >>> losses_within((0.0, 250.0), rewards=[50.0, 250], losses=None, owner="Bandit.tell_many")
+    array([0.8, 0. ])
+    """
+    if (rewards is None) == (losses is None):
+        got = "neither" if losses is None else "both"
+        raise InvalidFeedback(f"The feedback of {owner} must be rewards or losses, got {got}.")
+    given: Any = losses if rewards is None else rewards
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidFeedback(must("feedback", owner, "a sequence of numbers", given))
+    low, high = bounds
+    if not (isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype == np.float64):
+        given = given if type(given) is list else list(given)
+        if set(map(type, given)) - {float}:
+            plain = [
+                loss_within(bounds, None, each, owner)
+                if rewards is None
+                else loss_within(bounds, each, None, owner)
+                for each in given
+            ]
+            return np.array(plain, np.float64)
+        given = np.array(given, np.float64)
+    outside = np.flatnonzero(~((given >= low) & (given <= high)))
+    if outside.size:
+        parameter = "losses" if rewards is None else "rewards"
+        expected = f"numbers in [{low:g}, {high:g}]"
+        raise InvalidFeedback(must(parameter, owner, expected, given[outside[0]]))
+    values: NDArray[np.float64] = given - low if rewards is None else high - given
+    return values / (high - low)

@@ -13,17 +13,83 @@ import json
 import os
 import pathlib
 import re
+import time
+import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from bothworlds import policies
-from bothworlds.errors import InvalidParameter, StateFileError, must
+from bothworlds.errors import ForkError, InvalidParameter, StateFileError, must
 from bothworlds.files import locked, replacing
 from bothworlds.omd import learning_rates
+from bothworlds.seeding import checked_seed
 
 Config = TypeVar("Config")
 Path = str | os.PathLike[str]
+
+
+_LIVING: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Every bandit of this process."""
+
+
+class Turn:
+    """A lock: whoever takes its one token has the turn, and gives it back.
+
+    Two methods of a list, each of which Python runs as one step, cost a quarter of what a
+    `threading.Lock` does; a round pays it twice. Who finds no token calls `wait`.
+    """
+
+    __slots__ = ("give", "take")
+
+    def __init__(self) -> None:
+        tokens = [None]
+        self.take = tokens.pop
+        self.give = tokens.append
+
+    def wait(self) -> None:
+        """Take the token as soon as it is there."""
+        pause = 0.0
+        while True:
+            time.sleep(pause)
+            try:
+                return self.take()
+            except IndexError:
+                pause = min(pause + 1e-6, 1e-3)
+
+    def __enter__(self) -> None:
+        try:
+            self.take()
+        except IndexError:
+            self.wait()
+
+    def __exit__(self, *_: object) -> None:
+        self.give(None)
+
+
+class Forked:
+    """Takes the place of a bandit's lock in the child of a fork, and refuses."""
+
+    def __enter__(self) -> None:
+        raise ForkError(
+            "A bandit must be used in the process that made it, got a child of that process, "
+            "which would draw the same arms: use its copy(seed=...), bw.shared or bothworlds serve."
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: it was never entered."""
+
+
+def _after_fork() -> None:
+    for bandit in list(_LIVING):
+        # Whoever held the old lock at the time is not in this process.
+        bandit._lock = refusing = Forked()
+        bandit._take = refusing.__enter__
+        bandit._quiet = Turn()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Persistent(Generic[Config]):
@@ -32,7 +98,17 @@ class Persistent(Generic[Config]):
     A bandit is its policy and what `_document` says of it; `_restored` makes it of these again.
     """
 
-    __slots__ = ("_policy", "_round", "_seed", "_seen")
+    __slots__ = (
+        "__weakref__",
+        "_give",
+        "_lock",
+        "_policy",
+        "_quiet",
+        "_round",
+        "_seed",
+        "_seen",
+        "_take",
+    )
 
     _OWNER: ClassVar[str]
     """The name of the class in error messages."""
@@ -43,11 +119,23 @@ class Persistent(Generic[Config]):
     _CLASSES: ClassVar[tuple[type, ...]] = ()
     """Of what a saved policy may be made besides this package's policies."""
 
+    _take: Any
+    _give: Any
+    _lock: Any
+    """Held by whoever asks, tells or changes arms, in any thread."""
     _policy: Config
+    _quiet: Any
+    """The same, held by whoever looks; in the child of a fork, where `_lock` refuses, its own."""
     _round: int
     _seed: int
     _seen: dict[str, str]
     """Checksums of the files this bandit was loaded from or saved to, as it left them."""
+
+    def _guard(self) -> None:
+        """Let one thread at a time use the bandit, and no child of this process."""
+        turn = self._lock = self._quiet = Turn()
+        self._take, self._give = turn.take, turn.give
+        _LIVING.add(self)
 
     @abstractmethod
     def _document(self) -> dict[str, Any]:
@@ -66,8 +154,17 @@ class Persistent(Generic[Config]):
     def _restored(cls, policy: Config, document: dict[str, Any]) -> Self:
         """Return the bandit that `_document` described."""
 
-    def copy(self) -> Self:
+    @abstractmethod
+    def _copy(self, seed: int | None) -> Self:
+        """Return an independent bandit in the same state, drawing by another seed if given."""
+
+    def copy(self, *, seed: int | None = None) -> Self:
         """Return an independent bandit in the same state, pending decisions included.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Lets the copy draw by another seed; without it both draw the same arms.
 
         Examples
         --------
@@ -77,16 +174,26 @@ class Persistent(Generic[Config]):
         >>> [twin.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
         True
         """
-        return self._restored(self._policy, self._document())
+        given = None if seed is None else checked_seed(seed, f"{self._OWNER}.copy")
+        with self._quiet:
+            twin = self._copy(given)
+        twin._guard()
+        if given is None and isinstance(self._lock, Forked):
+            # It would draw what the parent and every other child draw.
+            twin._lock, twin._take = self._lock, self._take
+        return twin
 
-    __copy__ = copy
+    def __copy__(self) -> Self:
+        return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._canonicalise()
-        return self._restored, (self._policy, self._document())
+        with self._quiet:
+            self._canonicalise()
+            document = self._document()
+        return self._restored, (self._policy, document)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the bandit as a document of JSON values, for a database of your own.
@@ -104,8 +211,9 @@ class Persistent(Generic[Config]):
         ('blue', 'green')
         """
         description = describe(self._policy, f"{self._OWNER}.save")
-        self._canonicalise()
-        content = {"policy": description, **self._document()}
+        with self._quiet:
+            self._canonicalise()
+            content = {"policy": description, **self._document()}
         return sealed(self._FORMAT, self._VERSION, content)
 
     @classmethod

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.bandit.pending import Pending, note
+from bothworlds.bandit.decision import Lineup
+from bothworlds.bandit.pending import Entry, width
 from bothworlds.bandit.reading import MOST, brief, listed, number, raw_bytes, whole
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.policies.base import LARGEST, Array, Policy
+from bothworlds.policies.late import INVERSE_P, late_kernels
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf.shared import Shared
 
@@ -67,15 +69,15 @@ def translated(policy: Policy, old: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_decision(
-    policy: Policy, F: Array, indices: Any, known: int, fresh: object
-) -> tuple[int, Pending]:
+    policy: Policy, F: Array, lineup: Lineup, known: int, fresh: object
+) -> tuple[int, Entry]:
     """Return the entry of the decision that was the last one when version 1 saved.
 
     ``F`` is the bandit rebuilt, which has learned nothing since. Its solver is led to the
     distribution of that decision, on a copy, by drawing again.
     """
     slot, inverse_p = listed(fresh, "fresh")
-    slot = whole(slot, "fresh", 0, indices.size - 1)
+    slot = whole(slot, "fresh", 0, len(lineup.indices) - 1)
     given = number(inverse_p, "fresh", 0.0, LARGEST)
     t = int(F[ROUND])
     if t < 1:
@@ -83,9 +85,15 @@ def last_decision(
     again = F.copy()
     # With one state on both sides of a duel, the left side's draw finds what the right one uses.
     again[ROUND] = t - 1 if isinstance(policy, Shared) and t % 2 == 0 else t
-    policy.for_arms(indices.size).kernels().ask(again)
+    twin = policy.for_arms(len(lineup.indices))
+    twin.kernels().ask(again)
     again[ROUND] = t
-    return t, note(policy, again, indices, slot, known)._replace(inverse_p=given)
+    notes = np.zeros(width(twin, known))
+    n_arms = len(lineup.indices)
+    flags, w = np.zeros(n_arms, np.bool_), np.zeros(n_arms)
+    late_kernels(twin).note(again, lineup.index_array, notes, flags, w)
+    notes[INVERSE_P] = given
+    return t, (slot, notes.tobytes(), lineup)
 
 
 def _entry(value: object) -> dict[str, Any]:

@@ -1,0 +1,286 @@
+"""Late feedback, compiled: note a decision when it is made, learn from it whenever its loss comes.
+
+`bothworlds.bandit.pending` says what is kept of a decision.  Here is its memory, the array ``N``:
+
+===================== =============================================================
+``N[INVERSE_P]``      1 / the probability of the drawn arm
+``N[MEAN_BASELINE]``  sum_j w_j B_j over the arms that could be drawn
+``N[CARRIED:]``       the policy's carried rows, then one bit for every arm the bandit ever had,
+                      by its index: set where the arm's estimate gets a baseline
+===================== =============================================================
+
+The functions are templates around a policy's kernels, as in `bothworlds.lanes.wrap`; `late_kernels`
+fills them in.  ``indices`` are the indices of the arms in ``F``, by slot.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from bothworlds.lanes.jit import in_package, jit
+from bothworlds.lanes.kernels import GENERATOR, HEAD, PARAMETERS, ROUND
+from bothworlds.omd.estimators import BASELINE
+from bothworlds.policies.base import Kernels, Policy
+
+INVERSE_P, MEAN_BASELINE, CARRIED = 0, 1, 2
+
+# What a policy has no kernel for. The names below stand for the policy's own in the templates.
+
+
+@jit
+def no_ask(F: Any) -> Any:
+    """Stand for a policy's draw."""
+    return 0
+
+
+@jit
+def no_tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Learn nothing."""
+
+
+@jit
+def nothing_out(F: Any, out: Any) -> None:
+    """Mark no arm."""
+    for i in range(out.size):
+        out[i] = 0
+
+
+@jit
+def no_late(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+    """Learn nothing."""
+
+
+@jit
+def no_change(F: Any) -> None:
+    """Change nothing."""
+
+
+@jit
+def nobody_asked(F: Any, arm: int) -> None:
+    """Count nothing."""
+
+
+ask: Any = no_ask
+tell: Any = no_tell
+near: Any = nothing_out
+weights: Any = nothing_out
+late: Any = no_late
+changed: Any = no_change
+write_back: Any = no_change
+asked: Any = nobody_asked
+has_near: bool = False
+has_late: bool = False
+has_estimates: bool = False
+carried: int = 0
+head: int = 1
+
+
+def noting(F: Any, indices: Any, N: Any, flags: Any, w: Any) -> None:
+    """Write into ``N`` what a late tell will need of the draw just made.
+
+    ``flags`` and ``w`` are room for a value per arm.
+    """
+    start = HEAD + int(F[PARAMETERS])
+    N[INVERSE_P] = F[start]
+    N[MEAN_BASELINE] = 0.0
+    for row in range(carried):
+        N[CARRIED + row] = F[start + 1 + row]
+    if not has_near:
+        return
+    for word in range(CARRIED + carried, N.size):
+        N[word] = 0.0
+    K = indices.size
+    near(F, flags)
+    weights(F, w)
+    bits = N.view(np.uint8)
+    first = 8 * (CARRIED + carried)
+    total = 0.0
+    for i in range(K):
+        if flags[i]:
+            total += w[i]
+            index = indices[i]
+            bits[first + (index >> 3)] |= 0x80 >> (index & 7)
+    N[MEAN_BASELINE] = min(BASELINE * total, BASELINE)
+
+
+def learning(
+    F: Any,
+    slot: int,
+    loss: float,
+    number: float,
+    N: Any,
+    indices: Any,
+    present: Any,
+    played: int,
+    flags: Any,
+) -> None:
+    """Learn from the decision of round ``number``, in which the arms ``present`` could be drawn.
+
+    ``slot`` is where the arm ``played`` is now, negative if it was retired; ``present`` is by
+    index and empty if all arms in ``F`` were there. ``flags`` is room for a value per arm.
+    """
+    start = HEAD + int(F[PARAMETERS])
+    K = indices.size
+    bits = N.view(np.uint8)
+    first = 8 * (CARRIED + carried)
+    reach = 8 * (bits.size - first)
+    base = 0.0
+    if has_near:
+        for i in range(K):
+            index = indices[i]
+            flags[i] = False
+            if index < reach:
+                flags[i] = bits[first + (index >> 3)] & (0x80 >> (index & 7)) != 0
+        if played < reach and bits[first + (played >> 3)] & (0x80 >> (played & 7)) != 0:
+            base = BASELINE
+    now = F[ROUND]
+    F[ROUND] = number
+    moved = False
+    if slot >= 0:
+        if has_late:
+            late(F, slot, N[INVERSE_P], loss, flags)
+        else:
+            for row in range(carried):
+                F[start + 1 + row] = N[CARRIED + row]
+            tell(F, slot, N[INVERSE_P], loss)
+    elif has_late:
+        write_back(F)
+        for i in range(K):
+            if flags[i]:
+                F[start + head + i] += BASELINE
+                moved = True
+    F[ROUND] = now
+    if has_estimates and present.size > 0:
+        # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
+        rise = loss - base + N[MEAN_BASELINE]
+        for i in range(K):
+            index = indices[i]
+            if index >= present.size or not present[index]:
+                if not moved:
+                    write_back(F)
+                    moved = True
+                F[start + head + i] += rise
+    if moved:
+        changed(F)
+
+
+def asking_among(F: Any, slots: Any, few: Any, rows: int) -> Any:
+    """Draw from the arms in ``slots`` alone, as if there were no others; return the place drawn.
+
+    ``few`` is a packed bandit of so many arms with the same parameters, ``rows`` the number of
+    rows per arm. Only for policies that keep every arm in rows of its own.
+    """
+    start = HEAD + int(F[PARAMETERS])
+    K = int(F[0])
+    n = slots.size
+    few[ROUND] = F[ROUND] + 1.0
+    for word in range(GENERATOR, HEAD):
+        few[word] = F[word]
+    first = HEAD + int(few[PARAMETERS])
+    for row in range(head):
+        few[first + row] = F[start + row]
+    for row in range(rows):
+        for place in range(n):
+            few[first + head + row * n + place] = F[start + head + row * K + slots[place]]
+    if has_estimates:
+        # Only differences matter, and far from 0 they would be lost.
+        least = few[first + head]
+        for place in range(1, n):
+            least = min(least, few[first + head + place])
+        for place in range(n):
+            few[first + head + place] -= least
+    changed(few)
+    place = ask(few)
+    for word in range(GENERATOR, HEAD):
+        F[word] = few[word]
+    asked(F, slots[place])
+    F[ROUND] = few[ROUND]
+    return place
+
+
+def asking_many(F: Any, slots: Any, indices: Any, notes: Any, snapshots: Any) -> None:
+    """Draw as often as there is room in ``slots``, noting every decision."""
+    flags = np.zeros(indices.size, np.bool_)
+    w = np.zeros(indices.size)
+    for n in range(slots.size):
+        F[ROUND] += 1.0
+        slots[n] = ask(F)
+        if snapshots.size > 0:
+            snapshots[n] = F
+        note(F, indices, notes[n], flags, w)
+
+
+def telling_many(
+    F: Any, slots: Any, losses: Any, numbers: Any, notes: Any, indices: Any, present: Any
+) -> None:
+    """Learn from many decisions of the past, all of whose arms are in ``F``."""
+    flags = np.zeros(indices.size, np.bool_)
+    for n in range(slots.size):
+        slot = slots[n]
+        learn(F, slot, losses[n], numbers[n], notes[n], indices, present, indices[slot], flags)
+
+
+note: Any = None
+learn: Any = None
+
+
+@dataclass(frozen=True)
+class LateKernels:
+    """The templates of this module around one policy's kernels."""
+
+    note: Any
+    learn: Any
+    ask_among: Any
+    ask_many: Any
+    tell_many: Any
+
+
+def late_kernels(policy: Policy) -> LateKernels:
+    """Return the compiled templates for a policy, made once for all with the same kernels."""
+    return _late_kernels(policy.kernels(), policy.carried_rows, policy.head_rows, policy.estimates)
+
+
+@functools.cache
+def _late_kernels(kernels: Kernels, carried: int, head: int, estimates: bool) -> LateKernels:
+    names: dict[str, Any] = {
+        "ask": kernels.ask,
+        "tell": kernels.tell,
+        "near": kernels.near or nothing_out,
+        "weights": (kernels.weights if kernels.near else None) or nothing_out,
+        "late": kernels.late or no_late,
+        "changed": kernels.estimates_changed or no_change,
+        "write_back": kernels.write_back or no_change,
+        "asked": kernels.asked or nobody_asked,
+        "has_near": kernels.near is not None,
+        "has_late": kernels.late is not None,
+        "has_estimates": estimates,
+        "carried": carried,
+        "head": head,
+    }
+    parts = [kernels.ask.py_func, kernels.tell.py_func]
+    # Numba's cache knows a function by its name but not by its globals.
+    suffix = ".".join(f"{part.__module__}.{part.__qualname__}" for part in parts)
+
+    def made(template: Any, **more: Any) -> Any:
+        scope = {**template.__globals__, **names, **more}
+        name = f"{template.__name__}.{suffix}".replace("bothworlds.", "")
+        clone = types.FunctionType(template.__code__, scope, name)
+        clone.__qualname__ = name
+        if all(in_package(part) and "<locals>" not in part.__qualname__ for part in parts):
+            return jit(clone)
+        return numba.njit(clone, nogil=True, error_model="numpy")
+
+    note, learn = made(noting), made(learning)
+    return LateKernels(
+        note,
+        learn,
+        made(asking_among),
+        made(asking_many, note=note),
+        made(telling_many, learn=learn),
+    )
