@@ -57,6 +57,91 @@ def ours(policy: bw.policies.base.Policy) -> Callable[[int], Play]:
     return start
 
 
+# --- other ways to use one of ours ---------------------------------------------------------------
+
+
+def one_late(n_arms: int) -> Play:
+    """Tell every decision after the next one was made."""
+    bandit = bw.Bandit(bw.TsallisINF(), arms=n_arms, seed=1)
+    means, u = coin(n_arms)
+
+    def play(rounds: int) -> None:
+        before = bandit.ask()
+        for n in range(rounds):
+            decision = bandit.ask()
+            bandit.tell(before, reward=1.0 if u[n & 4095] < means[before.index] else 0.0)
+            before = decision
+        bandit.tell(before, reward=0.0)
+
+    return play
+
+
+def half_available(n_arms: int) -> Play:
+    """Choose among every other arm."""
+    bandit = bw.Bandit(bw.TsallisINF(), arms=n_arms, seed=1)
+    means, u = coin(n_arms)
+    available = list(range(0, n_arms, 2))
+
+    def play(rounds: int) -> None:
+        for n in range(rounds):
+            decision = bandit.ask(available)
+            bandit.tell(decision, reward=1.0 if u[n & 4095] < means[decision.index] else 0.0)
+
+    return play
+
+
+def in_batches(n_arms: int) -> Play:
+    """Ask for up to a thousand decisions at once, then tell all of them."""
+    bandit = bw.Bandit(bw.TsallisINF(), arms=n_arms, seed=1)
+    _, u = coin(n_arms)
+
+    def play(rounds: int) -> None:
+        while rounds > 0:
+            n = min(rounds, 1000)
+            bandit.tell_many(bandit.ask_many(n), u[:n])
+            rounds -= n
+
+    return play
+
+
+def copies(n_arms: int) -> Play:
+    """Copy a bandit."""
+    bandit = bw.Bandit(bw.TsallisINF(), arms=n_arms, seed=1)
+    bandit.tell(bandit.ask(), loss=0.5)
+
+    def play(rounds: int) -> None:
+        for _ in range(rounds):
+            bandit.copy()
+
+    return play
+
+
+def duels(player: bw.Sparring) -> Callable[[int], Play]:
+    def start(n_arms: int) -> Play:
+        duel = bw.DuelingBandit(player, arms=n_arms, seed=1)
+        _, u = coin(n_arms)
+
+        def play(rounds: int) -> None:
+            for n in range(rounds):
+                duel.tell(duel.ask(), winner="left" if u[n & 4095] < 0.5 else "right")
+
+        return play
+
+    return start
+
+
+WAYS = {
+    "prompt feedback": ours(bw.TsallisINF()),
+    "feedback one decision late": one_late,
+    "ask(available=half) and tell": half_available,
+    "ask_many and tell_many by 1,000": in_batches,
+    "copy": copies,
+    "a duel, one state": duels(bw.Sparring()),
+    "a duel, two states": duels(bw.Sparring(shared=False)),
+}
+"""What else is done with `Bandit(TsallisINF())`, by name."""
+
+
 # --- others ------------------------------------------------------------------------------------
 
 
@@ -194,9 +279,9 @@ def settled(start: Callable[[int], Play], n_arms: int) -> tuple[Play, int]:
     return play, max(1, min(int(SPAN / one), 2000))
 
 
-def microseconds(n_arms: int) -> dict[str, float]:
-    """Return the time of one decision for every contender."""
-    players = {name: settled(start, n_arms) for name, start in contenders()}
+def microseconds(n_arms: int, them: dict[str, Callable[[int], Play]]) -> dict[str, float]:
+    """Return the time of one decision for everyone."""
+    players = {name: settled(start, n_arms) for name, start in them.items()}
     best = dict.fromkeys(players, math.inf)
     for _ in range(TRIES):
         for name, (play, rounds) in players.items():
@@ -266,7 +351,7 @@ def import_seconds(statement: str) -> float:
 
 def main() -> None:
     print("One decision with its feedback, in microseconds (in brackets: times our first line)")
-    table = {n_arms: microseconds(n_arms) for n_arms in SIZES}
+    table = {n_arms: microseconds(n_arms, dict(contenders())) for n_arms in SIZES}
     names = list(table[SIZES[0]])
     print(f"{'':36}" + "".join(f"{f'K = {n_arms}':>18}" for n_arms in SIZES))
     for name in names:
@@ -284,6 +369,13 @@ def main() -> None:
         ]
         cells += f"{f'{min(peers) / table[n_arms][names[0]]:.2f}x':>18}"
     print(f"{'the fastest other that learns':36}{cells}\n")
+
+    print("Bandit(TsallisINF()) used otherwise, in microseconds")
+    table = {n_arms: microseconds(n_arms, WAYS) for n_arms in SIZES}
+    for name in WAYS:
+        cells = "".join(f"{table[n_arms][name]:18.2f}" for n_arms in SIZES)
+        print(f"{name:36}{cells}")
+    print()
 
     nothing, dispatched, immediate = policy_alone()
     print("The policy alone, K = 8, in nanoseconds")

@@ -84,6 +84,7 @@ def play(policy: Policy, K: int) -> None:
     with contextlib.suppress(InvalidParameter):  # a policy whose arms stay
         bandit.add_arm("new")
         bandit.retire_arm("new")
+    bandit.tell_many(bandit.ask_many(2), [0.5, 0.5])
     bandit.copy().ask()
 
 
