@@ -178,6 +178,10 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             self._save_overload(sig, data)
         except OSError as error:
             unkept(f"{self._cache_path}: {error.strerror or error}")
+        except RuntimeError as error:
+            # Seen when several processes compile at once; the code runs and is kept another time.
+            if "no compiled object yet" not in str(error):
+                raise
 
     def _open(self) -> bool:
         """Look for a folder, the first time; return whether there is one."""
