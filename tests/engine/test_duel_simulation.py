@@ -94,7 +94,7 @@ def test_other_processes_give_the_same(reference):
 
 def test_nothing_recompiles():
     run({"shared rv": ALL["shared rv"], "two rv": ALL["two rv"]})
-    choose = ALL["two rv"].sides().choose_left
+    choose = ALL["two rv"].sides().choose[0]
     before = len(choose.signatures), len(duel.run_duels.signatures)
     other = bw.environments.Preferences(MATRIX)
     run({"a": ALL["shared rv"], "b": ALL["two rv"], "c": ALL["ucb1"]}, other, 321, 5)
@@ -176,9 +176,7 @@ def test_one_state_learns_half_of_each_sides_estimate(policy):
         if policy is POWER:
             eta = theorem3(t, K, 0.7)
         draws = rng.random(2)
-        i, p, j, q = choose_both(
-            sides.choose_left, sides.choose_right, K, t, C, S, G, draws[0], draws[1]
-        )
+        i, p, j, q = choose_both(*sides.choose, K, t, C, S, G, draws[0], draws[1])
         L = S[first : first + K].copy()
         w = bw.omd.weights(L, eta, policy.alpha) if t > 1 else np.full(K, 1 / K)
         assert abs(p * w[i] - 1) < 1e-12
@@ -187,7 +185,7 @@ def test_one_state_learns_half_of_each_sides_estimate(policy):
         for arm, draw in zip((i, j), draws, strict=True):
             assert edges[arm] - 1e-12 <= draw <= edges[arm + 1] + 1e-12
         lost = float(rng.random() < (1 - u[i] + u[j]) / 2)
-        update_both(sides.update_left, sides.update_right, K, t, C, S, G, i, p, j, q, lost)
+        update_both(*sides.update, K, t, C, S, G, i, p, j, q, lost)
         base = 0.5 * (w >= eta**2) * (policy.estimator == "rv")
         change = base.copy()
         change[i] += 0.5 * (lost - base[i]) / w[i]

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.campaign.identity import Player as Player
 from bothworlds.campaign.identity import fingerprint
 from bothworlds.environments.base import Environment
-from bothworlds.policies.sparring import Sparring
+from bothworlds.policies.base import Player
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Curve:
     ----------
     name : str
         The policy's label, which seeds its stream.
-    policy : Policy or Sparring
+    policy : Player
         The algorithm.
     environment : Environment
         The regime.
@@ -63,8 +62,6 @@ class Curve:
     @functools.cached_property
     def player(self) -> Player:
         """The policy whose kernels serve this number of arms."""
-        if isinstance(self.policy, Sparring):
-            return self.policy
         return self.policy.for_arms(self.environment.n_arms)
 
     @functools.cached_property

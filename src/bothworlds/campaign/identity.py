@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 
 from bothworlds import sources
 from bothworlds.environments.base import Environment
-from bothworlds.policies.base import Policy
-from bothworlds.policies.sparring import Sparring
-
-Player = Policy | Sparring
-"""What can be simulated: a policy, or a pair of them in duels."""
+from bothworlds.policies.base import Player, Policy
 
 _KNOWN = sys.stdlib_module_names | {"bothworlds", "llvmlite", "numba", "numpy"}
 """Packages into which a user's functions are not followed."""
@@ -38,7 +34,7 @@ def fingerprint(policy: Player, environment: Environment, files: bool = True) ->
 
     Parameters
     ----------
-    policy : Policy or Sparring
+    policy : Player
         The algorithm.
     environment : Environment
         The regime.

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import Piece
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.sparring import Sparring
 
 LONGEST = 20.0
 """Seconds a shard takes at most, as far as the size of a tile allows: a crash can lose it."""
@@ -19,30 +18,24 @@ MANY = 500
 """Number of curves from which not every one is looked at for every shard."""
 
 
-_COSTS = {
-    "TsallisINF": (10.0, 0.7),
-    "UCB1": (9.0, 0.6),
-    "ThompsonSampling": (10.0, 14.0),
-    "KLUCB": (50.0, 60.0),
-}
-"""Rough nanoseconds per round, for the round and for each arm, until a policy has been measured: a
-campaign hands out its first shards before anything is, and the slowest should not come last."""
+ONE_BY_ONE = (300.0, 120.0)
+"""Rough nanoseconds per round, for the round and for each arm, of a repetition played alone."""
 
 
 def is_wide(curve: Curve) -> bool:
     """Return whether the repetitions of a tile are played together, by vectors."""
-    player = curve.player
-    return player.sides().wide if isinstance(player, Sparring) else player.kernels().wide
+    return curve.player.sides().wide
 
 
 def guessed(curve: Curve) -> float:
-    """Return a guess of the seconds of a round of one repetition."""
-    sides = 2 if isinstance(curve.policy, Sparring) else 1
-    policy = curve.policy.policy if isinstance(curve.policy, Sparring) else curve.policy
-    base, per_arm = _COSTS.get(type(policy).__name__, (10.0, 1.0))
-    if not is_wide(curve):
-        base, per_arm = 300.0, 120.0
-    return sides * (base + per_arm * curve.environment.n_arms) * 1e-9
+    """Return a guess of the seconds of a round of one repetition.
+
+    A campaign hands out its first shards before anything is measured, and the slowest should not
+    come last.
+    """
+    sides = curve.player.sides()
+    per_round, per_arm = curve.policy.nanoseconds if sides.wide else ONE_BY_ONE
+    return len(sides.choose) * (per_round + per_arm * curve.environment.n_arms) * 1e-9
 
 
 class Costs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bothworlds.checks.report import NotApplicable, Violation
-from bothworlds.checks.subject import Counts, Player
+from bothworlds.checks.subject import Counts, Inspected
 from bothworlds.checks.tolerances import goodness_of_fit, homogeneity
 from bothworlds.policies.base import Array
 
@@ -16,23 +16,23 @@ ROUNDING = 1e-9
 DRAWS = 20_000
 
 
-def simplex(player: Player) -> str:
+def simplex(inspected: Inspected) -> str:
     """Probabilities are numbers >= 0 that sum to 1, and the drawn arm has the one reported."""
     rounds = 2_500
-    F = player.fresh("simplex")
-    losses = player.losses(rounds, "simplex")
+    F = inspected.fresh("simplex")
+    losses = inspected.losses(rounds, "simplex")
     # In the second half one arm is always right, which drives the others towards 0.
     losses[rounds // 2 :] = 1.0
     losses[rounds // 2 :, 0] = 0.0
     worst = 0.0
     reported = 0
     for t in range(1, rounds + 1):
-        arm = player.ask(F, t)
-        inverse_p = player.inverse_p(F)
+        arm = inspected.ask(F, t)
+        inverse_p = inspected.inverse_p(F)
         if not (inverse_p == 0.0 or inverse_p >= 1.0 - SIMPLEX_TOLERANCE):
             raise Violation(f"1 / probability was {inverse_p:.17g} in round {t}")
-        if player.knows_weights:
-            w = player.weights(F)
+        if inspected.knows_weights:
+            w = inspected.weights(F)
             if not np.all(w >= 0.0):
                 raise Violation(f"a probability was {w[~(w >= 0.0)][0]:.3g} in round {t}")
             worst = max(worst, abs(float(w.sum()) - 1.0))
@@ -44,38 +44,38 @@ def simplex(player: Player) -> str:
                     f"but it was {w[arm]:.9g} in round {t}"
                 )
         reported += inverse_p > 0.0
-        player.tell(F, arm, inverse_p, losses[t - 1, arm])
+        inspected.tell(F, arm, inverse_p, losses[t - 1, arm])
     if not reported:
         raise NotApplicable(UNKNOWN)
-    if not player.knows_weights:
+    if not inspected.knows_weights:
         return f"the drawn arm's probability was in (0, 1] in {rounds} rounds"
     return f"sums within {worst:.1g} of 1 in {rounds} rounds"
 
 
-def permutation(player: Player) -> str:
+def permutation(inspected: Inspected) -> str:
     """Renaming the arms renames the probabilities and changes nothing else."""
-    order = player.rng("permutation").permutation(player.n_arms)
-    if np.array_equal(order, np.arange(player.n_arms)):
+    order = inspected.rng("permutation").permutation(inspected.n_arms)
+    if np.array_equal(order, np.arange(inspected.n_arms)):
         order = np.roll(order, 1)
-    twin = player.permuted(order)
-    if player.knows_weights:
-        return _permuted_weights(player, twin, order)
-    return _permuted_plays(player, twin, order)
+    twin = inspected.permuted(order)
+    if inspected.knows_weights:
+        return _permuted_weights(inspected, twin, order)
+    return _permuted_plays(inspected, twin, order)
 
 
-def _permuted_weights(player: Player, twin: Player, order: Counts) -> str:
+def _permuted_weights(inspected: Inspected, twin: Inspected, order: Counts) -> str:
     """Compare the probabilities of both, fed with the same feedback, round by round."""
-    K = player.n_arms
-    F, twin_F = player.fresh("permutation"), twin.fresh("permutation")
+    K = inspected.n_arms
+    F, twin_F = inspected.fresh("permutation"), twin.fresh("permutation")
     warmup, rounds = 3 * K, 200
-    losses = player.losses(warmup + rounds, "permutation")
+    losses = inspected.losses(warmup + rounds, "permutation")
     worst = 0.0
     for t in range(1, warmup + rounds + 1):
-        drawn = player.ask(F, t)
+        drawn = inspected.ask(F, t)
         twin.ask(twin_F, t)
         # Every arm is played first: policies break ties between untried arms by their order.
         arm = (t - 1) % K if t <= warmup else drawn
-        w, twin_w = player.weights(F), twin.weights(twin_F)
+        w, twin_w = inspected.weights(F), twin.weights(twin_F)
         if t > warmup:
             apart = np.abs(twin_w[order] - w)
             worst = max(worst, float(apart.max()))
@@ -86,20 +86,20 @@ def _permuted_weights(player: Player, twin: Player, order: Counts) -> str:
                     f"instead of {w[at]:.9g} in round {t}"
                 )
         inverse_p = 1.0 / w[arm] if w[arm] > 0.0 else 1.0
-        player.learn(F, arm, inverse_p, losses[t - 1, arm])
+        inspected.learn(F, arm, inverse_p, losses[t - 1, arm])
         twin.learn(twin_F, int(order[arm]), inverse_p, losses[t - 1, arm])
     return f"equal within {worst:.1g} in {rounds} rounds"
 
 
-def _permuted_plays(player: Player, twin: Player, order: Counts) -> str:
+def _permuted_plays(inspected: Inspected, twin: Inspected, order: Counts) -> str:
     """Compare the last arm of many independent runs, where probabilities are not known."""
     rounds, runs = 60, 1_000
-    counts, twin_counts = np.zeros((2, player.n_arms), np.int64)
+    counts, twin_counts = np.zeros((2, inspected.n_arms), np.int64)
     for run in range(runs):
-        losses = player.losses(rounds, "permutation", run)
+        losses = inspected.losses(rounds, "permutation", run)
         renamed = np.empty_like(losses)
-        renamed[:, order] = player.losses(rounds, "permutation", "twin", run)
-        arms, _ = player.play(player.fresh("permutation", run), 1, rounds, losses)
+        renamed[:, order] = inspected.losses(rounds, "permutation", "twin", run)
+        arms, _ = inspected.play(inspected.fresh("permutation", run), 1, rounds, losses)
         counts[arms[-1]] += 1
         arms, _ = twin.play(twin.fresh("permutation", "twin", run), 1, rounds, renamed)
         twin_counts[arms[-1]] += 1
@@ -113,15 +113,15 @@ def _permuted_plays(player: Player, twin: Player, order: Counts) -> str:
     return f"round {rounds} of {runs} runs, chi-square {value:.3g} below {limit:.3g}"
 
 
-def frequencies(player: Player) -> str:
+def frequencies(inspected: Inspected) -> str:
     """Arms come as often as their probabilities say, drawn again and again from one state."""
-    F = player.fresh("frequencies")
-    losses = player.losses(1_000, "frequencies")
+    F = inspected.fresh("frequencies")
+    losses = inspected.losses(1_000, "frequencies")
     largest, t = 0.0, 0
     for last in (7, 63, 511):
-        player.play(F, t + 1, last, losses)
+        inspected.play(F, t + 1, last, losses)
         t = last
-        counts, p = _drawn_and_said(player, F.copy(), t + 1)
+        counts, p = _drawn_and_said(inspected, F.copy(), t + 1)
         never = (counts > 0) & ~(p > 0.0)
         if never.any():
             arm = int(np.flatnonzero(never)[0])
@@ -138,13 +138,13 @@ def frequencies(player: Player) -> str:
     return f"{DRAWS} draws at 3 rounds, chi-square at most {largest:.2f} of its limit"
 
 
-def _drawn_and_said(player: Player, F: Array, t: int) -> tuple[Counts, Array]:
+def _drawn_and_said(inspected: Inspected, F: Array, t: int) -> tuple[Counts, Array]:
     """Return how often every arm came in round t, and the probability the policy reports."""
-    counts, inverse_p = player.draw(F, t, DRAWS)
-    if player.knows_weights:
-        return counts, player.weights(F)
+    counts, inverse_p = inspected.draw(F, t, DRAWS)
+    if inspected.knows_weights:
+        return counts, inspected.weights(F)
     if not inverse_p.any():
         raise NotApplicable(UNKNOWN)
     # Only drawn arms report a probability; the rest of it belongs to arms that never came.
-    p = np.divide(1.0, inverse_p, out=np.zeros(player.n_arms), where=inverse_p > 0.0)
+    p = np.divide(1.0, inverse_p, out=np.zeros(inspected.n_arms), where=inverse_p > 0.0)
     return np.append(counts, 0), np.append(p, max(0.0, 1.0 - p.sum()))

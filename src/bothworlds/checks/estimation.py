@@ -7,7 +7,7 @@ import numpy as np
 from bothworlds.bandit.state import columns
 from bothworlds.checks.distribution import ROUNDING
 from bothworlds.checks.report import NotApplicable, Violation
-from bothworlds.checks.subject import Player
+from bothworlds.checks.subject import Inspected
 from bothworlds.policies.base import Array
 
 LEAST_PROBABILITY = 1e-4
@@ -17,40 +17,40 @@ ROUNDS = (17, 40, 90, 200, 450, 1000, 1100)
 baseline for every arm, the late ones for some."""
 
 
-def _estimates(player: Player, F: Array) -> Array:
-    first: Array = columns(F, player.policy)[0]
+def _estimates(inspected: Inspected, F: Array) -> Array:
+    first: Array = columns(F, inspected.policy)[0]
     return first
 
 
-def _require_estimates(player: Player) -> None:
-    if not player.policy.estimates:
+def _require_estimates(inspected: Inspected) -> None:
+    if not inspected.policy.estimates:
         raise NotApplicable("the policy keeps no cumulative loss estimates")
-    if not player.knows_weights:
+    if not inspected.knows_weights:
         raise NotApplicable("the policy does not know its probabilities")
 
 
-def unbiased_estimates(player: Player) -> str:
+def unbiased_estimates(inspected: Inspected) -> str:
     """Over the draw of the arm, every estimate grows by the arm's loss.
 
     Told late, all may move by one more number, which changes no probability.
     """
-    _require_estimates(player)
-    F = player.fresh("unbiased")
-    losses = player.losses(max(ROUNDS), "unbiased")
+    _require_estimates(inspected)
+    F = inspected.fresh("unbiased")
+    losses = inspected.losses(max(ROUNDS), "unbiased")
     worst, states, t = 0.0, 0, 0
     for now in ROUNDS:
-        player.play(F, t + 1, now - 1, losses)
+        inspected.play(F, t + 1, now - 1, losses)
         t = now - 1
         asked = F.copy()
-        player.ask(asked, now)
-        w = player.weights(asked)
+        inspected.ask(asked, now)
+        w = inspected.weights(asked)
         if not np.all(w >= LEAST_PROBABILITY):
             continue
         states += 1
         loss = losses[now - 1]
         for kind, mean in (
-            ("told at once", _mean_change(player, F, now, w, loss)),
-            ("told late", _mean_late_change(player, asked, w, loss)),
+            ("told at once", _mean_change(inspected, F, now, w, loss)),
+            ("told late", _mean_late_change(inspected, asked, w, loss)),
         ):
             error = np.abs(mean - loss)
             worst = max(worst, float(error.max()))
@@ -67,48 +67,48 @@ def unbiased_estimates(player: Player) -> str:
     return f"largest bias {worst:.1g} over {states} states"
 
 
-def _mean_change(player: Player, before: Array, t: int, w: Array, loss: Array) -> Array:
+def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Array) -> Array:
     """Return sum_j w_j dL^j, where dL^j is what ``tell`` adds to L when arm j was drawn."""
-    mean = np.zeros(player.n_arms)
-    for arm in range(player.n_arms):
+    mean = np.zeros(inspected.n_arms)
+    for arm in range(inspected.n_arms):
         F = before.copy()
-        counts, _ = player.draw(F, t, TRIES, wanted=arm)
+        counts, _ = inspected.draw(F, t, TRIES, wanted=arm)
         if not counts[arm]:
             raise Violation(
                 f"arm {arm} with probability {w[arm]:.3g} did not come in {TRIES} draws"
             )
-        drawn = _estimates(player, F).copy()
-        player.tell(F, arm, player.inverse_p(F), loss[arm])
-        mean += w[arm] * (_estimates(player, F) - drawn)
+        drawn = _estimates(inspected, F).copy()
+        inspected.tell(F, arm, inspected.inverse_p(F), loss[arm])
+        mean += w[arm] * (_estimates(inspected, F) - drawn)
     return mean
 
 
-def _mean_late_change(player: Player, asked: Array, w: Array, loss: Array) -> Array:
+def _mean_late_change(inspected: Inspected, asked: Array, w: Array, loss: Array) -> Array:
     """Return the same for feedback to a decision that is no longer the last one.
 
     Counted from arm 0's loss, because estimates may be recentred on this way.
     """
-    mean = np.zeros(player.n_arms)
-    for arm in range(player.n_arms):
+    mean = np.zeros(inspected.n_arms)
+    for arm in range(inspected.n_arms):
         F = asked.copy()
-        player.learn(F, arm, 1.0 / w[arm], loss[arm])
-        mean += w[arm] * (_estimates(player, F) - _estimates(player, asked))
+        inspected.learn(F, arm, 1.0 / w[arm], loss[arm])
+        mean += w[arm] * (_estimates(inspected, F) - _estimates(inspected, asked))
     mean += loss[0] - mean[0]
     return mean
 
 
-def shift_invariance(player: Player) -> str:
+def shift_invariance(inspected: Inspected) -> str:
     """Adding one number to all loss estimates changes no probability."""
-    _require_estimates(player)
-    F = player.fresh("shift")
-    losses = player.losses(300, "shift")
+    _require_estimates(inspected)
+    F = inspected.fresh("shift")
+    losses = inspected.losses(300, "shift")
     worst, t = 0.0, 0
     for now in (20, 100, 300):
-        player.play(F, t + 1, now - 1, losses)
+        inspected.play(F, t + 1, now - 1, losses)
         t = now - 1
-        reference = _shifted_weights(player, F, now, 0.0)
+        reference = _shifted_weights(inspected, F, now, 0.0)
         for shift in (0.375, -20.0, 1024.0):
-            w = _shifted_weights(player, F, now, shift)
+            w = _shifted_weights(inspected, F, now, shift)
             error = np.abs(w - reference)
             worst = max(worst, float(error.max()))
             if not worst <= ROUNDING:
@@ -120,9 +120,9 @@ def shift_invariance(player: Player) -> str:
     return f"equal within {worst:.1g} for shifts up to 1024"
 
 
-def _shifted_weights(player: Player, before: Array, t: int, shift: float) -> Array:
+def _shifted_weights(inspected: Inspected, before: Array, t: int, shift: float) -> Array:
     F = before.copy()
-    _estimates(player, F)[:] += shift
-    player.estimates_changed(F)
-    player.ask(F, t)
-    return player.weights(F)
+    _estimates(inspected, F)[:] += shift
+    inspected.estimates_changed(F)
+    inspected.ask(F, t)
+    return inspected.weights(F)

@@ -11,7 +11,7 @@ from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.state import first_row
 from bothworlds.checks.distribution import ROUNDING
 from bothworlds.checks.report import NotApplicable, Violation
-from bothworlds.checks.subject import Player
+from bothworlds.checks.subject import Inspected
 from bothworlds.errors import DecisionClosed, InvalidFeedback, UnknownDecision
 from bothworlds.policies.base import Array
 
@@ -19,24 +19,24 @@ WARMUP = 60
 OUTSTANDING = 24
 
 
-def warm_bandit(player: Player, name: str) -> Bandit:
+def warm_bandit(inspected: Inspected, name: str) -> Bandit:
     """Return a bandit that has learned from some rounds of prompt feedback."""
-    bandit = Bandit(player.policy, player.n_arms, seed=player.seed)
-    losses = player.losses(WARMUP, name)
+    bandit = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed)
+    losses = inspected.losses(WARMUP, name)
     for row in losses:
         decision = bandit.ask()
         bandit.tell(decision, loss=float(row[decision.index]))
     return bandit
 
 
-def delayed_feedback(player: Player) -> str:
+def delayed_feedback(inspected: Inspected) -> str:
     """Feedback teaches the same whenever and in whichever order it comes.
 
     A policy for which the order of losses matters says so by ``order_invariant = False``.
     """
-    if not getattr(player.policy, "order_invariant", True):
+    if not getattr(inspected.policy, "order_invariant", True):
         raise NotApplicable("the policy says order_invariant = False")
-    bandit = warm_bandit(player, "delayed")
+    bandit = warm_bandit(inspected, "delayed")
     prompt = bandit.copy()
     prompt.tell(prompt.ask(), loss=1.0)
     late = bandit.copy()
@@ -44,20 +44,20 @@ def delayed_feedback(player: Player) -> str:
     late.ask()
     late.tell(decision, loss=1.0)
     # The later draw may have left traces beside the estimates, such as its weights.
-    end = player.n_arms if player.policy.estimates else None
-    one, other = (_arm_rows(player, twin)[:end] for twin in (prompt, late))
+    end = inspected.n_arms if inspected.policy.estimates else None
+    one, other = (_arm_rows(inspected, twin)[:end] for twin in (prompt, late))
     worst = _apart(one, other, "told after another decision instead of at once")
     ids = [bandit.ask().id for _ in range(OUTSTANDING)]
     # Losses 0 and 1, because policies may round others at random.
-    losses = player.rng("delayed", "outstanding").integers(2, size=OUTSTANDING).astype(float)
+    losses = inspected.rng("delayed", "outstanding").integers(2, size=OUTSTANDING).astype(float)
     in_order = _told(bandit, ids, losses, np.arange(OUTSTANDING))
     orders = {
         "told in reverse": np.arange(OUTSTANDING)[::-1],
-        "told in random order": player.rng("delayed", "order").permutation(OUTSTANDING),
+        "told in random order": inspected.rng("delayed", "order").permutation(OUTSTANDING),
     }
     for how, order in orders.items():
-        other = _arm_rows(player, _told(bandit, ids, losses, order))
-        worst = max(worst, _apart(_arm_rows(player, in_order), other, how))
+        other = _arm_rows(inspected, _told(bandit, ids, losses, order))
+        worst = max(worst, _apart(_arm_rows(inspected, in_order), other, how))
     return f"states equal within {worst:.1g} for {OUTSTANDING} decisions in 3 orders"
 
 
@@ -80,20 +80,20 @@ def _apart(one: Array, other: Array, how: str) -> float:
     return worst
 
 
-def _arm_rows(player: Player, bandit: Bandit) -> Array:
+def _arm_rows(inspected: Inspected, bandit: Bandit) -> Array:
     """Return the per-arm rows, loss estimates beyond the least one: they may be recentred."""
-    rows = bandit._F[first_row(bandit._F) + player.policy.head_rows :].copy()
-    if player.policy.estimates:
-        rows[: player.n_arms] -= rows[: player.n_arms].min()
+    rows = bandit._F[first_row(bandit._F) + inspected.policy.head_rows :].copy()
+    if inspected.policy.estimates:
+        rows[: inspected.n_arms] -= rows[: inspected.n_arms].min()
     return rows
 
 
-def bad_feedback(player: Player) -> str:
+def bad_feedback(inspected: Inspected) -> str:
     """Feedback that cannot be meant is refused with the right error, and nothing changes."""
-    bandit = warm_bandit(player, "bad")
+    bandit = warm_bandit(inspected, "bad")
     told = bandit.ask()
     bandit.tell(told, loss=0.5)
-    stranger = Bandit(player.policy, player.n_arms, seed=player.seed + 1).ask()
+    stranger = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed + 1).ask()
     waiting = bandit.ask()
     nan, inf = float("nan"), float("inf")
     refused: list[tuple[str, type[Exception], Callable[[], None]]] = [

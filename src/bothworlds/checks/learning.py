@@ -7,7 +7,7 @@ import numpy as np
 from bothworlds.bandit.state import first_row
 from bothworlds.checks.distribution import SIMPLEX_TOLERANCE
 from bothworlds.checks.report import NotApplicable, Violation
-from bothworlds.checks.subject import Player
+from bothworlds.checks.subject import Inspected
 from bothworlds.checks.tolerances import Z, trimmed_error
 from bothworlds.engine import policy_loops as rollout
 from bothworlds.environments import Stochastic
@@ -21,11 +21,11 @@ from bothworlds.simulation.result import TRIM, trimmed_mean
 LONG = 10**6
 
 
-def constant_losses(player: Player) -> str:
+def constant_losses(inspected: Inspected) -> str:
     """A million rounds of loss 0, and of loss 1, leave nothing infinite and nothing undefined."""
     for loss in (0.0, 1.0):
-        F = player.fresh("constant", loss)
-        _, inverse_p = player.play(F, 1, LONG, np.full((1, player.n_arms), loss))
+        F = inspected.fresh("constant", loss)
+        _, inverse_p = inspected.play(F, 1, LONG, np.full((1, inspected.n_arms), loss))
         wrong = ~((inverse_p >= 1.0 - SIMPLEX_TOLERANCE) | (inverse_p == 0.0))
         wrong |= ~np.isfinite(inverse_p)
         if wrong.any():
@@ -42,22 +42,22 @@ def constant_losses(player: Player) -> str:
     return f"{LONG:,} rounds of each"
 
 
-def better_than_uniform(player: Player) -> str:
+def better_than_uniform(inspected: Inspected) -> str:
     """Where one arm is better, the policy plays it more often than a fair die would."""
     horizon, repetitions, gap = 2_000, 320, 0.25
-    world = Stochastic.gap(player.n_arms, gap)
-    known = getattr(player.policy, "gaps", None)
+    world = Stochastic.gap(inspected.n_arms, gap)
+    known = getattr(inspected.policy, "gaps", None)
     if known is not None:
         # The order of the arms is part of such a policy's configuration.
         gaps = np.asarray(known, dtype=np.float64)
         world = Stochastic(gaps + 0.5 * (1.0 - gaps.max()), shuffle=False)
-    policies: dict[str, Policy] = {"checked": player.policy, "uniform": Uniform()}
+    policies: dict[str, Policy] = {"checked": inspected.policy, "uniform": Uniform()}
     result = simulate(
         policies,
         world,
         horizon=horizon,
         repetitions=repetitions,
-        seed=player.seed,
+        seed=inspected.seed,
         checkpoints=[horizon],
         progress=False,
     )
@@ -74,25 +74,25 @@ def better_than_uniform(player: Player) -> str:
     return f"{found}, {repetitions} runs"
 
 
-def lanes(player: Player) -> str:
+def lanes(inspected: Inspected) -> str:
     """A tile of repetitions walks, lane by lane, the path of single bandits, bit for bit."""
-    if not player.kernels.wide:
+    if not inspected.kernels.wide:
         raise NotApplicable("the kernels take one repetition at a time")
-    rounds, K = 1_100, player.n_arms
-    losses = player.losses(rounds, "lanes")
-    singles = [player.fresh("lanes", lane) for lane in range(LANES)]
+    rounds, K = 1_100, inspected.n_arms
+    losses = inspected.losses(rounds, "lanes")
+    singles = [inspected.fresh("lanes", lane) for lane in range(LANES)]
     row = first_row(singles[0])
     C = np.append(singles[0][HEAD:row], 0.0)
     S = np.stack([F[row:] for F in singles], axis=1).ravel()
     G = np.stack([F[GENERATOR:HEAD].view(np.int64) for F in singles], axis=1).ravel()
     arms = np.zeros((rounds, LANES), np.int64)
     run = rollout.loop(rollout.play_tile, rollout.PLAY_TILE)
-    choose = rollout.compiled(player.kernels.choose, CHOOSE_WIDE)
-    update = rollout.compiled(player.kernels.update, UPDATE_WIDE)
+    choose = rollout.compiled(inspected.kernels.choose, CHOOSE_WIDE)
+    update = rollout.compiled(inspected.kernels.update, UPDATE_WIDE)
     flat = arms.ravel()
     run(choose, update, K, rounds, C, S, G, losses, flat)
     for lane, F in enumerate(singles):
-        single_arms, _ = player.play(F, 1, rounds, losses)
+        single_arms, _ = inspected.play(F, 1, rounds, losses)
         differs = single_arms != arms[:, lane]
         if differs.any():
             t = int(differs.argmax())

@@ -9,16 +9,16 @@ from bothworlds import policies
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.checks.feedback import warm_bandit
 from bothworlds.checks.report import Violation
-from bothworlds.checks.subject import Player
+from bothworlds.checks.subject import Inspected
 
 ROUNDS = 200
 
 
-def _story(player: Player, bandit: Bandit, name: str) -> tuple[list[int], bool]:
+def _story(inspected: Inspected, bandit: Bandit, name: str) -> tuple[list[int], bool]:
     """Play with feedback every second round for two; return the arms, and whether any was sure."""
     arms = []
     certain = True
-    losses = player.losses(ROUNDS, name)
+    losses = inspected.losses(ROUNDS, name)
     for row in losses:
         decision = bandit.ask()
         arms.append(decision.index)
@@ -26,18 +26,18 @@ def _story(player: Player, bandit: Bandit, name: str) -> tuple[list[int], bool]:
         waiting = bandit.pending
         if len(waiting) > 1:
             for number, id in enumerate(waiting):
-                bandit.tell(id, loss=float(row[number % player.n_arms]))
+                bandit.tell(id, loss=float(row[number % inspected.n_arms]))
     return arms, certain
 
 
-def same_seed(player: Player) -> str:
+def same_seed(inspected: Inspected) -> str:
     """One seed gives one run, bit for bit, whatever ran in between; another seed, another run."""
-    first = Bandit(player.policy, player.n_arms, seed=player.seed)
-    arms, certain = _story(player, first, "story")
-    other = Bandit(player.policy, player.n_arms, seed=player.seed + 1)
-    other_arms, _ = _story(player, other, "story")
-    second = Bandit(player.policy, player.n_arms, seed=player.seed)
-    again, _ = _story(player, second, "story")
+    first = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed)
+    arms, certain = _story(inspected, first, "story")
+    other = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed + 1)
+    other_arms, _ = _story(inspected, other, "story")
+    second = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed)
+    again, _ = _story(inspected, second, "story")
     if again != arms:
         t = next(t for t in range(ROUNDS) if again[t] != arms[t])
         raise Violation(
@@ -52,9 +52,9 @@ def same_seed(player: Player) -> str:
     return f"{ROUNDS} rounds repeated, other rounds with another seed"
 
 
-def save_and_load(player: Player) -> str:
+def save_and_load(inspected: Inspected) -> str:
     """A saved bandit continues from its file bit for bit, decisions still pending."""
-    bandit = warm_bandit(player, "save")
+    bandit = warm_bandit(inspected, "save")
     for _ in range(9):
         bandit.ask()
     for id in bandit.pending[1::3]:
@@ -63,14 +63,14 @@ def save_and_load(player: Player) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bandit.json"
         bandit.save(path)
-        loaded = Bandit.load(path, policy=None if _shipped(player) else player.policy)
+        loaded = Bandit.load(path, policy=None if _shipped(inspected) else inspected.policy)
     if loaded.pending != pending:
         raise Violation(f"decisions {loaded.pending} are pending instead of {pending}")
     for number, id in enumerate(pending):
         for twin in (bandit, loaded):
             twin.tell(id, loss=number % 2)
-    arms, _ = _story(player, bandit, "later")
-    loaded_arms, _ = _story(player, loaded, "later")
+    arms, _ = _story(inspected, bandit, "later")
+    loaded_arms, _ = _story(inspected, loaded, "later")
     if loaded_arms != arms:
         t = next(t for t in range(ROUNDS) if loaded_arms[t] != arms[t])
         raise Violation(
@@ -81,6 +81,6 @@ def save_and_load(player: Player) -> str:
     return f"{len(pending)} decisions pending, {ROUNDS} rounds continued bit for bit"
 
 
-def _shipped(player: Player) -> bool:
-    kind = type(player.policy)
+def _shipped(inspected: Inspected) -> bool:
+    kind = type(inspected.policy)
     return getattr(policies, kind.__name__, None) is kind

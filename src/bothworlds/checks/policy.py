@@ -11,12 +11,12 @@ from bothworlds.checks.feedback import bad_feedback, delayed_feedback
 from bothworlds.checks.learning import better_than_uniform, constant_losses, lanes
 from bothworlds.checks.persistence import same_seed, save_and_load
 from bothworlds.checks.report import Check, Report, checked_skip, run_checks
-from bothworlds.checks.subject import Player
+from bothworlds.checks.subject import Inspected
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed
 
-POLICY_CHECKS: dict[str, Check[Player]] = {
+POLICY_CHECKS: dict[str, Check[Inspected]] = {
     check.__name__: check
     for check in (
         simplex,
@@ -101,5 +101,5 @@ def check_policy(
         n_arms = 5 if gaps is None else len(gaps)
     whole("n_arms", n_arms, owner, 2, "a whole number >= 2")
     skipped = checked_skip(skip, POLICY_CHECKS, owner)
-    player = Player(policy, int(n_arms), checked_seed(seed, owner))
-    return run_checks("policy", repr(policy), player, POLICY_CHECKS, skipped)
+    inspected = Inspected(policy, int(n_arms), checked_seed(seed, owner))
+    return run_checks("policy", repr(policy), inspected, POLICY_CHECKS, skipped)

@@ -19,7 +19,7 @@ Counts = NDArray[np.int64]
 NO_ARM = -1
 
 
-class Player:
+class Inspected:
     """A policy with a number of arms and a seed, and its kernels at hand.
 
     Parameters
@@ -117,12 +117,12 @@ class Player:
             raise Violation(f"an arm out of 0 to {self.n_arms - 1} was drawn in round {t}")
         return counts, inverse_p
 
-    def permuted(self, order: Counts) -> Player:
-        """Return a player whose arm ``order[i]`` has the configuration of this one's arm i."""
+    def permuted(self, order: Counts) -> Inspected:
+        """Return the subject whose arm ``order[i]`` has the configuration of this one's arm i."""
         policy: Any = self.policy
         gaps = getattr(policy, "gaps", None)
         if gaps is not None:
             moved = np.empty(self.n_arms)
             moved[order] = gaps
             policy = dataclasses.replace(policy, gaps=tuple(moved.tolist()))
-        return Player(policy, self.n_arms, self.seed)
+        return Inspected(policy, self.n_arms, self.seed)

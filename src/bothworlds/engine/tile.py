@@ -22,8 +22,7 @@ from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.base import LARGEST, Policy
-from bothworlds.policies.sparring import Sparring
+from bothworlds.policies.base import LARGEST, Player, Sides
 from bothworlds.seeding import numpy_generator, stream_words
 
 CACHE_BYTES = 2**20
@@ -45,7 +44,7 @@ class TileJob:
     ----------
     name : str
         The policy's label, which seeds its stream.
-    policy : Policy or Sparring
+    policy : Player
         The algorithm.
     environment : Environment
         The regime.
@@ -64,7 +63,7 @@ class TileJob:
     """
 
     name: str
-    policy: Policy | Sparring
+    policy: Player
     environment: Environment
     seed: int
     first: int
@@ -109,12 +108,12 @@ class TileOutcome:
         return len(self.cost)
 
 
-def tile_size(policy: Policy | Sparring, n_arms: int) -> int:
+def tile_size(policy: Player, n_arms: int) -> int:
     """Return how many repetitions a tile of this policy takes.
 
     As many as a vector holds; fewer where each has a state of its own that fills the cache.
     """
-    if isinstance(policy, Sparring) or policy.kernels().wide:
+    if policy.kind == "duel" or policy.sides().wide:
         return LANES
     return max(1, min(LANES, CACHE_BYTES // policy.start(n_arms).nbytes))
 
@@ -122,37 +121,35 @@ def tile_size(policy: Policy | Sparring, n_arms: int) -> int:
 _compile_lock = threading.Lock()
 
 
-def compile_kernels(policy: Policy | Sparring, environment: Environment) -> tuple[list[Any], int]:
+def compile_kernels(policy: Player, environment: Environment) -> tuple[list[Any], int]:
     """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode."""
     with _compile_lock:
-        if isinstance(policy, Sparring):
-            return _duel_kernels(policy, environment)
-        return _bandit_kernels(policy, environment)
+        functions = _duel_kernels if policy.kind == "duel" else _bandit_kernels
+        return functions(policy.sides(), environment)
 
 
-def _bandit_kernels(policy: Policy, environment: Environment) -> tuple[list[Any], int]:
+def _bandit_kernels(only: Sides, environment: Environment) -> tuple[list[Any], int]:
     compiled_loop(engine.run_tile, engine.RUN_TILE)
-    chosen = policy.kernels()
+    (choose,), (update,) = only.choose, only.update
     loss = environment.kernel()
     attack = environment.stage()
-    mode = _mode(chosen.wide, environment) + engine.ATTACKED * (attack is not None)
+    mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
-        (chosen.choose, engine.idle_choose, shapes.CHOOSE_WIDE, chosen.wide),
-        (chosen.update, engine.idle_update, shapes.UPDATE_WIDE, chosen.wide),
+        (choose, engine.idle_choose, shapes.CHOOSE_WIDE, only.wide),
+        (update, engine.idle_update, shapes.UPDATE_WIDE, only.wide),
         (loss, engine.idle_loss, shapes.LOSS_WIDE, environment.wide),
         (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
-        (chosen.choose, engine.idle_choose, shapes.CHOOSE_ONE, not chosen.wide),
-        (chosen.update, engine.idle_update, shapes.UPDATE_ONE, not chosen.wide),
+        (choose, engine.idle_choose, shapes.CHOOSE_ONE, not only.wide),
+        (update, engine.idle_update, shapes.UPDATE_ONE, not only.wide),
         (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
         (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
     )
     return [compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
 
 
-def _duel_kernels(policy: Sparring, environment: Environment) -> tuple[list[Any], int]:
+def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], int]:
     compiled_loop(duel.run_duels, duel.RUN_DUELS)
-    sides = policy.sides()
     prefer = environment.kernel()
     functions = []
     for wide, choose, update, preferred in (
@@ -161,10 +158,8 @@ def _duel_kernels(policy: Sparring, environment: Environment) -> tuple[list[Any]
     ):
         used = sides.wide == wide
         functions += [
-            compiled(sides.choose_left if used else engine.idle_choose, choose),
-            compiled(sides.choose_right if used else engine.idle_choose, choose),
-            compiled(sides.update_left if used else engine.idle_update, update),
-            compiled(sides.update_right if used else engine.idle_update, update),
+            *(compiled(own if used else engine.idle_choose, choose) for own in sides.choose),
+            *(compiled(own if used else engine.idle_update, update) for own in sides.update),
             compiled(prefer if environment.wide == wide else engine.idle_prefer, preferred),
         ]
     return functions, _mode(sides.wide, environment)
@@ -219,9 +214,9 @@ def _players(
 
     lanes = LANES if wide else job.count
     state = _rows([start] * lanes, wide)
-    if not isinstance(job.policy, Sparring):
+    if job.policy.kind == "bandit":
         return [(state, stream())]
-    other = state if job.policy.shared else _rows([start] * lanes, wide)
+    other = state if job.policy.sides().one_state else _rows([start] * lanes, wide)
     return [(state, stream("left")), (other, stream("right"))]
 
 

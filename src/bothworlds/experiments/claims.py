@@ -15,7 +15,7 @@ from bothworlds.text import decimals, fraction, grouped
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
-    from bothworlds.policies.base import Policy
+    from bothworlds.policies.base import Player
 
 SETTLED = 50.0
 """A cell shows its late growth once the horizon exceeds this many times K / gap^2.
@@ -177,7 +177,7 @@ def guarantees(cell: Cell, name: str, rounds: NDArray[np.int64]) -> tuple[NDArra
 
 @functools.lru_cache(maxsize=1024)
 def _guaranteed(
-    policy: Policy,
+    policy: Player,
     n_arms: int,
     gaps: tuple[float, ...] | None,
     corruption: float,

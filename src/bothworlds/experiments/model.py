@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bothworlds.environments.base import Environment
-    from bothworlds.policies.base import Policy
-    from bothworlds.policies.sparring import Sparring
+    from bothworlds.policies.base import Player
     from bothworlds.simulation.result import Result
 
 
@@ -60,7 +59,7 @@ class Cell:
         Unique in the experiment; also its name in files and tables.
     environment : Environment
         The regime.
-    policies : mapping of str to Policy or Sparring
+    policies : mapping of str to Player
         Names, which seed the streams, to algorithms.
     horizon, repetitions : int
         Rounds per run, and runs.
@@ -86,7 +85,7 @@ class Cell:
 
     id: str
     environment: Environment
-    policies: Mapping[str, Policy | Sparring]
+    policies: Mapping[str, Player]
     horizon: int
     repetitions: int
     checkpoints: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Policy, the base class: a frozen configuration that names its kernels and its first state.
+"""Player and Policy, the base classes: a configuration that names its kernels and first state.
 
 A policy holds no number of arms, no state and no generator.  Those live in a `bothworlds.Bandit`
 or in a tile of the simulation engine, which call the kernels; `bothworlds.lanes.kernels` defines
@@ -183,15 +183,70 @@ def constructor(config: object) -> str:
     return f"{type(config).__name__}({', '.join(given)})"
 
 
-class Policy:
-    """Base class of every policy.
+@dataclass(frozen=True)
+class Sides:
+    """What the engine calls in a round: the kernels of one side, or of both sides of a duel.
+
+    Parameters
+    ----------
+    choose, update : tuple of dispatcher
+        The kernels of `bothworlds.lanes.kernels`, one for each side, the left one first.
+    wide : bool
+        Whether they also compile for tiles of repetitions.
+    one_state : bool
+        Whether both sides play from one state.
+    """
+
+    choose: tuple[Any, ...]
+    update: tuple[Any, ...]
+    wide: bool
+    one_state: bool = False
+
+
+class Player:
+    """Base class of everything that can be simulated: policies, and pairs of them in duels.
 
     Subclasses are frozen dataclasses (``repr=False``); they print as their constructor and
     compare by value.
     """
 
     kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
-    """What it plays in: every policy takes one arm a round, `bothworlds.Sparring` two."""
+    """What it plays in: a policy takes one arm a round, `bothworlds.Sparring` two."""
+    nanoseconds: ClassVar[tuple[float, float]] = (10.0, 1.0)
+    """Rough cost of a round in a tile, for the round and for each arm: with it a campaign orders
+    its work until it has measured."""
+
+    def __repr__(self) -> str:
+        return constructor(self)
+
+    def for_arms(self, n_arms: int) -> Player:
+        """Return the player whose kernels and state serve this number of arms."""
+        return self
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the configuration numbers the kernels read."""
+        return np.zeros(0)
+
+    def start(self, n_arms: int) -> Array:
+        """Return the state of a side before the first round."""
+        raise TypeError(f"{type(self).__name__} defines no state.")
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether the kernels can go on from ``state``, which comes from a file.
+
+        One row per row of the state, one column per repetition.  What a kernel uses as an index
+        or loops over must be right; other numbers must be finite and not absurdly large.
+        """
+        return bool((np.abs(state) <= LARGEST).all())
+
+    def sides(self) -> Sides:
+        """Return the kernels the engine plays a round with."""
+        raise TypeError(f"{type(self).__name__} defines no kernels.")
+
+
+class Policy(Player):
+    """Base class of every policy, which plays one arm a round."""
+
     head_rows: ClassVar[int] = 1
     """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
     rows_per_arm: ClassVar[int] = 1
@@ -218,9 +273,6 @@ class Policy:
     trusted: ClassVar[bool] = True
     """Whether its choices are arms without looking; a user's functions may return anything."""
 
-    def __repr__(self) -> str:
-        return constructor(self)
-
     def for_arms(self, n_arms: int) -> Policy:
         """Return the policy whose kernels and state serve this number of arms: itself, or a twin.
 
@@ -228,10 +280,6 @@ class Policy:
         and the rows per arm.
         """
         return self
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return the configuration numbers the kernels read."""
-        return np.zeros(0)
 
     def start(self, n_arms: int) -> Array:
         """Return the state before the first round."""
@@ -267,12 +315,8 @@ class Policy:
         return state
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether the kernels can go on from ``state``, which comes from a file.
-
-        One row per row of the state, one column per repetition.  What a kernel uses as an index
-        or loops over must be right; other numbers must be finite and not absurdly large.
-        """
-        return not self.trusted or bool((np.abs(state) <= LARGEST).all())
+        """Tell whether the kernels can go on from ``state``; see `Player.sound`."""
+        return not self.trusted or super().sound(n_arms, state)
 
     def newcomer(self, rows: Array, t: int, probability: float) -> Array:
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.
@@ -284,3 +328,8 @@ class Policy:
     def kernels(self) -> Kernels:
         """Return the compiled functions."""
         raise TypeError(f"{type(self).__name__} defines no kernels.")
+
+    def sides(self) -> Sides:
+        """Return the kernels of the one side a policy has."""
+        own = self.kernels()
+        return Sides((own.choose,), (own.update,), own.wide)

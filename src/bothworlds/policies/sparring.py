@@ -8,15 +8,15 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import Array, Player, Policy, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.shared import NOTES, Shared, Sides
+from bothworlds.policies.tsallis_inf.shared import NOTES, Shared
 
 DEFAULT = TsallisINF()
 
 
 @dataclass(frozen=True, repr=False)
-class Sparring:
+class Sparring(Player):
     """A dueling algorithm made of any policy.
 
     Every round the left side draws an arm and the right side draws an arm; they duel, and the
@@ -74,6 +74,11 @@ class Sparring:
 
     kind: ClassVar[Literal["bandit", "duel"]] = "duel"
 
+    @property
+    def nanoseconds(self) -> tuple[float, float]:  # type: ignore[override]
+        """Rough cost of a side in a round."""
+        return self.policy.nanoseconds
+
     def __post_init__(self) -> None:
         owner = "Sparring"
         if not isinstance(self.policy, Policy) or isinstance(self.policy, Shared):
@@ -104,7 +109,7 @@ class Sparring:
         return np.append(own, np.zeros(NOTES)) if self.shared else own
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether a side can go on from ``state``, see `Policy.sound`."""
+        """Tell whether a side can go on from ``state``; see `Player.sound`."""
         return self.side().sound(n_arms, state)
 
     def side(self) -> Policy:
@@ -117,4 +122,4 @@ class Sparring:
         if isinstance(self.policy, TsallisINF) and self.shared:
             return Shared(self.policy).sides()
         own = self.policy.kernels()
-        return Sides(own.choose, own.choose, own.update, own.update, own.wide)
+        return Sides((own.choose, own.choose), (own.update, own.update), own.wide)

@@ -94,6 +94,7 @@ class ThompsonSampling(Policy):
     COLT 2012.
     """
 
+    nanoseconds: ClassVar[tuple[float, float]] = (10.0, 14.0)
     rows_per_arm: ClassVar[int] = 4
     knows_probability: ClassVar[bool] = False
     saved_rows: ClassVar[dict[int, Saved] | None] = {

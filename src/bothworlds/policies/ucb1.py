@@ -115,6 +115,7 @@ class UCB1(Policy):
 
     c: float = 1.5
 
+    nanoseconds: ClassVar[tuple[float, float]] = (9.0, 0.6)
     head_rows: ClassVar[int] = ARMS
     rows_per_arm: ClassVar[int] = 5
     saved_rows: ClassVar[dict[int, Saved] | None] = {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import count
 from bothworlds.campaign.campaign import Campaign, run_missing
-from bothworlds.campaign.curve import Curve, Player
+from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.shard import cut
 from bothworlds.campaign.shard_file import versions
@@ -23,6 +23,7 @@ from bothworlds.deprecated import keyword_only
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.policies.base import Player
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
 from bothworlds.simulation.result import Result

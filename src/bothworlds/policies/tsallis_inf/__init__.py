@@ -88,6 +88,7 @@ class TsallisINF(Policy):
     learning_rate: float | Schedule | None = None
     gaps: Sequence[float] | None = None
 
+    nanoseconds: ClassVar[tuple[float, float]] = (10.0, 0.7)
     estimates: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
 

@@ -27,7 +27,7 @@ from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF, general
 from bothworlds.policies.tsallis_inf.general import (
     choose_general,
@@ -270,29 +270,17 @@ _GENERAL = Kernels.of(
 )
 
 
-@dataclass(frozen=True)
-class Sides:
-    """What the engine calls in a round of a duel, in this order, each on its side's state.
-
-    Parameters
-    ----------
-    choose_left, choose_right, update_left, update_right : dispatcher
-        The kernels of `bothworlds.lanes.kernels`.
-    wide : bool
-        Whether they also compile for tiles of repetitions.
-    """
-
-    choose_left: Any
-    choose_right: Any
-    update_left: Any
-    update_right: Any
-    wide: bool
-
-
-_SIDES_IW = Sides(choose_half_iw, choose_right_half, note_left_half, update_half_iw, True)
-_SIDES_RV = Sides(choose_half_rv, choose_right_half, note_left_half, update_half_rv, True)
+_SIDES_IW = Sides(
+    (choose_half_iw, choose_right_half), (note_left_half, update_half_iw), True, one_state=True
+)
+_SIDES_RV = Sides(
+    (choose_half_rv, choose_right_half), (note_left_half, update_half_rv), True, one_state=True
+)
 _SIDES_GENERAL = Sides(
-    choose_general, choose_right_general, note_left_general, update_general, False
+    (choose_general, choose_right_general),
+    (note_left_general, update_general),
+    False,
+    one_state=True,
 )
 
 
@@ -330,7 +318,7 @@ class Shared(Policy):
         return _HALF_RV if self.policy.estimator == "rv" else _HALF_IW
 
     def sides(self) -> Sides:
-        """Return what the engine calls; its state has `NOTES` more rows."""
+        """Return both sides, which the engine calls; their state has `NOTES` more rows."""
         if self.policy.alpha != 0.5:
             return _SIDES_GENERAL
         return _SIDES_RV if self.policy.estimator == "rv" else _SIDES_IW
