@@ -26,6 +26,12 @@ POLICIES = [
     bw.KLUCB(),
     bw.ThompsonSampling(),
     bw.Uniform(),
+    bw.Floor(bw.TsallisINF(), 0.5),
+    bw.Floor(bw.TsallisINF(estimator="iw"), 0.2, power=0.0),
+    bw.Floor(bw.TsallisINF(alpha=0.7), 0.5),
+    bw.Floor(bw.Exp3(), 0.5),
+    bw.Floor(bw.Exp3PlusPlus(), 0.5),
+    bw.Floor(bw.Broad(horizon=2_000), 0.5),
 ]
 
 NO_ESTIMATES = {"unbiased_estimates", "shift_invariance"}
@@ -37,6 +43,8 @@ def not_applicable(policy):
     """Return the checks that have nothing to look at, by what the policy is."""
     if isinstance(policy, bw.TsallisINF):
         return set() if policy.alpha == 0.5 else ONE_BY_ONE
+    if isinstance(policy, bw.Floor):
+        return ONE_BY_ONE
     if isinstance(policy, bw.KLUCB):
         return NO_ESTIMATES | ONE_BY_ONE
     if isinstance(policy, bw.ThompsonSampling):

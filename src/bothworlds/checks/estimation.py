@@ -32,7 +32,8 @@ def _require_estimates(inspected: Inspected) -> None:
 def unbiased_estimates(inspected: Inspected) -> str:
     """Over the draw of the arm, every estimate grows by the arm's loss.
 
-    Told late, all may move by one more number, which changes no probability.
+    Told late, or where the policy says ``recentres``, all may move by one more number, which
+    changes no probability.
     """
     _require_estimates(inspected)
     F = inspected.fresh("unbiased")
@@ -80,6 +81,8 @@ def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Ar
         drawn = _estimates(inspected, F).copy()
         inspected.tell(F, arm, inspected.inverse_p(F), loss[arm])
         mean += w[arm] * (_estimates(inspected, F) - drawn)
+    if inspected.policy.recentres:
+        mean += loss[0] - mean[0]
     return mean
 
 

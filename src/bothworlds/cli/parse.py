@@ -57,6 +57,7 @@ POLICIES = {
     "exp3++": Entry("Exp3PlusPlus", "EXP3++", "EXP3++"),
     "broad": Entry("Broad", "BROAD, which must know the horizon", "BROAD"),
     "kl-ucb": Entry("KLUCB", "KL-UCB", "KL-UCB"),
+    "floor": Entry("Floor", "Tsallis-INF above a floor, for sound intervals", "Tsallis-INF, floor"),
     "uniform": Entry("Uniform", "every arm equally often", "Uniform"),
 }
 

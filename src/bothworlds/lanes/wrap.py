@@ -13,6 +13,7 @@ all of them.
 
 from __future__ import annotations
 
+import hashlib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,9 @@ from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import in_package, jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
+
+LONGEST_NAME = 100
+"""Longer names of functions are shortened to a digest."""
 
 # The templates. What these names stand for is filled in by `wrapped`.
 kernel: Any = None
@@ -123,13 +127,29 @@ def wrapped(
     >>> wrapped(drawing, uniform.choose).__qualname__
     'drawing.policies.uniform.choose'
     """
-    parts = [kernel] if after is None else [kernel, after]
-    sources = [part.py_func for part in parts]
-    name = ".".join([template.__name__, *map(_name, sources)])
     head, group = rows
-    names = {"kernel": kernel, "after": after, "head": head, "group": group}
-    scope = {**template.__globals__, **names}
-    clone = types.FunctionType(template.__code__, scope, name)
+    names = {"kernel": kernel, "head": head, "group": group}
+    return bound(template, **names, **({} if after is None else {"after": after}))
+
+
+def bound(template: Callable[..., Any], **names: Any) -> Any:
+    """Return a compiled function: a template in whose body these names stand for these things.
+
+    Parameters
+    ----------
+    template : function
+        A function that calls its kernels by names of its module.
+    **names : dispatcher or other constant
+        What the names stand for. Kernels and tuples of numbers become part of the function's own
+        name, by which caches know it; single numbers must follow from the kernels.
+    """
+    sources = [thing.py_func for thing in names.values() if hasattr(thing, "py_func")]
+    numbers = [str(part) for thing in names.values() if isinstance(thing, tuple) for part in thing]
+    name = ".".join([template.__name__, *map(_name, sources), *numbers])
+    if len(name) > LONGEST_NAME:
+        # It becomes part of a file's name.
+        name = f"{template.__name__}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    clone = types.FunctionType(template.__code__, {**template.__globals__, **names}, name)
     clone.__qualname__ = name
     clone.__doc__ = template.__doc__
     if all(map(in_package, sources)) and not any("<locals>" in s.__qualname__ for s in sources):

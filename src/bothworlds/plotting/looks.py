@@ -48,10 +48,11 @@ LOOKS: dict[str, Look] = {
         Look("EXP3++", "#CC79A7", (0, (4, 1.2, 1.2, 1.2, 1.2, 1.2)), "P"),
         Look("BROAD", "#3B3B3B", (0, (2.5, 1.2)), "X"),
         Look("KL-UCB", "#882255", (0, (1.2, 2.4)), "<"),
+        Look("Tsallis-INF, floor", "#44AA99", (0, (7, 1.2, 1.2, 1.2, 1.2, 1.2)), ">"),
         Look("Uniform", "#8C8C8C", (0, (1, 3)), "_"),
     )
 }
-"""Every algorithm of the paper by its name there."""
+"""Every algorithm of the paper by its name there, and the others by their own."""
 
 _CONSTRUCTORS = {
     "TsallisINF()": "Tsallis-INF (RV)",
@@ -62,6 +63,7 @@ _CONSTRUCTORS = {
     "Exp3PlusPlus": "EXP3++",
     "Broad": "BROAD",
     "KLUCB": "KL-UCB",
+    "Floor": "Tsallis-INF, floor",
     "Uniform": "Uniform",
 }
 

@@ -5,6 +5,7 @@ from bothworlds.policies.broad import Broad
 from bothworlds.policies.custom import custom, random_unit
 from bothworlds.policies.exp3 import Exp3
 from bothworlds.policies.exp3plusplus import Exp3PlusPlus
+from bothworlds.policies.floor import Floor
 from bothworlds.policies.klucb import KLUCB
 from bothworlds.policies.sparring import Sparring
 from bothworlds.policies.thompson import ThompsonSampling
@@ -17,6 +18,7 @@ __all__ = [  # noqa: RUF022
     "Broad",
     "Exp3",
     "Exp3PlusPlus",
+    "Floor",
     "KLUCB",
     "Policy",
     "Sparring",

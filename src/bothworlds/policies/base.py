@@ -22,6 +22,23 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Parts:
+    """The kernels of which `Kernels.of` made the wrappers, for policies around other policies.
+
+    All have the shape ``(K, t, C, S, G, ...)``; see there.
+    """
+
+    weights: Any
+    draws: bool
+    asked: Any
+    answered: Any
+    near: Any
+    late: Any
+    estimates_changed: Any
+    write_back: Any
+
+
+@dataclass(frozen=True)
 class Kernels:
     """The compiled functions of a policy.
 
@@ -49,6 +66,8 @@ class Kernels:
         they can be read and changed.
     wide : bool
         Whether ``choose`` and ``update`` also compile for tiles of repetitions.
+    parts : Parts, optional
+        Of what the wrappers are made.
     """
 
     choose: Any
@@ -62,6 +81,7 @@ class Kernels:
     estimates_changed: Any = None
     write_back: Any = None
     wide: bool = True
+    parts: Parts | None = None
 
     @classmethod
     def of(
@@ -127,6 +147,7 @@ class Kernels:
             estimates_changed=around(wrap.changing, estimates_changed),
             write_back=around(wrap.changing, write_back),
             wide=wide,
+            parts=Parts(weights, draws, asked, answered, near, late, estimates_changed, write_back),
         )
 
 
@@ -266,6 +287,8 @@ class Policy(Player):
     saved_carried: ClassVar[tuple[Saved, ...]] = ()
     """The carried rows, which a state file keeps with every pending decision."""
 
+    recentres: ClassVar[bool] = False
+    """Whether learning may move all estimates by one number, which changes no probability."""
     resizable: ClassVar[bool] = False
     """Whether arms can be added and retired while it runs."""
     separable: ClassVar[bool] = True

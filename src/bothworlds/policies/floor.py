@@ -1,0 +1,343 @@
+"""Exploration floor around any policy that draws its arms and knows their probabilities.
+
+======== ==========================================================================
+``w``    what the policy itself would draw from
+e_t      min(1, scale t^-power)
+``w'``   (1 - e_t) w + e_t / K, what the arm is drawn from
+======== ==========================================================================
+
+Estimates are weighted by 1 / w', which is also what decisions and logs carry; which arms are near,
+and so get a baseline under reduced variance, is judged by w.  One uniform number serves both: below
+e_t it picks an arm evenly, above it is stretched and handed to the policy.  The policy chooses in
+either case, because its step yields the w of the arm that is played.
+
+Rows: inverse probability by w', then the rows of the policy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.distributions import fill_weights
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import advance
+from bothworlds.lanes.wrap import bound
+from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved
+from bothworlds.policies.tsallis_inf import TsallisINF
+
+OWN_ROWS = 1
+SCALE, POWER, OWN_NUMBERS = 0, 1, 2
+
+DEFAULT = TsallisINF()
+
+# What the templates call; filled in by `bound` for each policy.
+choose_inner: Any = None
+update_inner: Any = None
+weights_inner: Any = None
+near_inner: Any = None
+late_inner: Any = None
+hook_inner: Any = None
+rows: tuple[int, int] = (0, 0)
+
+
+@jit
+def explored(t: int, C: Any) -> Any:
+    """Return e_t."""
+    return min(1.0, C[SCALE] * float(t) ** -C[POWER])
+
+
+# --- the policy's own distribution w, one of these ------------------------------------------------
+
+
+def weights_by_kernel(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Write w, as the policy's kernel gives it."""
+    weights_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, out)
+
+
+def weights_in_rows(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Write w, which the policy's choice left in a group of rows, not normalised."""
+    fill_weights(K, advance(S, OWN_ROWS), rows[0] + rows[1] * K, out)
+
+
+# --- kernels ----------------------------------------------------------------------------------
+
+
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+    """Draw from w'."""
+    e = explored(t, C)
+    evenly = u < e
+    v = u / e if evenly else (u - e) / (1.0 - e)
+    # Division may round up to 1.
+    v = min(v, 1.0 - 2.0**-52)
+    chosen = choose_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, v)
+    if not evenly:
+        S[0] = 1.0 / ((1.0 - e) / S[OWN_ROWS] + e / K)
+        return chosen
+    w = np.empty(K)
+    weights_inner(K, t, C, S, G, w)
+    arm = int(v * K)
+    S[0] = 1.0 / ((1.0 - e) * w[arm] + e / K)
+    return arm
+
+
+def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Let the policy learn with 1 / w'."""
+    update_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, arm, inverse_p, loss)
+
+
+def update_with_near(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
+    """Let the policy learn with 1 / w', and with baselines where w is large."""
+    near = np.zeros(K, np.bool_)
+    near_inner(K, t, C, S, G, near)
+    late_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, arm, inverse_p, loss, near)
+
+
+def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Write w'."""
+    weights_inner(K, t, C, S, G, out)
+    e = explored(t, C)
+    for i in range(K):
+        out[i] = (1.0 - e) * out[i] + e / K
+
+
+def near(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Mark the arms that are near by w."""
+    near_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, out)
+
+
+@jit
+def near_none(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Mark no arm."""
+
+
+def late(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
+) -> None:
+    """Learn from a decision that is no longer the last one."""
+    late_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, arm, inverse_p, loss, near)
+
+
+def of_an_arm(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """Let the policy know of a decision or an answer."""
+    hook_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, arm)
+
+
+def changing(K: int, t: int, C: Any, S: Any, G: Any) -> None:
+    """Change the policy's state."""
+    hook_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G)
+
+
+@functools.cache
+def floored(kernels: Kernels) -> Kernels:
+    """Return the kernels of a policy with a floor."""
+    parts = kernels.parts
+    assert parts is not None
+    own = _own_weights(parts)
+    marked = near_none if parts.near is None else bound(near, near_inner=parts.near)
+
+    def hook(template: Any, part: Any) -> Any:
+        return None if part is None else bound(template, hook_inner=part)
+
+    if parts.late is None:
+        learn = bound(update, update_inner=kernels.update)
+    else:
+        learn = bound(update_with_near, late_inner=parts.late, near_inner=marked)
+    return Kernels.of(
+        bound(choose, choose_inner=kernels.choose, weights_inner=own),
+        learn,
+        bound(weights, weights_inner=own),
+        asked=hook(of_an_arm, parts.asked),
+        answered=hook(of_an_arm, parts.answered),
+        near=None if parts.near is None else marked,
+        late=None if parts.late is None else bound(late, late_inner=parts.late),
+        estimates_changed=hook(changing, parts.estimates_changed),
+        write_back=hook(changing, parts.write_back),
+        wide=False,
+    )
+
+
+def _own_weights(parts: Parts) -> Any:
+    if isinstance(parts.weights, tuple):
+        return bound(weights_in_rows, rows=parts.weights)
+    return bound(weights_by_kernel, weights_inner=parts.weights)
+
+
+@dataclass(frozen=True, repr=False)
+class Floor(Policy):
+    """A policy that keeps every arm's probability above a floor.
+
+    The arm is drawn from (1 - e) w + e / K, e = min(1, scale t^-power) and w the policy's own
+    distribution. With scale 1/2 and power 1/3 the intervals of `Bandit.report` are sound; a
+    constant floor, power 0, also notices arms that become better. With scale 0 it is the policy
+    itself.
+
+    The regret grows by at most the sum of e times the mean gap, about 0.75 scale T^(2/3) of it at
+    power 1/3.
+
+    Parameters
+    ----------
+    policy : Policy, default TsallisINF()
+        One that draws its arms and knows the probability of each, such as `TsallisINF` or `Exp3`.
+    scale : float, default 0.5
+        Height of the floor, >= 0.
+    power : float, default 1/3
+        How fast it falls, in [0, 1].
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> policy = bw.Floor(bw.TsallisINF(), 0.5)
+    >>> bandit = bw.Bandit(policy, arms=["blue", "green"], seed=7)
+    >>> for _ in range(1000):
+    ...     bandit.tell(bandit.ask(), reward=0.0)
+    >>> min(bandit.probabilities().values()) >= 0.5 * 1001 ** (-1 / 3) / 2
+    True
+    >>> bw.Floor(bw.TsallisINF(), 0)
+    TsallisINF()
+
+    References
+    ----------
+    Hadad, Hirshberg, Zhan, Wager and Athey, *Confidence intervals for policy evaluation in
+    adaptive experiments*, PNAS 118(15), 2021: why probabilities must not vanish.
+    """
+
+    policy: Policy = DEFAULT
+    scale: float = 0.5
+    power: float = 1.0 / 3.0
+
+    def __new__(cls, policy: Policy = DEFAULT, scale: float = 0.5, power: float = 1.0 / 3.0) -> Any:
+        """Return the policy itself where there is no floor."""
+        _check(policy, scale, power)
+        return policy if scale == 0 else super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", float(self.scale))
+        object.__setattr__(self, "power", float(self.power))
+
+    def __repr__(self) -> str:
+        power = "" if self.power == 1.0 / 3.0 else f", power={self.power!r}"
+        return f"Floor({self.policy!r}, {self.scale!r}{power})"
+
+    def __getnewargs__(self) -> tuple[Policy, float, float]:
+        return self.policy, self.scale, self.power
+
+    @property
+    def head_rows(self) -> int:  # type: ignore[override]
+        """One row before the policy's."""
+        return OWN_ROWS + self.policy.head_rows
+
+    @property
+    def rows_per_arm(self) -> int:  # type: ignore[override]
+        """As many as the policy has."""
+        return self.policy.rows_per_arm
+
+    @property
+    def carried_rows(self) -> int:  # type: ignore[override]
+        """Where the policy carries rows, those before them as well."""
+        carried = self.policy.carried_rows
+        return OWN_ROWS + carried if carried else 0
+
+    @property
+    def estimates(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.estimates
+
+    @property
+    def recentres(self) -> bool:  # type: ignore[override]
+        """Where the policy learns as from late feedback, which recentres its estimates."""
+        parts = self.policy.kernels().parts
+        return parts is not None and parts.late is not None
+
+    @property
+    def resizable(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.resizable
+
+    @property
+    def separable(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.separable
+
+    @property
+    def trusted(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.trusted
+
+    @property
+    def saved_rows(self) -> dict[int, Saved] | None:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.saved_rows
+
+    @property
+    def saved_head(self) -> dict[int, Saved]:  # type: ignore[override]
+        """What the policy keeps of its head."""
+        return {row + OWN_ROWS: saved for row, saved in self.policy.saved_head.items()}
+
+    @property
+    def saved_carried(self) -> tuple[Saved, ...]:  # type: ignore[override]
+        """What the policy carries, after the rows before it."""
+        if not self.policy.carried_rows:
+            return ()
+        return (Saved("inner_inverse_probability", low=0.0), *self.policy.saved_carried)
+
+    def for_arms(self, n_arms: int) -> Policy:
+        """Return the floor around the policy's twin, where it has one."""
+        twin = self.policy.for_arms(n_arms)
+        return self if twin is self.policy else Floor(twin, self.scale, self.power)
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return scale and power, then the policy's parameters."""
+        return np.concatenate([[self.scale, self.power], self.policy.parameters(n_arms)])
+
+    def start(self, n_arms: int) -> Array:
+        """Return a zero and the policy's first state."""
+        return np.concatenate([np.zeros(OWN_ROWS), self.policy.start(n_arms)])
+
+    def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
+        """Return what the policy keeps."""
+        return self.policy.saved_shape(n_arms)
+
+    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
+        """Return what the policy keeps."""
+        return self.policy.saved_state(n_arms, state[OWN_ROWS:])
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return a zero and the policy's state."""
+        return np.concatenate([np.zeros(OWN_ROWS), self.policy.state_from(n_arms, saved)])
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether the policy could go on."""
+        return self.policy.sound(n_arms, state[OWN_ROWS:])
+
+    def newcomer(self, rows: Array, t: int, probability: float) -> Array:
+        """Return the policy's numbers for a new arm; its w is ``probability``."""
+        return self.policy.newcomer(rows, t, probability)
+
+    def kernels(self) -> Kernels:
+        """Return the policy's kernels with a floor."""
+        return floored(self.policy.kernels())
+
+
+def _check(policy: object, scale: object, power: object) -> None:
+    if not isinstance(policy, Policy) or policy.kind != "bandit":
+        raise InvalidParameter(must("policy", "Floor", "a policy such as TsallisINF()", policy))
+    parts = policy.kernels().parts if policy.knows_probability else None
+    if parts is None or not parts.draws or parts.weights is None:
+        expected = "one that draws its arms and knows the probability of each"
+        raise InvalidParameter(must("policy", "Floor", expected, policy))
+    real = isinstance(scale, Real) and not isinstance(scale, bool)
+    if not (real and math.isfinite(scale) and scale >= 0):  # type: ignore[arg-type, operator]
+        raise InvalidParameter(must("scale", "Floor", "a finite number >= 0", scale))
+    real = isinstance(power, Real) and not isinstance(power, bool)
+    if not (real and 0 <= power <= 1):  # type: ignore[operator]
+        raise InvalidParameter(must("power", "Floor", "a number in [0, 1]", power))
