@@ -1,4 +1,4 @@
-"""Campaigns: every piece is run once, no worker is left alone, and nothing finished is lost."""
+"""Campaigns: every job is run once, no worker is left alone, and nothing finished is lost."""
 
 import functools
 import gc
@@ -24,13 +24,13 @@ import bothworlds as bw
 from bothworlds.campaign import campaign as schedule
 from bothworlds.campaign import shard as shards
 from bothworlds.campaign import shard_file as shardfile
-from bothworlds.campaign import work_queue as agendas
+from bothworlds.campaign import work_queue
 from bothworlds.campaign.campaign import Campaign
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.shard import Shard, cut, run_shard
+from bothworlds.campaign.shard import cut, run_shard, stamp
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.store_view import missing_spans
-from bothworlds.campaign.work_queue import Agenda
+from bothworlds.campaign.work_queue import WorkQueue
 from bothworlds.campaign.workers import Remote, Threads
 from bothworlds.engine import tile
 from bothworlds.errors import ClusterError, KernelError
@@ -79,12 +79,12 @@ def test_cut_covers_its_spans_with_tiles(cuts, kind, keep):
     world = WIDE if kind == "many" else WORLD
     curve = Curve("P", policy, world, (10,), 90, 0)
     size = tile.tile_size(curve.player, world.n_arms)
-    pieces = cut(curve, cuts, keep)
-    assert [r for p in pieces for r in range(*p.span)] == [r for s in cuts for r in range(*s)]
-    for piece in pieces:
-        low, high = piece.span
+    jobs = cut(curve, cuts, keep)
+    assert [r for job in jobs for r in range(*job.span)] == [r for s in cuts for r in range(*s)]
+    for job in jobs:
+        low, high = job.span
         assert low // size == (high - 1) // size, "no tile crosses a multiple of the size"
-        assert (piece.job.keep, piece.rounds) == (keep, 10)
+        assert (job.keep, job.rounds) == (keep, 10)
 
 
 def made_up(rng, count):
@@ -101,37 +101,37 @@ def made_up(rng, count):
 
 
 def played(curves, slots, depth, abreast, monkeypatch, factors=None):
-    """Play a campaign with made-up costs; return when it ends, its pieces and the shards."""
+    """Play a campaign with made-up costs; return when it ends, its tiles and the shards."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(agendas, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    pieces = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
-    agenda = Agenda(curves, pieces, 0.2, abreast)
-    guesses = [agenda.costs.seconds(index, 1.0) for index in range(len(curves))]
+    monkeypatch.setattr(work_queue, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    jobs = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
+    queue = WorkQueue(curves, jobs, 0.2, abreast)
+    guesses = [queue.seconds(index, 1.0) for index in range(len(curves))]
     rates = guesses if factors is None else np.multiply(guesses, factors)
 
-    def seconds(index, piece):
-        return rates[index] * agenda.work(index, piece)
+    def seconds(index, job):
+        return rates[index] * queue.work(index, job)
 
     waiting, running, handed = [], [], []
     while True:
-        while agenda and len(waiting) + len(running) < depth:
-            index, most = agenda.next(slots)
-            taken = [agenda.take(index) for _ in agenda.queue(index)[:most]]
+        while queue and len(waiting) + len(running) < depth:
+            index, most = queue.next(slots)
+            taken = [queue.take(index) for _ in queue.waiting(index)[:most]]
             handed.append((index, taken))
             waiting.append((index, taken))
         while waiting and len(running) < slots:
             index, taken = waiting.pop(0)
-            took = sum(seconds(index, piece) for piece in taken)
+            took = sum(seconds(index, job) for job in taken)
             heapq.heappush(running, (clock.now + took, len(handed), id(taken), index, taken, took))
         if not running:
             break
         clock.now, _, _, index, taken, took = heapq.heappop(running)
-        work = sum(agenda.work(index, piece) for piece in taken)
-        agenda.costs.note(index, work, took)
-        agenda.played(index, work)
-    assert agenda.left(slots) == pytest.approx(0.0, abs=1e-6 * clock.now)
-    costs = [seconds(index, piece) for index, each in enumerate(pieces) for piece in each]
-    return clock.now, pieces, handed, costs
+        work = sum(queue.work(index, job) for job in taken)
+        queue.measured(index, work, took)
+        queue.played(index, work)
+    assert queue.left(slots) == pytest.approx(0.0, abs=1e-6 * clock.now)
+    costs = [seconds(index, job) for index, each in enumerate(jobs) for job in each]
+    return clock.now, jobs, handed, costs
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -140,14 +140,14 @@ def test_no_worker_is_left_alone_with_the_slowest(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     slots = int(rng.choice([1, 2, 4, 16, 64]))
     # The last ones have more curves than are looked at every time.
-    curves = made_up(rng, 40 if seed < 10 else agendas.MANY + 50)
+    curves = made_up(rng, 40 if seed < 10 else work_queue.MANY + 50)
     depth = slots + 1 if seed % 2 else 2 * slots
     factors = 10.0 ** rng.uniform(-0.5, 0.5) * np.exp(rng.normal(0.0, 0.7, len(curves)))
-    end, pieces, handed, costs = played(curves, slots, depth, seed % 3 == 0, monkeypatch, factors)
+    end, jobs, handed, costs = played(curves, slots, depth, seed % 3 == 0, monkeypatch, factors)
     best = max(sum(costs) / slots, max(costs))
     assert end <= 1.2 * best
-    given_out = sorted((index, piece.span) for index, taken in handed for piece in taken)
-    assert given_out == sorted((i, piece.span) for i, each in enumerate(pieces) for piece in each)
+    given_out = sorted((index, job.span) for index, taken in handed for job in taken)
+    assert given_out == sorted((i, job.span) for i, each in enumerate(jobs) for job in each)
     for _, taken in handed:
         assert all(a.span[1] == b.span[0] for a, b in itertools.pairwise(taken))
 
@@ -162,7 +162,7 @@ def test_in_order_a_worker_would_be_left_alone(monkeypatch):
         return end / max(sum(costs) / 4, max(costs))
 
     assert makespan() <= 1.2
-    monkeypatch.setattr(Agenda, "next", lambda agenda, slots: (agenda._first(), 100))
+    monkeypatch.setattr(WorkQueue, "next", lambda queue, slots: (queue._first(), 100))
     assert makespan() > 1.4
 
 
@@ -179,22 +179,22 @@ def test_first_curves_are_complete_first(monkeypatch):
 
 def test_shards_are_neither_tiny_nor_endless(monkeypatch):
     curves = [Curve(str(i), bw.UCB1(), WORLD, (10**5,), 960, 0) for i in range(40)]
-    _, pieces, handed, costs = played(curves, 2, 3, False, monkeypatch)
+    _, jobs, handed, costs = played(curves, 2, 3, False, monkeypatch)
     assert len(handed) < len(costs) / 4
-    of_piece = {piece.span: cost for piece, cost in zip(pieces[0], costs, strict=False)}
-    assert max(len(taken) for _, taken in handed) * max(of_piece.values()) < 3 * agendas.LONGEST
+    of_job = {job.span: cost for job, cost in zip(jobs[0], costs, strict=False)}
+    assert max(len(taken) for _, taken in handed) * max(of_job.values()) < 3 * work_queue.LONGEST
 
 
 def test_what_is_put_back_is_handed_out_again(monkeypatch):
     curve = Curve("P", bw.UCB1(), WORLD, (100,), 64, 0)
-    agenda = Agenda([curve], [cut(curve, [(0, 64)])], 0.2, False)
-    taken = [agenda.take(0) for _ in range(3)]
-    agenda.put_back(0, [taken[2], taken[0]])
-    assert [piece.span for piece in agenda.queue(0)] == [(0, 16), (32, 48), (48, 64)]
-    assert bool(agenda)
+    queue = WorkQueue([curve], [cut(curve, [(0, 64)])], 0.2, False)
+    taken = [queue.take(0) for _ in range(3)]
+    queue.put_back(0, [taken[2], taken[0]])
+    assert [job.span for job in queue.waiting(0)] == [(0, 16), (32, 48), (48, 64)]
+    assert bool(queue)
     for _ in range(3):
-        agenda.take(0)
-    assert not agenda
+        queue.take(0)
+    assert not queue
 
 
 # --- executors that misbehave -----------------------------------------------------------------
@@ -282,11 +282,10 @@ def test_lost_shards_start_again_but_not_forever(deaths, capsys):
 
 def test_other_code_is_refused_by_whoever_runs_it():
     curve = Curve("P", bw.UCB1(), WORLD, (10,), 16, 0)
-    shard = Shard(tuple(piece.job for piece in cut(curve, [(0, 16)]))).stamped()
-    assert run_shard(shard)[0].count == 16
-    foreign = Shard(shard.jobs, "another version")
+    shard = cut(curve, [(0, 16)])
+    assert run_shard(shard, stamp(shard))[0].count == 16
     with pytest.raises(ClusterError, match="The workers must run P with the code of this process"):
-        run_shard(foreign)
+        run_shard(shard, "another version")
 
 
 def test_an_error_in_one_shard_keeps_the_others(tmp_path):
@@ -325,7 +324,7 @@ def test_threads_end_with_the_campaign():
 
 def test_threads_can_be_used_again_after_they_were_stopped():
     curve = Curve("P", bw.UCB1(), WORLD, (10,), 16, 0)
-    shard = Shard(tuple(piece.job for piece in cut(curve, [(0, 16)])))
+    shard = cut(curve, [(0, 16)])
     threads = Threads(1)
     threads.stop([])
     assert threads.submit(shard, lambda job, rounds: None).result() == []
@@ -576,18 +575,17 @@ def test_killed_while_it_saves(moment, kept, tmp_path):
 
 
 @pytest.mark.processes
-def test_pieces_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, capsys):
+def test_jobs_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, capsys):
     """A claim of another process is respected while it lives, and no longer."""
     curve = Curve("A", bw.UCB1(), WORLD, tuple(reference().checkpoints.tolist()), 20, 5)
     script = textwrap.dedent("""
-        import pathlib, sys
-        from bothworlds.campaign.store import Claims
-        claims = Claims(pathlib.Path(sys.argv[1]))
-        print(claims.take(sys.argv[2], 0, 16), flush=True)
+        import sys
+        from bothworlds.campaign.store import Store
+        print(Store(sys.argv[1]).claim(sys.argv[2], (0, 16)), flush=True)
         sys.stdin.read()
         """)
     with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "claims.lock"), curve.stem],
+        [sys.executable, "-c", script, str(tmp_path), curve.stem],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

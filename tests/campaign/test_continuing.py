@@ -1,5 +1,7 @@
 """Longer horizons go on from where shorter runs ended, with the bits of a run in one go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -140,7 +142,7 @@ def test_from_a_thousand_to_a_hundred_thousand(tmp_path, played):
 
 def test_time_is_that_of_all_parts(tmp_path, monkeypatch):
     real = shards.run_job
-    timed = lambda *arguments: shards.replace(real(*arguments), wall=1.0, cpu=2.0)  # noqa: E731
+    timed = lambda *arguments: replace(real(*arguments), wall=1.0, cpu=2.0)  # noqa: E731
     monkeypatch.setattr(shards, "run_job", timed)
     for tiles, horizon in ((2, 100), (4, 200), (6, 300)):
         longer = run(bw.UCB1(), WORLD, horizon, store=tmp_path, continuable=True)
@@ -216,7 +218,7 @@ def test_states_need_a_store():
 def with_states(path, change):
     """Save a shard again whose states are others; its digests fit."""
     about, outcomes = shardfile.read(path, states=True)
-    changed = [shards.replace(each, state=change(each.state)) for each in outcomes]
+    changed = [replace(each, state=change(each.state)) for each in outcomes]
     own = ("name", "policy", "environment", "arms", "seed", "checkpoints", "regret", "best")
     shardfile.write(path, about["stem"], {key: about[key] for key in own}, changed)
 
@@ -314,10 +316,10 @@ def test_states_are_the_same_however_they_were_reached(tmp_path):
     states = []
     for store in stores:
         (path,) = store.folder.glob("*-900-*.parquet")
-        states.append([tile.state for tile in shardfile.read(path, states=True)[1]])
+        states.append(shardfile.read(path, states=True)[1])
     curve = Curve("P", bw.TsallisINF(), WORLD, (1000,), 20, 5)
     for one, two in zip(*states, strict=True):
-        assert len(one) == len(two)
-    for piece, one, two in zip(cut(curve, [(0, 20)]), *states, strict=True):
-        ends = [run_job(shards.replace(piece.job, saved=saved)) for saved in (one, two)]
+        assert len(one.state) == len(two.state)
+    for job, one, two in zip(cut(curve, [(0, 20)]), *states, strict=True):
+        ends = [run_job(replace(job, after=900, earlier=each)) for each in (one, two)]
         assert ends[0].cost.tobytes() == ends[1].cost.tobytes()

@@ -26,7 +26,7 @@ from bothworlds.campaign import shard_file as shardfile
 from bothworlds.campaign import workers
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut
-from bothworlds.campaign.store import Claims, Store
+from bothworlds.campaign.store import Store
 from bothworlds.engine.tile import run_job
 from bothworlds.errors import InvalidParameter, ResultFileError
 from bothworlds.files import ABANDONED
@@ -70,7 +70,7 @@ def counted(monkeypatch):
     spans = []
 
     def counting(shard, *arguments):
-        spans.extend((job.name, job.first, job.first + job.count) for job in shard.jobs)
+        spans.extend((job.name, job.first, job.first + job.count) for job in shard)
         return shards.run_shard(shard, *arguments)
 
     monkeypatch.setattr(workers, "run_shard", counting)
@@ -195,7 +195,7 @@ def test_any_cut_into_any_shards_gives_the_same_bits(tmp_path_factory, cuts, wan
     store, curve = Store(folder), curve_of(kind, 70)
     store.make()
     for span in cuts:
-        store.save(curve, [run_job(piece.job) for piece in cut(curve, [span])])
+        store.save(curve, [run_job(job) for job in cut(curve, [span])])
     assert len(files(folder)) == len(set(cuts))
     policy, world = KINDS[kind]
     result = run({"P": policy}, world, SHORT, wanted, checkpoints=[7], store=folder)
@@ -218,8 +218,8 @@ def test_what_is_missing_is_run_once(tmp_path_factory, cuts, wanted):
     # Empty files will do to say what is there.
     for span in cuts:
         store.path(curve.stem, span).touch()
-    pieces = Store(folder).pieces(replace(curve, repetitions=wanted))
-    run_ = [r for piece in pieces for r in range(*piece.span)]
+    jobs = Store(folder).jobs(replace(curve, repetitions=wanted))
+    run_ = [r for job in jobs for r in range(*job.span)]
     covered = {r for span in cuts for r in range(*span)}
     assert run_ == [r for r in range(wanted) if r not in covered]
     shutil.rmtree(folder)
@@ -321,7 +321,7 @@ def another(path):
     curve = curve_of("gaps", 40, (7, T))
     store = Store(path.parent / "other")
     store.make()
-    store.save(curve, [run_job(piece.job) for piece in cut(curve, [(20, 40)])])
+    store.save(curve, [run_job(job) for job in cut(curve, [(20, 40)])])
     (other,) = files(store.folder)
     other.replace(path)
 
@@ -375,7 +375,7 @@ def test_only_what_was_damaged_is_run_again(tmp_path, counted, capsys):
     store, curve = Store(tmp_path), curve_of("gaps", 64, (7, T))
     store.make()
     for low in range(0, 64, 16):
-        store.save(curve, [run_job(piece.job) for piece in cut(curve, [(low, low + 16)])])
+        store.save(curve, [run_job(job) for job in cut(curve, [(low, low + 16)])])
     shortened(store.path(curve.stem, (32, 48)))
     result = run({"P": bw.TsallisINF()}, repetitions=64, checkpoints=[7], store=tmp_path)
     assert counted == [("P", 32, 48)]
@@ -633,17 +633,17 @@ def test_work_gets_done_where_nothing_can_be_claimed(obstacle, tmp_path, monkeyp
 
 @pytest.mark.processes
 def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
-    claims = Claims(tmp_path / "claims.lock")
+    store = Store(tmp_path)
     script = textwrap.dedent("""
-        import pathlib, sys
-        from bothworlds.campaign.store import Claims
-        claims = Claims(pathlib.Path(sys.argv[1]))
+        import sys
+        from bothworlds.campaign.store import Store
+        store = Store(sys.argv[1])
         for line in sys.stdin:
-            stem, first, count = line.split()
-            print(claims.take(stem, int(first), int(count)), flush=True)
+            stem, first, end = line.split()
+            print(store.claim(stem, (int(first), int(end))), flush=True)
         """)
     with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "claims.lock")],
+        [sys.executable, "-c", script, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -653,17 +653,17 @@ def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
             print(words, file=other.stdin, flush=True)
             return other.stdout.readline().strip() == "True"
 
-        assert claims.take("a", 0, 16)
+        assert store.claim("a", (0, 16))
         assert not taken("a 0 16")
-        assert not taken("a 15 4")
-        assert taken("a 16 16")
+        assert not taken("a 15 19")
+        assert taken("a 16 32")
         assert taken("b 0 16")
-        assert not claims.take("b", 4, 1)
-        claims.drop("a", 0, 16)
+        assert not store.claim("b", (4, 5))
+        store.release("a", (0, 16))
         assert taken("a 0 16")
         other.kill()
-    assert claims.take("b", 4, 1), "the system drops the claims of a process that is killed"
-    claims.close()
+    assert store.claim("b", (4, 5)), "the system drops the claims of a process that is killed"
+    store.release_all()
 
 
 # --- one thread reads while another saves -----------------------------------------------------
@@ -674,7 +674,7 @@ def test_reading_and_saving_at_once(tmp_path):
     store, said = Store(tmp_path, lambda sentence: None), []
     store.make()
     curve = curve_of("gaps", 64)
-    outcomes = [run_job(piece.job) for piece in cut(curve, [(0, 64)])]
+    outcomes = [run_job(job) for job in cut(curve, [(0, 64)])]
     over = threading.Event()
 
     def read():

@@ -72,14 +72,14 @@ def main(names, wanted):
         policy, world = CASES[name]
         rng = np.random.default_rng([len(name), ord(name[0])])
         curve = Curve("P", policy, world, (60,), 1 if world is MANY else 2, 0)
-        (piece,) = cut(curve, [(0, curve.repetitions)], keep=True)
-        saved = run_job(piece.job).state
-        longer = replace(piece.job, checkpoints=(90,), keep=False)
-        run_job(replace(longer, saved=saved))
+        (job,) = cut(curve, [(0, curve.repetitions)], keep=True)
+        earlier = run_job(job)
+        longer = replace(job, checkpoints=(90,), keep=False, after=60, earlier=earlier)
+        run_job(longer)
         refused = played = 0
-        for each in crafted(saved, wanted, rng):
+        for each in crafted(earlier.state, wanted, rng):
             try:
-                run_job(replace(longer, saved=each))
+                run_job(replace(longer, earlier=replace(earlier, state=each)))
                 played += 1
             except BothworldsError as error:
                 assert "\n" not in str(error), error

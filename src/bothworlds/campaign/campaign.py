@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from typing import Any
 
+from bothworlds.campaign.continuing import from_the_start, whole
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.progress import Progress, Reporter
-from bothworlds.campaign.shard import Piece, Shard
+from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.campaign.store import Store
-from bothworlds.campaign.work_queue import Agenda
+from bothworlds.campaign.work_queue import WorkQueue
 from bothworlds.campaign.workers import Workers
 from bothworlds.engine.tile import TileJob, TileOutcome
 from bothworlds.errors import BothworldsError, ClusterError, ResultFileError
@@ -22,7 +22,7 @@ ATTEMPTS = 3
 """How often a shard is handed out whose worker is lost."""
 
 WORRY = 5.0
-"""Seconds after which it is said that nothing happens here, and why."""
+"""Seconds without any work here after which the campaign says why."""
 
 NEAR, KEPT, FAR = 0.02, 0.2, 0.5
 """Seconds a shard takes at least in a thread, in a thread if it is kept, and elsewhere: handing
@@ -32,20 +32,20 @@ Future_ = Future[list[TileOutcome]]
 
 
 class Campaign:
-    """Curves, and the pieces of them that have to be run.
+    """Curves, and the tiles of them that have to be run.
 
     Parameters
     ----------
     curves : sequence of Curve
         What is run.
-    pieces : sequence of sequence of Piece
+    jobs : sequence of sequence of TileJob
         For every curve its tiles that have to be run, in the order of their repetitions.
     workers : Workers
         Where they run.
     take : callable
         Takes the number of a curve and outcomes that follow one another.
     complete : callable, optional
-        Takes the number of every curve of which the last piece is finished.
+        Takes the number of every curve whose last tile is finished.
     store : Store, optional
         Where other processes may be keeping what they have finished of the same campaign.
     abreast : bool
@@ -59,7 +59,7 @@ class Campaign:
     def __init__(
         self,
         curves: Sequence[Curve],
-        pieces: Sequence[Sequence[Piece]],
+        jobs: Sequence[Sequence[TileJob]],
         workers: Workers,
         take: Callable[[int, list[TileOutcome]], Any],
         *,
@@ -73,20 +73,24 @@ class Campaign:
         self._complete = complete or (lambda index: None)
         self._say = say
         shortest = FAR if not workers.live else NEAR if store is None else KEPT
-        self._agenda = Agenda(curves, pieces, shortest, abreast)
-        self._unfinished = [len(each) for each in pieces]
-        self._running: dict[Future_, tuple[int, list[Piece]]] = {}
-        self._claimed: list[tuple[int, Piece]] = []
+        self._queue = WorkQueue(curves, jobs, shortest, abreast)
+        self._unfinished = [len(each) for each in jobs]
+        self._running: dict[Future_, tuple[int, list[TileJob]]] = {}
+        self._elsewhere: list[tuple[int, TileJob]] = []
         self._lost: Counter[tuple[int, int]] = Counter()
         self._slots = 1
         self._looked = self._had_workers = self._had_work = time.monotonic()
-        rounds = sum(piece.rounds * piece.job.count for each in pieces for piece in each)
-        self._reporter = Reporter(rounds, show, lambda: self._agenda.left(self._slots))
+        rounds = sum(job.rounds * job.count for each in jobs for job in each)
+        self._reporting = reporting(rounds, show, lambda: self._queue.left(self._slots))
 
     def run(self) -> bool:
-        """Run everything; return whether Ctrl-C ended it early, what is finished being taken."""
+        """Run everything; return whether Ctrl-C ended it early. Finished tiles are taken over."""
+        with self._reporting as self._report:
+            return self._run()
+
+    def _run(self) -> bool:
         try:
-            while self._running or self._claimed or self._agenda:
+            while self._running or self._elsewhere or self._queue:
                 self._hand_out()
                 # A timeout lets Ctrl-C through while all threads are in compiled code.
                 done = wait(self._running, timeout=0.2, return_when=FIRST_COMPLETED).done
@@ -110,9 +114,8 @@ class Campaign:
             raise
         finally:
             self._workers.close()
-            self._reporter.close()
             if self._store is not None:
-                self._store.claims.close()
+                self._store.release_all()
         return False
 
     def _wind_up(self) -> None:
@@ -130,86 +133,79 @@ class Campaign:
         self._slots = self._workers.slots()
         self._warn_without_workers()
         busy = sum(not future.done() for future in self._running)
-        while self._agenda and busy < self._workers.depth():
-            index, most = self._agenda.next(self._slots)
-            pieces = self._claim(index, most)
-            if pieces:
-                shard = Shard(tuple(piece.job for piece in pieces))
+        while self._queue and busy < self._workers.depth():
+            index, most = self._queue.next(self._slots)
+            shard = self._claim(index, most)
+            if shard:
                 future = self._workers.submit(shard, self._ticker(index))
-                self._running[future] = index, pieces
+                self._running[future] = index, shard
                 busy += 1
 
-    def _claim(self, index: int, most: int) -> list[Piece]:
-        """Take up to ``most`` pieces that follow one another, and that nobody else runs."""
-        taken: list[Piece] = []
-        while len(taken) < most and (queue := self._agenda.queue(index)):
-            if taken and taken[-1].span[1] != queue[0].span[0]:
+    def _claim(self, index: int, most: int) -> list[TileJob]:
+        """Take up to ``most`` tiles that follow one another, and that nobody else runs."""
+        taken: list[TileJob] = []
+        while len(taken) < most and (waiting := self._queue.waiting(index)):
+            if taken and taken[-1].span[1] != waiting[0].span[0]:
                 break
-            piece = self._agenda.take(index)
-            if self._mine(index, piece):
-                taken.append(piece)
+            job = self._queue.take(index)
+            if self._mine(index, job):
+                taken.append(job)
             elif taken:
                 break
         return taken
 
-    def _mine(self, index: int, piece: Piece) -> bool:
-        """Claim a piece; one that another process runs or has finished is not mine."""
+    def _mine(self, index: int, job: TileJob) -> bool:
+        """Claim a tile; one that another process runs or has finished is not mine."""
         if self._store is None:
             return True
         curve = self._curves[index]
-        if not self._store.claims.take(curve.stem, piece.job.first, piece.job.count):
-            self._claimed.append((index, piece))
+        if not self._store.claim(curve.stem, job.span):
+            self._elsewhere.append((index, job))
             return False
-        if self._store.lacks(curve, piece.span):
+        if self._store.lacks(curve, job.span):
             return True
-        self._finished_elsewhere(index, piece)
+        self._release(index, job)
+        self._count(index, job, job.rounds * job.count)
+        self._finish(index, 1)
         return False
 
-    def _finished_elsewhere(self, index: int, piece: Piece) -> None:
-        self._release(index, piece)
-        self._heard(index, piece.job, piece.rounds * piece.job.count)
-        self._finish(index, 1)
-
     def _look_elsewhere(self) -> None:
-        """See once a second whether other processes have finished, or left, what they claimed."""
+        """Once a second, put back what other processes claimed: they may be done, or dead."""
         if time.monotonic() - self._looked > 1.0:
             self._looked = time.monotonic()
-            claimed, self._claimed = self._claimed, []
-            for index, piece in claimed:
-                self._agenda.put_back(index, [piece])
+            claimed, self._elsewhere = self._elsewhere, []
+            for index, job in claimed:
+                self._queue.put_back(index, [job])
 
     def _collect(self, future: Future_) -> None:
         """Take over what a worker has finished.
 
         Nothing is lost where Ctrl-C comes in between: what is still in ``_running`` is taken over
-        then, and to take it over twice does no harm.
+        then, and taking it over twice does no harm.
         """
-        index, pieces = self._running[future]
+        index, jobs = self._running[future]
         try:
             outcomes = future.result()
         except ResultFileError as error:
-            self._start_over(index, pieces, error)
+            self._start_over(index, jobs, error)
         except BothworldsError:
             raise
         except (Exception, CancelledError) as error:
-            self._start_again(index, pieces, error)
+            self._start_again(index, jobs, error)
         else:
-            self._keep(index, pieces[: len(outcomes)], outcomes)
+            self._keep(index, jobs[: len(outcomes)], outcomes)
         del self._running[future]
 
-    def _keep(self, index: int, finished: list[Piece], outcomes: list[TileOutcome]) -> None:
+    def _keep(self, index: int, finished: list[TileJob], outcomes: list[TileOutcome]) -> None:
         if not finished:
             return
-        work = sum(self._agenda.work(index, piece) for piece in finished)
-        self._agenda.costs.note(index, work, sum(each.wall for each in outcomes))
-        self._take(
-            index,
-            [piece.joined(each) for piece, each in zip(finished, outcomes, strict=True)],
-        )
-        for piece in finished:
-            self._release(index, piece)
+        work = sum(self._queue.work(index, job) for job in finished)
+        self._queue.measured(index, work, sum(each.wall for each in outcomes))
+        self._take(index, [whole(*pair) for pair in zip(finished, outcomes, strict=True)])
+        for job in finished:
+            self._release(index, job)
             if not self._workers.live:
-                self._heard(index, piece.job, piece.rounds * piece.job.count)
+                self._count(index, job, job.rounds * job.count)
         self._finish(index, len(finished))
 
     def _finish(self, index: int, count: int) -> None:
@@ -217,40 +213,39 @@ class Campaign:
         if self._unfinished[index] == 0:
             self._complete(index)
 
-    def _release(self, index: int, piece: Piece) -> None:
+    def _release(self, index: int, job: TileJob) -> None:
         if self._store is not None:
-            stem = self._curves[index].stem
-            self._store.claims.drop(stem, piece.job.first, piece.job.count)
+            self._store.release(self._curves[index].stem, job.span)
 
-    def _start_again(self, index: int, pieces: list[Piece], error: BaseException) -> None:
+    def _start_again(self, index: int, jobs: list[TileJob], error: BaseException) -> None:
         """Put back what a lost worker was running; give up when it is lost again and again."""
         name = self._curves[index].name
         # Dask itself tries a task on several workers before it raises this.
         if type(error).__name__ != "KilledWorker":
             raise self._workers.failure(error, name) from error
-        self._lost[index, pieces[0].job.first] += 1
-        if self._lost[index, pieces[0].job.first] >= ATTEMPTS:
+        self._lost[index, jobs[0].first] += 1
+        if self._lost[index, jobs[0].first] >= ATTEMPTS:
             raise ClusterError(f"Every worker that ran {name} died.") from error
         self._say(f"Workers died while they ran {name}; what they were running starts again.")
-        self._agenda.put_back(index, pieces)
+        self._queue.put_back(index, jobs)
 
-    def _start_over(self, index: int, pieces: list[Piece], error: ResultFileError) -> None:
-        """Put back what could not go on from a saved state, to run it from its first round."""
-        if not any(piece.after for piece in pieces):
+    def _start_over(self, index: int, jobs: list[TileJob], error: ResultFileError) -> None:
+        """Put back what could not go on from a snapshot, to run it from its first round."""
+        if not any(job.after for job in jobs):
             raise error
-        curve = self._curves[index]
-        self._say(f"{error} What was to go on from it, of {curve.name}, starts over.")
-        for piece in pieces:
-            self._heard(index, piece.job, -piece.after * piece.job.count)
-        self._agenda.put_back(index, [piece.from_the_start(curve) for piece in pieces])
+        name = self._curves[index].name
+        self._say(f"{error} What was to go on from it, of {name}, starts over.")
+        for job in jobs:
+            self._count(index, job, -job.after * job.count)
+        self._queue.put_back(index, [from_the_start(job) for job in jobs])
 
     def _ticker(self, index: int) -> Callable[[TileJob, int], None]:
-        return lambda job, rounds: self._heard(index, job, rounds)
+        return lambda job, rounds: self._count(index, job, rounds)
 
-    def _heard(self, index: int, job: TileJob, rounds: int) -> None:
-        """Count rounds, times repetitions, that were played of a curve."""
-        self._agenda.played(index, rounds / job.count * self._agenda.costs.lanes(index, job.count))
-        self._reporter.add(job.name, rounds, index)
+    def _count(self, index: int, job: TileJob, rounds: int) -> None:
+        """Count rounds, times repetitions, that were played of a curve; workers call it, too."""
+        self._queue.played(index, rounds / job.count * self._queue.lanes(index, job.count))
+        self._report(job.name, rounds, index)
 
     def _warn_without_workers(self) -> None:
         if self._slots > 0:
@@ -299,7 +294,7 @@ def run_missing(
     begin : callable, optional
         Takes the numbers of the curves that lack something, before they are run.
     take, complete : callable, optional
-        As those of `Campaign`; what is taken is saved before.
+        As those of `Campaign`; outcomes are saved before they are taken.
     abreast, show, say
         As those of `Campaign`.
 
@@ -315,11 +310,11 @@ def run_missing(
             take(index, outcomes)
 
     while True:
-        pieces = [store.pieces(curve, keep) for curve in curves]
+        jobs = [store.jobs(curve, keep) for curve in curves]
         if begin is not None:
-            begin({index for index, each in enumerate(pieces) if each})
+            begin({index for index, each in enumerate(jobs) if each})
         interrupted = Campaign(
-            curves, pieces, workers, save, complete=complete, store=store, abreast=abreast,
+            curves, jobs, workers, save, complete=complete, store=store, abreast=abreast,
             show=show, say=say,
         ).run()  # fmt: skip
         if interrupted:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Executor, Future
 from multiprocessing import resource_tracker
 from typing import Any
 
+from bothworlds.campaign.shard import run_shard
+from bothworlds.campaign.workers import Remote, gone
+from bothworlds.engine.tile import TileJob, TileOutcome
 from bothworlds.errors import ClusterError, InvalidParameter, missing_extra, must
 
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?")
 PATIENCE = 10
-"""Seconds to wait for a scheduler that does not answer."""
+"""Seconds to wait for a scheduler that does not answer when a client connects."""
+
+SILENCE = 60.0
+"""Seconds after which a scheduler that does not answer counts as gone."""
 
 
 @contextlib.contextmanager
@@ -57,14 +66,79 @@ def cluster(address: str) -> Iterator[Executor]:
             ) from error
         stack.callback(_close, client)
         try:
-            # Tasks are not pure: a shard that is handed out again is to run again.
+            # Tasks are not pure: a shard that is handed out again has to run again.
             yield client.get_executor(pure=False)
         finally:
             last.enter_context(_unhurried())
 
 
+class Dask(Remote):
+    """The workers of a Dask cluster, which come and go.
+
+    Dask's own executor forgets a task when the connection breaks while its result is fetched;
+    here it is used for its client.
+
+    Parameters
+    ----------
+    executor : Executor
+        Of a client that is not asynchronous.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
+        self._client: Any = executor._client  # type: ignore[attr-defined]
+        if self._client.asynchronous:
+            expected = "of a client that is not asynchronous, since simulate waits for it"
+            raise InvalidParameter(must("executor", "simulate", expected, executor))
+        self._slots, self._asked = 0, float("-inf")
+        self._tasks: weakref.WeakKeyDictionary[Future[Any], Any] = weakref.WeakKeyDictionary()
+
+    def slots(self) -> int:
+        """Return the number of threads of all workers."""
+        # Asking takes some milliseconds.
+        if time.monotonic() - self._asked > 1.0:
+            try:
+                answer = self._client.sync(self._client.scheduler.ncores, callback_timeout=SILENCE)
+            except Exception as error:
+                raise gone(error) from error
+            self._slots = sum(answer.values())
+            self._asked = time.monotonic()
+        return self._slots
+
+    def _send(self, shard: Sequence[TileJob], stamped: str) -> Future[list[TileOutcome]]:
+        future: Future[list[TileOutcome]] = Future()
+        # Not pure: a shard that is handed out again has to run again.
+        options = {**getattr(self._executor, "_kwargs", {}), "pure": False}
+        task = self._client.submit(run_shard, shard, stamped, **options)
+        self._tasks[future] = task
+        task.add_done_callback(functools.partial(_deliver, future))
+        return future
+
+    def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
+        """Cancel everything; a scheduler that is gone is not told."""
+        tasks = [self._tasks[future] for future in running if future.cancel()]
+        with contextlib.suppress(Exception):
+            self._client.cancel(tasks)
+
+
+def _deliver(future: Future[list[TileOutcome]], task: Any) -> None:
+    """Give a future the result of a task of Dask's, or the error, whatever happens."""
+    try:
+        outcomes = task.result(timeout=SILENCE)
+    except Exception as error:
+        found: Exception = error
+    except BaseException as error:
+        found = CancelledError(type(error).__name__)
+    else:
+        if future.set_running_or_notify_cancel():
+            future.set_result(outcomes)
+        return
+    if future.set_running_or_notify_cancel():
+        future.set_exception(found)
+
+
 def _quieten() -> None:
-    """Keep Dask from reporting every lost connection and worker: what matters we say ourselves."""
+    """Keep Dask from reporting every lost connection and worker: the campaign reports those."""
     # Some of its loggers have levels of their own.
     for name in ["distributed", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] == "distributed":
@@ -122,6 +196,6 @@ def _unhurried() -> Iterator[None]:
 
 
 def _close(client: Any) -> None:
-    """Leave the cluster; where its scheduler is gone, there is nothing to say good-bye to."""
+    """Leave the cluster, even if its scheduler is gone."""
     with contextlib.suppress(Exception):
         client.close(timeout=2)

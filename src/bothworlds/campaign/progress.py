@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +56,11 @@ class Progress:
         return f"{share:4.0%}  {speed(self.rate)}  {left}  {self.name}"
 
 
-class Reporter:
-    """Adds up the rounds of all threads and shows them a few times a second.
+@contextlib.contextmanager
+def reporting(
+    total: int, show: bool | Callable[[Progress], Any], left: Callable[[], float]
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Add up the rounds of all threads and show them a few times a second.
 
     Parameters
     ----------
@@ -67,43 +71,41 @@ class Reporter:
         `Progress` instead.
     left : callable
         Estimates the seconds left.
+
+    Yields
+    ------
+    callable
+        Counts rounds: takes the name of the policy that played them, their number and the number
+        of the curve. Any thread may call it.
+
+    Examples
+    --------
+    >>> with reporting(10, lambda now: print(now.name, now.done, now.total), lambda: 0.0) as count:
+    ...     count("UCB1()", 10, 0)
+    UCB1() 10 10
     """
+    lock, began = threading.Lock(), time.perf_counter()
+    on_a_line = not callable(show) and show and sys.stderr.isatty()
+    give = _write_line if on_a_line else show if callable(show) else None
+    done, shown = 0, 0.0
 
-    def __init__(
-        self, total: int, show: bool | Callable[[Progress], Any], left: Callable[[], float]
-    ) -> None:
-        self._total = total
-        self._left = left
-        self._show: Callable[[Progress], Any] | None
-        if callable(show):
-            self._show = show
-        else:
-            self._show = self._line if show and sys.stderr.isatty() else None
-        self._done = 0
-        self._began = time.perf_counter()
-        self._shown = 0.0
-        self._lock = threading.Lock()
-        self._wrote = False
-
-    def add(self, name: str, rounds: int, curve: int) -> None:
-        """Count ``rounds`` played by the policy ``name`` of a curve."""
-        with self._lock:
-            self._done += rounds
+    def count(name: str, rounds: int, curve: int) -> None:
+        nonlocal done, shown
+        with lock:
+            done += rounds
             now = time.perf_counter()
-            if self._show is None or (now - self._shown < 0.1 and self._done < self._total):
-                return
-            self._shown = now
-            self._show(
-                Progress(name, self._done, self._total, now - self._began, self._left(), curve)
-            )
+            if give is not None and (now - shown >= 0.1 or done >= total):
+                shown = now
+                give(Progress(name, done, total, now - began, left(), curve))
 
-    def close(self) -> None:
-        """Leave the terminal on a fresh line."""
-        if self._wrote:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+    try:
+        yield count
+    finally:
+        if on_a_line and shown:
+            _write_line("")
 
-    def _line(self, progress: Progress) -> None:
-        self._wrote = True
-        sys.stderr.write(f"\r\x1b[K{str(progress)[:79]}")
-        sys.stderr.flush()
+
+def _write_line(now: Progress | str) -> None:
+    """Replace the last line on the terminal."""
+    sys.stderr.write(f"\r\x1b[K{str(now)[:79]}")
+    sys.stderr.flush()

@@ -3,11 +3,11 @@
 ====================================  =============================================================
 ``<stem>.json``                       a curve: its settings and the repetitions that are wanted
 ``<stem>-<first>-<count>.parquet``    a shard: ``count`` of its repetitions from number ``first`` on
-``claims.lock``                       which process is working on what, see `Claims`
+``claims.lock``                       which process is working on what, see `Store.claim`
 ====================================  =============================================================
 
 A stem is a `Curve`'s.  Files appear whole or not at all, so any number of processes can read and
-write one folder; each shard says all about itself, so files of several folders can be copied
+write one folder; each shard holds its own settings, so files of several folders can be copied
 together.  A damaged file is noticed, set aside and computed again.
 """
 
@@ -20,57 +20,21 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bothworlds.campaign import shard_file as shardfile
+from bothworlds.campaign.continuing import continued, shorter
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.shard import Piece, cut
-from bothworlds.campaign.shard_file import About
+from bothworlds.campaign.shard import cut
 from bothworlds.campaign.store_view import CurveFiles as CurveFiles
-from bothworlds.campaign.store_view import Span, StoreView, content, missing_spans
-from bothworlds.engine.tile import TileOutcome
+from bothworlds.campaign.store_view import StoreView, content, missing_spans
+from bothworlds.engine.tile import TileJob, TileOutcome
 from bothworlds.errors import InvalidParameter, ResultFileError, must
 from bothworlds.files import RangeLock, pyarrow, sweep
 
 TRUSTED = 3
 """How often one shard may turn out to be damaged before a run gives up."""
-
-
-class Claims:
-    """The claims of this process on repetitions of curves, between processes that share a store.
-
-    Claims only save work: without them (no locks on this system, or on this file system) two
-    processes may run the same shard, and both write the same file.
-
-    Parameters
-    ----------
-    path : Path
-        The file that carries the locks; made when it is first needed.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._lock = RangeLock(path)
-
-    def take(self, stem: str, first: int, count: int) -> bool:
-        """Claim repetitions of a curve; False where another process has them."""
-        return self._lock.take(_place(stem, first), count)
-
-    def drop(self, stem: str, first: int, count: int) -> None:
-        """Give a claim up."""
-        self._lock.drop(_place(stem, first), count)
-
-    def close(self) -> None:
-        """Give all claims up."""
-        self._lock.close()
-
-
-def _place(stem: str, first: int) -> int:
-    """Return the byte that stands for a repetition of a curve."""
-    return (int.from_bytes(hashlib.sha256(stem.encode()).digest()[:4], "little") << 30) + first
 
 
 class Store(StoreView):
@@ -96,7 +60,7 @@ class Store(StoreView):
 
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], Any] = print) -> None:
         super().__init__(folder, say)
-        self.claims = Claims(self.folder / "claims.lock")
+        self._claims = RangeLock(self.folder / "claims.lock")
         self._damages: Counter[str] = Counter()
 
     def make(self) -> None:
@@ -109,20 +73,36 @@ class Store(StoreView):
             raise InvalidParameter(must("store", "simulate", expected, str(self.folder))) from error
         sweep(self.folder)
 
-    def missing(self, curve: Curve) -> list[Span]:
+    def missing(self, curve: Curve) -> list[tuple[int, int]]:
         """Return the repetitions of a curve that have no file yet."""
         return missing_spans(self._spans.get(curve.stem, ()), curve.repetitions)
 
-    def lacks(self, curve: Curve, span: Span) -> bool:
+    def lacks(self, curve: Curve, span: tuple[int, int]) -> bool:
         """Return whether some of these repetitions have no file yet, of whatever process."""
         changed = self._last_change() != self._modified
-        # To look takes longer the more files there are; it may take a hundredth of the time.
+        # Looking takes longer the more files there are; it may take a hundredth of the time.
         if changed and time.monotonic() - self._refreshed > 100 * self._took:
             self.refresh()
         have = self._spans.get(curve.stem, ())
-        return any(low < span[1] and span[0] < high for low, high in missing_spans(have, span[1]))
+        return _overlap(missing_spans(have, span[1]), span)
 
-    def pieces(self, curve: Curve, keep: bool = False) -> list[Piece]:
+    def claim(self, stem: str, span: tuple[int, int]) -> bool:
+        """Claim repetitions of a curve for this process; False where another one has them.
+
+        Claims only save work: without them (no locks on this system, or on this file system) two
+        processes may run the same shard, and both write the same file.
+        """
+        return self._claims.take(_place(stem, span[0]), span[1] - span[0])
+
+    def release(self, stem: str, span: tuple[int, int]) -> None:
+        """Give a claim up."""
+        self._claims.drop(_place(stem, span[0]), span[1] - span[0])
+
+    def release_all(self) -> None:
+        """Give all claims up."""
+        self._claims.close()
+
+    def jobs(self, curve: Curve, keep: bool = False) -> list[TileJob]:
         """Return what has to be run for a curve, going on from shorter runs where there are any.
 
         With ``keep``, longer runs will be able to go on from these.
@@ -130,9 +110,9 @@ class Store(StoreView):
         if not self.missing(curve):
             return []
         going_on = self._continued(curve, keep)
-        have = [*self._spans.get(curve.stem, ()), *(piece.span for piece in going_on)]
+        have = [*self._spans.get(curve.stem, ()), *(job.span for job in going_on)]
         fresh = cut(curve, missing_spans(have, curve.repetitions), keep)
-        return sorted([*going_on, *fresh], key=lambda piece: piece.span)
+        return sorted([*going_on, *fresh], key=lambda job: job.span)
 
     def want(self, curves: Iterable[Curve]) -> None:
         """Write down what is going to be run, so that others can see how far it is."""
@@ -187,47 +167,24 @@ class Store(StoreView):
             path.replace(aside)
         self._say(f"{error} It is set aside as {aside.name}; what it held is missing.")
 
-    def _continued(self, curve: Curve, keep: bool) -> list[Piece]:
+    def _continued(self, curve: Curve, keep: bool) -> list[TileJob]:
         """Return the missing tiles that can go on where shorter runs ended."""
-        pieces: list[Piece] = []
-        for stem in self._shorter(curve):
+        jobs: list[TileJob] = []
+        for stem in shorter(curve, self._stems.get(curve.key, ())):
             for span in sorted(self._spans[stem]):
-                missing = missing_spans(
-                    [*self._spans.get(curve.stem, ()), *(piece.span for piece in pieces)],
-                    curve.repetitions,
-                )
-                if any(low < span[1] and span[0] < high for low, high in missing):
-                    found = self._usable(stem, span, states=True)
-                    if found:
-                        pieces += _going_on(curve, *found, missing, keep)
-        return pieces
-
-    def _shorter(self, curve: Curve) -> list[str]:
-        """Return the stems of the same runs with shorter horizons, the longest first."""
-        horizons = {stem: int(stem.split("-")[1]) for stem in self._stems.get(curve.key, ())}
-        fits = [stem for stem, horizon in horizons.items() if horizon < curve.horizon]
-        return sorted(fits, key=lambda stem: -horizons[stem])
+                have = [*self._spans.get(curve.stem, ()), *(job.span for job in jobs)]
+                missing = missing_spans(have, curve.repetitions)
+                if _overlap(missing, span) and (found := self._usable(stem, span, states=True)):
+                    about, tiles = found
+                    jobs += continued(curve, about["checkpoints"], tiles, missing, keep)
+        return jobs
 
 
-def _going_on(
-    curve: Curve, about: About, tiles: list[TileOutcome], missing: list[Span], keep: bool
-) -> list[Piece]:
-    """Return the tiles of a shorter run's shard that lie in what is missing, as pieces."""
-    after = about["checkpoints"][-1]
-    before = [t for t in curve.checkpoints if t <= after]
-    if not set(before) <= set(about["checkpoints"]):
-        return []
-    columns = np.searchsorted(about["checkpoints"], before)
-    pieces = []
-    for tile in tiles:
-        first, end = tile.first, tile.first + tile.count
-        if any(low <= first and end <= high for low, high in missing):
-            (piece,) = cut(curve, [(first, end)], keep, whole=True)
-            job = replace(piece.job, saved=tile.state, checkpoints=curve.checkpoints[len(before) :])
-            earlier = replace(
-                tile,
-                cost=tile.cost[:, columns],
-                tracked=None if tile.tracked is None else tile.tracked[:, columns],
-            )
-            pieces.append(Piece(job, earlier, after))
-    return pieces
+def _overlap(spans: Iterable[tuple[int, int]], span: tuple[int, int]) -> bool:
+    """Return whether any of the spans has a repetition of this one."""
+    return any(low < span[1] and span[0] < high for low, high in spans)
+
+
+def _place(stem: str, first: int) -> int:
+    """Return the byte of the lock file that stands for a repetition of a curve."""
+    return (int.from_bytes(hashlib.sha256(stem.encode()).digest()[:4], "little") << 30) + first

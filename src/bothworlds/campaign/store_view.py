@@ -31,12 +31,10 @@ _CURVE = re.compile(rf"({_STEM})\.json")
 _ASIDE = re.compile(rf"({_STEM})-\d+-\d+\.parquet(\.\d+)?\.damaged")
 
 
-Span = tuple[int, int]
-"""Repetitions from the first number up to the second, which is not included."""
-
-
-def missing_spans(have: Iterable[Span], wanted: int) -> list[Span]:
+def missing_spans(have: Iterable[tuple[int, int]], wanted: int) -> list[tuple[int, int]]:
     """Return the repetitions below ``wanted`` that no span covers.
+
+    A span reaches from its first number up to its second, which is not included.
 
     Examples
     --------
@@ -71,7 +69,7 @@ class CurveFiles:
         Where it belongs.
     wanted : int
         Repetitions asked for; 0 where nothing says how many.
-    spans : tuple of Span
+    spans : tuple of (int, int)
         Repetitions that are there.
     """
 
@@ -79,7 +77,7 @@ class CurveFiles:
     about: About
     labels: tuple[str, ...]
     wanted: int
-    spans: tuple[Span, ...]
+    spans: tuple[tuple[int, int], ...]
 
     @property
     def name(self) -> str:
@@ -103,7 +101,7 @@ class CurveFiles:
         return end - sum(high - low for low, high in missing_spans(self.spans, end))
 
     @property
-    def missing(self) -> list[Span]:
+    def missing(self) -> list[tuple[int, int]]:
         """Repetitions asked for that are not there."""
         return missing_spans(self.spans, self.wanted)
 
@@ -137,17 +135,17 @@ class StoreView:
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], Any] = print) -> None:
         self.folder = Path(folder)
         self._say = say
-        self._spans: dict[str, set[Span]] = {}
+        self._spans: dict[str, set[tuple[int, int]]] = {}
         self._stems: dict[str, set[str]] = {}
         # What turned out to be unusable; it may still be there under its name.
-        self._refused: set[tuple[str, Span]] = set()
+        self._refused: set[tuple[str, tuple[int, int]]] = set()
         # One thread may read while another saves.
         self._lock = threading.RLock()
         self.refresh()
 
     def refresh(self) -> None:
         """Look at the folder again: other processes may have added to it."""
-        spans: dict[str, set[Span]] = defaultdict(set)
+        spans: dict[str, set[tuple[int, int]]] = defaultdict(set)
         with self._lock:
             began = time.monotonic()
             self._modified = self._last_change()
@@ -162,7 +160,7 @@ class StoreView:
             self._refreshed = time.monotonic()
             self._took = self._refreshed - began
 
-    def path(self, stem: str, span: Span) -> Path:
+    def path(self, stem: str, span: tuple[int, int]) -> Path:
         """Return the file of a shard, whether it exists or not."""
         return self.folder / f"{stem}-{span[0]}-{span[1] - span[0]}.parquet"
 
@@ -237,7 +235,7 @@ class StoreView:
                 at = high
 
     def _usable(
-        self, stem: str, span: Span, states: bool = False
+        self, stem: str, span: tuple[int, int], states: bool = False
     ) -> tuple[About, list[TileOutcome]] | None:
         """Read a shard; one that cannot be used counts as missing."""
         try:

@@ -1,4 +1,4 @@
-"""Work queue of a campaign: the pieces left to hand out, what they cost, and which is next."""
+"""Work queue of a campaign: the tiles left to hand out, what they cost, and which is next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.shard import Piece
+from bothworlds.engine.tile import TileJob
 from bothworlds.lanes.types import LANES
 
 LONGEST = 20.0
@@ -38,12 +38,10 @@ def guessed(curve: Curve) -> float:
     return len(sides.choose) * (per_round + per_arm * curve.environment.n_arms) * 1e-9
 
 
-class Costs:
-    """Seconds of the work of a campaign, as measured so far.
+class WorkQueue:
+    """Tiles to hand out, curve by curve, and the seconds they take, as measured so far.
 
-    Until a curve has been measured, what others of the same policy took stands for it, or else
-    what all others took.
-
+    Until a curve has been measured, the others of its policy stand for it, or else all others.
     The unit of work is a round of a lane: a tile of vectors costs the same however many of its
     lanes are in use.
 
@@ -51,45 +49,7 @@ class Costs:
     ----------
     curves : sequence of Curve
         The campaign.
-    """
-
-    def __init__(self, curves: Sequence[Curve]) -> None:
-        self._guess = [guessed(curve) for curve in curves]
-        self._kinds = [type(curve.policy).__name__ for curve in curves]
-        self._wide = [is_wide(curve) for curve in curves]
-        self._measured: dict[int, float] = {}
-        # Seconds expected and taken, by kind of policy; under "" those of all kinds, where the
-        # first guess counts as much as a second of measurement.
-        self._taken: dict[str, tuple[float, float]] = {"": (1.0, 1.0)}
-
-    def lanes(self, index: int, count: int) -> int:
-        """Return the lanes that ``count`` repetitions in one tile of a curve cost."""
-        return LANES if self._wide[index] else count
-
-    def seconds(self, index: int, work: float) -> float:
-        """Return the seconds that ``work`` rounds of a lane of a curve take on one core."""
-        rate = self._measured.get(index)
-        if rate is None:
-            expected, taken = self._taken.get(self._kinds[index], self._taken[""])
-            rate = self._guess[index] * taken / expected
-        return rate * work
-
-    def note(self, index: int, work: float, seconds: float) -> None:
-        """Take note of what ``work`` took."""
-        self._measured[index] = seconds / work
-        for kind in ("", self._kinds[index]):
-            expected, taken = self._taken.get(kind, (0.0, 0.0))
-            self._taken[kind] = expected + self._guess[index] * work, taken + seconds
-
-
-class Agenda:
-    """Pieces to hand out, curve by curve.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        The campaign.
-    pieces : sequence of sequence of Piece
+    jobs : sequence of sequence of TileJob
         For every curve its tiles that have to be run, in the order of their repetitions.
     shortest : float
         Seconds a shard takes at least, because handing out and keeping it costs something.
@@ -100,15 +60,21 @@ class Agenda:
     def __init__(
         self,
         curves: Sequence[Curve],
-        pieces: Sequence[Sequence[Piece]],
+        jobs: Sequence[Sequence[TileJob]],
         shortest: float,
         abreast: bool,
     ) -> None:
-        self.costs = Costs(curves)
-        self._queues = [list(each) for each in pieces]
-        self._queued = [sum(self.work(i, p) for p in each) for i, each in enumerate(pieces)]
+        self._guess = [guessed(curve) for curve in curves]
+        self._kinds = [type(curve.policy).__name__ for curve in curves]
+        self._wide = [is_wide(curve) for curve in curves]
+        self._measured: dict[int, float] = {}
+        # Seconds expected and taken, by kind of policy; under "" those of all kinds, where the
+        # first guess counts as much as a second of measurement.
+        self._taken: dict[str, tuple[float, float]] = {"": (1.0, 1.0)}
+        self._waiting = [list(each) for each in jobs]
+        self._queued = [sum(self.work(i, job) for job in each) for i, each in enumerate(jobs)]
         self._unplayed = list(self._queued)
-        self._waiting = sum(map(len, pieces))
+        self._count = sum(map(len, jobs))
         self._cursor = 0
         self._surveyed = self._estimated = -math.inf
         self._survey = 0.0, 0, 0.0
@@ -117,41 +83,59 @@ class Agenda:
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:
-        return self._waiting > 0
+        return self._count > 0
 
-    def work(self, index: int, piece: Piece) -> float:
-        """Return the rounds of a piece, times its lanes."""
-        return float(piece.rounds) * self.costs.lanes(index, piece.job.count)
+    def lanes(self, index: int, count: int) -> int:
+        """Return the lanes that ``count`` repetitions in one tile of a curve cost."""
+        return LANES if self._wide[index] else count
 
-    def queue(self, index: int) -> list[Piece]:
+    def work(self, index: int, job: TileJob) -> float:
+        """Return the rounds of a tile, times its lanes."""
+        return float(job.rounds) * self.lanes(index, job.count)
+
+    def seconds(self, index: int, work: float) -> float:
+        """Return the seconds that ``work`` rounds of a lane of a curve take on one core."""
+        rate = self._measured.get(index)
+        if rate is None:
+            expected, taken = self._taken.get(self._kinds[index], self._taken[""])
+            rate = self._guess[index] * taken / expected
+        return rate * work
+
+    def measured(self, index: int, work: float, seconds: float) -> None:
+        """Learn that ``work`` rounds of a lane of a curve took so many seconds."""
+        self._measured[index] = seconds / work
+        for kind in ("", self._kinds[index]):
+            expected, taken = self._taken.get(kind, (0.0, 0.0))
+            self._taken[kind] = expected + self._guess[index] * work, taken + seconds
+
+    def waiting(self, index: int) -> list[TileJob]:
         """Return what is left to hand out of a curve."""
-        return self._queues[index]
+        return self._waiting[index]
 
-    def take(self, index: int) -> Piece:
-        """Take the next piece of a curve away."""
-        piece = self._queues[index].pop(0)
-        self._queued[index] -= self.work(index, piece)
-        self._waiting -= 1
-        return piece
+    def take(self, index: int) -> TileJob:
+        """Take the next tile of a curve away."""
+        job = self._waiting[index].pop(0)
+        self._queued[index] -= self.work(index, job)
+        self._count -= 1
+        return job
 
-    def put_back(self, index: int, pieces: Sequence[Piece]) -> None:
-        """Return pieces of a curve to where they were."""
-        self._queues[index] = sorted([*self._queues[index], *pieces], key=lambda p: p.span)
-        self._queued[index] += sum(self.work(index, piece) for piece in pieces)
-        self._waiting += len(pieces)
+    def put_back(self, index: int, jobs: Sequence[TileJob]) -> None:
+        """Return tiles of a curve to where they were."""
+        self._waiting[index] = sorted([*self._waiting[index], *jobs], key=lambda job: job.span)
+        self._queued[index] += sum(self.work(index, job) for job in jobs)
+        self._count += len(jobs)
         self._cursor = min(self._cursor, index)
 
-    def played(self, index: int, rounds: float) -> None:
-        """Take note that rounds, times lanes, of a curve are done."""
+    def played(self, index: int, work: float) -> None:
+        """Count rounds of a lane of a curve as done; any thread may call this."""
         with self._lock:
-            self._unplayed[index] -= rounds
+            self._unplayed[index] -= work
 
     def left(self, slots: int) -> float:
         """Return the seconds until everything is done, by ``slots`` workers."""
-        if len(self._queues) < MANY or time.monotonic() - self._estimated > 1.0:
+        if len(self._waiting) < MANY or time.monotonic() - self._estimated > 1.0:
             self._seconds_left = sum(
-                self.costs.seconds(index, max(0.0, rounds))
-                for index, rounds in enumerate(self._unplayed)
+                self.seconds(index, max(0.0, work)) for index, work in enumerate(self._unplayed)
             )
             self._estimated = time.monotonic()
         return self._seconds_left / max(1, slots)
@@ -165,29 +149,29 @@ class Agenda:
         """
         total, index, seconds = self._look()
         slots = max(1, slots)
-        if total > 3 * slots * seconds or not self._queues[index]:
+        if total > 3 * slots * seconds or not self._waiting[index]:
             index = self._first()
         wanted = min(max(total / (4 * slots), self._shortest), LONGEST)
-        tile = self.costs.seconds(index, self.work(index, self._queues[index][0]))
+        tile = self.seconds(index, self.work(index, self._waiting[index][0]))
         return index, max(1, math.floor(wanted / max(tile, 1e-9)))
 
     def _first(self) -> int:
         """Return the curve that is next in order."""
         if self._abreast:
-            heads = [(queue[0].span, index) for index, queue in enumerate(self._queues) if queue]
+            heads = [(jobs[0].span, index) for index, jobs in enumerate(self._waiting) if jobs]
             return min(heads)[1]
-        while not self._queues[self._cursor]:
+        while not self._waiting[self._cursor]:
             self._cursor += 1
         return self._cursor
 
     def _look(self) -> tuple[float, int, float]:
         """Return the seconds left on one core, the curve of the longest tile, and its seconds."""
-        if len(self._queues) < MANY or time.monotonic() - self._surveyed > 1.0:
+        if len(self._waiting) < MANY or time.monotonic() - self._surveyed > 1.0:
             total, longest, seconds = 0.0, 0, 0.0
-            for index, queue in enumerate(self._queues):
-                if queue:
-                    total += self.costs.seconds(index, self._queued[index])
-                    tile = self.costs.seconds(index, self.work(index, queue[0]))
+            for index, jobs in enumerate(self._waiting):
+                if jobs:
+                    total += self.seconds(index, self._queued[index])
+                    tile = self.seconds(index, self.work(index, jobs[0]))
                     if tile > seconds:
                         longest, seconds = index, tile
             self._survey = total, longest, seconds

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds import text
-from bothworlds.campaign.store_view import CurveFiles, Span, StoreView, missing_spans
+from bothworlds.campaign.store_view import CurveFiles, StoreView, missing_spans
 from bothworlds.cli import parse
 from bothworlds.cli.console import Commands, refusals
 from bothworlds.cli.selection import Holding, chosen, holdings, stores_in
@@ -210,7 +210,7 @@ def _portrait(holding: Holding) -> Iterator[str]:
         yield "No run is finished yet."
 
 
-def _repetitions(done: int, wanted: int, missing: Sequence[Span]) -> str:
+def _repetitions(done: int, wanted: int, missing: Sequence[tuple[int, int]]) -> str:
     if not wanted:
         return f"{done}"
     lacking = [f"{low} to {high - 1}" if high - low > 1 else f"{low}" for low, high in missing]

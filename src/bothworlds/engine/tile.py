@@ -56,10 +56,13 @@ class TileJob:
         Repetitions in this tile, at most ``LANES``.
     checkpoints : tuple of int
         Rounds to record, increasing; the last one is the horizon played.
-    saved : bytes, optional
-        Where the same repetitions stood after an earlier horizon, to go on from there.
     keep : bool
-        Whether the outcome says where the repetitions stand after the last round.
+        Whether the outcome holds a snapshot of the repetitions after the last round.
+    after : int
+        The round after which the repetitions go on; 0 from the start.
+    earlier : TileOutcome, optional
+        The outcome of these repetitions until then, with the snapshot to go on from. Its
+        checkpoints are not recorded again.
     """
 
     name: str
@@ -69,8 +72,19 @@ class TileJob:
     first: int
     count: int
     checkpoints: tuple[int, ...]
-    saved: bytes | None = None
     keep: bool = False
+    after: int = 0
+    earlier: TileOutcome | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The repetitions, from the first number up to the second, which is not included."""
+        return self.first, self.first + self.count
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of every repetition that are left to play."""
+        return self.checkpoints[-1] - self.after
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,7 @@ class TileOutcome:
     cpu, wall : float
         Seconds.
     state : bytes or None
-        Where a tile stands after its last round, see `TileJob.keep`.
+        Snapshot of a tile after its last round, see `TileJob.keep`.
     """
 
     first: int
@@ -225,10 +239,10 @@ def run_job(
     stop: Callable[[], bool] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> TileOutcome:
-    """Run a tile from its first round, or from where it was saved, to its last checkpoint.
+    """Run a tile from its first round, or from its snapshot, to its last checkpoint.
 
-    ``stop`` is asked, and ``tick`` told the number of rounds played (times repetitions), about
-    every tenth of a second.
+    About every tenth of a second this calls ``stop``, which returns whether to stop, and ``tick``
+    with the number of rounds played since (times repetitions).
     """
     functions, mode = compile_kernels(job.policy, job.environment)
     began, cpu_began = time.perf_counter(), time.thread_time()
@@ -243,7 +257,7 @@ def run_job(
     columns = [job.environment.start(numpy_generator(job.seed, world, r)) for r in repetitions]
     E = _rows(columns, job.environment.wide)
     GE = _rows([stream_words(job.seed, world, r) for r in repetitions], job.environment.wide)
-    checkpoints = np.asarray(job.checkpoints, dtype=np.int64)
+    checkpoints = np.array([t for t in job.checkpoints if t > job.after], dtype=np.int64)
     tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
     cost = _aligned(np.zeros((1 + checkpoints.size, LANES)))
     plays = _aligned(np.zeros((K, LANES)))
@@ -263,13 +277,13 @@ def run_job(
     moving = [array for player in players for array in player]
     moving += [E, GE, A, cost[:LANES], plays]
     now, horizon = 1, int(checkpoints[-1])
-    if job.saved is not None:
+    if job.earlier is not None:
         begun = np.stack(columns, axis=1)
 
         def sound(played: int, found: list[NDArray[Any]]) -> bool:
-            return played < checkpoints[0] and _sound(job, wide, begun, played, found)
+            return played == job.after and _sound(job, wide, begun, played, found)
 
-        now = 1 + snapshot.restore(job.saved, moving, sound)
+        now = 1 + snapshot.restore(job.earlier.state or b"", moving, sound)
     # Entering the loop costs a millisecond, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     while now <= horizon:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.bandit.state import pack
-from bothworlds.campaign.progress import Progress, Reporter
+from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.engine.policy_loops import ASK, PLAY, TELL, compiled, loop, play
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
@@ -149,15 +149,12 @@ def rounds_needed(
     marks = checkpoints(int(horizon))
     found = np.full(repetitions, np.inf)
     regret = np.zeros((repetitions, marks.size))
-    reporter = Reporter(int(horizon) * int(repetitions), progress, lambda: 0.0)
-    try:
+    with reporting(int(horizon) * int(repetitions), progress, lambda: 0.0) as count:
         for number in range(repetitions):
             rng = numpy_generator(seed, owner, number)
             words = stream_words(seed, owner, repr(policy), number)
             found[number] = _run(policy, means, float(gap), sure, marks, rng, words, regret[number])
-            reporter.add(repr(policy), int(horizon), 0)
-    finally:
-        reporter.close()
+            count(repr(policy), int(horizon), 0)
     return Plan(found, marks, regret, float(gap), sure, policy)
 
 

@@ -191,8 +191,8 @@ def _in_memory(
     def take(index: int, outcomes: list[TileOutcome]) -> None:
         found[index] |= {outcome.first: outcome for outcome in outcomes}
 
-    pieces = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
-    campaign = Campaign(curves, pieces, workers, take, abreast=True, show=show, say=_say)
+    jobs = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
+    campaign = Campaign(curves, jobs, workers, take, abreast=True, show=show, say=_say)
     interrupted = campaign.run()
     return [[each[first] for first in sorted(each)] for each in found], interrupted
 
