@@ -12,15 +12,16 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 from blocks import run_blocks
+from registered import with_policies
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """Run a tutorial and put what each block printed and drew under it."""
+    """Describe the policies; run a tutorial and put what each block printed and drew under it."""
     here = page.file.src_uri
     if not here.startswith("tutorials/"):
-        return markdown
+        return with_policies(markdown)
     name = Path(here).stem
     with tempfile.TemporaryDirectory() as folder:
         ran, _ = run_blocks(markdown, name, Path(folder))

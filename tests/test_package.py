@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import bothworlds
-from bothworlds import errors
+from bothworlds import errors, registry
+from bothworlds.policies import shipped
 
 ROOT = Path(__file__).parent.parent
 
@@ -69,8 +70,35 @@ def test_all_is_sorted_without_repetition():
 
 
 def test_all_is_exactly_what_can_be_loaded():
-    assert set(bothworlds.__all__) == {*bothworlds._MODULES, *bothworlds._HOMES}
+    assert set(bothworlds.__all__) == {*bothworlds._HOMES, *registry.POLICIES}
     assert dir(bothworlds) == sorted([*bothworlds.__all__, "__version__"])
+
+
+def names_for_type_checkers(source):
+    """Return the names that a module imports for type checkers only."""
+    (block,) = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    names = [name for node in block.body for name in node.names]
+    starred = ["*"] * [name.name for name in names].count("*")
+    # Without "as" a name would not be public to them.
+    return sorted(starred + [name.asname for name in names if name.asname])
+
+
+def test_type_checkers_know_the_same_names():
+    source = Path(bothworlds.__file__).read_text(encoding="utf-8")
+    assert names_for_type_checkers(source) == sorted(["*", *bothworlds._HOMES])
+    assert sorted(shipped.__all__) == sorted(registry.POLICIES)
+    for name, entry in registry.POLICIES.items():
+        assert entry.load() is getattr(shipped, name) is getattr(bothworlds.policies, name)
+        assert entry.load().registered is entry
+
+
+def test_a_name_that_type_checkers_do_not_know_would_be_found():
+    source = "if TYPE_CHECKING:\n    from a import b as b\n    from a import c\n"
+    assert names_for_type_checkers(source) == ["b"]
 
 
 @pytest.mark.parametrize("name", bothworlds.__all__)

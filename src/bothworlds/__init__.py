@@ -21,73 +21,39 @@ Bandits", Journal of Machine Learning Research 22(28), 2021.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from bothworlds import registry
+
 if TYPE_CHECKING:
-    from bothworlds import (
-        checks,
-        environments,
-        errors,
-        experiments,
-        inference,
-        interop,
-        omd,
-        plotting,
-        policies,
-        simulation,
-        theory,
-    )
-    from bothworlds.bandit import Bandit, Decision, DuelingBandit, shared
-    from bothworlds.inference import replay
-    from bothworlds.policies import (
-        KLUCB,
-        UCB1,
-        Broad,
-        Exp3,
-        Exp3PlusPlus,
-        Floor,
-        ThompsonSampling,
-        TsallisINF,
-        Uniform,
-    )
-    from bothworlds.policies.sparring import Sparring
-    from bothworlds.simulation import Result, simulate
-    from bothworlds.theory import bounds
+    from bothworlds import checks as checks
+    from bothworlds import environments as environments
+    from bothworlds import errors as errors
+    from bothworlds import experiments as experiments
+    from bothworlds import inference as inference
+    from bothworlds import interop as interop
+    from bothworlds import omd as omd
+    from bothworlds import plotting as plotting
+    from bothworlds import policies as policies
+    from bothworlds import simulation as simulation
+    from bothworlds import theory as theory
+    from bothworlds.bandit import Bandit as Bandit
+    from bothworlds.bandit import Decision as Decision
+    from bothworlds.bandit import DuelingBandit as DuelingBandit
+    from bothworlds.bandit import shared as shared
+    from bothworlds.inference import replay as replay
+    from bothworlds.policies.shipped import *  # noqa: F403
+    from bothworlds.policies.sparring import Sparring as Sparring
+    from bothworlds.simulation import Result as Result
+    from bothworlds.simulation import simulate as simulate
+    from bothworlds.theory import bounds as bounds
 
 __version__ = "0.2.0"
 
-# Plain alphabetical order, as sorted() gives it and dir() shows it.
-__all__ = [  # noqa: RUF022
-    "Bandit",
-    "Broad",
-    "Decision",
-    "DuelingBandit",
-    "Exp3",
-    "Exp3PlusPlus",
-    "Floor",
-    "KLUCB",
-    "Result",
-    "Sparring",
-    "ThompsonSampling",
-    "TsallisINF",
-    "UCB1",
-    "Uniform",
-    "bounds",
-    "checks",
-    "environments",
-    "errors",
-    "experiments",
-    "inference",
-    "interop",
-    "omd",
-    "plotting",
-    "policies",
-    "replay",
-    "shared",
-    "simulate",
-    "simulation",
-    "theory",
-]
-
-_MODULES = {
+_HOMES = {
+    "Bandit": "bothworlds.bandit",
+    "Decision": "bothworlds.bandit",
+    "DuelingBandit": "bothworlds.bandit",
+    "Result": "bothworlds.simulation",
+    "Sparring": "bothworlds.policies",
     "bounds": "bothworlds.theory.bounds",
     "checks": "bothworlds.checks",
     "environments": "bothworlds.environments",
@@ -98,39 +64,27 @@ _MODULES = {
     "omd": "bothworlds.omd",
     "plotting": "bothworlds.plotting",
     "policies": "bothworlds.policies",
-    "simulation": "bothworlds.simulation",
-    "theory": "bothworlds.theory",
-}
-
-_HOMES = {
-    "Bandit": "bothworlds.bandit",
-    "Broad": "bothworlds.policies",
-    "Decision": "bothworlds.bandit",
-    "DuelingBandit": "bothworlds.bandit",
-    "Exp3": "bothworlds.policies",
-    "Exp3PlusPlus": "bothworlds.policies",
-    "Floor": "bothworlds.policies",
-    "KLUCB": "bothworlds.policies",
-    "Result": "bothworlds.simulation",
-    "Sparring": "bothworlds.policies.sparring",
-    "ThompsonSampling": "bothworlds.policies",
-    "TsallisINF": "bothworlds.policies",
-    "UCB1": "bothworlds.policies",
-    "Uniform": "bothworlds.policies",
     "replay": "bothworlds.inference",
     "shared": "bothworlds.bandit",
     "simulate": "bothworlds.simulation",
+    "simulation": "bothworlds.simulation",
+    "theory": "bothworlds.theory",
 }
+"""Where the public names are, or what modules they are; `registry` knows the policies."""
+
+__all__ = sorted([*_HOMES, *registry.POLICIES])
 
 
 # Hidden from type checkers, which would otherwise accept any misspelt name.
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        if name in _MODULES:
-            value = import_module(_MODULES[name])
+        if name in registry.POLICIES:
+            value = registry.POLICIES[name].load()
         elif name in _HOMES:
-            value = getattr(import_module(_HOMES[name]), name)
+            value = import_module(_HOMES[name])
+            if not _HOMES[name].endswith(f".{name}"):
+                value = getattr(value, name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value
@@ -138,4 +92,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*_HOMES, *registry.POLICIES, "__version__"])

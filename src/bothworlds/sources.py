@@ -28,7 +28,7 @@ KERNELS = (*SIMULATED, "evidence")
 NUMBERS = (*SIMULATED, "seeding.py")
 """Rooms and files on which the numbers of a run depend."""
 
-JUDGING = ("experiments", "theory", "plotting", "text.py")
+JUDGING = ("experiments", "theory", "plotting", "registry.py", "text.py")
 """Rooms and files that judge and draw what was simulated."""
 
 

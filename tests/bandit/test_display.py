@@ -7,6 +7,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds import environments as env
+from helpers.bandits import registered
 
 
 def pasted(printed):
@@ -18,19 +19,13 @@ def pasted(printed):
 
 
 POLICIES = [
-    bw.TsallisINF(),
-    bw.TsallisINF(estimator="iw"),
+    *registered(1000),
     bw.TsallisINF(alpha=0.25, estimator="iw", gaps=(0.0, 0.5)),
     bw.TsallisINF(learning_rate=0.1),
     bw.TsallisINF(learning_rate=bw.omd.InverseSqrt(3.0)),
     bw.TsallisINF(learning_rate=bw.omd.Constant(0.5)),
-    bw.Exp3(),
     bw.Exp3PlusPlus(learning_rate="published", beta=300),
-    bw.Broad(horizon=1000),
     bw.UCB1(c=2),
-    bw.KLUCB(),
-    bw.ThompsonSampling(),
-    bw.Uniform(),
     bw.Sparring(),
     bw.Sparring(bw.UCB1(c=2)),
     bw.Sparring(shared=False),

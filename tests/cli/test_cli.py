@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bothworlds as bw
+from bothworlds import registry
 from bothworlds.cli import app, decisions
 from bothworlds.cli import parse as names
 from bothworlds.cli.decide import locked
@@ -73,9 +74,9 @@ def test_help_has_an_example_and_fits(words, monkeypatch):
 
 
 def test_every_policy_and_environment_by_its_name():
-    chosen = names.policies(",".join(names.POLICIES), 1000)
-    assert list(chosen) == [entry.label for entry in names.POLICIES.values()]
-    assert set(chosen) <= set(LOOKS)
+    chosen = names.policies(",".join(registry.words()), 1000)
+    assert list(chosen) == [variant.label for variant in registry.variants()]
+    assert set(chosen) == set(LOOKS)
     for name in names.ENVIRONMENTS:
         assert names.environment(name, 3, 0.25).n_arms == 3
 

@@ -1,19 +1,15 @@
 """Bandits of every policy, and what is in them."""
 
 import bothworlds as bw
+from bothworlds import registry
 
-POLICIES = [
-    bw.TsallisINF(),
-    bw.TsallisINF(estimator="iw"),
-    bw.TsallisINF(alpha=0.3),
-    bw.Exp3(),
-    bw.Exp3PlusPlus(),
-    bw.Broad(horizon=10_000),
-    bw.UCB1(),
-    bw.KLUCB(),
-    bw.ThompsonSampling(),
-    bw.Uniform(),
-]
+
+def registered(horizon):
+    """Return every variant of every policy of the package."""
+    return [entry.made(variant, horizon) for entry, variant in registry.words().values()]
+
+
+POLICIES = [*registered(10_000), bw.TsallisINF(alpha=0.3)]
 
 
 def content(bandit):

@@ -41,7 +41,7 @@ def lightness(colour):
 
 
 def test_every_algorithm_of_the_paper_has_a_look_of_its_own():
-    names = lineup(1000, extra=True)
+    names = lineup(1000, with_kl_ucb=True)
     assert set(names) <= set(LOOKS)
     for attribute in ("colour", "line", "marker"):
         values = [str(getattr(look, attribute)) for look in LOOKS.values()]

@@ -5,12 +5,12 @@ import pytest
 import bothworlds as bw
 from bothworlds.checks import check_policy
 from bothworlds.omd import InverseSqrt
+from helpers.bandits import registered
 
 GAPS = [0.25, 0.0, 0.1, 0.4]
 
 POLICIES = [
-    bw.TsallisINF(),
-    bw.TsallisINF(estimator="iw"),
+    *registered(2_000),
     bw.TsallisINF(alpha=0.0),
     bw.TsallisINF(alpha=0.3),
     bw.TsallisINF(alpha=1.0, estimator="iw"),
@@ -18,15 +18,7 @@ POLICIES = [
     bw.TsallisINF(alpha=0.7, gaps=GAPS),
     bw.TsallisINF(learning_rate=0.1),
     bw.TsallisINF(alpha=0.8, learning_rate=InverseSqrt(1.0)),
-    bw.Exp3(),
-    bw.Exp3PlusPlus(),
     bw.Exp3PlusPlus(learning_rate="published"),
-    bw.Broad(horizon=2_000),
-    bw.UCB1(),
-    bw.KLUCB(),
-    bw.ThompsonSampling(),
-    bw.Uniform(),
-    bw.Floor(bw.TsallisINF(), 0.5),
     bw.Floor(bw.TsallisINF(estimator="iw"), 0.2, power=0.0),
     bw.Floor(bw.TsallisINF(alpha=0.7), 0.5),
     bw.Floor(bw.Exp3(), 0.5),
@@ -41,15 +33,11 @@ NO_PROBABILITIES = {"simplex", "frequencies"}
 
 def not_applicable(policy):
     """Return the checks that have nothing to look at, by what the policy is."""
-    if isinstance(policy, bw.TsallisINF):
-        return set() if policy.alpha == 0.5 else ONE_BY_ONE
-    if isinstance(policy, bw.Floor):
-        return ONE_BY_ONE
-    if isinstance(policy, bw.KLUCB):
-        return NO_ESTIMATES | ONE_BY_ONE
-    if isinstance(policy, bw.ThompsonSampling):
-        return NO_ESTIMATES | NO_PROBABILITIES
-    return NO_ESTIMATES if isinstance(policy, bw.UCB1 | bw.Uniform) else set()
+    return (
+        (set() if policy.estimates else NO_ESTIMATES)
+        | (set() if policy.kernels().wide else ONE_BY_ONE)
+        | (set() if policy.knows_probability else NO_PROBABILITIES)
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)

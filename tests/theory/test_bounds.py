@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bothworlds.errors import InvalidParameter
+from bothworlds.policies import KLUCB, UCB1, Broad, Exp3, TsallisINF, Uniform
 from bothworlds.theory import bounds
 
 ESTIMATORS = ("rv", "iw")
@@ -156,24 +157,6 @@ def test_upper_bounds_are_above_lower_bounds(n_arms, horizon, gap):
 
 
 @dataclass(frozen=True)
-class TsallisINF:
-    alpha: float = 0.5
-    estimator: str = "rv"
-    learning_rate: float | None = None
-    gaps: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
-class UCB1:
-    c: float = 1.5
-
-
-@dataclass(frozen=True)
-class Exp3:
-    learning_rate: float | None = None
-
-
-@dataclass(frozen=True)
 class Mine:
     pass
 
@@ -225,7 +208,6 @@ def test_guarantee_of_competitors():
     ("policy", "changes", "reason"),
     [
         (TsallisINF(learning_rate=0.1), {"gaps": GAPS}, "learning rate"),
-        (Exp3(learning_rate=0.1), {}, "learning rate"),
         (TsallisINF(alpha=0.7), {"gaps": GAPS}, "importance weighting"),
         (TsallisINF(0.7, "rv", gaps=GAPS), {"gaps": GAPS}, "importance weighting"),
         (TsallisINF(0.7, "iw", gaps=GAPS), {}, "fixed gaps"),
@@ -236,6 +218,11 @@ def test_guarantee_of_competitors():
         (UCB1(), {"gaps": GAPS, "corruption": 1}, "corrupted"),
         (UCB1(c=1.0), {"gaps": GAPS}, "larger than 1"),
         (Mine(), {}, "Mine"),
+        (type("UCB1", (), {})(), {"gaps": GAPS}, "no result of the article covers the policy UCB1"),
+        (type("Other", (UCB1,), {})(), {"gaps": GAPS}, "the policy Other"),
+        (KLUCB(), {}, "asymptotic"),
+        (Broad(horizon=10), {}, "BROAD's regret only"),
+        (Uniform(), {}, "grows linearly"),
     ],
 )
 def test_no_guarantee_and_why(policy, changes, reason):

@@ -19,10 +19,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from bothworlds import policies
 from bothworlds.errors import ForkError, InvalidParameter, StateFileError, must
 from bothworlds.files import locked, replacing
 from bothworlds.omd import learning_rates
+from bothworlds.registry import POLICIES
 from bothworlds.seeding import checked_seed
 
 Config = TypeVar("Config")
@@ -352,7 +352,7 @@ class Persistent(Generic[Config]):
             raise InvalidParameter(must("policy", caller, expected, policy))
         try:
             if policy is None:
-                policy = recreate(description, _configurations(cls._CLASSES))
+                policy = recreate(description, cls._CLASSES)
             return cls._restored(policy, content)
         except (
             ArithmeticError,
@@ -483,18 +483,18 @@ def describe(value: Any, owner: str) -> Any:
     return {"class": type(value).__name__, "fields": fields}
 
 
-def recreate(description: Any, classes: dict[str, type]) -> Any:
-    """Return the configuration that `describe` described, made of the given classes only."""
+def recreate(description: Any, further: tuple[type, ...] = ()) -> Any:
+    """Return the configuration that `describe` described.
+
+    It is made of registered policies, schedules of learning rates and ``further`` classes only.
+    """
     if isinstance(description, list):
-        return [recreate(item, classes) for item in description]
+        return [recreate(item, further) for item in description]
     if not isinstance(description, dict):
         return description
-    fields = {name: recreate(item, classes) for name, item in description["fields"].items()}
-    return classes[description["class"]](**fields)
-
-
-def _configurations(further: tuple[type, ...]) -> dict[str, type]:
-    """Return the classes a saved policy may be made of."""
-    found = [getattr(policies, name) for name in policies.__all__]
-    found += [learning_rates.Constant, learning_rates.InverseSqrt, *further]
-    return {kind.__name__: kind for kind in found if isinstance(kind, type)}
+    fields = {name: recreate(item, further) for name, item in description["fields"].items()}
+    wanted = description["class"]
+    for kind in (learning_rates.Constant, learning_rates.InverseSqrt, *further):
+        if kind.__name__ == wanted:
+            return kind(**fields)
+    return POLICIES[wanted].load()(**fields)

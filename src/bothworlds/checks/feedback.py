@@ -34,7 +34,7 @@ def delayed_feedback(inspected: Inspected) -> str:
 
     A policy for which the order of losses matters says so by ``order_invariant = False``.
     """
-    if not getattr(inspected.policy, "order_invariant", True):
+    if not inspected.policy.order_invariant:
         raise NotApplicable("the policy says order_invariant = False")
     bandit = warm_bandit(inspected, "delayed")
     prompt = bandit.copy()

@@ -13,6 +13,7 @@ from bothworlds.cli import parse
 from bothworlds.cli.console import STOPPED, console, refusals, say
 from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.errors import InvalidParameter
+from bothworlds.registry import words
 from bothworlds.text import grouped, speed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def compare(
     policies: Annotated[
         str,
         typer.Option(
-            help=f"Any of {', '.join(parse.POLICIES)}, between commas; with parameters: ucb1:c=2.",
+            help=f"Any of {', '.join(words())}, between commas; with parameters: ucb1:c=2.",
             metavar="NAMES",
         ),
     ] = "tsallis,ucb1,thompson",

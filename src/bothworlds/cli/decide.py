@@ -16,6 +16,7 @@ from bothworlds.cli import decisions, parse
 from bothworlds.cli.console import Commands, console, refusals
 from bothworlds.cli.decisions import changed, feedback_of, loaded, locked
 from bothworlds.errors import StateFileError
+from bothworlds.registry import words
 
 if TYPE_CHECKING:
     from bothworlds.bandit.bandit import Bandit
@@ -42,7 +43,7 @@ def init(
     policy: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(parse.POLICIES)}; with parameters: ucb1:c=2.",
+            help=f"One of {', '.join(words())}; with parameters: ucb1:c=2.",
             metavar="NAME",
         ),
     ] = "tsallis",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bothworlds.arguments import Word
 from bothworlds.errors import InvalidParameter
+from bothworlds.registry import words
 
 if TYPE_CHECKING:
     from bothworlds.environments.base import Environment
@@ -23,16 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A short name's meaning.
+    """The meaning of an environment's short name.
 
     Parameters
     ----------
     home : str
-        The class or constructor in `bothworlds` or `bothworlds.environments`.
+        The class or constructor in `bothworlds.environments`.
     about : str
         A line of help.
-    label : str
-        The name in tables and figures; for policies only.
     preset : mapping
         Arguments the name stands for.
     base : str
@@ -41,25 +40,9 @@ class Entry:
 
     home: str
     about: str
-    label: str = ""
     preset: Mapping[str, Any] | None = None
     base: str = ""
 
-
-POLICIES = {
-    "tsallis": Entry("TsallisINF", "Tsallis-INF, reduced-variance estimates", "Tsallis-INF (RV)"),
-    "tsallis-iw": Entry(
-        "TsallisINF", "Tsallis-INF, importance weighting", "Tsallis-INF (IW)", {"estimator": "iw"}
-    ),
-    "ucb1": Entry("UCB1", "UCB1", "UCB1"),
-    "thompson": Entry("ThompsonSampling", "Thompson sampling", "Thompson sampling"),
-    "exp3": Entry("Exp3", "EXP3", "EXP3"),
-    "exp3++": Entry("Exp3PlusPlus", "EXP3++", "EXP3++"),
-    "broad": Entry("Broad", "BROAD, which must know the horizon", "BROAD"),
-    "kl-ucb": Entry("KLUCB", "KL-UCB", "KL-UCB"),
-    "floor": Entry("Floor", "Tsallis-INF above a floor, for sound intervals", "Tsallis-INF, floor"),
-    "uniform": Entry("Uniform", "every arm equally often", "Uniform"),
-}
 
 ENVIRONMENTS = {
     "stochastic": Entry("Stochastic.gap", "fixed means (1-gap)/2 and (1+gap)/2"),
@@ -79,9 +62,9 @@ def choose(kind: str, word: str, known: Iterable[Word]) -> Word:
 
     Examples
     --------
-    >>> choose("policy", "UCB1", POLICIES)
+    >>> choose("policy", "UCB1", words())
     'ucb1'
-    >>> choose("policy", "tompson", POLICIES)
+    >>> choose("policy", "tompson", words())
     Traceback (most recent call last):
     ...
     bothworlds.errors.InvalidParameter: Unknown policy 'tompson'; did you mean 'thompson'?
@@ -180,16 +163,15 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     >>> policy("broad", horizon=1000)
     ('BROAD', Broad(horizon=1000))
     """
-    import bothworlds as bw
-
-    name, given = _described("policy", text, POLICIES)
-    entry = POLICIES[name]
-    maker = getattr(bw, entry.home)
+    known = words()
+    name, given = _described("policy", text, known)
+    entry, variant = known[name]
+    maker = entry.load()
     told = dict(given)
-    if horizon is not None and "horizon" in inspect.signature(maker).parameters:
+    if horizon is not None and maker.needs_horizon:
         told.setdefault("horizon", max(horizon, 2))
-    made: Policy = _made(maker, dict(entry.preset or {}), told, text)
-    return repr(made) if given else entry.label, made
+    made: Policy = _made(maker, dict(variant.preset), told, text)
+    return repr(made) if given else variant.label, made
 
 
 def policies(text: str, horizon: int) -> dict[str, Policy]:

@@ -13,6 +13,7 @@ import typer
 from bothworlds.cli import parse
 from bothworlds.cli.console import FAILED, refusals, say
 from bothworlds.errors import CacheWarning, InvalidParameter
+from bothworlds.registry import words
 
 if TYPE_CHECKING:
     from bothworlds.policies.base import Policy
@@ -30,7 +31,7 @@ def warm_up(
     policies: Annotated[
         str,
         typer.Option(
-            help=f"Between commas: {', '.join(parse.POLICIES)}; with parameters: ucb1:c=2.",
+            help=f"Between commas: {', '.join(words())}; with parameters: ucb1:c=2.",
             metavar="NAMES",
         ),
     ] = POLICIES,

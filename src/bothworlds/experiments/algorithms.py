@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bothworlds.registry import words
+
 if TYPE_CHECKING:
     from bothworlds.policies.base import Policy
 
-RV = "Tsallis-INF (RV)"
-IW = "Tsallis-INF (IW)"
-THOMPSON = "Thompson sampling"
-UCB = "UCB1"
-EXP3 = "EXP3"
-EXP3PP = "EXP3++"
-BROAD = "BROAD"
-KL = "KL-UCB"
+_WORDS = words()
+_PAPER = ("tsallis", "tsallis-iw", "thompson", "ucb1", "exp3", "exp3++", "broad", "kl-ucb")
+_LABELS = tuple(_WORDS[word][1].label for word in _PAPER)
+
+RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD, KL = _LABELS
 
 RIVALS = (UCB, EXP3, EXP3PP, BROAD)
 """Those that Tsallis-INF is to beat in the stochastic regime."""
@@ -39,17 +38,7 @@ def lineup(
     >>> lineup(1000, (RV, BROAD))
     {'Tsallis-INF (RV)': TsallisINF(), 'BROAD': Broad(horizon=1000)}
     """
-    import bothworlds as bw
-
-    every: dict[str, Policy] = {
-        RV: bw.TsallisINF(),
-        IW: bw.TsallisINF(estimator="iw"),
-        THOMPSON: bw.ThompsonSampling(),
-        UCB: bw.UCB1(),
-        EXP3: bw.Exp3(),
-        EXP3PP: bw.Exp3PlusPlus(),
-        BROAD: bw.Broad(horizon=max(2, horizon)),
-        KL: bw.KLUCB(),
-    }
+    every = dict(zip(_LABELS, _PAPER, strict=True))
     wanted = names or tuple(name for name in every if name != KL)
-    return {name: every[name] for name in (*wanted, *((KL,) if with_kl_ucb else ()))}
+    chosen = {name: _WORDS[every[name]] for name in (*wanted, *((KL,) if with_kl_ucb else ()))}
+    return {name: entry.made(variant, horizon) for name, (entry, variant) in chosen.items()}

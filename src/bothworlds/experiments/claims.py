@@ -166,9 +166,11 @@ def guarantees(cell: Cell, name: str, rounds: NDArray[np.int64]) -> tuple[NDArra
     On corrupted losses the bounds hold for the regret the agent observes; the regret on the true
     losses, which is measured here, is at most twice the budget larger.
     """
+    from bothworlds.policies import UCB1
+
     policy = cell.policies[name]
     # The bound of UCB1 asks for fixed means, not only for fixed gaps.
-    if not cell.covered or (type(policy).__name__ == "UCB1" and cell.means is None):
+    if not cell.covered or (isinstance(policy, UCB1) and cell.means is None):
         return np.zeros(0), ""
     times = tuple(rounds.tolist())
     values, theorem = _guaranteed(policy, cell.n_arms, cell.gaps, cell.corruption, times)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from bothworlds.registry import Variant, variant_of, variants
+
 
 @dataclass(frozen=True)
 class Look:
@@ -37,35 +39,12 @@ class Look:
     width: float = 1.3
 
 
-LOOKS: dict[str, Look] = {
-    look.label: look
-    for look in (
-        Look("Tsallis-INF (RV)", "#0072B2", "-", "o", 2.0),
-        Look("Tsallis-INF (IW)", "#56B4E9", (0, (5, 1.5)), "s", 1.7),
-        Look("Thompson sampling", "#009E73", (0, (6, 1.5, 1.2, 1.5)), "^"),
-        Look("UCB1", "#D55E00", (0, (1.2, 1.2)), "v"),
-        Look("EXP3", "#E69F00", (0, (9, 2)), "D"),
-        Look("EXP3++", "#CC79A7", (0, (4, 1.2, 1.2, 1.2, 1.2, 1.2)), "P"),
-        Look("BROAD", "#3B3B3B", (0, (2.5, 1.2)), "X"),
-        Look("KL-UCB", "#882255", (0, (1.2, 2.4)), "<"),
-        Look("Tsallis-INF, floor", "#44AA99", (0, (7, 1.2, 1.2, 1.2, 1.2, 1.2)), ">"),
-        Look("Uniform", "#8C8C8C", (0, (1, 3)), "_"),
-    )
-}
-"""Every algorithm of the paper by its name there, and the others by their own."""
+def _look(variant: Variant) -> Look:
+    return Look(variant.label, variant.colour, variant.line, variant.marker, variant.width)
 
-_CONSTRUCTORS = {
-    "TsallisINF()": "Tsallis-INF (RV)",
-    "TsallisINF(estimator='iw')": "Tsallis-INF (IW)",
-    "ThompsonSampling": "Thompson sampling",
-    "UCB1": "UCB1",
-    "Exp3": "EXP3",
-    "Exp3PlusPlus": "EXP3++",
-    "Broad": "BROAD",
-    "KLUCB": "KL-UCB",
-    "Floor": "Tsallis-INF, floor",
-    "Uniform": "Uniform",
-}
+
+LOOKS: dict[str, Look] = {variant.label: _look(variant) for variant in variants()}
+"""Every algorithm of the paper by its name there, and the others by their own."""
 
 _SPARE = (
     ("#117733", "-", ">"),
@@ -95,7 +74,7 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     taken: set[str] = set()
     spare = 0
     for name in names:
-        known = LOOKS.get(_paper_name(name))
+        known = _own_look(name)
         if known is not None and known.colour not in taken:
             chosen[name] = Look(name, known.colour, known.line, known.marker, known.width)
             taken.add(known.colour)
@@ -106,12 +85,10 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     return chosen
 
 
-def _paper_name(name: str) -> str:
+def _own_look(name: str) -> Look | None:
     # In duels an algorithm looks as it does alone.
     sparring = re.fullmatch(r"Sparring\((.*)\)", name)
     if sparring is not None:
         name = sparring.group(1) or "TsallisINF()"
-    if name in _CONSTRUCTORS:
-        return _CONSTRUCTORS[name]
-    called = re.match(r"(\w+)\(", name)
-    return _CONSTRUCTORS.get(called.group(1), name) if called else name
+    variant = variant_of(name)
+    return LOOKS.get(name) if variant is None else _look(variant)

@@ -1,31 +1,28 @@
-"""The algorithms: one file each, frozen configurations with compiled kernels."""
+"""The algorithms: one file each, frozen configurations with compiled kernels.
 
-from bothworlds.policies.base import Policy
-from bothworlds.policies.broad import Broad
-from bothworlds.policies.custom import custom, random_unit
-from bothworlds.policies.exp3 import Exp3
-from bothworlds.policies.exp3plusplus import Exp3PlusPlus
-from bothworlds.policies.floor import Floor
-from bothworlds.policies.klucb import KLUCB
-from bothworlds.policies.sparring import Sparring
-from bothworlds.policies.thompson import ThompsonSampling
-from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.ucb1 import UCB1
-from bothworlds.policies.uniform import Uniform
+Those that `bothworlds.registry` lists are loaded when they are first used.
+"""
 
-# Plain alphabetical order, as sorted() gives it.
-__all__ = [  # noqa: RUF022
-    "Broad",
-    "Exp3",
-    "Exp3PlusPlus",
-    "Floor",
-    "KLUCB",
-    "Policy",
-    "Sparring",
-    "ThompsonSampling",
-    "TsallisINF",
-    "UCB1",
-    "Uniform",
-    "custom",
-    "random_unit",
-]
+from typing import TYPE_CHECKING
+
+from bothworlds import registry
+from bothworlds.policies.base import Policy as Policy
+from bothworlds.policies.custom import custom as custom
+from bothworlds.policies.custom import random_unit as random_unit
+from bothworlds.policies.sparring import Sparring as Sparring
+
+__all__ = sorted([*registry.POLICIES, "Policy", "Sparring", "custom", "random_unit"])
+
+if TYPE_CHECKING:
+    from bothworlds.policies.shipped import *  # noqa: F403
+else:
+
+    def __getattr__(name):
+        if name not in registry.POLICIES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = registry.POLICIES[name].load()
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *registry.POLICIES})

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.lanes import wrap
+from bothworlds.registry import Entry
 
 Array = NDArray[np.float64]
 
@@ -181,6 +182,9 @@ class Saved:
     optional: bool = False
 
 
+ASYMPTOTIC = "its guarantee is asymptotic and for independent losses only, see lai_robbins"
+"""Why there is no bound for `Policy.unproved`, where the literature has only a limit."""
+
 ESTIMATES = Saved("estimates")
 TOLD = Saved("told", low=0.0, high=2.0**53, whole=True)
 LOSSES = Saved("losses", low=0.0, high=2.0**53)
@@ -268,6 +272,14 @@ class Player:
 class Policy(Player):
     """Base class of every policy, which plays one arm a round."""
 
+    registered: ClassVar[Entry | None] = None
+    """Its entry in `bothworlds.registry`: names and looks. None for a policy of the user."""
+    unproved: ClassVar[str] = ""
+    """Why `bothworlds.bounds.guarantee` knows no bound of its regret, where there is a reason."""
+    needs_horizon: ClassVar[bool] = False
+    """Whether it is told the number of rounds in advance, by the parameter ``horizon``."""
+    order_invariant: ClassVar[bool] = True
+    """Whether late losses of 0 and 1 leave the same numbers in whichever order they arrive."""
     head_rows: ClassVar[int] = 1
     """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
     rows_per_arm: ClassVar[int] = 1

@@ -33,6 +33,7 @@ from bothworlds.omd.barrier import solve_barrier
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.registry import POLICIES, Entry
 
 LOG_HORIZON = 0
 # Rows: inverse probability, Q, x, eta, V; then of every arm L and its weight, not normalised.
@@ -102,6 +103,11 @@ class Broad(Policy):
 
     horizon: int
 
+    registered: ClassVar[Entry | None] = POLICIES["Broad"]
+    needs_horizon: ClassVar[bool] = True
+    unproved: ClassVar[str] = (
+        "the article quotes the order of BROAD's regret only, without constants"
+    )
     head_rows: ClassVar[int] = ESTIMATES
     rows_per_arm: ClassVar[int] = 2
     carried_rows: ClassVar[int] = 1

@@ -22,6 +22,7 @@ from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
 from bothworlds.policies.base import Kernels, Policy, Saved
+from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.
 ESTIMATES = 1
@@ -64,6 +65,7 @@ class Exp3(Policy):
     Problems*, Foundations and Trends in Machine Learning 5, 2012, section 3.1.
     """
 
+    registered: ClassVar[Entry | None] = POLICIES["Exp3"]
     rows_per_arm: ClassVar[int] = 2
     estimates: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}

@@ -48,6 +48,7 @@ from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.registry import POLICIES, Entry
 
 FACTOR, ALPHA, BETA = 0, 1, 2
 # Rows: inverse probability; then of every arm L, n, the sum of its losses, eps, p and o.
@@ -183,6 +184,10 @@ class Exp3PlusPlus(Policy):
     alpha: float = 3.0
     beta: float = 256.0
 
+    registered: ClassVar[Entry | None] = POLICIES["Exp3PlusPlus"]
+    unproved: ClassVar[str] = (
+        "the article quotes the order of EXP3++'s regret only, without constants"
+    )
     rows_per_arm: ClassVar[int] = 6
     estimates: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {

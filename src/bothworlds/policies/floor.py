@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.registry import POLICIES, Entry
 
 OWN_ROWS = 1
 SCALE, POWER, OWN_NUMBERS = 0, 1, 2
@@ -214,6 +215,8 @@ class Floor(Policy):
     policy: Policy = DEFAULT
     scale: float = 0.5
     power: float = 1.0 / 3.0
+
+    registered: ClassVar[Entry | None] = POLICIES["Floor"]
 
     def __new__(cls, policy: Policy = DEFAULT, scale: float = 0.5, power: float = 1.0 / 3.0) -> Any:
         """Return the policy itself where there is no floor."""

@@ -36,6 +36,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (1), the arm; then of every arm n + o, the sum of its losses and o.
 LEAST = 1e-300  # an index below is 0
@@ -161,6 +162,8 @@ class KLUCB(Policy):
 
     c: float = 0.0
 
+    registered: ClassVar[Entry | None] = POLICIES["KLUCB"]
+    unproved: ClassVar[str] = base.ASYMPTOTIC
     head_rows: ClassVar[int] = ARMS
     rows_per_arm: ClassVar[int] = 3
     saved_rows: ClassVar[dict[int, Saved] | None] = {

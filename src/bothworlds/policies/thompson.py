@@ -25,7 +25,9 @@ from bothworlds.lanes.distributions import gamma_pair
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
+from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (0, unknown); then of every arm the d and c of `gamma_pair`'s table
 # for a_i and for b_i, so that a draw costs no division: fields d_a, c_a, d_b, c_b.
@@ -94,6 +96,8 @@ class ThompsonSampling(Policy):
     COLT 2012.
     """
 
+    registered: ClassVar[Entry | None] = POLICIES["ThompsonSampling"]
+    unproved: ClassVar[str] = base.ASYMPTOTIC
     nanoseconds: ClassVar[tuple[float, float]] = (10.0, 14.0)
     rows_per_arm: ClassVar[int] = 4
     knows_probability: ClassVar[bool] = False

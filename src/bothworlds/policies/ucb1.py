@@ -29,6 +29,7 @@ from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (1), the arm; then of every arm n, the sum of its losses, m,
 # 1 / sqrt(n + o) and o.
@@ -115,6 +116,7 @@ class UCB1(Policy):
 
     c: float = 1.5
 
+    registered: ClassVar[Entry | None] = POLICIES["UCB1"]
     nanoseconds: ClassVar[tuple[float, float]] = (9.0, 0.6)
     head_rows: ClassVar[int] = ARMS
     rows_per_arm: ClassVar[int] = 5

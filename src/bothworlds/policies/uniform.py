@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import splat, store, to_int
 from bothworlds.policies.base import Kernels, Policy, Saved
+from bothworlds.registry import POLICIES, Entry
 
 
 @jit
@@ -43,6 +44,8 @@ class Uniform(Policy):
     Uniform()
     """
 
+    registered: ClassVar[Entry | None] = POLICIES["Uniform"]
+    unproved: ClassVar[str] = "its regret grows linearly: the horizon times the mean gap"
     saved_rows: ClassVar[dict[int, Saved] | None] = {}
 
     def kernels(self) -> Kernels:

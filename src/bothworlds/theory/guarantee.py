@@ -1,7 +1,10 @@
 """The best bound that applies to one configuration, and where it comes from."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +20,9 @@ from bothworlds.theory.upper import (
     general_stochastic,
     self_bounding,
 )
+
+if TYPE_CHECKING:
+    from bothworlds.policies import UCB1, Sparring, TsallisINF
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -116,28 +122,29 @@ def guarantee(
         raise InvalidParameter(must("gaps", owner, f"a vector of n_arms = {K} gaps", gaps))
     asked = _Question(K, float(T), D, non_negative("corruption", corruption, owner))
 
-    # Policies are known by the name of their class: this room stands beside theirs, not on it.
-    if type(policy).__name__ == "Sparring":
-        return _sparring(policy, asked)
-    return _alone(policy, asked)
+    from bothworlds.policies import Sparring
+
+    # A subclass may play otherwise: what is proved is proved of the class itself.
+    return _sparring(policy, asked) if type(policy) is Sparring else _alone(policy, asked)
 
 
 def _alone(policy: object, asked: _Question) -> Guarantee:
     """Answer for a policy that plays one arm a round."""
-    name = type(policy).__name__
-    if name in _TUNED and getattr(policy, "learning_rate", None) is not None:
-        return _none("the theorems fix the learning rate, this one is the user's own")
-    if name == "TsallisINF":
+    from bothworlds.policies import UCB1, Exp3, TsallisINF
+
+    if type(policy) is TsallisINF:
         return _tsallis_inf(policy, asked)
-    if name == "Exp3":
+    if type(policy) is Exp3:
         value = exp3(asked.n_arms, asked.horizon)
         return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
-    if name == "UCB1":
+    if type(policy) is UCB1:
         return _ucb1(policy, asked)
-    return _none(_WITHOUT.get(name, f"no result of the article covers the policy {name}"))
+    name = type(policy).__name__
+    reason = getattr(policy, "unproved", "")
+    return _none(reason or f"no result of the article covers the policy {name}")
 
 
-def _sparring(policy: object, asked: _Question) -> Guarantee:
+def _sparring(policy: Sparring, asked: _Question) -> Guarantee:
     """Answer for duels, whose regret is twice the sum of the two sides' (Corollary 2).
 
     A side meets an adaptive adversary. With constant utilities it is stochastically constrained:
@@ -145,8 +152,10 @@ def _sparring(policy: object, asked: _Question) -> Guarantee:
     with the opponent. One state on both sides has the regret of either: its stability term is
     convex in the loss estimate, so that of a mean of two is at most the mean of theirs.
     """
-    side = getattr(policy, "policy", None)
-    if type(side).__name__ == "UCB1":
+    from bothworlds.policies import UCB1
+
+    side = policy.policy
+    if type(side) is UCB1:
         return _none("UCB1 needs independent losses, but the opponent moves the level of a side's")
     gaps = None if asked.gaps is None or asked.corruption > 0.0 else asked.gaps / 2.0
     found = _alone(side, _Question(asked.n_arms, asked.horizon, gaps, 0.0))
@@ -155,7 +164,7 @@ def _sparring(policy: object, asked: _Question) -> Guarantee:
     reason = f"both sides: {found.reason}"
     if asked.gaps is not None and asked.corruption > 0.0:
         reason += "; the corollary has no corrupted version"
-    if getattr(policy, "shared", False):
+    if policy.shared:
         reason += "; they share one state, to which the proof extends by convexity"
     exact = str(found.theorem).startswith("Theorem 1")
     theorem = "Corollary 2" if exact else f"{found.theorem}, on both sides"
@@ -163,16 +172,6 @@ def _sparring(policy: object, asked: _Question) -> Guarantee:
 
 
 _ANY = "holds against any adversary"
-_TUNED = frozenset({"TsallisINF", "Exp3"})
-
-_WITHOUT = {
-    "Exp3PlusPlus": "the article quotes the order of EXP3++'s regret only, without constants",
-    "Broad": "the article quotes the order of BROAD's regret only, without constants",
-    "KLUCB": "its guarantee is asymptotic and for independent losses only, see lai_robbins",
-    "ThompsonSampling": "its guarantee is asymptotic and for independent losses only, "
-    "see lai_robbins",
-    "Uniform": "its regret grows linearly: the horizon times the mean gap",
-}
 
 
 def _none(reason: str) -> Guarantee:
@@ -184,24 +183,23 @@ def _best(results: list[tuple[float, str, str]]) -> Guarantee:
     return Guarantee(float(value), theorem, reason)
 
 
-def _ucb1(policy: object, asked: _Question) -> Guarantee:
-    c = float(getattr(policy, "c", 1.5))
+def _ucb1(policy: UCB1, asked: _Question) -> Guarantee:
     if asked.gaps is None:
         return _none("UCB1 is covered for independent losses with known gaps, not for adversaries")
     if asked.corruption > 0.0:
         return _none("UCB1 is covered for independent losses only, not for corrupted ones")
-    if c <= 1.0:
+    if policy.c <= 1.0:
         return _none("the bound of UCB1 needs a bonus factor c larger than 1")
-    value = ucb1(asked.gaps, asked.horizon, c)
+    value = ucb1(asked.gaps, asked.horizon, policy.c)
     return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 2.1", "losses are independent")])
 
 
-def _tsallis_inf(policy: object, asked: _Question) -> Guarantee:
-    alpha = float(getattr(policy, "alpha", 0.5))
-    estimator = getattr(policy, "estimator", "rv")
-    oracle = getattr(policy, "gaps", None)
-    if oracle is not None:
-        return _oracle(alpha, estimator, np.asarray(oracle, dtype=np.float64), asked)
+def _tsallis_inf(policy: TsallisINF, asked: _Question) -> Guarantee:
+    if policy.learning_rate is not None:
+        return _none("the theorems fix the learning rate, this one is the user's own")
+    alpha, estimator = policy.alpha, policy.estimator
+    if policy.gaps is not None:
+        return _oracle(alpha, estimator, np.asarray(policy.gaps, dtype=np.float64), asked)
     if alpha == 0.5:
         return _best(list(_theorem_1(estimator, asked)))
     if estimator != "iw":

@@ -40,6 +40,7 @@ from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import rate_now
+from bothworlds.registry import POLICIES, Entry
 
 __all__ = ["MANY", "TsallisINF", "rate_now"]
 
@@ -88,6 +89,7 @@ class TsallisINF(Policy):
     learning_rate: float | Schedule | None = None
     gaps: Sequence[float] | None = None
 
+    registered: ClassVar[Entry | None] = POLICIES["TsallisINF"]
     nanoseconds: ClassVar[tuple[float, float]] = (10.0, 0.7)
     estimates: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}

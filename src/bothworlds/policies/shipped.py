@@ -1,0 +1,27 @@
+"""Policies of the package as plain imports, by which type checkers know them.
+
+`bothworlds.registry` describes the same policies for the running program, which loads each of
+them when it is first used; a test holds the two lists equal.
+"""
+
+from bothworlds.policies.broad import Broad
+from bothworlds.policies.exp3 import Exp3
+from bothworlds.policies.exp3plusplus import Exp3PlusPlus
+from bothworlds.policies.floor import Floor
+from bothworlds.policies.klucb import KLUCB
+from bothworlds.policies.thompson import ThompsonSampling
+from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.ucb1 import UCB1
+from bothworlds.policies.uniform import Uniform
+
+__all__ = [
+    "KLUCB",
+    "UCB1",
+    "Broad",
+    "Exp3",
+    "Exp3PlusPlus",
+    "Floor",
+    "ThompsonSampling",
+    "TsallisINF",
+    "Uniform",
+]
