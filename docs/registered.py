@@ -13,6 +13,7 @@ MARK = "<!-- every policy of the registry -->"
 def with_policies(markdown: str) -> str:
     """Put the description of every policy where a page has the mark."""
     described = (
-        f"::: bothworlds.policies.{name}\n    options: {{ members: false }}\n" for name in POLICIES
+        f"::: {entry.module}.{entry.name}\n    options: {{ members: false }}\n"
+        for entry in POLICIES.values()
     )
     return markdown.replace(MARK, "\n".join(described))

@@ -97,7 +97,7 @@ def test_no_result_covers_it(toy):
 def test_the_reference_describes_it_and_the_readme_misses_it(toy):
     page = (ROOT / "docs" / "api" / "policies.md").read_text(encoding="utf-8")
     assert MARK in page
-    assert "::: bothworlds.policies.Toy\n" in with_policies(page)
+    assert f"::: {__name__}.Toy\n" in with_policies(page)
     assert missing("README.md") == ["Toy"]
 
 
