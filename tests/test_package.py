@@ -145,6 +145,7 @@ BUILT_IN = {
     errors.StateFileError: ValueError,
     errors.ResultFileError: ValueError,
     errors.KernelError: RuntimeError,
+    errors.ForkError: RuntimeError,
     errors.ClusterError: RuntimeError,
     errors.CheckFailed: AssertionError,
     errors.MissingExtra: ImportError,

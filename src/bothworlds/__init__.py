@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from bothworlds.bandit import Bandit as Bandit
     from bothworlds.bandit import Decision as Decision
     from bothworlds.bandit import DuelingBandit as DuelingBandit
+    from bothworlds.bandit import replay as replay
     from bothworlds.bandit import shared as shared
-    from bothworlds.inference import replay as replay
     from bothworlds.policies.shipped import *  # noqa: F403
     from bothworlds.policies.sparring import Sparring as Sparring
     from bothworlds.simulation import Result as Result
@@ -64,7 +64,7 @@ _HOMES = {
     "omd": "bothworlds.omd",
     "plotting": "bothworlds.plotting",
     "policies": "bothworlds.policies",
-    "replay": "bothworlds.inference",
+    "replay": "bothworlds.bandit",
     "shared": "bothworlds.bandit",
     "simulate": "bothworlds.simulation",
     "simulation": "bothworlds.simulation",

@@ -13,5 +13,9 @@ POLICIES = [*registered(10_000), bw.TsallisINF(alpha=0.3)]
 
 
 def content(bandit):
-    """Everything a bandit is, as comparable values."""
-    return bandit._document()
+    """Everything a bandit is, as comparable values; when it decided is no part of it."""
+    document = bandit._document()
+    for side in document.get("sides", [document]):
+        for entry in side["pending"]:
+            del entry["time"]
+    return document

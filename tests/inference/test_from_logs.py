@@ -264,11 +264,11 @@ def test_small_effective_samples_have_no_interval():
 
 
 def test_replay_says_what_it_cost():
-    played = bw.replay(bw.UCB1(), LOG, seed=3)
+    played = bw.inference.replay(bw.UCB1(), LOG, seed=3)
     assert played.rounds <= played.kept <= played.rows == 900
     assert played.rounds == played.bandit.round - len(played.bandit.pending)
     assert 0 < played.share < 1
-    again = bw.replay(bw.UCB1(), LOG, seed=3)
+    again = bw.inference.replay(bw.UCB1(), LOG, seed=3)
     assert (again.mean, again.rounds) == (played.mean, played.rounds)
 
 
@@ -341,11 +341,15 @@ SHARES = {"A": 0.5, "B": 0.5}
         (lambda log: inference.report(log, between=(5, 1)), [GOOD], "must be two rounds"),
         (lambda log: inference.report(log, bounds=(1, 0)), [GOOD], "must be two finite numbers"),
         (
-            lambda log: bw.replay(bw.UCB1(), log),
+            lambda log: bw.inference.replay(bw.UCB1(), log),
             [GOOD, {"round": 2, "arm": "A", "loss": 0.5}],
             "The probability of row 2 of the log must be known",
         ),
-        (lambda log: bw.replay("ucb", log), [GOOD], r"The policy of replay must be a policy"),
+        (
+            lambda log: bw.inference.replay("ucb", log),
+            [GOOD],
+            r"The policy of replay must be a policy",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_sentence(call, log, sentence):

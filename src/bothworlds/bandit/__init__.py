@@ -7,9 +7,10 @@ if TYPE_CHECKING:
     from bothworlds.bandit.bandit import Bandit
     from bothworlds.bandit.decision import Decision
     from bothworlds.bandit.dueling import DuelingBandit, Pair
+    from bothworlds.bandit.replaying import replay
     from bothworlds.bandit.sharing import shared
 
-__all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair", "shared"]
+__all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair", "replay", "shared"]
 
 
 # Deciding needs Numba; reading decisions out of a log does not.
@@ -22,6 +23,7 @@ if not TYPE_CHECKING:
             "Decision": "decision",
             "DuelingBandit": "dueling",
             "Pair": "dueling",
+            "replay": "replaying",
             "shared": "sharing",
         }
         if name not in homes:

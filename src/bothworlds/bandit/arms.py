@@ -36,12 +36,14 @@ class ArmHistory(NamedTuple):
     told: int
     """How often feedback came."""
     mean_loss: float | None
-    """Mean loss of that feedback on the scale [0, 1]; None before the first."""
+    """Mean loss of that feedback, in the user's units; None before the first."""
     estimate: float | None
     """Cumulative loss estimate beyond the best arm's, at retirement if retired; None if the
     policy keeps none."""
     retired: bool
     """Whether it can no longer be played."""
+    mean_reward: float | None = None
+    """Mean reward of that feedback, in the user's units; None before the first."""
 
 
 class Roster:
@@ -134,13 +136,21 @@ class Roster:
             self.slot_of[other] = place
 
     def history(
-        self, pending: Iterable[int], estimates: list[float] | None
+        self,
+        pending: Iterable[int],
+        estimates: list[float] | None,
+        bounds: tuple[float, float],
     ) -> dict[Arm, ArmHistory]:
         """Return what happened to every arm.
 
         ``pending`` are the indices of arms whose feedback is awaited, ``estimates`` those of the
-        arms that can be played, by slot.
+        arms that can be played, by slot, ``bounds`` the user's units.
         """
+        low, high = bounds
+        means = [
+            total / told if told else None
+            for total, told in zip(self.losses, self.told, strict=True)
+        ]
         pulls = [told + dropped for told, dropped in zip(self.told, self.dropped, strict=True)]
         for index in pending:
             pulls[index] += 1
@@ -152,11 +162,12 @@ class Roster:
             name: ArmHistory(
                 pulls=pulls[index],
                 told=self.told[index],
-                mean_loss=self.losses[index] / self.told[index] if self.told[index] else None,
+                mean_loss=None if mean is None else low + mean * (high - low),
                 estimate=beyond[index],
                 retired=self.slot_of[index] == GONE,
+                mean_reward=None if mean is None else high - mean * (high - low),
             )
-            for index, name in enumerate(self.names)
+            for index, (name, mean) in enumerate(zip(self.names, means, strict=True))
         }
 
     def document(self) -> dict[str, Any]:

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from functools import partial
 from numbers import Integral, Real
+from time import time as now
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import LARGEST, flag
 from bothworlds.bandit import version_1
 from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
-from bothworlds.bandit.decision import Arm, Decision, Decisions, Lineup, Origin, decided
-from bothworlds.bandit.feedback import checked_bounds, loss_within, losses_within
+from bothworlds.bandit.decision import (
+    NOT_COPIED,
+    Arm,
+    Decision,
+    Decisions,
+    Lineup,
+    ListedDecisions,
+    Origin,
+    decided,
+)
+from bothworlds.bandit.feedback import (
+    Feedback,
+    checked_bounds,
+    clipped_loss,
+    loss_within,
+    losses_within,
+)
+from bothworlds.bandit.log import Log, Target
+from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.bandit.pending import (
+    About,
     Entry,
     Notes,
+    about_of,
     checked_age,
+    checked_key,
     closed,
     document_of,
     entry_of,
@@ -25,7 +49,7 @@ from bothworlds.bandit.pending import (
     width,
 )
 from bothworlds.bandit.persistence import Persistent
-from bothworlds.bandit.reading import MOST, brief, listed, many, record, whole
+from bothworlds.bandit.reading import MOST, brief, listed, many, record, truth, whole
 from bothworlds.bandit.state import (
     columns,
     first_row,
@@ -37,6 +61,7 @@ from bothworlds.bandit.state import (
     with_columns,
 )
 from bothworlds.errors import (
+    DecisionClosed,
     InvalidFeedback,
     InvalidParameter,
     KernelError,
@@ -75,7 +100,14 @@ class Bandit(Persistent[Policy]):
     seed : int, optional
         Makes the draws repeatable. Without it a fresh one is drawn, which `seed` shows.
     bounds : pair of float, default (0, 1)
-        The smallest and the largest possible reward, or loss, in the user's units.
+        The smallest and the largest possible reward, or loss, in the user's units. A value beyond
+        them by rounding, 1e-9 of their distance, counts as the bound.
+    clip : bool, default False
+        Whether a value beyond the bounds counts as the bound instead of being refused; `clipped`
+        says how many did.
+    log : path or callable, optional
+        Where a line goes for every decision and one for every feedback, as JSON lines appended to
+        a file, or as a mapping handed to a function. It is written before `ask` and `tell` return.
 
     Examples
     --------
@@ -95,19 +127,27 @@ class Bandit(Persistent[Policy]):
         "_among",
         "_ask",
         "_bounds",
+        "_clip",
+        "_clipped",
         "_flags",
         "_fresh",
         "_fresh_inverse_p",
         "_fresh_slot",
+        "_fresh_time",
+        "_frozen",
         "_late",
         "_learn",
         "_ledger",
         "_lineup",
+        "_log",
         "_note",
         "_roster",
         "_rows",
+        "_special",
         "_start",
         "_tell",
+        "_times",
+        "_unlearned",
         "_w",
     )
 
@@ -125,6 +165,13 @@ class Bandit(Persistent[Policy]):
     _learn: Any
     _note: Any
     _roster: Roster
+    _log: Log | None
+    _times: dict[int, float]
+    """When the pending decisions were made that are not the fresh one."""
+    _unlearned: set[int]
+    """Pending decisions of a frozen bandit."""
+    _special: bool
+    """Whether asking and telling take the longer way: for a log, or frozen."""
 
     def __init__(
         self,
@@ -133,6 +180,8 @@ class Bandit(Persistent[Policy]):
         *,
         seed: int | None = None,
         bounds: tuple[float, float] = (0.0, 1.0),
+        clip: bool = False,
+        log: Target | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
             expected = "a policy such as TsallisINF()"
@@ -141,7 +190,10 @@ class Bandit(Persistent[Policy]):
         checked = checked_bounds(bounds)
         seed = checked_seed(seed, "Bandit")
         F = pack(policy, len(roster.slots), stream_words(seed, "Bandit"))
+        clips = flag("clip", clip, "Bandit")
         self._open(policy, roster, seed, checked, Origin(seed), F)
+        self._clip = clips
+        self.log = log
 
     def _open(
         self,
@@ -157,6 +209,8 @@ class Bandit(Persistent[Policy]):
         self._roster = roster
         self._seed = seed
         self._seen = {}
+        self._keyed = {}
+        self._named = {}
         self._bounds = bounds
         self._round = int(F[ROUND])
         self._ledger = {}
@@ -165,6 +219,14 @@ class Bandit(Persistent[Policy]):
         self._fresh = NOTHING_FRESH
         self._fresh_slot = 0
         self._fresh_inverse_p = 0.0
+        self._fresh_time = 0.0
+        self._times = {}
+        self._unlearned = set()
+        self._clip = False
+        self._clipped = 0
+        self._frozen = 0
+        self._log = None
+        self._special = False
         self._place(F, origin)
         self._guard()
 
@@ -226,6 +288,7 @@ class Bandit(Persistent[Policy]):
     def _settle(self) -> None:
         """Enter the last decision into the ledger, because the state is about to change."""
         self._ledger[self._fresh] = self._noted()
+        self._times[self._fresh] = self._fresh_time
         self._fresh = NOTHING_FRESH
 
     def _entry(self, number: int) -> Entry | None:
@@ -259,7 +322,7 @@ class Bandit(Persistent[Policy]):
 
     # --- asking ------------------------------------------------------------------------------
 
-    def ask(self, available: Iterable[Arm] | None = None) -> Decision:
+    def ask(self, available: Iterable[Arm] | None = None, *, key: str | None = None) -> Decision:
         """Draw an arm to play.
 
         Parameters
@@ -270,6 +333,9 @@ class Bandit(Persistent[Policy]):
             With the feedback, policies that keep cumulative loss estimates add their own
             estimated loss of the round to the arms that were away, so that these keep
             their standing. No regret theorem covers rounds with arms away.
+        key : str, optional
+            A name of your own for the decision, such as a request's. While the decision is
+            pending, asking with the same key returns it again, and `tell` takes the key.
 
         Returns
         -------
@@ -282,12 +348,13 @@ class Bandit(Persistent[Policy]):
         >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green", "red"], seed=7)
         >>> sorted(bandit.ask(available=["blue", "red"]).probabilities)
         ['blue', 'red']
+        >>> decision = bandit.ask(key="request-17")
+        >>> bandit.ask(key="request-17") is decision
+        True
+        >>> bandit.tell("request-17", reward=1.0)
         """
-        if available is not None:
-            with self._lock:
-                among = self._ask_available(available)
-            if among is not None:
-                return among
+        if available is not None or key is not None or self._special:
+            return self._ask_otherwise(available, key)
         try:
             self._take()
         except IndexError:
@@ -309,17 +376,97 @@ class Bandit(Persistent[Policy]):
             self._fresh = number
             self._fresh_slot = slot
             self._fresh_inverse_p = inverse_p
+            self._fresh_time = now()
             # As `decided` does; one call less makes a round 6 % faster.
             decision = Decision()
             decision.arm = lineup.names[slot]
             decision.index = lineup.indices[slot]
             decision.round = number
+            decision.time = self._fresh_time
             decision._inverse_p = inverse_p
             decision._snapshot = rows.tobytes() if lineup.copied else lineup.blank
             decision._lineup = lineup
             return decision
         finally:
             self._give(None)
+
+    def _ask_otherwise(self, available: Iterable[Arm] | None, key: str | None) -> Decision:
+        """Ask among some arms, by a key, frozen, or with a log."""
+        if key is not None:
+            checked_key(key, "Bandit.ask")
+            with self._keys:
+                found = self._keyed.get(key)
+                if found is None:
+                    found = self._ask_otherwise(available, None)
+                    found._key = key
+                    self._keyed[key] = found
+                    self._named[found.round] = key
+                return found
+        with self._lock:
+            if self._frozen:
+                decision = self._ask_frozen(available)
+            else:
+                among = None if available is None else self._ask_available(available)
+                decision = self._draw() if among is None else among
+            if self._log is not None:
+                try:
+                    self._log(LoggedDecision.of(decision, time=decision.time))
+                except BaseException:
+                    # A decision that nobody hears of must not wait for feedback.
+                    self._drop(decision.round)
+                    raise
+            return decision
+
+    def _draw(self) -> Decision:
+        """Draw from all arms, under the lock."""
+        if self._fresh:
+            self._settle()
+        number = self._round + 1
+        self._rows[ROUND] = number
+        try:
+            slot = self._ask(self._F)
+        except KernelError:
+            self._rows[ROUND] = self._round
+            raise
+        self._round = self._fresh = number
+        self._fresh_slot = slot
+        self._fresh_inverse_p = self._rows[self._start]
+        self._fresh_time = now()
+        return self._decided(self._F, slot, number, self._lineup, self._fresh_time)
+
+    def _decided(self, F: Array, slot: int, number: int, lineup: Lineup, time: float) -> Decision:
+        """Return the decision just drawn from ``F``."""
+        snapshot = F.tobytes() if lineup.copied else lineup.blank
+        inverse_p = float(F[first_row(F)])
+        arm, index = lineup.names[slot], lineup.indices[slot]
+        return decided(arm, index, number, inverse_p, snapshot, lineup, time)
+
+    def _ask_frozen(self, available: Iterable[Arm] | None) -> Decision:
+        """Draw as on the day of the freeze, and learn nothing from it later."""
+        slots = None if available is None else self._checked_available(available)
+        if slots is None or len(slots) == len(self):
+            F, lineup = self._F.copy(), self._lineup
+        else:
+            rows = columns(self._F, self._policy)[:, slots]
+            F = with_columns(self._F, self._policy, rows)
+            indices = [self._roster.slots[slot] for slot in slots]
+            lineup = self._lineup_of(indices, self._lineup.origin, F)
+        F[ROUND] = self._frozen
+        slot = self._asking(F)(F)
+        generator(self._F)[:] = generator(F)
+        number = self._round = self._round + 1
+        time = self._times[number] = now()
+        notes = np.zeros(width(self._policy.for_arms(len(self)), len(self._roster.names)))
+        notes[INVERSE_P] = F[first_row(F)]
+        self._ledger[number] = (slot, notes.tobytes(), lineup)
+        self._unlearned.add(number)
+        decision = self._decided(F, slot, number, lineup, time)
+        if lineup.weights is not None:
+            # Now, because nobody keeps ``F``.
+            w = np.empty(len(lineup.names))
+            lineup.weights(F, w)
+            decision.settle(dict(zip(lineup.names, w.tolist(), strict=True)))
+        return decision
 
     def _ask_available(self, available: Iterable[Arm]) -> Decision | None:
         """Draw from some of the arms; None if they are all there are."""
@@ -348,14 +495,8 @@ class Bandit(Persistent[Policy]):
         lineup = among.lineup
         among.note(F, lineup.index_array, among.N, among.flags, among.w)
         self._ledger[number] = (place, among.N.tobytes(), lineup)
-        return decided(
-            lineup.names[place],
-            lineup.indices[place],
-            number,
-            float(F[among.start]),
-            F.tobytes() if lineup.copied else lineup.blank,
-            lineup,
-        )
+        time = self._times[number] = now()
+        return self._decided(F, place, number, lineup, time)
 
     def _among_of(self, slots: list[int]) -> _Among | None:
         """Return what draws from these slots alone; None where that is not compiled."""
@@ -429,23 +570,26 @@ class Bandit(Persistent[Policy]):
         flags, w = np.zeros(len(slots), np.bool_), np.zeros(len(slots))
         late_kernels(twin).note(F, lineup.index_array, N, flags, w)
         self._ledger[self._round] = (place, N.tobytes(), lineup)
-        snapshot = F.tobytes() if lineup.copied else lineup.blank
-        inverse_p = float(F[first_row(F)])
-        arm, index = lineup.names[place], lineup.indices[place]
-        return decided(arm, index, self._round, inverse_p, snapshot, lineup)
+        time = self._times[self._round] = now()
+        return self._decided(F, place, self._round, lineup, time)
 
     # --- telling -----------------------------------------------------------------------------
 
     def tell(
-        self, decision: Decision | int, *, reward: float | None = None, loss: float | None = None
+        self,
+        decision: Decision | int | str,
+        *,
+        reward: Feedback | None = None,
+        loss: Feedback | None = None,
     ) -> None:
         """Learn what a decision brought.
 
         Parameters
         ----------
-        decision : Decision or int
-            What `ask` returned, or its ``id``; any pending one, in any order.
-        reward, loss : float
+        decision : Decision, int or str
+            What `ask` returned, its ``id``, or the key it was asked with; any pending one, in any
+            order.
+        reward, loss : number or bool
             Exactly one of them, within the bounds of the bandit.
 
         Raises
@@ -469,6 +613,9 @@ class Bandit(Persistent[Policy]):
         ...
         bothworlds.errors.DecisionClosed: The decision of Bandit.tell must be pending, got 1, ...
         """
+        if self._special:
+            self._tell_otherwise(decision, reward, loss)
+            return
         try:
             self._take()
         except IndexError:
@@ -478,34 +625,191 @@ class Bandit(Persistent[Policy]):
                 number = decision.round
             else:
                 number = self._admit(decision)
-            value = loss_within(self._bounds, reward, loss)
+            try:
+                value = loss_within(self._bounds, reward, loss)
+            except InvalidFeedback:
+                value = self._loss_of(reward, loss, "Bandit.tell")
             if number == self._fresh:
                 slot = self._fresh_slot
                 self._tell(self._F, slot, self._fresh_inverse_p, value)
                 self._fresh = NOTHING_FRESH
+                if self._named:
+                    self._unname(number)
                 index = self._lineup.indices[slot]
             else:
                 entry = self._entry(number)
                 if entry is None:
                     raise self._refusal(number)
                 index = self._learn_late(number, entry, value)
-                del self._ledger[number]
+                self._forget(number)
             roster = self._roster
             roster.told[index] += 1
             roster.losses[index] += value
         finally:
             self._give(None)
 
-    def _admit(self, decision: object) -> int:
+    def _tell_otherwise(self, decision: Any, reward: Any, loss: Any) -> None:
+        """Learn what a decision brought and log it; frozen, only count it."""
+        with self._lock:
+            number = self._admit(decision)
+            if not self.awaits(number):
+                raise self._refusal(number)
+            self._learn_from(number, reward, loss)
+
+    def _learn_from(self, number: int, reward: Any, loss: Any) -> None:
+        """Learn what a pending decision brought, under the lock."""
+        counted = self._clipped
+        value = self._loss_of(reward, loss, "Bandit.tell")
+        is_fresh = number == self._fresh
+        entry = self._noted() if is_fresh else self._entry(number)
+        assert entry is not None
+        if self._log is not None:
+            try:
+                self._log(self._logged(number, entry, reward, loss))
+            except BaseException:
+                self._clipped = counted
+                raise
+        index = entry[2].indices[entry[0]]
+        if is_fresh:
+            self._tell(self._F, self._fresh_slot, self._fresh_inverse_p, value)
+            self._fresh = NOTHING_FRESH
+            self._unname(number)
+        else:
+            if not self._frozen and number not in self._unlearned:
+                self._learn_late(number, entry, value)
+            self._forget(number)
+        self._roster.told[index] += 1
+        self._roster.losses[index] += value
+
+    def _loss_of(self, reward: Any, loss: Any, owner: str) -> float:
+        """Return the loss in [0, 1], clipped and counted where the bounds clip."""
+        try:
+            return loss_within(self._bounds, reward, loss, owner)
+        except InvalidFeedback:
+            value = clipped_loss(self._bounds, reward, loss) if self._clip else None
+            if value is None:
+                raise
+            self._clipped += 1
+            return value
+
+    def _logged(self, number: int, entry: Entry, reward: Any, loss: Any) -> LoggedDecision:
+        """Return the line of a log that says what a decision brought."""
+        inverse_p = inverse_p_of(entry)
+        return LoggedDecision(
+            number,
+            self._roster.names[entry[2].indices[entry[0]]],
+            min(1.0, 1.0 / inverse_p) if inverse_p else None,
+            None if loss is None else float(loss),
+            None if reward is None else float(reward),
+            extra={"time": now()},
+        )
+
+    def _forget(self, number: int) -> None:
+        """Remove what is kept of a pending decision that is not the fresh one."""
+        del self._ledger[number]
+        del self._times[number]
+        self._unlearned.discard(number)
+        self._unname(number)
+
+    def _drop(self, number: int) -> None:
+        """Close a decision of which nothing is learned."""
+        if number == self._fresh:
+            self._settle()
+        entry = self._entry(number)
+        assert entry is not None
+        self._roster.dropped[entry[2].indices[entry[0]]] += 1
+        self._forget(number)
+
+    def forget(self, decision: Decision | int | str) -> None:
+        """Close one decision without feedback; nothing is learned from it.
+
+        Parameters
+        ----------
+        decision : Decision, int or str
+            What `ask` returned, its ``id``, or the key it was asked with.
+
+        Raises
+        ------
+        DecisionClosed
+            If the decision was already told or has expired.
+        UnknownDecision
+            If the decision is not one of this bandit's.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> decision = bandit.ask()
+        >>> bandit.forget(decision)
+        >>> bandit.pending
+        []
+        """
+        with self._lock:
+            number = self._admit(decision, "Bandit.forget")
+            if not self.awaits(number):
+                raise self._refusal(number, "Bandit.forget")
+            self._drop(number)
+
+    def freeze(self) -> None:
+        """Decide from now on by today's distribution, and learn nothing any more.
+
+        Feedback is still taken and counted. There is no way back: freeze a `copy` to keep the
+        bandit that learns.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> bandit.tell(bandit.ask(), loss=1.0)
+        >>> before = bandit.probabilities()
+        >>> bandit.freeze()
+        >>> bandit.tell(bandit.ask(), loss=1.0)
+        >>> bandit.probabilities() == before
+        True
+        """
+        with self._lock:
+            if self._fresh:
+                self._settle()
+            if not self._frozen:
+                self._frozen = self._round + 1
+            self._special = True
+
+    @property
+    def frozen(self) -> bool:
+        """Whether `freeze` was called."""
+        return self._frozen > 0
+
+    @property
+    def clipped(self) -> int:
+        """How many values beyond the bounds counted as the bound."""
+        return self._clipped
+
+    @property
+    def log(self) -> Target | None:
+        """Where decisions and feedback are logged; a loaded bandit has none until it is set."""
+        return None if self._log is None else self._log.target
+
+    @log.setter
+    def log(self, target: Target | None) -> None:
+        self._log = None if target is None else Log(target, "Bandit")
+        self._special = self._log is not None or self._frozen > 0
+
+    def _admit(self, decision: object, owner: str = "Bandit.tell") -> int:
         """Return the round of a decision that is not plainly one of this bandit's."""
+        if type(decision) is str:
+            found = self._keyed.get(decision)
+            if found is None:
+                expected = "pending, a decision of this bandit, its id or its key"
+                raise UnknownDecision(must("decision", owner, expected, decision))
+            return int(found.round)
         if isinstance(decision, Integral) and not isinstance(decision, bool):
             number = int(decision)
             if number < 1:
-                raise self._refusal(number)
+                raise self._refusal(number, owner)
             return number
         if not isinstance(decision, Decision):
-            expected = "a decision of this bandit or its id"
-            raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
+            expected = "a decision of this bandit, its id or its key"
+            raise UnknownDecision(must("decision", owner, expected, decision))
         ours, theirs = self._lineup.origin, decision._lineup.origin
         fits = ours.may_admit(theirs)
         if fits and ours is not theirs:
@@ -519,28 +823,28 @@ class Bandit(Persistent[Policy]):
                     fits = said == (entry[2].indices[entry[0]], inverse_p_of(entry))
         if not fits or decision.round < 1:
             expected = "a decision of this bandit"
-            raise UnknownDecision(must("decision", "Bandit.tell", expected, decision))
+            raise UnknownDecision(must("decision", owner, expected, decision))
         return decision.round
 
-    def _refusal(self, number: int) -> UnknownDecision:
+    def _refusal(self, number: int, owner: str = "Bandit.tell") -> UnknownDecision:
         if 1 <= number <= self._round:
-            return closed("decision", "Bandit.tell", number)
+            return closed("decision", owner, number)
         expected = "a decision of this bandit"
-        return UnknownDecision(must("decision", "Bandit.tell", expected, number))
+        return UnknownDecision(must("decision", owner, expected, number))
 
     def expire(
         self,
         *,
-        older_than: int,
-        loss: float | None = None,
-        reward: float | None = None,
+        older_than: int | timedelta,
+        loss: Feedback | None = None,
+        reward: Feedback | None = None,
     ) -> list[int]:
         """Close decisions whose feedback never came.
 
         Parameters
         ----------
-        older_than : int
-            Decisions made more than this many rounds ago are closed.
+        older_than : int or timedelta
+            Decisions made more than this many rounds, or this long, ago are closed; 0 closes all.
         loss, reward : float, optional
             What to assume they brought. Without it nothing is learned from them.
 
@@ -562,25 +866,66 @@ class Bandit(Persistent[Policy]):
         """
         limit = checked_age(older_than, "Bandit.expire")
         assumed = loss is not None or reward is not None
-        value = loss_within(self._bounds, reward, loss, "Bandit.expire") if assumed else 0.0
-        roster = self._roster
+        if assumed:
+            counted = self._clipped
+            self._loss_of(reward, loss, "Bandit.expire")
+            self._clipped = counted
         with self._lock:
-            expired = [number for number in self._ledger if self._round - number > limit]
+            expired = self._older(limit)
             for number in expired:
-                entry = self._entry(number)
-                assert entry is not None
                 if assumed:
-                    index = self._learn_late(number, entry, value)
-                    roster.told[index] += 1
-                    roster.losses[index] += value
+                    self._learn_from(number, reward, loss)
                 else:
-                    roster.dropped[entry[2].indices[entry[0]]] += 1
-                del self._ledger[number]
+                    self._drop(number)
         return expired
+
+    def _older(self, limit: int | timedelta) -> list[int]:
+        """Return the pending decisions beyond an age, in rounds or in time."""
+        if self._fresh:
+            self._settle()
+        if isinstance(limit, timedelta):
+            latest = now() - limit.total_seconds()
+            return [number for number in self._ledger if self._times[number] <= latest]
+        # The last decision is no round old, and 0 means all of them.
+        return [number for number in self._ledger if self._round - number > limit or limit == 0]
+
+    def _decide_as(self, arm: Arm, probability: float | None, where: str) -> int:
+        """Make the decision that a log names, and return its id."""
+        with self._lock:
+            slot = self._roster.slot(arm, where, "arm")
+            if self._fresh:
+                self._settle()
+            late = self._made_late()
+            kernels = self._policy.for_arms(len(self)).kernels()
+            number = self._round + 1
+            # Drawn on the side, for what the policy notes of its distribution in this round.
+            F = self._F.copy()
+            F[ROUND] = number
+            self._asking(F)(F)
+            row = first_row(F)
+            if not self._policy.knows_probability:
+                F[row] = 0.0
+            elif probability is not None:
+                F[row] = 1.0 / probability
+            else:
+                kernels.weights(F, self._w)
+                F[row] = 1.0 / self._w[slot] if self._w[slot] > 0.0 else 1.0
+            late.note(F, self._lineup.index_array, self._N, self._flags, self._w)
+            if kernels.asked is None:
+                self._F[:] = F
+            else:
+                # The draw on the side has counted another arm.
+                generator(self._F)[:] = generator(F)
+                self._rows[ROUND] = number
+                kernels.asked(self._F, slot)
+            self._round = number
+            self._ledger[number] = (slot, self._N.tobytes(), self._lineup)
+            self._times[number] = now()
+            return number
 
     # --- many at once ------------------------------------------------------------------------
 
-    def ask_many(self, n: int) -> Decisions:
+    def ask_many(self, n: int) -> Decisions | ListedDecisions:
         """Draw arms for ``n`` decisions before any feedback, the same as ``n`` calls of `ask`.
 
         Parameters
@@ -605,6 +950,8 @@ class Bandit(Persistent[Policy]):
         if not isinstance(n, Integral) or isinstance(n, bool) or int(n) < 1:
             raise InvalidParameter(must("n", "Bandit.ask_many", "a whole number >= 1", n))
         n = int(n)
+        if self._special:
+            return ListedDecisions(self.ask() for _ in range(n))
         with self._lock:
             if self._fresh:
                 self._settle()
@@ -620,8 +967,10 @@ class Bandit(Persistent[Policy]):
                 self._ask_one_by_one(slots, table, snapshots)
             self._round += n
             ids = range(first, first + n)
+            time = now()
+            self._times.update(dict.fromkeys(ids, time))
             self._ledger.update(dict.fromkeys(ids, Notes(first, slots, table, lineup)))
-            return Decisions(ids, lineup, slots, table[:, INVERSE_P], snapshots)
+            return Decisions(ids, lineup, slots, table[:, INVERSE_P], snapshots, time)
 
     def _ask_one_by_one(self, slots: Any, table: Array, snapshots: Array) -> None:
         """Do what the compiled loop does, with every choice checked."""
@@ -663,24 +1012,37 @@ class Bandit(Persistent[Policy]):
         [3]
         """
         owner = "Bandit.tell_many"
+        if self._special or self._clip:
+            self._tell_one_by_one(decisions, losses, rewards, owner)
+            return
         values = losses_within(self._bounds, rewards, losses, owner)
         with self._lock:
             self._tell_many(decisions, values, owner)
+
+    def _tell_one_by_one(self, decisions: Any, losses: Any, rewards: Any, owner: str) -> None:
+        """Do what `_tell_many` does with values that are clipped, or with a log."""
+        wide = (-LARGEST / 4, LARGEST / 4)
+        given = rewards if losses is None else losses
+        given = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
+        both = rewards is not None and losses is not None
+        mine = None if losses is None else given
+        theirs = None if rewards is None else given
+        losses_within(
+            wide if self._clip else self._bounds, rewards if both else theirs, mine, owner
+        )
+        with self._lock:
+            numbers = self._admit_many(decisions, len(given), owner)
+            for number, value in zip(numbers, given, strict=True):
+                self._learn_from(
+                    number, None if rewards is None else value, None if losses is None else value
+                )
 
     def _tell_many(self, decisions: Iterable[Decision | int], values: Array, owner: str) -> None:
         if self._fresh:
             self._settle()
         self._made_late()
         lineup, ledger = self._lineup, self._ledger
-        if type(decisions) is Decisions and decisions._lineup is lineup:
-            numbers: Sequence[int] = decisions.ids
-        else:
-            numbers = [self._admit(decision) for decision in decisions]
-            if len(set(numbers)) < len(numbers):
-                raise InvalidParameter(must("decisions", owner, "distinct decisions", numbers))
-        if len(numbers) != values.size:
-            expected = f"as many as there are decisions, {len(numbers)}"
-            raise InvalidFeedback(must("feedback", owner, expected, values.size))
+        numbers = self._admit_many(decisions, values.size, owner)
         if not numbers:
             return
         entries = list(map(ledger.get, numbers))
@@ -718,11 +1080,30 @@ class Bandit(Persistent[Policy]):
         self._made_late().tell_many(self._F, slots, values, order, table, index_array, EVERYONE)
         self._close(numbers, index_array[slots], values)
 
+    def _admit_many(self, decisions: Any, count: int, owner: str) -> Sequence[int]:
+        """Return the rounds of distinct pending decisions, as many as there are answers."""
+        if type(decisions) is Decisions and decisions._lineup is self._lineup:
+            numbers: Sequence[int] = decisions.ids
+        else:
+            numbers = [self._admit(decision) for decision in decisions]
+            if len(set(numbers)) < len(numbers):
+                raise InvalidParameter(must("decisions", owner, "distinct decisions", numbers))
+        if len(numbers) != count:
+            expected = f"as many as there are decisions, {len(numbers)}"
+            raise InvalidFeedback(must("feedback", owner, expected, count))
+        for number in numbers:
+            if not self.awaits(number):
+                raise self._refusal(number)
+        return numbers
+
     def _close(self, numbers: Sequence[int], indices: Any, values: Array) -> None:
         """Count feedback and forget the decisions it was for."""
-        ledger = self._ledger
+        ledger, times = self._ledger, self._times
         for number in numbers:
-            del ledger[number]
+            del ledger[number], times[number]
+        if self._named:
+            for number in numbers:
+                self._unname(number)
         self._roster.learned(np.asarray(indices, np.intp), values)
 
     # --- arms that come and go -----------------------------------------------------------------
@@ -870,7 +1251,7 @@ class Bandit(Persistent[Policy]):
             raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
         with self._quiet:
             F = self._F.copy()
-            F[ROUND] = self._round + 1
+            F[ROUND] = self._frozen or self._round + 1
             self._ask(F)
             w = np.empty(len(self._lineup.names))
             self._lineup.weights(F, w)
@@ -885,7 +1266,7 @@ class Bandit(Persistent[Policy]):
         >>> bandit = bw.Bandit(bw.UCB1(), arms=["blue", "green"], seed=7)
         >>> bandit.tell(bandit.ask(), reward=0.75)
         >>> bandit.history()["blue"]
-        ArmHistory(pulls=1, told=1, mean_loss=0.25, estimate=None, retired=False)
+        ArmHistory(pulls=1, told=1, mean_loss=0.25, estimate=None, retired=False, mean_reward=0.75)
         """
         with self._quiet:
             estimates = None
@@ -896,13 +1277,14 @@ class Bandit(Persistent[Policy]):
             pending = [lineup.indices[slot] for slot, _, lineup in entries]  # type: ignore[misc]
             if self._fresh:
                 pending.append(self._lineup.indices[self._fresh_slot])
-            return self._roster.history(pending, estimates)
+            return self._roster.history(pending, estimates, self._bounds)
 
     def __len__(self) -> int:
         return len(self._roster.slots)
 
     def __repr__(self) -> str:
         units = "" if self._bounds == (0.0, 1.0) else f", bounds={self._bounds}"
+        units += ", clip=True" if self._clip else ""
         return f"Bandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed}{units})"
 
     def _repr_html_(self) -> str:
@@ -930,9 +1312,27 @@ class Bandit(Persistent[Policy]):
             },
             "pending": [
                 document_of(number, entry, self._policy, known)  # type: ignore[arg-type]
+                | self._about(number)
                 for number, entry in entries.items()
             ],
+            "clip": self._clip,
+            "clipped": self._clipped,
+            "frozen": self._frozen,
         }
+
+    def _about(self, number: int) -> dict[str, Any]:
+        """Return what is kept of a pending decision besides the numbers that learning needs."""
+        time = self._fresh_time if number == self._fresh else self._times[number]
+        about: dict[str, Any] = {"time": time}
+        if number in self._unlearned:
+            about["learn"] = False
+        key = self._named.get(number)
+        if key is not None:
+            about["key"] = key
+            with contextlib.suppress(DecisionClosed):
+                known = self._keyed[key].probabilities
+                about["probabilities"] = None if known is None else list(known.values())
+        return about
 
     def _canonicalise(self) -> None:
         if self._fresh:
@@ -976,16 +1376,56 @@ class Bandit(Persistent[Policy]):
         bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state)
         known, lineup = len(roster.names), bandit._lineup
         entries: dict[int, Entry | Notes] = {}
+        loaded = now()
         for value in waiting:
             number, entry = entry_of(value, policy, lineup, known, newest)
             if number in entries:
                 raise ValueError("a decision that is pending twice")
             entries[number] = entry
+            about = about_of(value, loaded)
+            bandit._times[number] = about.time
+            if not about.learn:
+                bandit._unlearned.add(number)
+            if about.key is not None:
+                if about.key in bandit._keyed:
+                    raise ValueError("a key of two decisions")
+                bandit._named[number] = about.key
+                bandit._keyed[about.key] = bandit._again(number, entry, about)
         if fresh is not None:
             last, entry = version_1.last_decision(policy, state, lineup, known, fresh)
             entries[last] = entry
+            bandit._times[last] = loaded
         bandit._ledger.update(sorted(entries.items()))
+        if not of_version_1:
+            bandit._clip = truth(document.get("clip", False), "clip")
+            bandit._clipped = whole(document.get("clipped", 0), "clipped", 0, MOST)
+            bandit._frozen = whole(document.get("frozen", 0), "frozen", 0, newest + 1)
+            bandit._special = bandit._frozen > 0
         return bandit
+
+    def _pending(self, number: int) -> Decision:
+        """Return a pending decision that came out of a file."""
+        entry = self._entry(number)
+        assert entry is not None
+        return self._again(number, entry, About(self._times[number], True, None, None))
+
+    def _again(self, number: int, entry: Entry, about: About) -> Decision:
+        """Return a pending decision that came out of a file, for those who ask with its key."""
+        slot, _, lineup = entry
+        names, index = self._roster.names, lineup.indices[slot]
+        inverse_p = inverse_p_of(entry)
+        decision = decided(
+            names[index], index, number, inverse_p, NOT_COPIED, self._lineup, about.time
+        )
+        decision._key = about.key
+        if about.probabilities is not None:
+            if len(about.probabilities) != len(lineup.indices):
+                raise ValueError("probabilities of other arms")
+            there = [names[place] for place in lineup.indices]
+            decision.settle(dict(zip(there, about.probabilities, strict=True)))
+        elif not self._policy.knows_probability:
+            decision._snapshot = None
+        return decision
 
     def _copy(self, seed: int | None) -> Self:
         twin = type(self).__new__(type(self))
@@ -994,12 +1434,21 @@ class Bandit(Persistent[Policy]):
         twin._roster = self._roster.copy()
         twin._seed = self._seed
         twin._seen = {}
+        twin._keyed = self._keyed.copy()
+        twin._named = self._named.copy()
         twin._bounds = self._bounds
         twin._round = self._round
         twin._ledger = self._ledger.copy()
         twin._fresh = self._fresh
         twin._fresh_slot = self._fresh_slot
         twin._fresh_inverse_p = self._fresh_inverse_p
+        twin._fresh_time = self._fresh_time
+        twin._times = self._times.copy()
+        twin._unlearned = self._unlearned.copy()
+        twin._clip, twin._clipped = self._clip, self._clipped
+        # Both would write the same decisions to the same log.
+        twin._log = None
+        twin._frozen, twin._special = self._frozen, self._frozen > 0
         twin._F = F
         twin._rows = F.data
         twin._start = self._start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, overload
@@ -118,6 +119,8 @@ class Decision:
         Its place among all arms the bandit ever had, from 0.
     round : int
         The round in which it was drawn, from 1.
+    time : float
+        When, in seconds since 1970 as `time.time` counts them.
 
     Examples
     --------
@@ -130,11 +133,23 @@ class Decision:
     {'blue': 0.5, 'green': 0.5}
     """
 
-    __slots__ = ("_inverse_p", "_lineup", "_probabilities", "_snapshot", "arm", "index", "round")
+    __slots__ = (
+        "_inverse_p",
+        "_key",
+        "_lineup",
+        "_probabilities",
+        "_snapshot",
+        "arm",
+        "index",
+        "round",
+        "time",
+    )
 
     arm: Arm
     index: int
     round: int
+    time: float
+    _key: str | None
     _inverse_p: float
     _lineup: Lineup
     _probabilities: Mapping[Arm, float] | None
@@ -144,6 +159,43 @@ class Decision:
     def id(self) -> int:
         """The number under which the bandit remembers the decision; there is one a round."""
         return self.round
+
+    @property
+    def key(self) -> str | None:
+        """The key it was asked with, or None."""
+        return getattr(self, "_key", None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON values, for a log or an answer over the network.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue"], seed=1)
+        >>> shown = bandit.ask(key="request-17").as_dict()
+        >>> shown["id"], shown["arm"], shown["key"], shown["probabilities"]
+        (1, 'blue', 'request-17', [1.0])
+        """
+        known = None
+        # With many arms they can be gone; the arm's own probability never is.
+        with contextlib.suppress(DecisionClosed):
+            known = self.probabilities
+        return {
+            "id": self.id,
+            "arm": self.arm,
+            "index": self.index,
+            "round": self.round,
+            "time": self.time,
+            "key": self.key,
+            "probability": self.probability,
+            "arms": None if known is None else list(known),
+            "probabilities": None if known is None else list(known.values()),
+        }
+
+    def settle(self, table: Mapping[Arm, float] | None) -> None:
+        """Set the probabilities of all arms, which are not computed any more then."""
+        self._probabilities = None if table is None else MappingProxyType(dict(table))
+        self._snapshot = None
 
     @property
     def probability(self) -> float | None:
@@ -182,17 +234,25 @@ class Decision:
         known = None if gone else self.probabilities
         table = None if known is None else dict(known)
         seed = self._lineup.origin.seed
-        return _reopened, (self.arm, self.index, self.round, self._inverse_p, table, seed, gone)
+        values = (self.arm, self.index, self.round, self._inverse_p, table, seed, gone)
+        return _reopened, (*values, self.time, self.key)
 
 
 def decided(
-    arm: Arm, index: int, number: int, inverse_p: float, snapshot: bytes | None, lineup: Lineup
+    arm: Arm,
+    index: int,
+    number: int,
+    inverse_p: float,
+    snapshot: bytes | None,
+    lineup: Lineup,
+    time: float,
 ) -> Decision:
     """Return a decision; ``snapshot`` is the packed bandit that drew it, if it can tell more."""
     decision = Decision()
     decision.arm = arm
     decision.index = index
     decision.round = number
+    decision.time = time
     decision._inverse_p = inverse_p
     decision._snapshot = snapshot
     decision._lineup = lineup
@@ -207,10 +267,13 @@ def _reopened(
     table: dict[Arm, float] | None,
     seed: int,
     gone: bool,
+    time: float,
+    key: str | None,
 ) -> Decision:
     lineup = Lineup(Origin(seed, crossed=True), (), (), None)
     snapshot = NOT_COPIED if gone else None
-    decision = decided(arm, index, number, inverse_p, snapshot, lineup)
+    decision = decided(arm, index, number, inverse_p, snapshot, lineup, time)
+    decision._key = key
     if table is not None:
         decision._probabilities = MappingProxyType(table)
     return decision
@@ -233,7 +296,7 @@ class Decisions(Sequence[Decision]):
     (3, 'blue', ['blue', 'green', 'blue'], range(1, 4))
     """
 
-    __slots__ = ("_inverse_p", "_lineup", "_slots", "_snapshots", "ids")
+    __slots__ = ("_inverse_p", "_lineup", "_slots", "_snapshots", "ids", "time")
 
     def __init__(
         self,
@@ -242,8 +305,10 @@ class Decisions(Sequence[Decision]):
         slots: NDArray[np.int64],
         inverse_p: NDArray[np.float64],
         snapshots: NDArray[np.float64],
+        time: float,
     ) -> None:
         self.ids = ids
+        self.time = time
         self._lineup = lineup
         self._slots = slots
         self._inverse_p = inverse_p
@@ -284,6 +349,7 @@ class Decisions(Sequence[Decision]):
             float(self._inverse_p[place]),
             snapshot,
             lineup,
+            self.time,
         )
 
     def __iter__(self) -> Iterator[Decision]:
@@ -294,3 +360,17 @@ class Decisions(Sequence[Decision]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
+
+
+class ListedDecisions(list[Decision]):
+    """Decisions of `Bandit.ask_many` that were made one by one, as a list."""
+
+    @property
+    def ids(self) -> list[int]:
+        """Their ids."""
+        return [decision.id for decision in self]
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The names of the arms to play."""
+        return [decision.arm for decision in self]

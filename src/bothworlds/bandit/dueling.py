@@ -7,16 +7,17 @@ They keep the ledger, the arms and the state; what is here pairs their decisions
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from numbers import Integral
 from typing import Any, Literal, Self
 
 from bothworlds.bandit.arms import ArmHistory, checked_names, html_table
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
-from bothworlds.bandit.pending import checked_age, closed
+from bothworlds.bandit.pending import checked_age, checked_key, closed, is_key
 from bothworlds.bandit.persistence import Persistent
-from bothworlds.bandit.reading import listed, record
+from bothworlds.bandit.reading import listed, record, whole
 from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
 from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import checked_seed, derived_seed
@@ -32,6 +33,8 @@ class Pair:
     ----------
     round : int
         The round in which they were drawn, from 1.
+    key : str or None
+        The key they were asked with.
 
     Examples
     --------
@@ -47,6 +50,12 @@ class Pair:
     round: int
     _left: Decision
     _right: Decision
+    key: str | None = None
+
+    @property
+    def time(self) -> float:
+        """When they were drawn, in seconds since 1970 as `time.time` counts them."""
+        return self._left.time
 
     @property
     def id(self) -> int:
@@ -144,6 +153,8 @@ class DuelingBandit(Persistent[Sparring]):
         self._policy = policy
         self._seed = seed
         self._seen = {}
+        self._keyed = {}
+        self._named = {}
         self._left = left
         self._right = right
         self._round = left.round // 2 if policy.shared else left.round
@@ -155,8 +166,14 @@ class DuelingBandit(Persistent[Sparring]):
 
     # --- asking and telling ------------------------------------------------------------------
 
-    def ask(self) -> Pair:
+    def ask(self, *, key: str | None = None) -> Pair:
         """Draw two arms to compare, which may be the same one.
+
+        Parameters
+        ----------
+        key : str, optional
+            A name of your own for the pair. While it is pending, asking with the same key returns
+            it again, and `tell` takes the key.
 
         Returns
         -------
@@ -170,6 +187,15 @@ class DuelingBandit(Persistent[Sparring]):
         >>> duel.ask()
         Pair(id=1, left='green', right='blue', probability=(0.5..., 0.5...))
         """
+        if key is not None:
+            checked_key(key, "DuelingBandit.ask")
+            with self._keys:
+                found: Pair | None = self._keyed.get(key)
+                if found is None:
+                    found = replace(self.ask(), key=key)
+                    self._keyed[key] = found
+                    self._named[found.round] = key
+                return found
         with self._lock:
             # A user's policy may fail on the right side after it has chosen on the left.
             kept = None if self._policy.policy.trusted else self._left.copy()
@@ -182,13 +208,14 @@ class DuelingBandit(Persistent[Sparring]):
             self._round += 1
             return Pair(self._round, left, right)
 
-    def tell(self, pair: Pair | int, *, winner: Side) -> None:
+    def tell(self, pair: Pair | int | str, *, winner: Side) -> None:
         """Learn which side of a pair won.
 
         Parameters
         ----------
-        pair : Pair or int
-            What `ask` returned, or its ``id``; any pending one, in any order.
+        pair : Pair, int or str
+            What `ask` returned, its ``id``, or the key it was asked with; any pending one, in any
+            order.
         winner : {"left", "right"}
             The side, also where both sides hold the same arm: whichever is declared the winner
             of two equals, by a coin or by a voter, is learned correctly.
@@ -218,44 +245,74 @@ class DuelingBandit(Persistent[Sparring]):
             expected = '"left" or "right", a side and not an arm'
             raise InvalidFeedback(must("winner", "DuelingBandit.tell", expected, winner))
         with self._lock:
-            first, second = self._draws(self._admit(pair))
+            number = self._admit(pair)
+            first, second = self._draws(number)
             loss = 0.0 if winner == "left" else 1.0
             # The right side's draw is the later one; if it is the last, it is learned fastest.
             self._right.tell(second, loss=1.0 - loss)
             self._left.tell(first, loss=loss)
+            self._unname(number)
 
-    def _admit(self, pair: object) -> int:
+    def _admit(self, pair: object, owner: str = "DuelingBandit.tell") -> int:
         """Return the round of a pending pair, or refuse it."""
-        owner = "DuelingBandit.tell"
-        if isinstance(pair, Integral) and not isinstance(pair, bool):
+        if type(pair) is str:
+            if pair not in self._keyed:
+                raise self._refusal(pair, owner)
+            number = int(self._keyed[pair].round)
+        elif isinstance(pair, Integral) and not isinstance(pair, bool):
             number = int(pair)
         elif isinstance(pair, Pair):
             number = pair.round
             try:
                 admitted = self._left._admit(pair._left), self._right._admit(pair._right)
             except UnknownDecision:
-                raise self._refusal(pair) from None
+                raise self._refusal(pair, owner) from None
             if admitted != self._draws(number):
-                raise self._refusal(pair)
+                raise self._refusal(pair, owner)
         else:
-            raise self._refusal(pair)
+            raise self._refusal(pair, owner)
         if not 1 <= number <= self._round:
-            raise self._refusal(pair)
+            raise self._refusal(pair, owner)
         if not self._left.awaits(self._draws(number)[0]):
             raise closed("pair", owner, number)
         return number
 
-    def _refusal(self, pair: object) -> UnknownDecision:
-        expected = "a pair of this bandit or its id"
-        return UnknownDecision(must("pair", "DuelingBandit.tell", expected, pair))
+    def _refusal(self, pair: object, owner: str) -> UnknownDecision:
+        expected = "a pair of this bandit, its id or its key"
+        return UnknownDecision(must("pair", owner, expected, pair))
 
-    def expire(self, *, older_than: int) -> list[int]:
+    def forget(self, pair: Pair | int | str) -> None:
+        """Close one pair without a winner; nothing is learned from it.
+
+        Parameters
+        ----------
+        pair : Pair, int or str
+            What `ask` returned, its ``id``, or the key it was asked with.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> duel = bw.DuelingBandit(bw.Sparring(), arms=3, seed=7)
+        >>> duel.forget(duel.ask())
+        >>> duel.pending
+        []
+        """
+        with self._lock:
+            self._drop(self._admit(pair, "DuelingBandit.forget"))
+
+    def _drop(self, number: int) -> None:
+        first, second = self._draws(number)
+        self._left.forget(first)
+        self._right.forget(second)
+        self._unname(number)
+
+    def expire(self, *, older_than: int | timedelta) -> list[int]:
         """Close pairs whose winner never came; nothing is learned from them.
 
         Parameters
         ----------
-        older_than : int
-            Pairs drawn more than this many rounds ago are closed.
+        older_than : int or timedelta
+            Pairs drawn more than this many rounds, or this long, ago are closed; 0 closes all.
 
         Returns
         -------
@@ -275,12 +332,16 @@ class DuelingBandit(Persistent[Sparring]):
         """
         limit = checked_age(older_than, "DuelingBandit.expire")
         with self._lock:
-            if self._policy.shared:
-                # Draws 2p - 1 and 2p are over 2n + 1 draws old if pair p is over n rounds old.
-                expired = self._left.expire(older_than=2 * limit + 1)
-                return [draw // 2 for draw in expired if draw % 2 == 0]
-            self._left.expire(older_than=limit)
-            return self._right.expire(older_than=limit)
+            if isinstance(limit, timedelta):
+                # The right side's draw is the later one, so both are old if it is.
+                old = set(self._right._older(limit))
+                expired = [pair for pair in self.pending if self._draws(pair)[1] in old]
+            else:
+                waiting = self.pending
+                expired = [n for n in waiting if self._round - n > limit or limit == 0]
+            for number in expired:
+                self._drop(number)
+            return expired
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -329,7 +390,7 @@ class DuelingBandit(Persistent[Sparring]):
         >>> duel = bw.DuelingBandit(bw.Sparring(bw.UCB1()), arms=["blue", "green"], seed=7)
         >>> duel.tell(duel.ask(), winner="left")
         >>> duel.history()["blue"]
-        ArmHistory(pulls=2, told=2, mean_loss=0.5, estimate=None, retired=False)
+        ArmHistory(pulls=2, told=2, mean_loss=0.5, estimate=None, retired=False, mean_reward=0.5)
         """
         left = self._left.history()
         return left if self._policy.shared else merged(left, self._right.history())
@@ -374,7 +435,11 @@ class DuelingBandit(Persistent[Sparring]):
 
     def _document(self) -> dict[str, Any]:
         sides = [self._left] if self._policy.shared else [self._left, self._right]
-        return {"seed": self._seed, "sides": [side._document() for side in sides]}
+        return {
+            "seed": self._seed,
+            "sides": [side._document() for side in sides],
+            "keys": {key: pair.round for key, pair in self._keyed.items()},
+        }
 
     def _copy(self, seed: int | None) -> Self:
         twin = type(self).__new__(type(self))
@@ -382,6 +447,7 @@ class DuelingBandit(Persistent[Sparring]):
         if not self._policy.shared:
             right = self._right.copy(seed=_side_seed(seed, "right"))
         twin._open(self._policy, self._seed if seed is None else seed, left, right)
+        twin._keyed, twin._named = self._keyed.copy(), self._named.copy()
         return twin
 
     def _canonicalise(self) -> None:
@@ -405,6 +471,14 @@ class DuelingBandit(Persistent[Sparring]):
             raise ValueError("the sides differ")
         bandit = cls.__new__(cls)
         bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right)
+        pending = set(bandit.pending)
+        for key, value in record(document.get("keys", {}), "keys").items():
+            number = whole(value, "keys", 1, max(bandit.round, 1))
+            if not is_key(key) or number not in pending or number in bandit._named:
+                raise ValueError("a key of no pending pair")
+            first, second = bandit._draws(number)
+            bandit._keyed[key] = Pair(number, left._pending(first), right._pending(second), key)
+            bandit._named[number] = key
         return bandit
 
 
@@ -437,5 +511,6 @@ def merged(left: dict[Arm, ArmHistory], right: dict[Arm, ArmHistory]) -> dict[Ar
             mean_loss=lost / told if told else None,
             estimate=estimates[name] - least if name in estimates else None,
             retired=False,
+            mean_reward=1.0 - lost / told if told else None,
         )
     return both

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from numbers import Real
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import real
 from bothworlds.errors import InvalidFeedback, InvalidParameter, must
+
+Feedback = SupportsFloat | bool
+"""A reward or a loss as people have it: any number, a truth value, a decimal, a fraction."""
+
+ROUNDING = 1e-9
+"""How far beyond a bound, as a share of the range, a value is taken for the bound itself."""
 
 
 def checked_bounds(bounds: object) -> tuple[float, float]:
@@ -52,13 +58,38 @@ def loss_within(
         got = "neither" if loss is None else "both"
         raise InvalidFeedback(f"The feedback of {owner} must be a reward or a loss, got {got}.")
     given: Any = loss if reward is None else reward
-    number = isinstance(given, Real) and not isinstance(given, bool)
-    if not (number and low <= given <= high):
+    value = _number(given)
+    slack = ROUNDING * (high - low)
+    if value is None or not low - slack <= value <= high + slack:
         parameter = "loss" if reward is None else "reward"
         expected = f"a number in [{low:g}, {high:g}]"
         raise InvalidFeedback(must(parameter, owner, expected, given))
-    value = float(given)
+    value = min(max(value, low), high)
     return (value - low if reward is None else high - value) / (high - low)
+
+
+def clipped_loss(bounds: tuple[float, float], reward: object, loss: object) -> float | None:
+    """Return the loss in [0, 1] of a value beyond the bounds, None if it is no number.
+
+    Examples
+    --------
+    >>> clipped_loss((0.0, 250.0), reward=None, loss=300), clipped_loss((0.0, 1.0), "x", None)
+    (1.0, None)
+    """
+    value = _number(loss if reward is None else reward)
+    if value is None or (reward is None) == (loss is None):
+        return None
+    below = value < bounds[0]
+    return float(below != (reward is None))
+
+
+def _number(given: object) -> float | None:
+    """Return a number, a truth value or an array without a dimension as a float."""
+    if isinstance(given, bool | np.bool_):
+        return float(given)
+    if isinstance(given, np.ndarray) and given.ndim == 0 and given.dtype == np.bool_:
+        return float(given.item())
+    return real(given)
 
 
 def losses_within(
@@ -89,10 +120,12 @@ def losses_within(
             ]
             return np.array(plain, np.float64)
         given = np.array(given, np.float64)
-    outside = np.flatnonzero(~((given >= low) & (given <= high)))
+    slack = ROUNDING * (high - low)
+    outside = np.flatnonzero(~((given >= low - slack) & (given <= high + slack)))
     if outside.size:
         parameter = "losses" if rewards is None else "rewards"
         expected = f"numbers in [{low:g}, {high:g}]"
         raise InvalidFeedback(must(parameter, owner, expected, given[outside[0]]))
+    given = np.clip(given, low, high)
     values: NDArray[np.float64] = given - low if rewards is None else high - given
     return values / (high - low)

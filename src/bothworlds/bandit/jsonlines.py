@@ -67,10 +67,15 @@ def _ends_a_line(stream: IO[bytes]) -> bool:
 def _write(stream: IO[bytes], decisions: Iterable[LoggedDecision]) -> int:
     count = 0
     for decision in decisions:
-        line = json.dumps(fields_of(decision), allow_nan=False, ensure_ascii=False)
-        stream.write(line.encode("utf-8") + b"\n")
+        stream.write(line_of(decision))
         count += 1
     return count
+
+
+def line_of(decision: LoggedDecision) -> bytes:
+    """Return a decision as a line."""
+    line = json.dumps(fields_of(decision), allow_nan=False, ensure_ascii=False)
+    return line.encode("utf-8") + b"\n"
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:

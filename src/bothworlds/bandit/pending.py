@@ -11,18 +11,22 @@ state file.
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Lineup
-from bothworlds.bandit.reading import bits, listed, number, record, text, whole
+from bothworlds.bandit.reading import bits, listed, number, record, text, truth, whole
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.policies.base import LARGEST, Array, Policy
 from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
+
+LONGEST_KEY = 1000
+"""How many characters the key of a decision may have."""
 
 Entry = tuple[int, bytes, Lineup]
 """Place of the drawn arm in its lineup, the notes of `bothworlds.policies.late`, the lineup."""
@@ -119,12 +123,54 @@ def entry_of(
     return whole(given["id"], "id", 1, newest), (slot, notes.tobytes(), lineup)
 
 
-def checked_age(older_than: object, owner: str) -> int:
-    """Return the number of rounds after which decisions expire."""
-    if not isinstance(older_than, Integral) or isinstance(older_than, bool) or older_than < 0:
-        expected = "a whole number of rounds >= 0"
+class About(NamedTuple):
+    """What a state file says of a pending decision besides what learning needs."""
+
+    time: float
+    learn: bool
+    key: str | None
+    probabilities: list[float] | None
+
+
+def about_of(value: object, loaded: float) -> About:
+    """Return what a state file says of a pending decision.
+
+    Files of old have no time; such decisions were made, for all one knows, when they were loaded.
+    """
+    given = record(value, "pending")
+    key, shares = given.get("key"), given.get("probabilities")
+    if key is not None and not is_key(key):
+        raise ValueError("a key that is none")
+    if shares is not None:
+        shares = [
+            number(each, "probabilities", 0.0, 1.0) for each in listed(shares, "probabilities")
+        ]
+        if abs(sum(shares) - 1.0) > 1e-6:
+            raise ValueError("probabilities that do not sum to 1")
+    time = loaded if "time" not in given else number(given["time"], "time", 0.0, LARGEST)
+    return About(time, truth(given.get("learn", True), "learn"), key, shares)
+
+
+def checked_age(older_than: object, owner: str) -> int | timedelta:
+    """Return the age at which decisions expire, in rounds or in time."""
+    if isinstance(older_than, timedelta) and older_than >= timedelta(0):
+        return older_than
+    if not is_whole(older_than) or older_than < 0:
+        expected = "a whole number of rounds >= 0 or a timedelta that is not negative"
         raise InvalidParameter(must("older_than", owner, expected, older_than))
     return int(older_than)
+
+
+def checked_key(key: object, owner: str) -> None:
+    """Refuse what cannot be the key of a decision."""
+    if not is_key(key):
+        expected = f"a text of 1 to {LONGEST_KEY} characters"
+        raise InvalidParameter(must("key", owner, expected, key))
+
+
+def is_key(key: object) -> bool:
+    """Return whether this can be the key of a decision."""
+    return type(key) is str and 0 < len(key) <= LONGEST_KEY
 
 
 def closed(parameter: str, owner: str, decided: int) -> DecisionClosed:

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import threading
 import time
 import weakref
 from abc import abstractmethod
@@ -101,7 +102,10 @@ class Persistent(Generic[Config]):
     __slots__ = (
         "__weakref__",
         "_give",
+        "_keyed",
+        "_keys",
         "_lock",
+        "_named",
         "_policy",
         "_quiet",
         "_round",
@@ -128,6 +132,12 @@ class Persistent(Generic[Config]):
     """The same, held by whoever looks; in the child of a fork, where `_lock` refuses, its own."""
     _round: int
     _seed: int
+    _keys: Any
+    """Held by whoever asks with a key."""
+    _keyed: dict[str, Any]
+    """Pending decisions by the key they were asked with."""
+    _named: dict[int, str]
+    """These keys by the decisions' ids."""
     _seen: dict[str, str]
     """Checksums of the files this bandit was loaded from or saved to, as it left them."""
 
@@ -135,7 +145,14 @@ class Persistent(Generic[Config]):
         """Let one thread at a time use the bandit, and no child of this process."""
         turn = self._lock = self._quiet = Turn()
         self._take, self._give = turn.take, turn.give
+        self._keys = threading.RLock()
         _LIVING.add(self)
+
+    def _unname(self, number: int) -> None:
+        """Forget the key of a decision that is closed."""
+        key = self._named.pop(number, None)
+        if key is not None:
+            del self._keyed[key]
 
     @abstractmethod
     def _document(self) -> dict[str, Any]:

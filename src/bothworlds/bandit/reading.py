@@ -71,6 +71,13 @@ def number(value: object, name: str, low: float, high: float) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+def truth(value: object, name: str) -> bool:
+    """Return a truth value of a file."""
+    if type(value) is not bool:
+        raise ValueError(f"a {name} that is not true or false")
+    return value
+
+
 def listed(value: object, name: str) -> list[Any]:
     """Return a list."""
     if type(value) is not list:

@@ -77,7 +77,7 @@ def replay(
     >>> import bothworlds as bw
     >>> log = [{"arm": "AB"[t % 2], "reward": float(t % 2), "probability": 0.5}
     ...        for t in range(2000)]
-    >>> played = bw.replay(bw.TsallisINF(), log, seed=7)
+    >>> played = bw.inference.replay(bw.TsallisINF(), log, seed=7)
     >>> played.mean > 0.8, played.rows
     (True, 2000)
     """

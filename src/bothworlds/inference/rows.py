@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import checked_bounds
+from bothworlds.bandit.log import joined_rows
 from bothworlds.bandit.logged import SUM_TOLERANCE, LoggedDecision, fault
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import observing
@@ -31,10 +32,16 @@ Log = str | os.PathLike[str] | Iterable[Any] | Mapping[str, Any]
 
 BLOCK = 65_536
 
+
+def read_lines(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:
+    """Read JSON lines; a bandit's own log has a line for a decision and one for its feedback."""
+    return joined_rows(logs.read_jsonl(path))
+
+
 READERS: dict[str, Callable[[Any], Iterator[LoggedDecision]]] = {
-    ".jsonl": logs.read_jsonl,
-    ".ndjson": logs.read_jsonl,
-    ".json": logs.read_jsonl,
+    ".jsonl": read_lines,
+    ".ndjson": read_lines,
+    ".json": read_lines,
     ".vw": logs.read_vw,
     ".dat": logs.read_vw,
     ".txt": logs.read_vw,
