@@ -11,6 +11,7 @@ import pytest
 
 import bothworlds as bw
 import bothworlds.bandit.bandit
+from bothworlds.bandit.state import first_row
 from bothworlds.checks import Outcome, Report, check_environment, check_policy
 from bothworlds.checks.environment import ENVIRONMENT_CHECKS
 from bothworlds.checks.policy import POLICY_CHECKS
@@ -27,6 +28,7 @@ from bothworlds.policies.tsallis_inf import half
 jit = numba.njit(nogil=True, error_model="numpy")
 SOUND = exp3._KERNELS
 ALONE = replace(SOUND, wide=False)
+sound_weights = SOUND.weights
 L = exp3.ESTIMATES
 
 
@@ -52,7 +54,7 @@ class Broken(bw.Exp3):
 
 @jit
 def weights_inflated(F, out):
-    SOUND.weights(F, out)
+    sound_weights(F, out)
     for i in range(out.size):
         out[i] *= 1.0 + 1e-10
 
@@ -243,7 +245,7 @@ def test_bad_feedback_is_noticed_where_a_bandit_takes_it(monkeypatch, lax):
         return 0.5 if loss != loss else strict(bounds, reward, loss, owner)
 
     def change(bandit, decision, **feedback):
-        bandit._F[-1] += 1.0
+        bandit._F[first_row(bandit._F) + L] += 1.0
         return told(bandit, decision, **feedback)
 
     if lax == "accepting":
@@ -259,7 +261,9 @@ def test_a_saved_bandit_that_lost_something_is_noticed(monkeypatch):
     restored = bw.Bandit._restored.__func__
 
     def forgetful(cls, policy, document):
-        return restored(cls, policy, document | {"pending": document["pending"][1:]})
+        loaded = restored(cls, policy, document)
+        loaded.expire(older_than=0)
+        return loaded
 
     monkeypatch.setattr(bw.Bandit, "_restored", classmethod(forgetful))
     found = failures(check_policy, bw.Exp3(), skip=only("save_and_load", POLICY_CHECKS))

@@ -1,5 +1,6 @@
 """The tutorials run as they are printed, and the site's own code does what it says."""
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -73,10 +74,14 @@ def test_every_public_name_is_in_the_reference():
     pages = "".join(with_policies(path.read_text("utf-8")) for path in (DOCS / "api").glob("*.md"))
     documented = set(re.findall(r"^::: [\w.]*?(\w+)$", pages, re.MULTILINE))
     rooms = (bw.bounds, bw.checks, bw.environments, bw.omd, bw.policies)
-    modules = {room.__name__.rpartition(".")[2] for room in rooms}
-    public = {name for room in (bw, *rooms) for name in room.__all__} - modules
+    public = {
+        name
+        for room in (bw, *rooms)
+        for name in room.__all__
+        if not inspect.ismodule(getattr(room, name))
+    }
     # What only those who extend the package itself meet is described where they meet it.
-    assert public - documented == {"Attack", "Environment"}
+    assert public - documented == {"Attack", "Environment", "Policy"}
 
 
 def test_pictures_are_small_and_shown():
