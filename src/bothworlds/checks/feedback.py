@@ -99,7 +99,7 @@ def bad_feedback(inspected: Inspected) -> str:
     refused: list[tuple[str, type[Exception], Callable[[], None]]] = [
         (f"{kind} {value!r}", InvalidFeedback, _telling(bandit, waiting, kind, value))
         for kind in ("loss", "reward")
-        for value in (nan, inf, -inf, -0.125, 1.125, "0.5", True)
+        for value in (nan, inf, -inf, -0.125, 1.125, "0.5", 1j)
     ]
     refused += [
         ("neither reward nor loss", InvalidFeedback, lambda: bandit.tell(waiting)),
