@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -42,7 +42,7 @@ def warn(old: str, instead: str, *, since: str, removed_in: str, stacklevel: int
 
 
 def renamed(
-    names: dict[str, str], *, since: str, removed_in: str
+    names: Mapping[str, str], *, since: str, removed_in: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function accept arguments under their old names, with a warning.
 

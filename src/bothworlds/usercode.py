@@ -3,6 +3,10 @@
 Functions are never cached on disk: they may depend on anything in the user's own files, which no
 cache key of this package knows.
 
+A function is compiled by `compiled` as it stands, for the engine, and by `checked` with every index
+held against its array.  A `Bandit` and the checks only run checked functions; before a simulation
+they are rehearsed for some rounds.
+
 Classes are for `bothworlds.policies.custom` and `bothworlds.environments.custom`: the annotated
 parameters become the fields of a frozen dataclass, and the compiled functions find them in a
 record.
@@ -11,14 +15,22 @@ record.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import re
+import types
 from collections import namedtuple
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
 import numba
+import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, must
+
+REHEARSED = 64
+"""Rounds that a user's functions are rehearsed for before a simulation."""
 
 
 def compiled(function: Any) -> Any:
@@ -26,6 +38,191 @@ def compiled(function: Any) -> Any:
     if isinstance(function, numba.core.dispatcher.Dispatcher):
         return function
     return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+@functools.lru_cache(maxsize=256)
+def checked(function: Any) -> Any:
+    """Compile a function so that an index outside its array raises IndexError.
+
+    So are the compiled functions it calls by name; those it reaches through a module are not.
+    """
+    return _checked(compiled(function), {})
+
+
+def _checked(function: Any, made: dict[Any, Any]) -> Any:
+    plain = function.py_func
+    if plain not in made:
+        scope = dict(plain.__globals__)
+        cells = tuple(types.CellType() for _ in plain.__closure__ or ())
+        clone = types.FunctionType(
+            plain.__code__, scope, plain.__name__, plain.__defaults__, cells or None
+        )
+        clone.__qualname__, clone.__module__ = plain.__qualname__, plain.__module__
+        clone.__kwdefaults__ = plain.__kwdefaults__
+        # Numba checks no index in loops it runs in parallel.
+        options = {**function.targetoptions, "boundscheck": True, "parallel": False}
+        made[plain] = numba.jit(clone, **options)
+        for name in plain.__code__.co_names:
+            if name in scope:
+                scope[name] = _twin(scope[name], made)
+        for cell, own in zip(cells, plain.__closure__ or (), strict=True):
+            cell.cell_contents = _twin(own.cell_contents, made)
+    return made[plain]
+
+
+def _twin(value: Any, made: dict[Any, Any]) -> Any:
+    """Return the checked twin of a user's compiled function, and anything else as it is."""
+    if not isinstance(value, numba.core.dispatcher.Dispatcher):
+        return value
+    if (value.py_func.__module__ or "").partition(".")[0] == "bothworlds":
+        return value
+    return _checked(value, made)
+
+
+def compile_for(function: Any, arguments: tuple[Any, ...], name: str, owner: str) -> Any:
+    """Compile a function for arguments of these types, or say in one sentence why it cannot be.
+
+    Parameters
+    ----------
+    function : dispatcher
+        From `compiled` or `checked`.
+    arguments : tuple of Numba types
+        Of every argument.
+    name, owner : str
+        What the user calls the function, and what it belongs to.
+
+    Returns
+    -------
+    Numba type
+        Of what the function returns.
+    """
+    try:
+        if function._can_compile:
+            function.compile(arguments)
+        return function.overloads[arguments].signature.return_type
+    except KeyError:  # compiled by the user, for types that will do
+        return None
+    except Exception as error:
+        code = function.py_func.__code__
+        place: Any = getattr(error, "loc", None)
+        here = place is not None and place.filename == code.co_filename
+        line = place.line if here else code.co_firstlineno
+        raise KernelError(
+            f"The {name} of {owner} must be a function that Numba can compile, got "
+            f"{_reason(error)} (line {line} of {code.co_filename})."
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return what Numba found, out of all it prints.
+
+    Examples
+    --------
+    >>> _reason(TypeError("The 'with' construct is not supported.. Raised from None"))
+    "The 'with' construct is not supported"
+    """
+    # Colours, where the terminal has them.
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()
+    said = [line.strip() for line in lines if line.strip()]
+    said = [line for line in said if not line.startswith("Failed in nopython mode")] or [""]
+    first = said[0]
+    if first.endswith(":") and len(said) > 1:
+        first = f"{first} {said[1].removeprefix('>>> ')}"
+    first = first.partition(". Raised from")[0].rstrip(".")
+    first = first if len(first) <= 200 else first[:200] + " ..."
+    return first or type(error).__name__
+
+
+def fault(name: str, owner: str, error: Exception) -> BothworldsError:
+    """Return the error for what a user's function raised.
+
+    Examples
+    --------
+    >>> print(fault("update", "Greedy", ValueError("no")))
+    The update of Greedy must not raise an error, but it raised ValueError: no.
+    """
+    if isinstance(error, BothworldsError):
+        return error
+    if isinstance(error, IndexError):
+        return KernelError(f"The {name} of {owner} must stay inside its arrays, got {error}.")
+    said = f"{type(error).__name__}: {error}".rstrip(".")
+    return KernelError(f"The {name} of {owner} must not raise an error, but it raised {said}.")
+
+
+def call(function: Any, name: str, owner: str, *arguments: Any) -> Any:
+    """Call a user's function; whatever it raises becomes a sentence that names it."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise fault(name, owner, error) from None
+
+
+def no_arm(function: str, owner: str, n_arms: int, arm: object) -> KernelError:
+    """Return the error for a choice that is no arm.
+
+    Examples
+    --------
+    >>> print(no_arm("choose", "Greedy", 3, 7))
+    The choose of Greedy must return an arm from 0 to 2, got 7.
+    """
+    expected = f"must return an arm from 0 to {n_arms - 1}"
+    return KernelError(f"The {function} of {owner} {expected}, got {arm!r}.")
+
+
+def within(value: Any, name: str, owner: str, low: float = 0.0, high: float = 1.0) -> float:
+    """Return what a user's function gave, if it is a number in [low, high]."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not low <= number <= high:
+        raise KernelError(must(name, owner, f"a number in [{round(low, 9):g}, {high:g}]", value))
+    return number
+
+
+def some_arms(n_arms: int) -> list[int]:
+    """Return the arms to look at in every round of a rehearsal: all, or some where many."""
+    return sorted(set(np.linspace(0, n_arms - 1, min(n_arms, 16)).astype(int).tolist()))
+
+
+def some_rounds(horizon: int) -> Iterable[int]:
+    """Return the rounds at which to look at a function of the round: first ones, and the last.
+
+    Examples
+    --------
+    >>> list(some_rounds(100))[-3:]
+    [63, 64, 100]
+    """
+    later = [2**power for power in range(7, int(horizon).bit_length()) if 2**power < horizon]
+    return [*range(1, min(horizon, REHEARSED) + 1), *later, *([horizon] if horizon > 64 else [])]
+
+
+def of_whole(function: Any, count: int, name: str, owner: str) -> Any:
+    """Return a compiled function of ``count`` whole numbers, such as the round and an arm."""
+    compile_for(function, (numba.types.int64,) * count, name, owner)
+    return function
+
+
+def twin_of_whole(function: Any, count: int, name: str, owner: str, check: bool) -> Any:
+    """Return a function of whole numbers, checked and compiled, or to be compiled when it is used.
+
+    What cannot be compiled is found by the former, which always comes first.
+    """
+    return of_whole(checked(function), count, name, owner) if check else compiled(function)
+
+
+def rehearse_function(
+    function: Any,
+    arguments: Iterable[tuple[int, ...]],
+    name: str,
+    owner: str,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> None:
+    """Run a function of whole numbers, checked, and look at its values."""
+    for given in arguments:
+        twin = of_whole(checked(function), len(given), name, owner)
+        within(call(twin, name, owner, *given), name, owner, low, high)
 
 
 def argument_count(parameter: str, function: Any, owner: str, allowed: tuple[int, ...]) -> int:
@@ -95,6 +292,21 @@ def check_numbers(configured: Any) -> None:
 def numbers(configured: Any) -> list[float]:
     """Return the values of the user's parameters, as `reader` will read them."""
     return [float(getattr(configured, name)) for name in configured.record._fields]
+
+
+def record_of(configured: Any) -> Any:
+    """Return the record of the user's parameters, for a call from Python."""
+    return configured.record(*numbers(configured))
+
+
+def leading(record: Any) -> tuple[Any, ...]:
+    """Return the types of state, parameters, number of arms and round."""
+    fields = len(record._fields)
+    if fields:
+        parameters: Any = numba.types.NamedUniTuple(numba.types.float64, fields, record)
+    else:
+        parameters = numba.types.NamedTuple((), record)
+    return numba.types.float64[::1], parameters, numba.types.int64, numba.types.int64
 
 
 def reader(record: Any) -> Any:

@@ -24,7 +24,7 @@ POLICIES = [
     bw.TsallisINF(learning_rate=0.1),
     bw.TsallisINF(learning_rate=bw.omd.InverseSqrt(3.0)),
     bw.TsallisINF(learning_rate=bw.omd.Constant(0.5)),
-    bw.Exp3PlusPlus(learning_rate="published", beta=300),
+    bw.Exp3PlusPlus(rate="published", beta=300),
     bw.UCB1(c=2),
     bw.Sparring(),
     bw.Sparring(bw.UCB1(c=2)),

@@ -57,6 +57,9 @@ def test_continues_bit_for_bit(policy, told, tmp_path):
     [
         bw.TsallisINF(learning_rate=0.25),
         bw.TsallisINF(learning_rate=bw.omd.InverseSqrt(3.0)),
+        bw.TsallisINF(alpha=0.7, learning_rate=bw.omd.Theorem1()),
+        bw.TsallisINF(learning_rate=bw.omd.Theorem3()),
+        bw.TsallisINF(learning_rate=bw.omd.Theorem4()),
         bw.TsallisINF(alpha=0.2, learning_rate=bw.omd.Constant(0.5), estimator="iw"),
     ],
     ids=repr,
@@ -65,6 +68,19 @@ def test_learning_rates_are_saved(policy, tmp_path):
     bandit = in_flight(policy)
     bandit.save(tmp_path / "b.json")
     assert bw.Bandit.load(tmp_path / "b.json").policy == policy
+
+
+def test_a_field_that_was_renamed_is_read_without_a_warning(recwarn):
+    policy = bw.Exp3PlusPlus(rate="published")
+    bandit = in_flight(policy)
+    document = bandit.as_dict()
+    fields = document["content"]["policy"]["fields"]
+    fields["learning_rate"] = fields.pop("rate")
+    document["checksum"] = persistence.checksum(document["content"])
+    for loaded in (bw.Bandit.from_dict(document), bw.Bandit.from_dict(document, policy=policy)):
+        assert loaded.policy == policy
+        assert finish(loaded) == finish(in_flight(policy))
+    assert not recwarn.list
 
 
 def test_gaps_are_saved(tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +100,9 @@ def test_encode_chooses_the_theorem():
     assert code(asymmetric=True) == (THEOREM_4, 0.0)
     assert code(bw.omd.Constant(0.3), alpha=0.7, asymmetric=True) == (CONSTANT, 0.3)
     assert code(bw.omd.InverseSqrt(3), reduced_variance=True) == (INVERSE_SQRT, 3.0)
+    assert code(bw.omd.Theorem1(), alpha=0.7, reduced_variance=True) == (INVERSE_SQRT, 4.0)
+    assert code(bw.omd.Theorem3(), asymmetric=True) == (THEOREM_3, 0.0)
+    assert code(bw.omd.Theorem4(), alpha=0.7) == (THEOREM_4, 0.0)
     with pytest.raises(
         InvalidParameter, match=r"^The learning_rate of Policy must be .*, got 2\.$"
     ):
@@ -119,7 +123,9 @@ def test_rate_evaluates_every_code_also_inside_kernels():
 
 def test_schedules_print_as_their_constructor_and_compare():
     names = {"Constant": bw.omd.Constant, "InverseSqrt": bw.omd.InverseSqrt}
-    for schedule in (bw.omd.Constant(0.25), bw.omd.InverseSqrt(2)):
+    names |= {kind.__name__: kind for kind in (bw.omd.Theorem1, bw.omd.Theorem3, bw.omd.Theorem4)}
+    theorems = (bw.omd.Theorem1(), bw.omd.Theorem3(), bw.omd.Theorem4())
+    for schedule in (bw.omd.Constant(0.25), bw.omd.InverseSqrt(2), *theorems):
         assert eval(repr(schedule), names) == schedule
         assert hash(schedule) == hash(eval(repr(schedule), names))
     assert bw.omd.Constant(2.0) != bw.omd.InverseSqrt(2.0)
@@ -135,3 +141,47 @@ def test_schedules_refuse_what_is_no_rate(bad):
 
 def test_the_smallest_alpha_has_the_rate_of_none():
     assert theorem3(10_000.0, 8, 5e-324) == pytest.approx(theorem3(10_000.0, 8, 0.0), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("policy", "named"),
+    [
+        (bw.TsallisINF(), bw.TsallisINF(learning_rate=bw.omd.Theorem1())),
+        (
+            bw.TsallisINF(estimator="iw"),
+            bw.TsallisINF(estimator="iw", learning_rate=bw.omd.Theorem1()),
+        ),
+        (bw.TsallisINF(alpha=0.7), bw.TsallisINF(alpha=0.7, learning_rate=bw.omd.Theorem3())),
+        (
+            bw.TsallisINF(alpha=0.7, gaps=(0.0, 0.5)),
+            bw.TsallisINF(alpha=0.7, gaps=(0.0, 0.5), learning_rate=bw.omd.Theorem4()),
+        ),
+    ],
+    ids=repr,
+)
+def test_the_default_is_the_theorems_rate(policy, named):
+    draws = []
+    for each in (policy, named):
+        bandit = bw.Bandit(each, arms=2, seed=5)
+        draws.append([])
+        for _ in range(60):
+            decision = bandit.ask()
+            draws[-1].append((decision.index, decision.probability))
+            bandit.tell(decision, loss=0.25 + 0.5 * decision.index)
+    assert draws[0] == draws[1]
+
+
+@pytest.mark.parametrize("n_arms", [2, 8, 600])
+def test_theorem_3_can_be_asked_for_at_one_half(n_arms):
+    policy = bw.TsallisINF(estimator="iw", learning_rate=bw.omd.Theorem3())
+    bandit = bw.Bandit(policy, arms=n_arms, seed=5)
+    L = np.zeros(n_arms)
+    for t in range(1, 30):
+        w = bw.omd.weights(L, eta=theorem3(t, n_arms, 0.5), alpha=0.5) if t > 1 else 1 / n_arms
+        decision = bandit.ask()
+        found = np.array(list(decision.probabilities.values()))
+        np.testing.assert_allclose(found, w, rtol=1e-9)
+        bandit.tell(decision, loss=0.5)
+        L[decision.index] += 0.5 / decision.probability
+    bound = bw.bounds.guarantee(policy, n_arms=n_arms, horizon=1000)
+    assert bound.theorem == "Theorem 3"

@@ -25,7 +25,7 @@ POLICIES = [
     bw.Broad(horizon=10_000),
     bw.Exp3(),
     bw.Exp3PlusPlus(),
-    bw.Exp3PlusPlus(learning_rate="published"),
+    bw.Exp3PlusPlus(rate="published"),
     bw.KLUCB(),
     bw.ThompsonSampling(),
     bw.UCB1(),
@@ -82,12 +82,12 @@ def test_a_policy_prints_as_its_constructor_and_is_frozen(policy):
             "The horizon of Broad must be an integer of at least 2, got 10000.0.",
         ),
         (
-            lambda: bw.Exp3PlusPlus(learning_rate=0.5),
-            'The learning_rate of Exp3PlusPlus must be "doubled" or "published", got 0.5.',
+            lambda: bw.Exp3PlusPlus(rate=0.5),
+            'The rate of Exp3PlusPlus must be "doubled" or "published", got 0.5.',
         ),
         (
-            lambda: bw.Exp3PlusPlus(learning_rate=[1]),
-            'The learning_rate of Exp3PlusPlus must be "doubled" or "published", got [1].',
+            lambda: bw.Exp3PlusPlus(rate=[1]),
+            'The rate of Exp3PlusPlus must be "doubled" or "published", got [1].',
         ),
         (
             lambda: bw.Exp3PlusPlus(alpha=0),
@@ -148,9 +148,9 @@ def test_a_million_equal_losses_neither_overflow_nor_spoil_the_weights(policy, l
 KNOWN = {name: row[10_000] for name, row in SIMULATED_STOCHASTIC.items()}
 PUBLISHED = [
     (bw.UCB1(), *KNOWN[UCB], bw.UCB1(c=2)),
-    (bw.Exp3(), *KNOWN[EXP3], bw.Exp3PlusPlus(learning_rate="published")),
-    (bw.Exp3PlusPlus(), *KNOWN[EXP3PP], bw.Exp3PlusPlus(learning_rate="published")),
-    (bw.Exp3PlusPlus(learning_rate="published"), 639, 9, bw.Exp3PlusPlus()),
+    (bw.Exp3(), *KNOWN[EXP3], bw.Exp3PlusPlus(rate="published")),
+    (bw.Exp3PlusPlus(), *KNOWN[EXP3PP], bw.Exp3PlusPlus(rate="published")),
+    (bw.Exp3PlusPlus(rate="published"), 639, 9, bw.Exp3PlusPlus()),
     (bw.ThompsonSampling(), *KNOWN[THOMPSON], bw.UCB1()),
     (bw.KLUCB(), 176.5, 2.4, bw.ThompsonSampling()),
     (bw.Broad(horizon=10_000), *KNOWN[BROAD], bw.Uniform()),
@@ -247,7 +247,7 @@ def test_broad_accumulates_the_spread_and_restarts():
 def exp3plusplus_weights(policy, t, L, n, total):
     """Seldin and Lugosi's formulas, written out."""
     K = len(L)
-    factor = 1.0 if policy.learning_rate == "doubled" else 0.5
+    factor = 1.0 if policy.rate == "doubled" else 0.5
     eta = factor * math.sqrt(math.log(K) / (t * K))
     m = total / n
     r = np.sqrt((policy.alpha * math.log(t) + math.log(K)) / (2 * n))
@@ -263,7 +263,7 @@ def exp3plusplus_weights(policy, t, L, n, total):
 @pytest.mark.parametrize("rate", ["doubled", "published"])
 @pytest.mark.parametrize(("t", "binding"), [(100, 0), (10**7, 0), (10**12, 3)])
 def test_exp3plusplus_mixes_as_written(rate, t, binding):
-    policy = bw.Exp3PlusPlus(learning_rate=rate)
+    policy = bw.Exp3PlusPlus(rate=rate)
     rng = np.random.default_rng(t)
     K = 5
     n = np.floor(t * np.array([0.9, 0.01, 0.02, 0.04, 0.03]))
@@ -389,3 +389,13 @@ def test_thompson_sampling_admits_that_it_knows_no_probability():
     assert not policy.knows_probability
     assert F[first_row(F)] == 0.0
     assert policy.kernels().weights is None
+
+
+def test_the_rate_of_exp3plusplus_is_known_by_its_old_name():
+    with pytest.warns(DeprecationWarning, match=r"^The learning_rate of Exp3PlusPlus is deprecat"):
+        policy = bw.Exp3PlusPlus(learning_rate="published")
+    assert policy == bw.Exp3PlusPlus(rate="published")
+    with pytest.warns(DeprecationWarning, match="use rate"):
+        assert policy.learning_rate == "published"
+    with pytest.raises(TypeError, match="got both"):
+        bw.Exp3PlusPlus(rate="doubled", learning_rate="published")

@@ -237,7 +237,8 @@ class Bandit(Persistent[Policy]):
         self._rows = F.data
         self._start = first_row(F)
         self._ask = self._asking(F)
-        self._tell = direct(self._policy.for_arms(len(self)).kernels().tell, F, 0, 0.0, 0.0)
+        twin = self._policy.for_arms(len(self))
+        self._tell = self._policy.guard_learning(direct(twin.kernels().tell, F, 0, 0.0, 0.0))
         self._lineup = self._lineup_of(self._roster.slots, origin, F)
         # What late feedback and missing arms need is made when they first come.
         self._note = self._learn = self._late = None
@@ -253,7 +254,8 @@ class Bandit(Persistent[Policy]):
         w = self._w = np.zeros(len(self))
         indices, F = self._lineup.index_array, self._F
         self._note = direct(late.note, F, indices, N, flags, w)
-        self._learn = direct(late.learn, F, 0, 0.0, 0.0, N, indices, EVERYONE, 0, flags)
+        learn = direct(late.learn, F, 0, 0.0, 0.0, N, indices, EVERYONE, 0, flags)
+        self._learn = self._policy.guard_learning(learn)
 
     def _made_late(self) -> LateKernels:
         if self._late is None:
@@ -265,7 +267,7 @@ class Bandit(Persistent[Policy]):
         """Return the compiled function that draws an arm from a bandit such as ``F``."""
         policy = self._policy
         ask: Callable[[Array], int] = direct(policy.for_arms(int(F[ARMS])).kernels().ask, F)
-        return ask if policy.trusted else _guarded(ask, policy)
+        return policy.guard_choice(ask)
 
     def _lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
         """Return what decisions drawn from ``F`` have in common."""
@@ -1077,7 +1079,8 @@ class Bandit(Persistent[Policy]):
         else:
             order = np.array(numbers, np.float64)
         index_array = lineup.index_array
-        self._made_late().tell_many(self._F, slots, values, order, table, index_array, EVERYONE)
+        tell_many = self._policy.guard_learning(self._made_late().tell_many)
+        tell_many(self._F, slots, values, order, table, index_array, EVERYONE)
         self._close(numbers, index_array[slots], values)
 
     def _admit_many(self, decisions: Any, count: int, owner: str) -> Sequence[int]:
@@ -1491,18 +1494,3 @@ def _kept(document: dict[str, Any], kind: Saved, n: int | None) -> Any:
     if kind.optional and kind.name not in numbers:
         return [0.0] * (n or 1)
     return numbers[kind.name]
-
-
-def _guarded(ask: Callable[[Array], int], policy: Policy) -> Callable[[Array], int]:
-    """Return a checked ``ask`` of a user's policy: nothing changes unless it returns an arm."""
-
-    def guarded(F: Array) -> int:
-        tried = F.copy()
-        arm = int(ask(tried))
-        if not 0 <= arm < F[ARMS]:
-            expected = f"an arm from 0 to {int(F[ARMS]) - 1} by a distribution that sums to 1"
-            raise KernelError(must("choice", type(policy).__name__, expected, arm))
-        F[:] = tried
-        return arm
-
-    return guarded

@@ -18,7 +18,7 @@ import time
 import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
 from bothworlds.errors import ForkError, InvalidParameter, StateFileError, must
 from bothworlds.files import locked, replacing
@@ -362,7 +362,7 @@ class Persistent(Generic[Config]):
     def _of(cls, document: object, policy: Config | None, owner: str) -> Self:
         """Return the bandit of a document; ``owner`` names where it comes from."""
         content = unsealed(document, cls._FORMAT, cls._VERSION, owner)
-        description = content.get("policy")
+        description = renewed(content.get("policy"), cls._CLASSES)
         caller = f"{cls._OWNER}.load"
         if policy is not None and describe(policy, caller) != description:
             expected = f"the one that was saved, {description}"
@@ -500,6 +500,30 @@ def describe(value: Any, owner: str) -> Any:
     return {"class": type(value).__name__, "fields": fields}
 
 
+def _class_of(name: Any, further: tuple[type, ...]) -> Any:
+    """Return the class of a description: a registered policy, a schedule or one of ``further``."""
+    for kind in (*get_args(learning_rates.Schedule), *further):
+        if kind.__name__ == name:
+            return kind
+    return POLICIES[name].load()
+
+
+def renewed(description: Any, further: tuple[type, ...] = ()) -> Any:
+    """Return a description with its fields under the names they have today."""
+    if isinstance(description, list):
+        return [renewed(item, further) for item in description]
+    if not isinstance(description, dict) or not isinstance(description.get("fields"), dict):
+        return description
+    try:
+        old = getattr(_class_of(description.get("class"), further), "old_fields", {})
+    except (KeyError, TypeError):  # which `recreate` refuses
+        old = {}
+    fields = {
+        old.get(name, name): renewed(item, further) for name, item in description["fields"].items()
+    }
+    return {**description, "fields": fields}
+
+
 def recreate(description: Any, further: tuple[type, ...] = ()) -> Any:
     """Return the configuration that `describe` described.
 
@@ -510,8 +534,4 @@ def recreate(description: Any, further: tuple[type, ...] = ()) -> Any:
     if not isinstance(description, dict):
         return description
     fields = {name: recreate(item, further) for name, item in description["fields"].items()}
-    wanted = description["class"]
-    for kind in (learning_rates.Constant, learning_rates.InverseSqrt, *further):
-        if kind.__name__ == wanted:
-            return kind(**fields)
-    return POLICIES[wanted].load()(**fields)
+    return _class_of(description["class"], further)(**fields)

@@ -89,9 +89,12 @@ def _functions(owner: Any) -> Iterator[types.FunctionType]:
     found: list[Any] = []
     if isinstance(owner, Environment):
         attack = owner.stage()
-        found = [owner.kernel(), *([attack.kernel, attack.start] if attack is not None else [])]
+        found = [
+            owner.unchecked_kernel(),
+            *([attack.kernel, attack.start] if attack is not None else []),
+        ]
     elif isinstance(owner, Policy):
-        found = list(vars(owner.kernels()).values())
+        found = list(vars(owner.unchecked_kernels()).values())
     # What `custom` took from a user's class, and the methods of a class of the user's own.
     found += [*getattr(type(owner), "functions", {}).values(), getattr(owner, "first_state", None)]
     for kind in type(owner).__mro__:

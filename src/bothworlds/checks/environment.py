@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bothworlds.checks.configuration import horizon_limit, pickling, representation
+from bothworlds.checks.functions import functions
 from bothworlds.checks.regret import best_in_hindsight, corruption_budget, pseudo_regret
 from bothworlds.checks.report import Check, Report, checked_skip, run_checks
 from bothworlds.checks.streams import (
@@ -23,6 +24,7 @@ from bothworlds.seeding import checked_seed
 ENVIRONMENT_CHECKS: dict[str, Check[World]] = {
     check.__name__: check
     for check in (
+        functions,
         losses,
         pseudo_regret,
         best_in_hindsight,
@@ -47,6 +49,7 @@ def check_environment(
     ====================== =================================================================
     check                  property
     ====================== =================================================================
+    functions              those a user wrote stay inside their arrays and give what they must
     losses                 every loss of every arm is a number in [0, 1]
     pseudo_regret          contributions to regret are gaps >= 0, one of them 0, or expected
                            losses; losses average to them

@@ -8,6 +8,7 @@ from bothworlds.arguments import whole
 from bothworlds.checks.distribution import frequencies, permutation, simplex
 from bothworlds.checks.estimation import shift_invariance, unbiased_estimates
 from bothworlds.checks.feedback import bad_feedback, delayed_feedback
+from bothworlds.checks.functions import functions
 from bothworlds.checks.learning import better_than_uniform, constant_losses, lanes
 from bothworlds.checks.persistence import same_seed, save_and_load
 from bothworlds.checks.report import Check, Report, checked_skip, run_checks
@@ -19,6 +20,7 @@ from bothworlds.seeding import checked_seed
 POLICY_CHECKS: dict[str, Check[Inspected]] = {
     check.__name__: check
     for check in (
+        functions,
         simplex,
         permutation,
         frequencies,
@@ -43,6 +45,7 @@ def check_policy(
     ====================== =================================================================
     check                  property
     ====================== =================================================================
+    functions              those a user wrote stay inside their arrays and give what they must
     simplex                probabilities are >= 0, sum to 1 within 1e-12, and the drawn arm
                            has the one reported with it
     permutation            renaming the arms renames the probabilities

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import LARGEST, Player, Sides
 from bothworlds.seeding import numpy_generator, stream_words
+from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
 """What the states of a tile whose repetitions run one by one may take: a core's own cache."""
@@ -142,10 +144,25 @@ def compile_kernels(policy: Player, environment: Environment) -> tuple[list[Any]
         return functions(policy.sides(), environment)
 
 
+def _rehearse(job: TileJob) -> None:
+    """Run what a user wrote for some rounds, checked, before it runs unchecked; once a process."""
+    horizon = job.checkpoints[-1]
+    with _compile_lock:
+        if not job.environment.trusted:
+            _rehearsed(job.environment, horizon)
+        if not job.policy.trusted:
+            _rehearsed(job.policy, job.environment.n_arms, job.name, min(horizon, REHEARSED))
+
+
+@functools.lru_cache(maxsize=256)
+def _rehearsed(user: Any, *arguments: Any) -> None:
+    user.rehearse(*arguments)
+
+
 def _bandit_kernels(only: Sides, environment: Environment) -> tuple[list[Any], int]:
     compiled_loop(engine.run_tile, engine.RUN_TILE)
     (choose,), (update,) = only.choose, only.update
-    loss = environment.kernel()
+    loss = environment.unchecked_kernel()
     attack = environment.stage()
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
     strike = engine.idle_attack if attack is None else attack.kernel
@@ -164,7 +181,7 @@ def _bandit_kernels(only: Sides, environment: Environment) -> tuple[list[Any], i
 
 def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], int]:
     compiled_loop(duel.run_duels, duel.RUN_DUELS)
-    prefer = environment.kernel()
+    prefer = environment.unchecked_kernel()
     functions = []
     for wide, choose, update, preferred in (
         (True, shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, PREFER_WIDE),
@@ -244,6 +261,7 @@ def run_job(
     About every tenth of a second this calls ``stop``, which returns whether to stop, and ``tick``
     with the number of rounds played since (times repetitions).
     """
+    _rehearse(job)
     functions, mode = compile_kernels(job.policy, job.environment)
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms

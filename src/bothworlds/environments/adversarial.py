@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numba
@@ -22,7 +23,16 @@ from bothworlds.environments.lookup import lookup
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import store
-from bothworlds.usercode import argument_count, compiled
+from bothworlds.usercode import (
+    argument_count,
+    call,
+    checked,
+    of_whole,
+    rehearse_function,
+    some_arms,
+    some_rounds,
+    twin_of_whole,
+)
 
 _CHUNK = 1 << 20
 """Numbers of a table read at a time, so that a file larger than memory can be used."""
@@ -37,9 +47,9 @@ def loss_listed(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any
 
 
 @functools.lru_cache(maxsize=64)
-def kernel_of_function(losses: Any) -> Any:
+def kernel_of_function(losses: Any, check: bool = True) -> Any:
     """Build the kernel for losses given by a function of the round and the arm."""
-    losses = compiled(losses)
+    losses = twin_of_whole(losses, 2, "losses", "Adversarial", check)
 
     @numba.njit(nogil=True, error_model="numpy")
     def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
@@ -51,9 +61,9 @@ def kernel_of_function(losses: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def sums_of_function(losses: Any) -> Any:
-    """Build the loop that adds up a function's values for every arm."""
-    losses = compiled(losses)
+def sums_of_function(losses: Any, name: str, owner: str) -> Any:
+    """Build the loop that adds up a function's values for every arm, every index checked."""
+    losses = of_whole(checked(losses), 2, name, owner)
 
     @numba.njit(nogil=True, error_model="numpy")
     def add(first: int, last: int, sums: Any) -> None:
@@ -119,14 +129,16 @@ def cumulative_at(table: Array, checkpoints: NDArray[np.int64]) -> Array:
     return sums
 
 
-def cumulative_of(function: Any, n_arms: int, checkpoints: NDArray[np.int64]) -> Array:
+def cumulative_of(
+    function: Any, n_arms: int, checkpoints: NDArray[np.int64], name: str, owner: str
+) -> Array:
     """Return the sums of a function's values for every arm up to each checkpoint."""
-    add = sums_of_function(function)
+    add = sums_of_function(function, name, owner)
     sums = np.zeros((len(checkpoints), n_arms))
     total = np.zeros(n_arms)
     done = 0
     for place, checkpoint in enumerate(checkpoints):
-        add(done + 1, int(checkpoint), total)
+        call(add, name, owner, done + 1, int(checkpoint), total)
         done = int(checkpoint)
         sums[place] = total
     return sums
@@ -191,7 +203,7 @@ class Adversarial(Environment):
         """Return the best arm's cumulative loss at each of the increasing checkpoints."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
         if self._table is None:
-            sums = cumulative_of(self.losses, self.n_arms, rounds)
+            sums = cumulative_of(self.losses, self.n_arms, rounds, "losses", "Adversarial")
         else:
             sums = cumulative_at(self._table, rounds)
         least: Array = sums.min(axis=1)
@@ -215,3 +227,15 @@ class Adversarial(Environment):
     def kernel(self) -> Any:
         """Return the kernel for a table or for a function."""
         return kernel_of_function(self.losses) if callable(self.losses) else loss_listed
+
+    def unchecked_kernel(self) -> Any:
+        """Return the kernel for the engine."""
+        if callable(self.losses):
+            return kernel_of_function(self.losses, check=False)
+        return loss_listed
+
+    def rehearse(self, horizon: int) -> None:
+        """Run the function of the losses, if it is one, in the first rounds and the last."""
+        if callable(self.losses):
+            played = product(some_rounds(horizon), some_arms(self.n_arms))
+            rehearse_function(self.losses, played, "losses", "Adversarial")

@@ -127,6 +127,13 @@ class Environment:
         """Return the compiled function."""
         raise TypeError(f"{type(self).__name__} defines no kernel.")
 
+    def unchecked_kernel(self) -> Any:
+        """Return the function for the engine: the same, without checks of a user's indices."""
+        return self.kernel()
+
+    def rehearse(self, horizon: int) -> None:
+        """Run a user's functions, checked, for some rounds; raise `KernelError` if they fail."""
+
     @property
     def memory_row(self) -> int | None:
         """First state row that rounds change, besides row 0: that of `environments.memory`.

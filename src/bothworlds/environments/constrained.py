@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numba
@@ -33,7 +34,13 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, splat, store
-from bothworlds.usercode import argument_count, compiled
+from bothworlds.usercode import (
+    argument_count,
+    rehearse_function,
+    some_arms,
+    some_rounds,
+    twin_of_whole,
+)
 
 _ROUNDING = 1e-12
 """How far a mean may pass 0 or 1, for levels such as 1 - gap."""
@@ -56,9 +63,9 @@ def loss_listed(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any
 
 
 @functools.lru_cache(maxsize=64)
-def kernel_of_round(level: Any) -> Any:
+def kernel_of_round(level: Any, check: bool = True) -> Any:
     """Build the kernel for a level that is a function of the round."""
-    level = compiled(level)
+    level = twin_of_whole(level, 1, "level", "Constrained", check)
 
     @numba.njit(nogil=True, error_model="numpy")
     def loss(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
@@ -68,9 +75,9 @@ def kernel_of_round(level: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def kernel_of_action(level: Any) -> Any:
+def kernel_of_action(level: Any, check: bool = True) -> Any:
     """Build the kernel for a level that also depends on the arm played in the round before."""
-    level = compiled(level)
+    level = twin_of_whole(level, 2, "level", "Constrained", check)
     remember = memory.remember
 
     @numba.njit(nogil=True, error_model="numpy")
@@ -176,3 +183,21 @@ class Constrained(Environment):
         if not callable(self.level):
             return loss_listed
         return kernel_of_round(self.level) if self.wide else kernel_of_action(self.level)
+
+    def unchecked_kernel(self) -> Any:
+        """Return the kernel for the engine."""
+        if not callable(self.level):
+            return loss_listed
+        make = kernel_of_round if self.wide else kernel_of_action
+        return make(self.level, check=False)
+
+    def rehearse(self, horizon: int) -> None:
+        """Run the function of the level, if it is one, in the first rounds and the last."""
+        if not callable(self.level):
+            return
+        played: Iterable[tuple[int, ...]] = ((t,) for t in some_rounds(horizon))
+        if not self.wide:
+            played = product(some_rounds(horizon), some_arms(self.n_arms))
+            played = ((t, last if t > 1 else -1) for t, last in played)
+        top = float(self.parameters()[0])
+        rehearse_function(self.level, played, "level", "Constrained", -_ROUNDING, top)

@@ -7,11 +7,13 @@ numbers, Numba compiles them, and they run in the same engine as the environment
 from __future__ import annotations
 
 import inspect
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numba
 import numpy as np
 from numba import carray
+from numba.core import types
 
 from bothworlds import arguments
 from bothworlds.arguments import arm_count, keep
@@ -19,13 +21,21 @@ from bothworlds.environments import memory
 from bothworlds.environments.base import Array, Environment, Regret, state
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.usercode import (
+    REHEARSED,
     argument_count,
     body_of,
+    call,
     check_numbers,
+    checked,
+    compile_for,
     compiled,
     configuration,
+    leading,
     numbers,
     reader,
+    record_of,
+    some_arms,
+    within,
 )
 
 # Rows after the labels: the memory, the loss of its last call, every arm's accumulated expected
@@ -33,6 +43,12 @@ from bothworlds.usercode import (
 LOSS, TRACKED = 3, 4
 
 _ARGUMENTS = {"loss": 6, "mean": 5, "update": 6}
+_REST = {
+    "loss": (types.int64, types.float64),
+    "mean": (types.int64,),
+    "update": (types.int64, types.float64),
+}
+"""Types of the arguments after state, parameters, number of arms and round."""
 
 
 def custom(cls: type) -> Any:
@@ -55,6 +71,9 @@ def custom(cls: type) -> Any:
 
     ``parameters`` has one attribute per parameter. Regret is taken against the best arm in
     expectation in hindsight, over the repetitions.
+
+    Before a simulation the functions run for 64 rounds with every index and value checked; the
+    simulation itself checks the losses only.
 
     Examples
     --------
@@ -104,7 +123,7 @@ class CustomEnvironment(Environment):
     functions: ClassVar[dict[str, Any]]
     first_state: ClassVar[Any]
     record: ClassVar[Any]
-    _kernel: ClassVar[Any] = None
+    _made: ClassVar[dict[bool, Any]] = {}
 
     def __post_init__(self) -> None:
         keep(self, n_arms=arm_count(self.n_arms, type(self).__name__))
@@ -122,13 +141,21 @@ class CustomEnvironment(Environment):
 
     def parameters(self) -> Array:
         """Return the length of the user's state, then the parameters."""
-        rows = self._user_state(np.random.default_rng(0)).size
-        return np.array([rows, *numbers(self)], dtype=np.float64)
+        return np.array([self._user_rows, *numbers(self)], dtype=np.float64)
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, an empty memory, no losses yet and the user's state."""
         order = np.arange(self.n_arms)
-        return state(order, memory.FIRST, 0.0, np.zeros(self.n_arms), self._user_state(rng))
+        own = self._user_state(rng)
+        if own.size != self._user_rows:
+            expected = f"returning {self._user_rows} numbers whatever the generator"
+            raise InvalidParameter(must("start", type(self).__name__, expected, own))
+        return state(order, memory.FIRST, 0.0, np.zeros(self.n_arms), own)
+
+    @cached_property
+    def _user_rows(self) -> int:
+        """How many numbers the user's state has."""
+        return self._user_state(np.random.default_rng(0)).size
 
     def _user_state(self, rng: np.random.Generator) -> Array:
         made = arguments.numbers(np.atleast_1d(self.first_state(self.n_arms, rng)))
@@ -138,11 +165,46 @@ class CustomEnvironment(Environment):
         return made
 
     def kernel(self) -> Any:
-        """Return the kernel, compiled once per class."""
+        """Return the kernel, every index checked, compiled once per class."""
+        return self._kernel_of(check=True)
+
+    def unchecked_kernel(self) -> Any:
+        """Return the kernel for the engine, compiled once per class."""
+        return self._kernel_of(check=False)
+
+    def _kernel_of(self, check: bool) -> Any:
         cls = type(self)
-        if cls.__dict__.get("_kernel") is None:
-            cls._kernel = _wrap(cls.functions, cls.record)
-        return cls._kernel
+        if "_made" not in cls.__dict__:
+            cls._made = {}
+        if check not in cls._made:
+            cls._made[check] = _wrap(self._checked() if check else cls.functions, cls.record)
+        return cls._made[check]
+
+    def _checked(self) -> dict[str, Any]:
+        """Return the user's functions, checked and compiled for what they will be called with."""
+        cls, twins = type(self), {}
+        for name, function in cls.functions.items():
+            twins[name] = checked(function)
+            compile_for(twins[name], (*leading(cls.record), *_REST[name]), name, cls.__name__)
+        return twins
+
+    def rehearse(self, horizon: int) -> None:
+        """Run the user's functions, checked, in the first rounds against random arms."""
+        owner, K, twins = repr(self), self.n_arms, self._checked()
+        rng = np.random.default_rng(0)
+        own, parameters = self._user_state(rng), record_of(self)
+        for t in range(1, min(horizon, REHEARSED) + 1):
+            u = rng.random()
+            for i in some_arms(K):
+                mean = call(twins["mean"], "mean", owner, own, parameters, K, t, i)
+                within(mean, "mean", owner)
+                within(call(twins["loss"], "loss", owner, own, parameters, K, t, i, u),
+                       "loss", owner)  # fmt: skip
+            arm = int(rng.integers(K))
+            x = call(twins["loss"], "loss", owner, own, parameters, K, t, arm, u)
+            if "update" in twins:
+                x = within(x, "loss", owner)
+                call(twins["update"], "update", owner, own, parameters, K, t, arm, x)
 
 
 def _wrap(functions: dict[str, Any], record: Any) -> Any:

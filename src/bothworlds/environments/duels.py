@@ -13,6 +13,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numba
@@ -28,7 +29,13 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import gather, store, to_int
-from bothworlds.usercode import argument_count, compiled
+from bothworlds.usercode import (
+    argument_count,
+    rehearse_function,
+    some_arms,
+    some_rounds,
+    twin_of_whole,
+)
 
 
 @jit
@@ -56,9 +63,9 @@ def prefer_listed(K: int, t: int, C: Any, E: Any, G: Any, v: Any, left: Any, rig
 
 
 @functools.lru_cache(maxsize=64)
-def kernel_of_function(utility: Any) -> Any:
+def kernel_of_function(utility: Any, check: bool = True) -> Any:
     """Build the kernel for utilities given by a function of the round and the arm."""
-    utility = compiled(utility)
+    utility = twin_of_whole(utility, 2, "u", "Utilities", check)
 
     @numba.njit(nogil=True, error_model="numpy")
     def prefer(K: int, t: int, C: Any, E: Any, G: Any, v: float, left: int, right: int) -> float:
@@ -154,7 +161,7 @@ class Utilities(Environment):
         """Return 2 t less twice the best arm's cumulative utility, at each checkpoint."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
         if callable(self.u):
-            sums = cumulative_of(self.u, self.n_arms, rounds)
+            sums = cumulative_of(self.u, self.n_arms, rounds, "u", "Utilities")
         elif self._table is not None:
             sums = cumulative_at(self._table, rounds)
         else:
@@ -186,6 +193,16 @@ class Utilities(Environment):
         if callable(self.u):
             return kernel_of_function(self.u)
         return prefer_constant if self._table is None else prefer_listed
+
+    def unchecked_kernel(self) -> Any:
+        """Return the kernel for the engine."""
+        return kernel_of_function(self.u, check=False) if callable(self.u) else self.kernel()
+
+    def rehearse(self, horizon: int) -> None:
+        """Run the function of the utilities, if it is one, in the first rounds and the last."""
+        if callable(self.u):
+            played = product(some_rounds(horizon), some_arms(self.n_arms))
+            rehearse_function(self.u, played, "u", "Utilities")
 
 
 @dataclass(frozen=True, repr=False, eq=False, init=False)

@@ -65,3 +65,11 @@ class Wrapped(Environment):
     def kernel(self) -> Any:
         """Return the base's kernel."""
         return self.base.kernel()
+
+    def unchecked_kernel(self) -> Any:
+        """Return the base's kernel for the engine."""
+        return self.base.unchecked_kernel()
+
+    def rehearse(self, horizon: int) -> None:
+        """Rehearse the base."""
+        self.base.rehearse(horizon)

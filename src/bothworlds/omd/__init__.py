@@ -7,7 +7,7 @@ Examples
 array([0.618034, 0.381966])
 """
 
-from bothworlds.omd.learning_rates import Constant, InverseSqrt
+from bothworlds.omd.learning_rates import Constant, InverseSqrt, Theorem1, Theorem3, Theorem4
 from bothworlds.omd.step import weights
 
-__all__ = ["Constant", "InverseSqrt", "weights"]
+__all__ = ["Constant", "InverseSqrt", "Theorem1", "Theorem3", "Theorem4", "weights"]

@@ -56,6 +56,10 @@ class Constant:
     def __post_init__(self) -> None:
         keep(self, value=positive("value", self.value, "Constant", "a finite positive number"))
 
+    def encoded(self, reduced_variance: bool) -> tuple[int, float]:
+        """Return code and parameter for `rate`."""
+        return CONSTANT, self.value
+
 
 @dataclass(frozen=True)
 class InverseSqrt:
@@ -79,9 +83,82 @@ class InverseSqrt:
     def __post_init__(self) -> None:
         keep(self, scale=positive("scale", self.scale, "InverseSqrt", "a finite positive number"))
 
+    def encoded(self, reduced_variance: bool) -> tuple[int, float]:
+        """Return code and parameter for `rate`."""
+        return INVERSE_SQRT, self.scale
 
-Schedule = Constant | InverseSqrt
+
+@dataclass(frozen=True)
+class Theorem1:
+    """The learning rate of Theorem 1: 2 / sqrt(t), or 4 / sqrt(t) with reduced variance.
+
+    What `TsallisINF` uses at alpha = 1/2, where it is optimal in both worlds.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.TsallisINF(learning_rate=bw.omd.Theorem1())
+    TsallisINF(learning_rate=Theorem1())
+    """
+
+    def encoded(self, reduced_variance: bool) -> tuple[int, float]:
+        """Return code and parameter for `rate`."""
+        # In plain Python: to make a policy, no machine code is loaded.
+        return INVERSE_SQRT, float(theorem1.py_func(1.0, reduced_variance))
+
+
+@dataclass(frozen=True)
+class Theorem3:
+    """The learning rate of Theorem 3, for any alpha, against adversaries.
+
+    What `TsallisINF` uses at every alpha but 1/2. It depends on alpha and the number of arms, and
+    is 0 in round 1; `theorem3` has the formula.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.TsallisINF(alpha=0.5, estimator="iw", learning_rate=bw.omd.Theorem3())
+    TsallisINF(estimator='iw', learning_rate=Theorem3())
+    """
+
+    def encoded(self, reduced_variance: bool) -> tuple[int, float]:
+        """Return code and parameter for `rate`."""
+        return THEOREM_3, 0.0
+
+
+@dataclass(frozen=True)
+class Theorem4:
+    """The learning rate of Theorem 4, for any alpha, with the regulariser by the true gaps.
+
+    What `TsallisINF` uses with ``gaps``; `theorem4` has the formula.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bw.TsallisINF(alpha=0.3, learning_rate=bw.omd.Theorem4())
+    TsallisINF(alpha=0.3, learning_rate=Theorem4())
+    """
+
+    def encoded(self, reduced_variance: bool) -> tuple[int, float]:
+        """Return code and parameter for `rate`."""
+        return THEOREM_4, 0.0
+
+
+Schedule = Constant | InverseSqrt | Theorem1 | Theorem3 | Theorem4
 """What a policy accepts as ``learning_rate``."""
+
+
+def paper_schedule(alpha: float, asymmetric: bool) -> Schedule:
+    """Return the paper's rate: Theorem 4's with gaps, else Theorem 1's at 1/2, 3's elsewhere.
+
+    Examples
+    --------
+    >>> paper_schedule(0.5, False), paper_schedule(0.7, False), paper_schedule(0.5, True)
+    (Theorem1(), Theorem3(), Theorem4())
+    """
+    if asymmetric:
+        return Theorem4()
+    return Theorem1() if alpha == 0.5 else Theorem3()
 
 
 @jit
@@ -169,14 +246,14 @@ def encode(
 
     Parameters
     ----------
-    learning_rate : Constant, InverseSqrt or None
+    learning_rate : Schedule or None
         The user's choice; None asks for the paper's.
     alpha : float
-        Tsallis index. The paper's rate is Theorem 1's at 1/2 and Theorem 3's elsewhere.
+        Tsallis index, on which the paper's rate depends.
     reduced_variance : bool
         Whether the losses are estimated with reduced variance.
     asymmetric : bool
-        Whether the regulariser knows the gaps; then the paper's rate is Theorem 4's.
+        Whether the regulariser knows the gaps.
     owner : str
         The policy's name, for the error.
 
@@ -197,16 +274,8 @@ def encode(
     >>> encode(None, alpha=0.5, reduced_variance=True, asymmetric=False, owner="TsallisINF")
     (1, 4.0)
     """
-    if isinstance(learning_rate, Constant):
-        return CONSTANT, learning_rate.value
-    if isinstance(learning_rate, InverseSqrt):
-        return INVERSE_SQRT, learning_rate.scale
-    if learning_rate is not None:
-        expected = "None, omd.Constant(value) or omd.InverseSqrt(scale)"
+    chosen = paper_schedule(alpha, asymmetric) if learning_rate is None else learning_rate
+    if not isinstance(chosen, Schedule):
+        expected = "None or a schedule of omd, such as omd.Constant(value) or omd.Theorem3()"
         raise InvalidParameter(must("learning_rate", owner, expected, learning_rate))
-    if asymmetric:
-        return THEOREM_4, 0.0
-    if alpha == 0.5:
-        # In plain Python: to make a policy, no machine code is loaded.
-        return INVERSE_SQRT, float(theorem1.py_func(1.0, reduced_variance))
-    return THEOREM_3, 0.0
+    return chosen.encoded(reduced_variance)

@@ -9,15 +9,18 @@ arms can be added, removed and masked without knowing the algorithm.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.errors import BothworldsError
 from bothworlds.lanes import wrap
+from bothworlds.lanes.kernels import ARMS
 from bothworlds.registry import Entry
+from bothworlds.usercode import call, fault, no_arm
 
 Array = NDArray[np.float64]
 
@@ -237,6 +240,8 @@ class Player:
 
     kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
     """What it plays in: a policy takes one arm a round, `bothworlds.Sparring` two."""
+    trusted: ClassVar[bool] = True
+    """Whether its choices are arms without looking; a user's functions may return anything."""
     nanoseconds: ClassVar[tuple[float, float]] = (10.0, 1.0)
     """Rough cost of a round in a tile, for the round and for each arm: with it a campaign orders
     its work until it has measured."""
@@ -263,6 +268,12 @@ class Player:
         or loops over must be right; other numbers must be finite and not absurdly large.
         """
         return bool((np.abs(state) <= LARGEST).all())
+
+    def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
+        """Run a user's functions, checked, for some rounds; raise `KernelError` if they fail.
+
+        ``name`` is what the sentence calls the player.
+        """
 
     def sides(self) -> Sides:
         """Return the kernels the engine plays a round with."""
@@ -291,6 +302,8 @@ class Policy(Player):
     estimates: ClassVar[bool] = False
     """Whether the first field is a cumulative loss estimate weighted by the probability."""
 
+    old_fields: ClassVar[Mapping[str, str]] = {}
+    """Names that fields had in state files of old, and those they have now."""
     saved_rows: ClassVar[dict[int, Saved] | None] = None
     """What a state file keeps of every arm, by the place among the rows per arm. The others are
     made of them again. None, for a policy that does not say, keeps the whole state."""
@@ -305,8 +318,6 @@ class Policy(Player):
     """Whether arms can be added and retired while it runs."""
     separable: ClassVar[bool] = True
     """Whether it can decide among some of its arms, because no number describes several."""
-    trusted: ClassVar[bool] = True
-    """Whether its choices are arms without looking; a user's functions may return anything."""
 
     def for_arms(self, n_arms: int) -> Policy:
         """Return the policy whose kernels and state serve this number of arms: itself, or a twin.
@@ -364,7 +375,51 @@ class Policy(Player):
         """Return the compiled functions."""
         raise TypeError(f"{type(self).__name__} defines no kernels.")
 
+    def unchecked_kernels(self) -> Kernels:
+        """Return the functions for the engine: the same, without checks of a user's indices."""
+        return self.kernels()
+
     def sides(self) -> Sides:
         """Return the kernels of the one side a policy has."""
-        own = self.kernels()
+        own = self.unchecked_kernels()
         return Sides((own.choose,), (own.update,), own.wide)
+
+    def guard_choice(self, ask: Callable[[Array], int]) -> Callable[[Array], int]:
+        """Return ``ask``; around a user's functions, one that changes nothing unless it succeeds.
+
+        A `Bandit` calls the result with its packed state.
+        """
+        if self.trusted:
+            return ask
+
+        def guarded(F: Array) -> int:
+            tried = F.copy()
+            try:
+                arm = int(ask(tried))
+            except Exception as error:
+                raise self.fault(F, None, error) from None
+            if not 0 <= arm < F[ARMS]:
+                raise self.fault(F, arm, None)
+            F[:] = tried
+            return arm
+
+        return guarded
+
+    def guard_learning(self, learn: Callable[..., None]) -> Callable[..., None]:
+        """Return ``learn``, guarded as `guard_choice` does."""
+        if self.trusted:
+            return learn
+
+        def guarded(F: Array, *rest: Any) -> None:
+            tried = F.copy()
+            call(learn, "update", type(self).__name__, tried, *rest)
+            F[:] = tried
+
+        return guarded
+
+    def fault(self, F: Array, arm: int | None, error: Exception | None) -> BothworldsError:
+        """Return the error for a user's choice from a packed bandit that failed or gave no arm."""
+        owner = type(self).__name__
+        if error is not None:
+            return fault("choice", owner, error)
+        return no_arm("choice", owner, int(F[ARMS]), arm)

@@ -13,11 +13,37 @@ import numpy as np
 from numba import carray
 from numba.core import types
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds import arguments
+from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, must
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.base import Array, Kernels, Policy
-from bothworlds.usercode import body_of, check_numbers, compiled, configuration, numbers, reader
+from bothworlds.usercode import (
+    REHEARSED,
+    body_of,
+    call,
+    check_numbers,
+    checked,
+    compile_for,
+    compiled,
+    configuration,
+    fault,
+    leading,
+    no_arm,
+    numbers,
+    reader,
+    record_of,
+)
+
+TOLERANCE = 1e-9
+"""What probabilities of a user's policy may be off by."""
+_REST = {
+    "choose": (types.int64[::1],),
+    "probabilities": (types.float64[::1],),
+    "update": (types.int64, types.float64, types.float64),
+}
+"""Types of the arguments after state, parameters, number of arms and round."""
 
 
 @jit
@@ -42,6 +68,11 @@ def custom(cls: type) -> Any:
     ``update(state, parameters, n_arms, t, arm, probability, loss)``
         Changes the state after ``arm``, chosen with ``probability``, had ``loss`` in [0, 1].
         ``probability`` is 0 where ``choose`` returned none.
+
+    An arm must be from 0 to ``n_arms`` - 1, its probability in (0, 1], and a distribution must have
+    numbers >= 0 that sum to 1; the probabilities may be off by 1e-9. A `Bandit` checks that, and
+    every index, in every round. A simulation does so in a rehearsal of 64 rounds before its first;
+    afterwards it only looks at the arm and the distribution.
 
     Examples
     --------
@@ -87,7 +118,7 @@ class CustomPolicy(Policy):
     trusted: ClassVar[bool] = False
     functions: ClassVar[dict[str, Any]]
     record: ClassVar[Any]
-    _kernels: ClassVar[Kernels | None] = None
+    _made: ClassVar[dict[bool, Kernels]] = {}
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -102,23 +133,101 @@ class CustomPolicy(Policy):
         return np.concatenate([[0.0], self._user_state(n_arms)])
 
     def _user_state(self, n_arms: int) -> Array:
-        state = np.asarray(self.functions["start"](n_arms), dtype=np.float64)
-        if state.ndim != 1:
+        made = self.functions["start"](n_arms)
+        state = arguments.numbers(made)
+        if state is None or state.ndim != 1:
             owner = type(self).__name__
-            raise InvalidParameter(must("start", owner, "returning a flat array", state))
+            raise InvalidParameter(must("start", owner, "returning a flat array of numbers", made))
         return state
 
     def kernels(self) -> Kernels:
-        """Return the kernels, compiled once per class."""
+        """Return the kernels, every index checked, compiled once per class."""
+        return self._kernels_of(check=True)
+
+    def unchecked_kernels(self) -> Kernels:
+        """Return the kernels for the engine, compiled once per class."""
+        return self._kernels_of(check=False)
+
+    def _kernels_of(self, check: bool) -> Kernels:
         cls = type(self)
-        if cls.__dict__.get("_kernels") is None:
-            cls._kernels = _wrap(cls.functions, cls.record)
-        assert cls._kernels is not None
-        return cls._kernels
+        if "_made" not in cls.__dict__:
+            cls._made = {}
+        if check not in cls._made:
+            twins, returned = self._twins(check)
+            pair = isinstance(returned.get("choose"), types.BaseTuple)
+            cls._made[check] = _wrap(twins, cls.record, pair, check)
+        return cls._made[check]
+
+    def _twins(self, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the user's functions, compiled for their arguments, and what they return."""
+        cls, twins, returned = type(self), {}, {}
+        for name, rest in _REST.items():
+            if name in cls.functions:
+                function = cls.functions[name]
+                twins[name] = checked(function) if check else function
+                # The engine's are compiled when they are used, but what `choose` returns must be
+                # known; what cannot be compiled is found by the checked ones, which come first.
+                if check or name == "choose":
+                    given = (*leading(cls.record), *rest)
+                    returned[name] = compile_for(twins[name], given, name, cls.__name__)
+        return twins, returned
+
+    def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
+        """Run the user's functions, checked, in the first rounds against random losses."""
+        rng = np.random.default_rng(0)
+        state = self._user_state(n_arms).copy()
+        generator = rng.integers(1, 2**62, size=WORDS)
+        learn = self._twins(check=True)[0]["update"]
+        for t in range(1, min(horizon, REHEARSED) + 1):
+            arm, p = self._decision(state, n_arms, t, generator, name, rng.random())
+            # Both ends of the losses, because an index may be made of one.
+            loss = float(rng.choice([0.0, 1.0, rng.random()]))
+            call(learn, "update", name, state, record_of(self), n_arms, t, arm, p, loss)
+
+    def fault(self, F: Array, arm: int | None, error: Exception | None) -> BothworldsError:
+        """Return the error for a choice from a packed bandit that failed, or gave no arm."""
+        name, K = type(self).__name__, int(F[ARMS])
+        own = F[HEAD + int(F[PARAMETERS]) + 1 :].copy()
+        generator = F.view(np.int64)[GENERATOR:HEAD].copy()
+        u = random_unit(generator)
+        try:
+            self._decision(own, K, int(F[ROUND]), generator, name, u)
+        except BothworldsError as found:
+            return found
+        function = "probabilities" if "probabilities" in self.functions else "choose"
+        return no_arm(function, name, K, arm) if error is None else fault(function, name, error)
+
+    def _decision(
+        self, state: Array, n_arms: int, t: int, generator: Any, owner: str, u: float
+    ) -> tuple[int, float]:
+        """Return a choice of the user's functions and its probability, or raise what is wrong."""
+        twins, given = self._twins(check=True)[0], (state, record_of(self), n_arms, t)
+        if "probabilities" in twins:
+            p = np.full(n_arms, np.nan)
+            call(twins["probabilities"], "probabilities", owner, *given, p)
+            if not (np.all(p >= 0.0) and abs(p.sum() - 1.0) <= TOLERANCE):
+                expected = f"numbers >= 0 that sum to 1 within {TOLERANCE:g}"
+                raise KernelError(must("probabilities", owner, expected, p))
+            arm = min(int(np.searchsorted(np.cumsum(p), u, side="right")), n_arms - 1)
+            return arm, float(p[arm])
+        made = call(twins["choose"], "choose", owner, *given, generator)
+        arm, probability = made if isinstance(made, tuple) else (made, None)
+        if not 0 <= arm < n_arms:
+            raise no_arm("choose", owner, n_arms, arm)
+        if probability is None:
+            return int(arm), 0.0
+        if not 0.0 < probability <= 1.0 + TOLERANCE:
+            expected = "a number in (0, 1] with the arm"
+            raise KernelError(must("probability", f"{owner}.choose", expected, probability))
+        return int(arm), float(probability)
 
 
-def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
-    """Build kernels of the uniform shape around a user's functions."""
+def _wrap(functions: dict[str, Any], record: Any, pair: bool, check: bool) -> Kernels:
+    """Build kernels of the uniform shape around a user's functions.
+
+    ``pair`` says whether ``choose`` returns a probability with the arm, ``check`` whether to look
+    at that.
+    """
     learn = functions["update"]
     read = reader(record)
     if "probabilities" in functions:
@@ -130,14 +239,15 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
 
         @numba.njit(nogil=True)
         def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
-            p = np.empty(K)
+            # What is not written must not pass for a number.
+            p = np.full(K, np.nan)
             distribution(K, t, C, S, p)
             total = 0.0
             for i in range(K):
                 if not p[i] >= 0.0:
                     return -1
                 total += p[i]
-            if not abs(total - 1.0) <= 1e-9:
+            if not abs(total - 1.0) <= TOLERANCE:
                 return -1
             arm = 0
             reached = p[0]
@@ -156,12 +266,14 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
     else:
         pick = functions["choose"]
         weights = None
-        if _returns_pair(pick, record):
+        if pair:
 
             @numba.njit(nogil=True)
             def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
                 state = carray(S, (1 + int(C[0]),))[1:]
                 arm, probability = pick(state, read(C), K, t, carray(G, (WORDS,)))
+                if check and not 0.0 < probability <= 1.0 + TOLERANCE:
+                    return -1
                 S[0] = 1.0 / probability
                 return int(arm)
 
@@ -181,14 +293,3 @@ def _wrap(functions: dict[str, Any], record: Any) -> Kernels:
         learn(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, arm, p, loss)
 
     return Kernels.of(choose, update, weights, wide=False)
-
-
-def _returns_pair(pick: Any, record: Any) -> bool:
-    """Tell whether a user's ``choose`` returns a probability with the arm."""
-    fields = len(record._fields)
-    example = types.NamedUniTuple(types.float64, fields, record)
-    if fields == 0:
-        example = types.NamedTuple((), record)
-    signature = (types.float64[::1], example, types.int64, types.int64, types.int64[::1])
-    pick.compile(signature)
-    return isinstance(pick.overloads[signature].signature.return_type, types.BaseTuple)

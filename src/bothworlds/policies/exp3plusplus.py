@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from bothworlds.arguments import keep, positive
+from bothworlds.deprecated import renamed, warn
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import log
@@ -152,7 +153,7 @@ class Exp3PlusPlus(Policy):
 
     Parameters
     ----------
-    learning_rate : {"doubled", "published"}, default "doubled"
+    rate : {"doubled", "published"}, default "doubled"
         Seldin and Lugosi (2017) print eta_t = sqrt(ln K / (t K)) / 2, which is ``"published"``.
         The curve that Zimmert and Seldin (2019, Figure 1) show for Exp3++ is matched by twice that
         rate, which is the default: at 8 arms, gap 1/8 and 10^4 rounds the regret is about 375,
@@ -171,8 +172,8 @@ class Exp3PlusPlus(Policy):
     Examples
     --------
     >>> import bothworlds as bw
-    >>> bw.Exp3PlusPlus(learning_rate="published")
-    Exp3PlusPlus(learning_rate='published')
+    >>> bw.Exp3PlusPlus(rate="published")
+    Exp3PlusPlus(rate='published')
 
     References
     ----------
@@ -180,7 +181,7 @@ class Exp3PlusPlus(Policy):
     Stochastic and Adversarial Bandits*, COLT 2017.
     """
 
-    learning_rate: str = "doubled"
+    rate: Literal["doubled", "published"] = "doubled"
     alpha: float = 3.0
     beta: float = 256.0
 
@@ -190,6 +191,7 @@ class Exp3PlusPlus(Policy):
     )
     rows_per_arm: ClassVar[int] = 6
     estimates: ClassVar[bool] = True
+    old_fields: ClassVar[Mapping[str, str]] = {"learning_rate": "rate"}
     saved_rows: ClassVar[dict[int, Saved] | None] = {
         0: base.ESTIMATES,
         1: base.TOLD,
@@ -198,18 +200,21 @@ class Exp3PlusPlus(Policy):
     }
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learning_rate, str) or self.learning_rate not in FACTORS:
-            raise InvalidParameter(
-                must(
-                    "learning_rate", "Exp3PlusPlus", '"doubled" or "published"', self.learning_rate
-                )
-            )
+        if not isinstance(self.rate, str) or self.rate not in FACTORS:
+            expected = '"doubled" or "published"'
+            raise InvalidParameter(must("rate", "Exp3PlusPlus", expected, self.rate))
         alpha = positive("alpha", self.alpha, "Exp3PlusPlus")
         keep(self, alpha=alpha, beta=positive("beta", self.beta, "Exp3PlusPlus"))
 
+    @property
+    def learning_rate(self) -> str:
+        """The rate, under its old name."""
+        warn("Exp3PlusPlus.learning_rate", "rate", since="0.2", removed_in="0.3")
+        return self.rate
+
     def parameters(self, n_arms: int) -> Array:
         """Return the factor of the learning rate, alpha and beta."""
-        return np.array([FACTORS[self.learning_rate], self.alpha, self.beta])
+        return np.array([FACTORS[self.rate], self.alpha, self.beta])
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return L, n without the marks of arms played, the sum of the losses and o."""
@@ -226,3 +231,8 @@ class Exp3PlusPlus(Policy):
     def kernels(self) -> Kernels:
         """Return the kernels."""
         return _KERNELS
+
+
+Exp3PlusPlus.__init__ = renamed(  # type: ignore[method-assign]
+    Exp3PlusPlus.old_fields, since="0.2", removed_in="0.3"
+)(Exp3PlusPlus.__init__)

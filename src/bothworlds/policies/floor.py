@@ -79,6 +79,8 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
     # Division may round up to 1.
     v = min(v, 1.0 - 2.0**-52)
     chosen = choose_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, v)
+    if chosen < 0:  # a user's policy that has failed
+        return chosen
     if not evenly:
         S[0] = 1.0 / ((1.0 - e) / S[OWN_ROWS] + e / K)
         return chosen
@@ -325,6 +327,10 @@ class Floor(Policy):
     def newcomer(self, rows: Array, t: int, probability: float) -> Array:
         """Return the policy's numbers for a new arm; its w is ``probability``."""
         return self.policy.newcomer(rows, t, probability)
+
+    def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
+        """Rehearse the policy."""
+        self.policy.rehearse(n_arms, name, horizon)
 
     def kernels(self) -> Kernels:
         """Return the policy's kernels with a floor."""

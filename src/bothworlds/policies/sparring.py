@@ -117,9 +117,18 @@ class Sparring(Player):
         own = self.policy
         return Shared(own) if self.shared and isinstance(own, TsallisINF) else own
 
+    @property
+    def trusted(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.trusted
+
+    def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
+        """Rehearse the policy."""
+        self.policy.rehearse(n_arms, name, horizon)
+
     def sides(self) -> Sides:
         """Return the kernels of both sides."""
         if isinstance(self.policy, TsallisINF) and self.shared:
             return Shared(self.policy).sides()
-        own = self.policy.kernels()
+        own = self.policy.unchecked_kernels()
         return Sides((own.choose, own.choose), (own.update, own.update), own.wide)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from bothworlds.arguments import FloatArray, estimator_name, non_negative
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.omd.learning_rates import Theorem1, Theorem3, paper_schedule
 from bothworlds.theory.arguments import arm_count, gap_vector, horizons
 from bothworlds.theory.competitors import exp3, ucb1
 from bothworlds.theory.upper import (
@@ -172,6 +173,7 @@ def _sparring(policy: Sparring, asked: _Question) -> Guarantee:
 
 
 _ANY = "holds against any adversary"
+_OWN_RATE = "the theorems fix the learning rate, this one is the user's own"
 
 
 def _none(reason: str) -> Guarantee:
@@ -195,15 +197,17 @@ def _ucb1(policy: UCB1, asked: _Question) -> Guarantee:
 
 
 def _tsallis_inf(policy: TsallisINF, asked: _Question) -> Guarantee:
-    if policy.learning_rate is not None:
-        return _none("the theorems fix the learning rate, this one is the user's own")
-    alpha, estimator = policy.alpha, policy.estimator
-    if policy.gaps is not None:
-        return _oracle(alpha, estimator, np.asarray(policy.gaps, dtype=np.float64), asked)
-    if alpha == 0.5:
+    alpha, estimator, oracle = policy.alpha, policy.estimator, policy.gaps
+    usual = paper_schedule(alpha, oracle is not None)
+    rate = policy.learning_rate or usual
+    if rate != usual and (oracle is not None or rate != Theorem3()):
+        return _none(_OWN_RATE)
+    if oracle is not None:
+        return _oracle(alpha, estimator, np.asarray(oracle, dtype=np.float64), asked)
+    if rate == Theorem1():
         return _best(list(_theorem_1(estimator, asked)))
     if estimator != "iw":
-        return _none("for alpha other than 1/2 the theorems cover importance weighting ('iw') only")
+        return _none("Theorem 3 covers importance weighting ('iw') only")
     reason = _ANY
     if asked.gaps is not None:
         reason += "; logarithmic regret at alpha other than 1/2 needs the true gaps in the policy"

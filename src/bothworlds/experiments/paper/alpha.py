@@ -54,6 +54,8 @@ def name_of(alpha: float, kind: str) -> str:
 
 def beside_half(alpha: float) -> float:
     """Return alpha, moved by a hair from 1/2, where the policy would use Theorem 1's rate."""
+    # At 1/2 itself, learning_rate=omd.Theorem3() says the same but for rounding, which changes some
+    # draws and so every later digit of the regret; the numbers in circulation are these.
     return math.nextafter(0.5, 1.0) if alpha == 0.5 else alpha
 
 

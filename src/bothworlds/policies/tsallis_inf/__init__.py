@@ -35,7 +35,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.omd import few
 from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
-from bothworlds.omd.learning_rates import Constant, Schedule, encode
+from bothworlds.omd.learning_rates import THEOREM_3, Constant, Schedule, encode
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import general, half
@@ -65,8 +65,9 @@ class TsallisINF(Policy):
         Reduced-variance or plain importance-weighted loss estimates.
     learning_rate : float or schedule, optional
         The paper's eta_t. By default Theorem 1's rate at alpha = 1/2, Theorem 3's elsewhere and
-        Theorem 4's with ``gaps``. A number is a constant rate; `omd.InverseSqrt` and
-        `omd.Constant` are schedules. No theorem covers a rate of one's own.
+        Theorem 4's with ``gaps``; `omd.Theorem1`, `omd.Theorem3` and `omd.Theorem4` ask for one of
+        them anywhere. A number is a constant rate; `omd.InverseSqrt` and `omd.Constant` are
+        schedules. No theorem covers a rate of one's own.
     gaps : sequence of float, optional
         The true gap of every arm, exactly one of them 0: the asymmetric regulariser
         xi_i = gap_i^(1 - 2 alpha) of Theorem 4, an oracle for experiments.
@@ -104,18 +105,19 @@ class TsallisINF(Policy):
             keep(self, gaps=_checked_gaps(self.gaps))
 
     @property
-    def _is_half(self) -> bool:
-        return self.alpha == 0.5
+    def closed_form(self) -> bool:
+        """Whether the kernels of alpha = 1/2 play it, which need a rate above 0 in round 1."""
+        return self.alpha == 0.5 and self._rate_code()[0] != THEOREM_3
 
     @property
     def head_rows(self) -> int:  # type: ignore[override]
         """Rows of the solver before the estimates."""
-        return half_step.ESTIMATES if self._is_half else general.ESTIMATES
+        return half_step.ESTIMATES if self.closed_form else general.ESTIMATES
 
     @property
     def rows_per_arm(self) -> int:  # type: ignore[override]
         """The estimates; away from alpha = 1/2 also the weights."""
-        return 1 if self._is_half else 2
+        return 1 if self.closed_form else 2
 
     @property
     def resizable(self) -> bool:  # type: ignore[override]
@@ -144,7 +146,7 @@ class TsallisINF(Policy):
 
     def for_arms(self, n_arms: int) -> Policy:
         """Return a twin that does not look at every arm where there are many."""
-        if not self._is_half or n_arms < MANY or type(self).kernels is not TsallisINF.kernels:
+        if not self.closed_form or n_arms < MANY or type(self).kernels is not TsallisINF.kernels:
             return self
         from bothworlds.policies.tsallis_inf.many import ManyArms
 
@@ -161,14 +163,14 @@ class TsallisINF(Policy):
                 raise InvalidParameter(
                     must("gaps", "TsallisINF", f"one number for each of {n_arms} arms", self.gaps)
                 )
-            if not self._is_half and n_arms > 1:
+            if not self.closed_form and n_arms > 1:
                 xi = np.where(gaps > 0, gaps, gaps[gaps > 0].min()) ** (1 - 2 * self.alpha)
         return np.concatenate([head, [float(xi.size)], xi])
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0 and a solver about to take its first step."""
         state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
-        if self._is_half:
+        if self.closed_form:
             half_step.first_state(n_arms, state)
             few.first_state(n_arms, state)
         else:
@@ -185,7 +187,7 @@ class TsallisINF(Policy):
 
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""
-        if not self._is_half:
+        if not self.closed_form:
             return general.GENERAL
         return half.RV if self.estimator == "rv" else half.IW
 

@@ -313,12 +313,12 @@ class Shared(Policy):
 
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""
-        if self.policy.alpha != 0.5:
+        if not self.policy.closed_form:
             return _GENERAL
         return _HALF_RV if self.policy.estimator == "rv" else _HALF_IW
 
     def sides(self) -> Sides:
         """Return both sides, which the engine calls; their state has `NOTES` more rows."""
-        if self.policy.alpha != 0.5:
+        if not self.policy.closed_form:
             return _SIDES_GENERAL
         return _SIDES_RV if self.policy.estimator == "rv" else _SIDES_IW
