@@ -13,6 +13,7 @@ from bothworlds.checks.distribution import ROUNDING
 from bothworlds.checks.report import NotApplicable, Violation
 from bothworlds.checks.subject import Inspected
 from bothworlds.errors import DecisionClosed, InvalidFeedback, UnknownDecision
+from bothworlds.policies import base
 from bothworlds.policies.base import Array
 
 WARMUP = 60
@@ -43,9 +44,7 @@ def delayed_feedback(inspected: Inspected) -> str:
     decision = late.ask()
     late.ask()
     late.tell(decision, loss=1.0)
-    # The later draw may have left traces beside the estimates, such as its weights.
-    end = inspected.n_arms if inspected.policy.estimates else None
-    one, other = (_arm_rows(inspected, twin)[:end] for twin in (prompt, late))
+    one, other = (_learned(inspected, twin) for twin in (prompt, late))
     worst = _apart(one, other, "told after another decision instead of at once")
     ids = [bandit.ask().id for _ in range(OUTSTANDING)]
     # Losses 0 and 1, because policies may round others at random.
@@ -78,6 +77,17 @@ def _apart(one: Array, other: Array, how: str) -> float:
             f"{how}, feedback left {other[at]:.9g} in the state instead of {one[at]:.9g}"
         )
     return worst
+
+
+def _learned(inspected: Inspected, bandit: Bandit) -> Array:
+    """Return the per-arm numbers in which a later draw leaves no trace, such as its weights."""
+    policy, n_arms = inspected.policy, inspected.n_arms
+    rows = _arm_rows(inspected, bandit)
+    if policy.estimates or policy.saved_rows is None:
+        return rows[:n_arms] if policy.estimates else rows
+    saved = policy.saved_state(n_arms, bandit._F[first_row(bandit._F) :])
+    told = [row.name for row in policy.saved_rows.values() if row is not base.OUTSTANDING]
+    return np.concatenate([np.zeros(0), *(saved[name] for name in told)])
 
 
 def _arm_rows(inspected: Inspected, bandit: Bandit) -> Array:
