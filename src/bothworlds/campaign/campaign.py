@@ -269,7 +269,6 @@ def run_missing(
     settle: Callable[[], Any],
     *,
     keep: bool = False,
-    begin: Callable[[set[int]], Any] | None = None,
     take: Callable[[int, list[TileOutcome]], Any] | None = None,
     complete: Callable[[int], Any] | None = None,
     abreast: bool = False,
@@ -291,8 +290,6 @@ def run_missing(
         are missing then, and are run again.
     keep : bool
         Whether longer runs shall be able to go on where these end.
-    begin : callable, optional
-        Takes the numbers of the curves that lack something, before they are run.
     take, complete : callable, optional
         As those of `Campaign`; outcomes are saved before they are taken.
     abreast, show, say
@@ -311,8 +308,6 @@ def run_missing(
 
     while True:
         jobs = [store.jobs(curve, keep) for curve in curves]
-        if begin is not None:
-            begin({index for index, each in enumerate(jobs) if each})
         interrupted = Campaign(
             curves, jobs, workers, save, complete=complete, store=store, abreast=abreast,
             show=show, say=say,

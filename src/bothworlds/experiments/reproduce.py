@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -18,8 +19,8 @@ from bothworlds.engine.tile import TileOutcome
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.catalogue import experiment, experiment_names
-from bothworlds.experiments.finishing import Finisher
 from bothworlds.experiments.finishing import Moment as Moment
+from bothworlds.experiments.finishing import complete, finish, finished_before
 from bothworlds.experiments.plan import Plan, adjusted
 from bothworlds.seeding import checked_seed
 
@@ -103,25 +104,35 @@ def run(
         raise InvalidParameter(must("output", "paper", expected, str(folder))) from error
     store = Store(folder / "store", say)
     store.make()
-    finisher = Finisher(folder, store, progress, finished)
     workers = Threads(threads or os.cpu_count() or 1) if executor is None else workers_of(executor)
-    with finisher:
-        waiting = [plan for plan in plans if not finisher.recall(plan)]
-        if waiting:
-            _simulate(waiting, finisher, store, workers, continuable, progress, say)
-    return [finisher.done[plan.experiment.id] for plan in plans]
+    done: dict[str, Finished] = {}
+
+    def file(made: Finished) -> None:
+        done[made.id] = made
+        if finished is not None:
+            finished(made)
+
+    for plan in plans:
+        made = finished_before(plan, folder, store)
+        if made is not None:
+            file(made)
+    waiting = [plan for plan in plans if plan.experiment.id not in done]
+    if waiting:
+        _simulate(waiting, folder, store, workers, continuable, progress, say, file)
+    return [done[plan.experiment.id] for plan in plans]
 
 
 def _simulate(
     plans: list[Plan],
-    finisher: Finisher,
+    folder: Path,
     store: Store,
     workers: Workers,
     continuable: bool,
     progress: Callable[[Moment], Any] | None,
     say: Callable[[str], Any],
+    file: Callable[[Finished], Any],
 ) -> None:
-    """Run what is missing for the plans; each goes to the finisher as soon as it is complete."""
+    """Run what is missing for the plans, and finish each as soon as it is complete."""
     wanted: dict[str, Curve] = {}
     owners: dict[str, list[Plan]] = {}
     for plan in plans:
@@ -132,26 +143,33 @@ def _simulate(
             owners.setdefault(curve.stem, []).append(plan)
     store.want(curve for plan in plans for _, curve in plan.curves)
     curves = list(wanted.values())
-
-    def begin(lacking: set[int]) -> None:
-        stems = {curves[index].stem for index in lacking}
-        for plan in plans:
-            # A plan is back where a file turned out to be damaged: what it held is missing now.
-            if plan.experiment.id not in finisher.done:
-                finisher.expect(plan, {curve.stem for _, curve in plan.curves} & stems)
+    simulated: dict[str, set[str]] = {plan.experiment.id: set() for plan in plans}
+    began: dict[str, float] = {}
+    unfinished = {plan.experiment.id: plan for plan in plans}
 
     def take(index: int, outcomes: list[TileOutcome]) -> None:
-        plan = owners[curves[index].stem][0]
-        finisher.note(plan, curves[index].stem, sum(outcome.wall for outcome in outcomes))
+        name = owners[curves[index].stem][0].experiment.id
+        began.setdefault(name, time.perf_counter() - sum(outcome.wall for outcome in outcomes))
+        simulated[name].add(curves[index].stem)
 
-    def complete(index: int) -> None:
-        for plan in owners[curves[index].stem]:
-            finisher.complete(plan, curves[index].stem)
+    def conclude(candidates: list[Plan]) -> None:
+        for plan in candidates:
+            name = plan.experiment.id
+            if name not in unfinished or not complete(plan, store):
+                continue
+            if progress is not None:
+                last, places = plan.cells[-1].id, len(plan.cells)
+                progress(Moment(name, last, "drawing", places, places, 0.0, 0.0))
+            since = began.get(name, time.perf_counter())
+            made = finish(plan, folder, store, simulated[name], since)
+            if made is not None:
+                del unfinished[name]
+                file(made)
 
-    show = _shower(plans, curves, progress) if progress is not None else False
     interrupted = run_missing(
-        curves, store, workers, finisher.settle, keep=continuable, begin=begin, take=take,
-        complete=complete, show=show, say=say,
+        curves, store, workers, settle=lambda: conclude(plans), keep=continuable, take=take,
+        complete=lambda index: conclude(owners[curves[index].stem]),
+        show=_shower(plans, curves, progress) if progress is not None else False, say=say,
     )  # fmt: skip
     if interrupted:
         raise KeyboardInterrupt
