@@ -16,7 +16,7 @@ compiled = numba.njit(nogil=True, error_model="numpy")
 
 
 @compiled
-def loop(choose, update, K, horizon, C, S, G, E, GE, R, A, like):
+def loop(choose, update, K, horizon, C, S, G, E, GE, A, like):
     """Bernoulli losses with the means of row i of E; arms of the last rounds go to A."""
     rows = A[0]
     for t in range(1, horizon + 1):
@@ -24,17 +24,16 @@ def loop(choose, update, K, horizon, C, S, G, E, GE, R, A, like):
         mean = gather(E, 0, arm)
         loss = select(uniform(GE, like) < mean, splat(1.0, like), splat(0.0, like))
         update(K, t, C, S, G, arm, load(S, 0, like), loss)
-        store(R, 0, load(R, 0, like) + mean)
         store(A, 1 + (t - 1) % rows, arm)
 
 
 def _entry(wide):
     @compiled
-    def run(choose, update, K, horizon, C, S, G, E, GE, R, A):
+    def run(choose, update, K, horizon, C, S, G, E, GE, A):
         like = zeros() if wide else 0.0
         loop(
             choose, update, K, horizon, pointer(C), pointer(S), pointer(G), pointer(E),
-            pointer(GE), pointer(R), pointer(A), like,
+            pointer(GE), pointer(A), like,
         )  # fmt: skip
 
     numbers, words = types.float64[::1], types.int64[::1]
@@ -42,8 +41,8 @@ def _entry(wide):
     update = types.FunctionType(shapes.UPDATE_WIDE if wide else shapes.UPDATE_ONE)
     run.compile(
         types.void(
-            choose, update, types.int64, types.int64, numbers, numbers, words, numbers, words,
-            numbers, words,
+            choose, update, types.int64, types.int64, numbers, numbers, words, numbers,
+            words, words,
         )
     )  # fmt: skip
     return run
@@ -62,7 +61,6 @@ def entry(wide: bool) -> Any:
 class Played:
     """What a tile of repetitions left behind, one column per repetition."""
 
-    cost: np.ndarray
     arms: np.ndarray
     state: np.ndarray
     generator: np.ndarray
@@ -81,28 +79,15 @@ def play(policy, means, horizon, seed, wide=True, start=None, keep=1) -> Played:
     G = rng.integers(-(2**63), 2**63, size=(4, LANES))
     GE = rng.integers(-(2**63), 2**63, size=(4, LANES))
     C = np.append(policy.parameters(K), 0.0)
-    cost = np.zeros((1, LANES))
     arms = np.zeros((1 + keep, LANES), np.int64)
     arms[0] = keep
-    blocks = [start.copy(), G, means, GE, cost, arms]
+    blocks = [start.copy(), G, means, GE, arms]
     columns = [slice(None)] if wide else list(range(LANES))
     for column in columns:
-        S, g, E, ge, R, A = (np.ascontiguousarray(b[:, column]).ravel() for b in blocks)
+        S, g, E, ge, A = (np.ascontiguousarray(b[:, column]).ravel() for b in blocks)
         if wide:
             A = np.concatenate([[keep], np.zeros(LANES - 1, np.int64), A[LANES:]])
-        run(kernels.choose, kernels.update, K, horizon, C, S, g, E, ge, R, A)
-        for block, flat in zip(blocks, (S, g, E, ge, R, A), strict=True):
+        run(kernels.choose, kernels.update, K, horizon, C, S, g, E, ge, A)
+        for block, flat in zip(blocks, (S, g, E, ge, A), strict=True):
             block[:, column] = flat.reshape(block[:, column].shape)
-    return Played(blocks[4][0], blocks[5][1:], blocks[0], blocks[1])
-
-
-def regret(policy, tiles, seed, K=8, gap=0.125, horizon=10_000, wide=True) -> np.ndarray:
-    """Pseudo-regret of ``tiles * LANES`` repetitions with one best arm, placed at random."""
-    costs = []
-    for tile in range(tiles):
-        rng = np.random.default_rng([seed, tile])
-        means = np.full((K, LANES), 0.5 + gap / 2)
-        means[rng.integers(K, size=LANES), np.arange(LANES)] -= gap
-        played = play(policy, means, horizon, [seed, tile, 1], wide)
-        costs.append(played.cost - horizon * (0.5 - gap / 2))
-    return np.concatenate(costs)
+    return Played(blocks[4][1:], blocks[0], blocks[1])

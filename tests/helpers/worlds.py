@@ -1,99 +1,48 @@
-"""Environments' kernels called directly, on a tile of repetitions or one by one."""
+"""Environments' kernels called with given draws, on a tile of repetitions or one by one."""
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 from numba.core import types
 
+from bothworlds.engine.environment_loops import ONE, WIDE, act
+from bothworlds.engine.policy_loops import loop
+from bothworlds.engine.replay import World
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import (
-    ATTACK_ONE,
-    ATTACK_WIDE,
-    LOSS_ONE,
-    LOSS_WIDE,
-    PREFER_ONE,
-    PREFER_WIDE,
-)
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, store, zeros
 
 
 @jit
-def loop(loss, attack, attacked, K, rounds, C, E, V, arms, CA, A, G, X, R, P, like):
+def call_all(loss, attack, prefer, mode, K, rounds, C, E, V, left, right, CA, A, G, X, R, P, like):
+    c, e, v, ca, a, g = pointer(C), pointer(E), pointer(V), pointer(CA), pointer(A), pointer(G)
+    i, j, x, r, p = pointer(left), pointer(right), pointer(X), pointer(R), pointer(P)
     for n in range(rounds.size):
-        v = load(V, n, like)
-        arm = load(arms, n, like)
-        if attacked:
-            x = attack(loss, K, rounds[n], C, E, G, v, arm, CA, A)
-            store(P, n, load(A, 0, like))
-        else:
-            x = loss(K, rounds[n], C, E, G, v, arm)
-        store(X, n, x)
-        store(R, n, load(E, 0, like))
-
-
-@jit
-def run_wide(loss, attack, attacked, K, rounds, C, E, V, arms, CA, A, G, X, R, P):
-    loop(
-        loss, attack, attacked, K, rounds, pointer(C), pointer(E), pointer(V), pointer(arms),
-        pointer(CA), pointer(A), pointer(G), pointer(X), pointer(R), pointer(P), zeros(),
-    )  # fmt: skip
-
-
-@jit
-def run_one(loss, attack, attacked, K, rounds, C, E, V, arms, CA, A, G, X, R, P):
-    loop(
-        loss, attack, attacked, K, rounds, pointer(C), pointer(E), pointer(V), pointer(arms),
-        pointer(CA), pointer(A), pointer(G), pointer(X), pointer(R), pointer(P), 0.0,
-    )  # fmt: skip
-
-
-@jit
-def duel_wide(prefer, K, rounds, C, E, V, left, right, G, X, R):
-    like = zeros()
-    c, e, g, v, a, b, x, r = (
-        pointer(C), pointer(E), pointer(G), pointer(V), pointer(left), pointer(right),
-        pointer(X), pointer(R),
-    )  # fmt: skip
-    for n in range(rounds.size):
-        lost = prefer(
-            K, rounds[n], c, e, g, load(v, n, like), load(a, n, like), load(b, n, like)
-        )  # fmt: skip
-        store(x, n, lost)
+        u, one, other = load(v, n, like), load(i, n, like), load(j, n, like)
+        t = rounds[n]
+        store(x, n, act(loss, attack, prefer, mode, K, t, c, e, g, u, one, other, ca, a))
         store(r, n, load(e, 0, like))
+        store(p, n, load(a, 0, like))
 
 
 @jit
-def duel_one(prefer, K, rounds, C, E, V, left, right, G, X, R):
-    c, e, g = pointer(C), pointer(E), pointer(G)
-    for n in range(rounds.size):
-        X[n] = prefer(K, rounds[n], c, e, g, V[n], left[n], right[n])
-        R[n] = E[0]
+def call_wide(loss, attack, prefer, mode, K, rounds, C, E, V, left, right, CA, A, G, X, R, P):
+    call_all(
+        loss, attack, prefer, mode, K, rounds, C, E, V, left, right, CA, A, G, X, R, P, zeros()
+    )  # fmt: skip
 
 
 @jit
-def idle(base, K, t, C, E, G, v, arm, CA, A):
-    return base(K, t, C, E, G, v, arm)
+def call_one(loss, attack, prefer, mode, K, rounds, C, E, V, left, right, CA, A, G, X, R, P):
+    call_all(loss, attack, prefer, mode, K, rounds, C, E, V, left, right, CA, A, G, X, R, P, 0.0)
 
 
 _numbers, _words = types.float64[::1], types.int64[::1]
-
-
-@functools.cache
-def _compiled(run, *signatures):
-    """Compile an entry for first-class functions of these shapes, and for nothing else."""
-    functions = tuple(map(types.FunctionType, signatures))
-    if len(functions) == 2:
-        shape = (*functions, types.boolean, types.int64, _words, *[_numbers] * 3, _words)
-        shape += (_numbers, _numbers, _words, _numbers, _numbers, _numbers)
-    else:
-        shape = (*functions, types.int64, _words, *[_numbers] * 3, _words, _words, _words)
-        shape += (_numbers, _numbers)
-    run.compile(shape)
-    # Else a call would compile the entry anew for every kernel it is given.
-    run.disable_compile()
-    return run
+_ARRAYS = (_words, *[_numbers] * 3, _words, _words, *[_numbers] * 2, _words, *[_numbers] * 3)
+_LOOPS = {
+    True: (call_wide, types.void(*WIDE, types.int64, types.int64, *_ARRAYS)),
+    False: (call_one, types.void(*ONE, types.int64, types.int64, *_ARRAYS)),
+}
 
 
 @dataclass
@@ -116,19 +65,17 @@ def call(environment, arms, v, rounds=None, wide=True, seed=0) -> Seen:
 
     ``rounds`` are 1, 2, ... unless given.
     """
-    arms = np.asarray(arms, dtype=np.int64)
+    return duel(environment, arms, arms, v, rounds, wide, seed)
+
+
+def duel(environment, left, right, v, rounds=None, wide=True, seed=0) -> Seen:
+    """Call a duel's kernel as `call` does."""
+    world = World(environment, seed)
+    left, right = np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64)
     v = np.asarray(v, dtype=np.float64)
     n = len(v)
     rounds = np.arange(1, n + 1) if rounds is None else np.asarray(rounds, dtype=np.int64)
-    loss = environment.kernel()
     attack = environment.stage()
-    strike = idle if attack is None else attack.kernel
-    loss.compile(LOSS_WIDE if wide else LOSS_ONE)
-    strike.compile(ATTACK_WIDE if wide else ATTACK_ONE)
-    if wide:
-        run = _compiled(run_wide, LOSS_WIDE, ATTACK_WIDE)
-    else:
-        run = _compiled(run_one, LOSS_ONE, ATTACK_ONE)
     E = np.stack(starts(environment, seed), axis=1)
     A = np.zeros((1, LANES)) if attack is None else np.stack(
         [attack.start(np.random.default_rng([seed, lane, 1])) for lane in range(LANES)], axis=1
@@ -137,34 +84,15 @@ def call(environment, arms, v, rounds=None, wide=True, seed=0) -> Seen:
     C = np.array(environment.parameters())
     X, R, P = np.zeros((n, LANES)), np.zeros((n, LANES)), np.zeros((n, LANES))
     G = np.zeros(4 * LANES, np.int64)
+    kernels, run = world.kernels(wide), loop(*_LOOPS[wide])
     for column in [slice(None)] if wide else range(LANES):
-        blocks = [E, v, arms, A, X, R, P]
-        e, w, a, s, x, r, p = (np.ascontiguousarray(b[:, column]).ravel() for b in blocks)
-        K = environment.n_arms
-        run(loss, strike, attack is not None, K, rounds, C, e, w, a, CA, s, G, x, r, p)
-        for block, flat in ((E, e), (A, s), (X, x), (R, r), (P, p)):
+        blocks = [E, v, left, right, A, X, R, P]
+        e, w, i, j, a, x, r, p = (np.ascontiguousarray(b[:, column]).ravel() for b in blocks)
+        K, mode = environment.n_arms, world.mode(attacked=True)
+        run(*kernels, mode, K, rounds, C, e, w, i, j, CA, a, G, x, r, p)
+        for block, flat in ((E, e), (A, a), (X, x), (R, r), (P, p)):
             block[:, column] = flat.reshape(block[:, column].shape)
     return Seen(X, R, P, E)
-
-
-def duel(environment, left, right, v, wide=True, seed=0) -> Seen:
-    """Call a duel's kernel as `call` does."""
-    left, right = np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64)
-    n = len(v)
-    prefer = environment.kernel()
-    prefer.compile(PREFER_WIDE if wide else PREFER_ONE)
-    run = _compiled(duel_wide, PREFER_WIDE) if wide else _compiled(duel_one, PREFER_ONE)
-    E = np.stack(starts(environment, seed), axis=1)
-    C = np.array(environment.parameters())
-    X, R = np.zeros((n, LANES)), np.zeros((n, LANES))
-    rounds, G = np.arange(1, n + 1), np.zeros(4 * LANES, np.int64)
-    for column in [slice(None)] if wide else range(LANES):
-        blocks = [E, v, left, right, X, R]
-        e, w, a, b, x, r = (np.ascontiguousarray(block[:, column]).ravel() for block in blocks)
-        run(prefer, environment.n_arms, rounds, C, e, w, a, b, G, x, r)
-        for block, flat in ((E, e), (X, x), (R, r)):
-            block[:, column] = flat.reshape(block[:, column].shape)
-    return Seen(X, R, np.zeros((n, LANES)), E)
 
 
 def labels(environment, seed=0):

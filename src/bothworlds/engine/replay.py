@@ -105,7 +105,8 @@ class World:
             return walking.DUEL
         return walking.ATTACKED if attacked and self.attack is not None else walking.PLAIN
 
-    def _kernels(self, wide: bool) -> list[Any]:
+    def kernels(self, wide: bool) -> list[Any]:
+        """Return the functions for loss, attack and comparison that the loops take."""
         kernel = self.environment.kernel()
         attack = engine.idle_attack if self.attack is None else self.attack.kernel
         loss, prefer = (
@@ -122,7 +123,7 @@ class World:
         """Play ``actions`` from round 1 on; return the losses and the contributions to regret."""
         losses, costs = np.zeros((2, actions.size))
         loop(walking.walk, walking.WALK)(
-            *self._kernels(False), self.mode(attacked), enquire, self.n_arms, 1,
+            *self.kernels(False), self.mode(attacked), enquire, self.n_arms, 1,
             self._C.ctypes.data, run.E, run.G, self._CA, run.A,
             self.left[actions], self.right[actions], losses, costs,
         )  # fmt: skip
@@ -135,7 +136,7 @@ class World:
         losses, costs = np.zeros((2, played.size, self.left.size))
         spent = np.zeros(played.size)
         loop(walking.walk_all, walking.WALK_ALL)(
-            *self._kernels(False), self.mode(attacked), self.n_arms, first, self._C.ctypes.data,
+            *self.kernels(False), self.mode(attacked), self.n_arms, first, self._C.ctypes.data,
             run.E, run.G, self._CA, run.A, self.left, self.right, played, losses, costs, spent,
         )  # fmt: skip
         return Rounds(losses, costs, spent)
@@ -150,7 +151,7 @@ class World:
         )
         losses, costs = np.zeros((2, *actions.shape))
         loop(walking.walk_tile, walking.WALK_TILE)(
-            *self._kernels(True), self.mode(True), self.n_arms, 1, self._C.ctypes.data, E, G,
+            *self.kernels(True), self.mode(True), self.n_arms, 1, self._C.ctypes.data, E, G,
             self._CA, A, self.left[actions], self.right[actions], losses, costs,
         )  # fmt: skip
         parts = (E.reshape(-1, LANES), G.reshape(-1, LANES), A.reshape(-1, LANES))
