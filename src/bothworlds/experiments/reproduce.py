@@ -160,6 +160,7 @@ def _simulate(
             if progress is not None:
                 last, places = plan.cells[-1].id, len(plan.cells)
                 progress(Moment(name, last, "drawing", places, places, 0.0, 0.0))
+            # In this thread: drawing takes a few seconds, and the workers have shards waiting.
             since = began.get(name, time.perf_counter())
             made = finish(plan, folder, store, simulated[name], since)
             if made is not None:
