@@ -3,7 +3,7 @@
 import json
 import re
 
-from benchmarks import compare, results
+from benchmarks import compare, late, results
 
 
 def test_a_record_says_what_was_measured_where_and_with_what(tmp_path):
@@ -38,3 +38,11 @@ def test_another_kind_of_machine_is_named(tmp_path):
 def test_the_best_of_several_turns_counts():
     assert compare.best([{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 3.0}]) == {"a": 1.0, "b": 1.0}
     assert [compare.unit(name) for name in ("decide rv K=2", "simulate rv K=2")] == ["us", "ns"]
+
+
+def test_the_table_of_late_answers_has_a_line_for_every_policy():
+    head, _, *lines = late.table(runs=2, rounds=20)
+    assert head == "| policy | batches of 1 | batches of 100 | batches of 1,000 |"
+    assert [line.split(" | ")[0] for line in lines] == [f"| {name}" for name in late.policies(20)]
+    assert all(line.count("±") == 3 for line in lines)
+    assert {"UCB1", "KL-UCB", "EXP3", "EXP3++", "BROAD"} <= set(late.policies(20))

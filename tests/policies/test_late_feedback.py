@@ -144,13 +144,14 @@ def regrets(policy, batch, runs=RUNS):
 @pytest.mark.statistical
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", EVERY, ids=repr)
-def test_answers_in_batches_of_a_hundred_cost_a_few_batches(policy):
+def test_answers_in_batches_of_a_hundred_cost_the_first_batch(policy):
     prompt, late = regrets(policy, 1), regrets(policy, 100)
-    # Nothing is known in the first batch; what is learned later costs at most some batches more.
-    gap = MEANS[1] - MEANS[0]
+    # Playing at random costs half the gap a round. What prompt answers save of that, late ones
+    # save as well, but for the first of five batches, in which nothing is known, and a little more.
+    random = ROUNDS * (MEANS[1] - MEANS[0]) / 2
     error = 4 * np.sqrt((prompt.var() + late.var()) / RUNS)
-    assert late.mean() - prompt.mean() <= 2 * 100 * gap + error
-    assert late.mean() <= 0.5 * ROUNDS * gap / 2 + error  # half of what playing at random costs
+    assert random - late.mean() >= 0.75 * (random - prompt.mean()) - error
+    assert random - prompt.mean() > 10 * error
 
 
 def test_a_policy_that_stays_with_its_first_arm_would_be_found():

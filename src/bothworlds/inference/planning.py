@@ -144,6 +144,8 @@ def rounds_needed(
             raise InvalidParameter(must(name, owner, f"a whole number >= {least}", given))
     sure = read.checked_confidence(confidence, owner)
     seed = checked_seed(seed, owner)
+    # A user's functions are checked by the loop too, but it could not say which of them failed.
+    policy.rehearse(int(n_arms), repr(policy), int(horizon))
     means = np.full(n_arms, 1.0 - baseline)
     means[0] -= gap
     marks = checkpoints(int(horizon))
