@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from numbers import Integral, Real
 from time import time as now
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import LARGEST, flag
 from bothworlds.bandit import version_1
+from bothworlds.bandit.account import MANY as MANY_ARMS
+from bothworlds.bandit.account import Account
 from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
 from bothworlds.bandit.decision import (
     NOT_COPIED,
@@ -75,6 +78,11 @@ from bothworlds.policies.base import Array, Policy, Saved
 from bothworlds.policies.late import INVERSE_P, LateKernels, late_kernels
 from bothworlds.seeding import checked_seed, stream_words
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.evidence.report import Report
+
 __all__ = ["ArmHistory", "Bandit", "Decision"]
 
 NOTHING_FRESH = 0
@@ -124,6 +132,7 @@ class Bandit(Persistent[Policy]):
         "_F",
         "_N",
         "_N_bytes",
+        "_account",
         "_among",
         "_ask",
         "_bounds",
@@ -141,6 +150,7 @@ class Bandit(Persistent[Policy]):
         "_lineup",
         "_log",
         "_note",
+        "_rewards",
         "_roster",
         "_rows",
         "_special",
@@ -212,6 +222,8 @@ class Bandit(Persistent[Policy]):
         self._keyed = {}
         self._named = {}
         self._bounds = bounds
+        self._rewards = False
+        self._account = Account(len(roster.names))
         self._round = int(F[ROUND])
         self._ledger = {}
         # The last decision, while nothing has happened since: the state still holds all that
@@ -237,9 +249,8 @@ class Bandit(Persistent[Policy]):
         self._rows = F.data
         self._start = first_row(F)
         self._ask = self._asking(F)
-        twin = self._policy.for_arms(len(self))
-        self._tell = self._policy.guard_learning(direct(twin.kernels().tell, F, 0, 0.0, 0.0))
         self._lineup = self._lineup_of(self._roster.slots, origin, F)
+        self._tell = self._account.telling(self._policy, F, self._lineup)
         # What late feedback and missing arms need is made when they first come.
         self._note = self._learn = self._late = None
         self._among: dict[tuple[Arm, ...], _Among] = {}
@@ -291,6 +302,7 @@ class Bandit(Persistent[Policy]):
         """Enter the last decision into the ledger, because the state is about to change."""
         self._ledger[self._fresh] = self._noted()
         self._times[self._fresh] = self._fresh_time
+        self._account.note(self._fresh, self._lineup, self._F)
         self._fresh = NOTHING_FRESH
 
     def _entry(self, number: int) -> Entry | None:
@@ -319,7 +331,9 @@ class Bandit(Persistent[Policy]):
             room[: len(raw)] = raw
             room[len(raw) :] = bytes(len(room) - len(raw))
         indices = lineup.index_array
+        inverse_p = float(self._N[INVERSE_P])
         self._learn(self._F, slot, value, number, self._N, indices, present, index, self._flags)
+        self._account.late(number, index, inverse_p, value)
         return index
 
     # --- asking ------------------------------------------------------------------------------
@@ -497,6 +511,7 @@ class Bandit(Persistent[Policy]):
         lineup = among.lineup
         among.note(F, lineup.index_array, among.N, among.flags, among.w)
         self._ledger[number] = (place, among.N.tobytes(), lineup)
+        self._account.note(number, lineup, F)
         time = self._times[number] = now()
         return self._decided(F, place, number, lineup, time)
 
@@ -572,6 +587,7 @@ class Bandit(Persistent[Policy]):
         flags, w = np.zeros(len(slots), np.bool_), np.zeros(len(slots))
         late_kernels(twin).note(F, lineup.index_array, N, flags, w)
         self._ledger[self._round] = (place, N.tobytes(), lineup)
+        self._account.note(self._round, lineup, F)
         time = self._times[self._round] = now()
         return self._decided(F, place, self._round, lineup, time)
 
@@ -647,6 +663,8 @@ class Bandit(Persistent[Policy]):
             roster = self._roster
             roster.told[index] += 1
             roster.losses[index] += value
+            if reward is not None:
+                self._rewards = True
         finally:
             self._give(None)
 
@@ -682,6 +700,8 @@ class Bandit(Persistent[Policy]):
             self._forget(number)
         self._roster.told[index] += 1
         self._roster.losses[index] += value
+        if reward is not None:
+            self._rewards = True
 
     def _loss_of(self, reward: Any, loss: Any, owner: str) -> float:
         """Return the loss in [0, 1], clipped and counted where the bounds clip."""
@@ -711,6 +731,7 @@ class Bandit(Persistent[Policy]):
         del self._ledger[number]
         del self._times[number]
         self._unlearned.discard(number)
+        self._account.forget(number)
         self._unname(number)
 
     def _drop(self, number: int) -> None:
@@ -972,6 +993,7 @@ class Bandit(Persistent[Policy]):
             time = now()
             self._times.update(dict.fromkeys(ids, time))
             self._ledger.update(dict.fromkeys(ids, Notes(first, slots, table, lineup)))
+            self._account.note_many(first, lineup, snapshots)
             return Decisions(ids, lineup, slots, table[:, INVERSE_P], snapshots, time)
 
     def _ask_one_by_one(self, slots: Any, table: Array, snapshots: Array) -> None:
@@ -1020,6 +1042,8 @@ class Bandit(Persistent[Policy]):
         values = losses_within(self._bounds, rewards, losses, owner)
         with self._lock:
             self._tell_many(decisions, values, owner)
+            if rewards is not None:
+                self._rewards = True
 
     def _tell_one_by_one(self, decisions: Any, losses: Any, rewards: Any, owner: str) -> None:
         """Do what `_tell_many` does with values that are clipped, or with a log."""
@@ -1079,8 +1103,10 @@ class Bandit(Persistent[Policy]):
         else:
             order = np.array(numbers, np.float64)
         index_array = lineup.index_array
+        inverse_p = table[:, INVERSE_P].copy()
         tell_many = self._policy.guard_learning(self._made_late().tell_many)
         tell_many(self._F, slots, values, order, table, index_array, EVERYONE)
+        self._account.late_many(numbers, index_array[slots], inverse_p, values)
         self._close(numbers, index_array[slots], values)
 
     def _admit_many(self, decisions: Any, count: int, owner: str) -> Sequence[int]:
@@ -1148,6 +1174,7 @@ class Bandit(Persistent[Policy]):
                 self._settle()
             F = with_columns(self._F, policy, np.column_stack([old, new]))
             self._roster.enter(arm)
+            self._account.grow(len(self._roster.names))
             self._place(F, self._lineup.origin)
 
     def retire_arm(self, name: Arm) -> None:
@@ -1282,6 +1309,79 @@ class Bandit(Persistent[Policy]):
                 pending.append(self._lineup.indices[self._fresh_slot])
             return self._roster.history(pending, estimates, self._bounds)
 
+    def report(self, confidence: float = 0.95, *, drift: bool = False) -> Report:
+        """Return how good every arm is, and how sure that is.
+
+        Per arm a mean in the user's units that allows for how the arm was chosen, an interval
+        valid at a time fixed in advance, and a sequence valid whenever one looks; for every pair
+        by how much one arm surely beats the other. Where a statement would not be sound it is
+        missing, and `why` says the reason. What is needed is kept as decisions are told, late and
+        out of order included; it does not grow with the rounds.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            How sure every statement is, in [0.5, 0.999].
+        drift : bool, default False
+            Whether sequences and gaps must hold for means that move.
+
+        Returns
+        -------
+        Report
+            A mapping from arms to what is known of them.
+
+        Raises
+        ------
+        InvalidParameter
+            If the bandit has 512 arms or more, of which nothing is kept.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.Floor(bw.TsallisINF(), 0.5), arms=["blue", "green"], seed=7)
+        >>> for t in range(2000):
+        ...     decision = bandit.ask()
+        ...     bandit.tell(decision, reward=float(t % 5 < (3 if decision.arm == "green" else 1)))
+        >>> report = bandit.report()
+        >>> low, high = report["green"].interval
+        >>> low < 0.6 < high, report.gap("green", "blue") > 0.1
+        (True, True)
+        """
+        from bothworlds.evidence.bounds import checked_confidence
+        from bothworlds.evidence.report import Report, Units
+
+        owner = "Bandit.report"
+        sure = checked_confidence(confidence, owner)
+        with self._lock:
+            if self._account.evidence is None:
+                expected = f"fewer than {MANY_ARMS}, so that sums are kept of each"
+                raise InvalidParameter(must("number of arms", owner, expected, len(self)))
+            evidence = self._account.evidence.copy()
+        counts = [(arm.pulls, arm.told) for arm in self.history().values()]
+        return Report(
+            evidence,
+            list(self._roster.names),
+            counts,
+            Units(self._bounds, self._rewards),
+            confidence=sure,
+            drift=bool(drift),
+            floored=self._policy.floored,
+            source=f"{self._policy!r}, round {self._round:,}",
+        )
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw the probabilities over time, the means with intervals, and the counts.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write the figure: .png, .pdf or .svg.
+        """
+        from bothworlds.evidence.plot import plot_bandit
+
+        report = self.report()
+        return plot_bandit(report, report.evidence, report.source, path)
+
     def __len__(self) -> int:
         return len(self._roster.slots)
 
@@ -1300,6 +1400,9 @@ class Bandit(Persistent[Policy]):
         entries = {number: self._entry(number) for number in self._ledger}
         if self._fresh:
             entries[self._fresh] = self._noted()
+        fresh = {}
+        if self._fresh and self._account.evidence is not None and self._lineup.weights is not None:
+            fresh[self._fresh] = self._account.noted(self._lineup, self._F)
         known = len(self._roster.names)
         numbers = saved(self._F, self._policy)
         single = {each.name for each in self._policy.saved_head.values()}
@@ -1321,6 +1424,8 @@ class Bandit(Persistent[Policy]):
             "clip": self._clip,
             "clipped": self._clipped,
             "frozen": self._frozen,
+            "rewards": self._rewards,
+            "evidence": self._account.document(fresh),
         }
 
     def _about(self, number: int) -> dict[str, Any]:
@@ -1404,6 +1509,11 @@ class Bandit(Persistent[Policy]):
             bandit._clipped = whole(document.get("clipped", 0), "clipped", 0, MOST)
             bandit._frozen = whole(document.get("frozen", 0), "frozen", 0, newest + 1)
             bandit._special = bandit._frozen > 0
+        # Files written before evidence was kept have none.
+        bandit._rewards = document.get("rewards", False) is True
+        account = Account.from_document(document.get("evidence"), known, set(entries))
+        bandit._account = account
+        bandit._tell = account.telling(policy, state, bandit._lineup)
         return bandit
 
     def _pending(self, number: int) -> Decision:
@@ -1456,10 +1566,12 @@ class Bandit(Persistent[Policy]):
         twin._rows = F.data
         twin._start = self._start
         twin._ask = self._ask
-        twin._tell = self._tell
+        twin._rewards = self._rewards
+        twin._account = self._account.copy()
         lineup = self._lineup
         live = None if lineup.live is None else partial(unchanged, F)
         twin._lineup = lineup.for_bandit(Origin(lineup.origin.seed, crossed=True), live)
+        twin._tell = twin._account.telling(self._policy, F, twin._lineup)
         twin._note, twin._learn, twin._late = self._note, self._learn, self._late
         if self._late is not None:
             twin._N = np.zeros(self._N.size)

@@ -120,7 +120,7 @@ def drifting_sequence(evidence: Evidence, arm: int, confidence: float) -> Pair:
         sl += lam * since
         sp += p * m * m * since
         end = (slx - sp - math.log(2.0 / (1.0 - confidence))) / sl if sl > 0.0 else 0.0
-        ends.append(min(1.0, max(0.0, end)))
+        ends.append(min(1.0, max(0.0, float(end))))
     return ends[0], 1.0 - ends[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import Any, Self
 from zlib import compress, decompress
+from zlib import error as zlib_error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,7 +209,7 @@ class Evidence:
         width = 1 + layout.KEPT * n_arms
         table = new.R[at : at + rounds.size * width].reshape(rounds.size, width)
         table[:, 0] = rounds
-        table[:, 1 : 1 + layout.KEPT * K] = kept.reshape(rounds.size, -1)
+        table[:, 1 : 1 + layout.KEPT * K] = kept.reshape(rounds.size, layout.KEPT * K)
         table[:, 1 + layout.KEPT * K :] = np.nan
         self.R = new.R
 
@@ -241,13 +242,46 @@ class Evidence:
             If the numbers do not fit the arms and the grid.
         """
         K, cells = int(document["arms"]), int(document["cells"])
-        numbers = np.frombuffer(decompress(b64decode(document["sums"], validate=True)), "<f8")
+        try:
+            raw = decompress(b64decode(document["sums"], validate=True))
+        except zlib_error as error:
+            raise ValueError("sums that cannot be unpacked") from error
+        if K < 1 or cells < 1 or len(raw) != 8 * layout.size(K, cells):
+            raise ValueError("sums and arms differ in number")
+        numbers = np.frombuffer(raw, "<f8")
         made = cls.__new__(cls)
         made.R = numbers.astype(np.float64)
-        if made.R.size != layout.size(K, cells) or (made.n_arms, made.cells) != (K, cells):
+        if (made.R[layout.ARMS], made.R[layout.GRID]) != (K, cells):
             raise ValueError("sums and arms differ in number")
         made._fill_tables()
+        if not made.sound():
+            raise ValueError("sums that cannot be")
         return made
+
+    def sound(self) -> bool:
+        """Tell whether compiled code can go on from here: what it uses as an index must be one."""
+        R, cells = self.R, float(self.cells)
+        used = R[layout.POINTS_USED]
+        ends = np.array([self.row(layout.ENDS + n) for n in range(2 * len(layout.LEVELS))])
+        whole = (ends == np.floor(ends)) & (ends >= 0.0) & (ends <= cells)
+        head = R[: layout.HEAD]
+        sums = np.array([self.row(n) for n in range(layout.ROWS) if n != layout.LEAST])
+        capitals = self.capitals()
+        return bool(
+            0 <= used <= layout.POINTS
+            and used == np.floor(used)
+            and whole.all()
+            and (head >= 0.0).all()
+            and np.isfinite(head).all()
+            and R[layout.RATIO] > 1.0
+            and (self.row(layout.LEAST) >= 0.0).all()
+            and np.isfinite(sums).all()
+            and (sums[layout.N] >= 0.0).all()
+            and (sums[layout.S] >= 0.0).all()
+            and (sums[layout.V] >= 0.0).all()
+            and (capitals >= 0.0).all()
+            and np.isfinite(capitals).all()
+        )
 
     def copy(self) -> Self:
         """Return independent evidence of the same content."""

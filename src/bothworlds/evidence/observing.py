@@ -219,7 +219,12 @@ def add_aipw(K: int, R: Any, arm: int, h: float, hh: float, G: float) -> None:
 @jit
 def observe(A: Any, arm: int, inverse_p: float, y: float, t: int, known: int) -> None:
     """Add the decision just drawn, whose distribution stands in the row of weights."""
-    R = pointer(A)
+    observe_at(pointer(A), arm, inverse_p, y, t, known)
+
+
+@jit
+def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int) -> None:
+    """Do what `observe` does, given a pointer."""
     K = int(R[ARMS])
     R[LAST] = t
     if known == NOTHING:

@@ -136,6 +136,11 @@ class Report(Mapping[Arm, ArmReport]):
             for n, name in enumerate(names)
         }
 
+    @property
+    def evidence(self) -> Evidence:
+        """The running sums that the report was read off."""
+        return self._evidence
+
     def __getitem__(self, arm: Arm) -> ArmReport:
         return self._arms[arm]
 
@@ -217,7 +222,8 @@ class Report(Mapping[Arm, ArmReport]):
 
     # --- showing -------------------------------------------------------------------------------
 
-    def _heads(self) -> tuple[str, ...]:
+    def heads(self) -> tuple[str, ...]:
+        """Return the heads of the table's columns."""
         percent = f"{100 * self.confidence:g} %"
         return ("arm", "drawn", "told", f"mean {self.units.word}", f"{percent} at a set time",
                 f"{percent} at all times")  # fmt: skip
@@ -257,7 +263,7 @@ class Report(Mapping[Arm, ArmReport]):
         return said
 
     def __str__(self) -> str:
-        table = [self._heads(), *self.rows()]
+        table = [self.heads(), *self.rows()]
         widths = [max(len(line[n]) for line in table) for n in range(len(table[0]))]
         lines = [
             "  ".join(
@@ -273,7 +279,7 @@ class Report(Mapping[Arm, ArmReport]):
         return f"<Report on {self.source}: {len(self)} arms, confidence {self.confidence:g}{drift}>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in self._heads())
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in self.heads())
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
             for line in self.rows()
@@ -320,7 +326,10 @@ def _arm_report(
     moved = read.sequence(evidence, place, confidence) is None
     weighted = evidence.R[layout.UNKNOWN] == 0.0
     if n < told:
-        reasons.append(f"{told - n:,} answers came before sums were kept and are not counted.")
+        reasons.append(
+            f"{told - n:,} answers are not counted: they came before sums were kept, or while the "
+            "bandit was frozen."
+        )
     if n == 0:
         reasons.append("There is no answer yet.")
     else:

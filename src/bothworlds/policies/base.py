@@ -312,6 +312,8 @@ class Policy(Player):
     saved_carried: ClassVar[tuple[Saved, ...]] = ()
     """The carried rows, which a state file keeps with every pending decision."""
 
+    floored: ClassVar[bool] = False
+    """Whether every arm's probability stays high enough for intervals of all arms."""
     recentres: ClassVar[bool] = False
     """Whether learning may move all estimates by one number, which changes no probability."""
     resizable: ClassVar[bool] = False

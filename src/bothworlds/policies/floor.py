@@ -219,6 +219,7 @@ class Floor(Policy):
     power: float = 1.0 / 3.0
 
     registered: ClassVar[Entry | None] = POLICIES["Floor"]
+    floored: ClassVar[bool] = True
 
     def __new__(cls, policy: Policy = DEFAULT, scale: float = 0.5, power: float = 1.0 / 3.0) -> Any:
         """Return the policy itself where there is no floor."""

@@ -46,6 +46,7 @@ class Uniform(Policy):
 
     registered: ClassVar[Entry | None] = POLICIES["Uniform"]
     unproved: ClassVar[str] = "its regret grows linearly: the horizon times the mean gap"
+    floored: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {}
 
     def kernels(self) -> Kernels:

@@ -1,0 +1,150 @@
+"""`bothworlds report`: how good every arm of a saved bandit or a log is, and how sure that is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bothworlds.cli import parse
+from bothworlds.cli.console import console, refusals
+from bothworlds.errors import InvalidParameter, StateFileError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bothworlds.evidence.report import Report
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Confidence = Annotated[
+    str, typer.Option(help="How sure every statement is, from 0.5 to 0.999.", metavar="C")
+]
+Bounds = Annotated[
+    tuple[float, float],
+    typer.Option(help="The smallest and largest reward or loss of a log.", metavar="LO HI"),
+]
+Between = Annotated[
+    tuple[int, int] | None,
+    typer.Option(
+        help="The first and last round of a log that count.",
+        metavar="FIRST LAST",
+        show_default="all",
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        help="One answer for every value of this column of a log, or for every N rounds.",
+        metavar="COLUMN or N",
+        show_default=False,
+    ),
+]
+
+
+@refusals()
+def report(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A state file of Bandit.save or bothworlds decide, or a log of decisions: "
+            ".parquet, .jsonl, .vw or .csv.",
+            metavar="STATE_OR_LOG",
+        ),
+    ],
+    confidence: Confidence = "0.95",
+    drift: Annotated[
+        bool, typer.Option("--drift", help="Let sequences and gaps hold for means that move.")
+    ] = False,
+    bounds: Bounds = (0.0, 1.0),
+    between: Between = None,
+    by: By = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a picture: .png, .pdf or .svg.", metavar="FILE", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how good every arm is, how sure that is, and which arm surely beats which.
+
+    Example: bothworlds report state.json
+    """
+    sure = parse.number(confidence, "--confidence")
+    found = read(source, sure, drift, bounds, between, by)
+    if plot is not None:
+        if len(found) > 1:
+            raise InvalidParameter("The option --plot draws one report, and --by gives several.")
+        next(iter(found.values())).plot(plot)
+    if as_json:
+        shown: Any = {str(key): each.as_dict() for key, each in found.items()}
+        shown = shown if by is not None else next(iter(shown.values()))
+        typer.echo(json.dumps(shown, ensure_ascii=False))
+        return
+    screen = console()
+    for each in found.values():
+        screen.print(report_table(each))
+        for sentence in each.sentences():
+            screen.print(sentence, markup=False)
+
+
+def read(
+    source: Path,
+    confidence: float,
+    drift: bool,
+    bounds: tuple[float, float],
+    between: tuple[int, int] | None,
+    by: str | None,
+) -> dict[Any, Report]:
+    """Return the report on a file, by slices where these are asked for."""
+    import bothworlds as bw
+
+    state = is_state(source)
+    if state:
+        if by is not None or between is not None:
+            raise InvalidParameter("The options --by and --between are for logs, not for a state.")
+        return {None: bw.Bandit.load(source).report(confidence, drift=drift)}
+    settings: dict[str, Any] = {
+        "confidence": confidence, "drift": drift, "bounds": bounds, "between": between,
+    }  # fmt: skip
+    if by is None:
+        return {None: bw.inference.report(source, **settings)}
+    return bw.inference.report(source, by=column_or_rounds(by), **settings)
+
+
+def is_state(source: Path) -> bool:
+    """Return whether a file is a saved bandit rather than a log.
+
+    Both may end in .json; a state file is one object that names its format.
+    """
+    if source.suffix.lower() != ".json":
+        return False
+    if not source.exists():
+        raise StateFileError(f"There is no file {str(source)!r}.")
+    with open(source, "rb") as stream:
+        return b'"format"' in stream.read(200)
+
+
+def column_or_rounds(by: str) -> str | int:
+    """Return a number of rounds where the text is one, or else the name of a column."""
+    return int(by) if by.isdecimal() else by
+
+
+def report_table(report: Report) -> Table:
+    """Return a report as a table of at most 80 columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=report.source, title_justify="left", title_style="bold", box=SIMPLE_HEAD,
+        pad_edge=False,
+    )  # fmt: skip
+    heads = report.heads()
+    table.add_column(heads[0], overflow="fold")
+    for head in heads[1:]:
+        table.add_column(head, justify="right")
+    for cells in report.rows():
+        table.add_row(*cells)
+    return table
