@@ -401,7 +401,7 @@ def test_a_copy_that_went_its_own_way_refuses():
 # --- arms that come and go ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", TSALLIS, **by_repr)
+@pytest.mark.parametrize("policy", [*TSALLIS, bw.Exp3(), bw.Broad(horizon=10_000)], **by_repr)
 @pytest.mark.parametrize("w0", [None, 1e-6, 0.3, 0.999])
 def test_a_newcomer_enters_at_its_probability(policy, w0):
     bandit = bw.Bandit(policy, arms=list("abc"), seed=3)
@@ -452,15 +452,43 @@ def test_the_last_arm_stays():
     assert bandit.ask().probability == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        *(policy for policy in POLICIES if not policy.resizable),
-        bw.TsallisINF(alpha=0.3, gaps=(0, 0.5, 0.5)),
-    ],
-    **by_repr,
-)
-def test_only_tsallis_inf_without_gaps_changes_its_arms(policy):
+@pytest.mark.parametrize("policy", POLICIES, **by_repr)
+def test_arms_come_and_go_for_every_policy(policy):
+    bandit = bw.Bandit(policy, arms=list("abcd"), seed=3)
+    rng = np.random.default_rng(7)
+    play(bandit, 40, rng)
+    waiting = [bandit.ask() for _ in range(6)]
+    rows = columns(bandit._F, policy).copy()
+    bandit.retire_arm("b")
+    kept = columns(bandit._F, policy)
+    if not policy.estimates:
+        np.testing.assert_allclose(kept, np.delete(rows, 1, axis=1), rtol=1e-12)
+    assert {bandit.ask().arm for _ in range(30)} <= {"a", "c", "d"}
+    bandit.add_arm("new")
+    bandit.add_arm("b")
+    for decision in waiting:  # of arms that are there, that left, that came back
+        bandit.tell(decision, loss=float(rng.random()))
+    later = bw.Bandit.loads(bandit.dumps())
+    play(bandit, 60, rng)
+    play(later, 60, np.random.default_rng(7))
+    assert np.isfinite(columns(bandit._F, policy)).all()
+    assert bandit.arms == later.arms == ("a", "c", "d", "new", "b")
+    if policy.knows_probability:
+        assert sum(bandit.probabilities().values()) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("policy", [bw.UCB1(), bw.KLUCB(), bw.Exp3PlusPlus()], **by_repr)
+def test_a_newcomer_of_an_index_policy_is_played_next(policy):
+    bandit = bw.Bandit(policy, arms=3, seed=1)
+    play(bandit, 50, np.random.default_rng(1))
+    bandit.add_arm("new")
+    assert bandit.ask().arm == "new"
+    with pytest.raises(InvalidParameter, match=r"The probability of Bandit\.add_arm must be None"):
+        bandit.add_arm("other", probability=0.5)
+
+
+@pytest.mark.parametrize("policy", [bw.TsallisINF(alpha=0.3, gaps=(0, 0.5, 0.5))], **by_repr)
+def test_arms_that_are_described_together_stay(policy):
     bandit = bw.Bandit(policy, arms=3, seed=1)
     for change in (lambda: bandit.add_arm("x"), lambda: bandit.retire_arm(0)):
         with pytest.raises(InvalidParameter, match="must be one whose arms can change"):

@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from time import time as now
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import LARGEST, flag
+from bothworlds.arguments import LARGEST, flag, real
 from bothworlds.bandit import version_1
 from bothworlds.bandit.account import MANY as MANY_ARMS
 from bothworlds.bandit.account import Account
@@ -1138,19 +1138,21 @@ class Bandit(Persistent[Policy]):
     # --- arms that come and go -----------------------------------------------------------------
 
     def add_arm(self, name: Arm, probability: float | None = None) -> None:
-        """Add an arm while running, for `TsallisINF` without gaps.
+        """Add an arm while running, for every policy that keeps its numbers by arm.
 
-        The old arms' estimates stay; the newcomer's is placed so that the arm has the given
-        probability in the next round. While the learning rate is 0, as in the first round of
-        Theorem 3, all arms are equally likely whatever is asked for. A retired arm comes back
-        with its history. No regret theorem covers a changing set of arms.
+        The old arms' numbers stay. `TsallisINF`, `Exp3` and `Broad` place the newcomer's estimate
+        so that the arm has the given probability in the next round; while the learning rate is 0,
+        as in the first round of Theorem 3, all arms are equally likely whatever is asked for. The
+        other policies treat it like any arm at the start: `UCB1`, `KLUCB` and `Exp3PlusPlus` play
+        it next. A retired arm comes back with its history, not with its numbers. No regret theorem
+        covers a changing set of arms.
 
         Parameters
         ----------
         name : str or int
             The name of the new arm.
         probability : float, optional
-            In (0, 1); by default 1 / K, K counting the newcomer.
+            In (0, 1), where the policy places it; by default 1 / K, K counting the newcomer.
 
         Examples
         --------
@@ -1163,24 +1165,33 @@ class Bandit(Persistent[Policy]):
         policy = self._resizable("add_arm")
         with self._lock:
             arm = checked_newcomer(name, self._roster)
-            n_arms = len(self._roster.slots) + 1
-            w0: Any = 1.0 / n_arms if probability is None else probability
-            if not isinstance(w0, Real) or isinstance(w0, bool) or not 0.0 < float(w0) < 1.0:
+            w0 = None if probability is None else real(probability)
+            if probability is not None and (w0 is None or not 0.0 < w0 < 1.0):
                 expected = "a number strictly between 0 and 1"
                 raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
             old = columns(self._F, policy)
-            new = policy.newcomer(old, self._round + 1, float(w0))
+            head = self._F[self._start : self._start + policy.head_rows]
+            new = policy.newcomer(head, old, self._round + 1, w0)
             if self._fresh:
                 self._settle()
-            F = with_columns(self._F, policy, np.column_stack([old, new]))
+            F = self._resized(np.column_stack([old, new]))
             self._roster.enter(arm)
             self._account.grow(len(self._roster.names))
             self._place(F, self._lineup.origin)
 
-    def retire_arm(self, name: Arm) -> None:
-        """Stop playing an arm, for `TsallisINF` without gaps.
+    def _resized(self, arms: Array) -> Array:
+        """Return the state with other arms, and solvers that start anew."""
+        policy = self._policy
+        F = with_columns(self._F, policy, arms)
+        if policy.for_arms(arms.shape[1]).kernels().estimates_changed is None:
+            numbers = saved(F, policy)
+            return rebuilt(policy, arms.shape[1], self._round, generator(F), numbers)
+        return F
 
-        The other arms' estimates stay. The arm keeps its index and history, and its pending
+    def retire_arm(self, name: Arm) -> None:
+        """Stop playing an arm, for every policy that keeps its numbers by arm.
+
+        The other arms' numbers stay. The arm keeps its index and history, and its pending
         decisions can still be told. No regret theorem covers a changing set of arms.
 
         Parameters
@@ -1205,8 +1216,9 @@ class Bandit(Persistent[Policy]):
             old = columns(self._F, policy)
             if self._fresh:
                 self._settle()
-            F = with_columns(self._F, policy, np.delete(old, slot, axis=1))
-            self._roster.leave(slot, float(old[0, slot] - old[0].min()))
+            F = self._resized(np.delete(old, slot, axis=1))
+            estimate = float(old[0, slot] - old[0].min()) if policy.estimates else None
+            self._roster.leave(slot, estimate)
             self._place(F, self._lineup.origin)
 
     def _resizable(self, method: str) -> Policy:

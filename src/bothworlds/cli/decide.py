@@ -165,9 +165,8 @@ def show(state: State, as_json: AsJson = False) -> None:
     table.add_column("arm", overflow="fold")
     for head in ("asked", "told", "mean loss", "probability now"):
         table.add_column(head, justify="right", no_wrap=True)
-    low, high = bandit.bounds
     for name, arm in bandit.history().items():
-        mean = "" if arm.mean_loss is None else f"{low + arm.mean_loss * (high - low):.4g}"
+        mean = "" if arm.mean_loss is None else f"{arm.mean_loss:.4g}"
         p = "retired" if arm.retired else f"{known[name]:.4f}" if known else "unknown"
         table.add_row(str(name), str(arm.pulls), str(arm.told), mean, p)
     screen = console()
@@ -179,19 +178,19 @@ def show(state: State, as_json: AsJson = False) -> None:
 
 
 def _document(bandit: Bandit, known: dict[Any, float]) -> dict[str, Any]:
-    low, high = bandit.bounds
     return {
         "policy": repr(bandit.policy),
         "round": bandit.round,
         "seed": bandit.seed,
-        "bounds": [low, high],
+        "bounds": list(bandit.bounds),
         "pending": bandit.pending,
         "arms": [
             {
                 "arm": name,
                 "asked": arm.pulls,
                 "told": arm.told,
-                "mean_loss": None if arm.mean_loss is None else low + arm.mean_loss * (high - low),
+                "mean_loss": arm.mean_loss,
+                "mean_reward": arm.mean_reward,
                 "probability": known.get(name),
                 "retired": arm.retired,
             }

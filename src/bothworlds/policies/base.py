@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import BothworldsError
+from bothworlds.errors import BothworldsError, InvalidParameter, must
 from bothworlds.lanes import wrap
 from bothworlds.lanes.kernels import ARMS
 from bothworlds.registry import Entry
@@ -366,12 +366,16 @@ class Policy(Player):
         """Tell whether the kernels can go on from ``state``; see `Player.sound`."""
         return not self.trusted or super().sound(n_arms, state)
 
-    def newcomer(self, rows: Array, t: int, probability: float) -> Array:
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.
 
-        The arm has the given probability in round ``t``. Only `resizable` policies know how.
+        Policies that place an arm give it the probability in round ``t``, by default 1 / K.
+        Others, as this one, let it begin like any arm at the start, and take no probability.
         """
-        raise TypeError(f"{type(self).__name__} has no rule for new arms.")
+        if probability is not None:
+            expected = f"None for {self!r}, which treats a new arm like any arm at the start"
+            raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
+        return self.start(1)[self.head_rows :][: self.rows_per_arm]
 
     def kernels(self) -> Kernels:
         """Return the compiled functions."""

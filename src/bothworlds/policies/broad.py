@@ -30,6 +30,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.barrier import solve_barrier
+from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
@@ -112,6 +113,7 @@ class Broad(Policy):
     rows_per_arm: ClassVar[int] = 2
     carried_rows: ClassVar[int] = 1
     estimates: ClassVar[bool] = True
+    resizable: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
     saved_head: ClassVar[dict[int, Saved]] = {
         RATE: Saved("rate", low=LEAST_RATE, high=RATE_1),
@@ -132,6 +134,11 @@ class Broad(Policy):
         state[ROOT] = -n_arms / RATE_1
         state[RATE] = RATE_1
         return state
+
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
+        """Return an estimate with which the arm has this probability in the next round."""
+        w0 = 1.0 / (rows.shape[1] + 1) if probability is None else probability
+        return np.array([entry_estimate(rows[0], float(head[RATE]), 0.0, w0), 0.0])
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
         """Return the saved state; the solver starts at the root of equal estimates."""

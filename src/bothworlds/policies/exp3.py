@@ -14,14 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import store
+from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
-from bothworlds.policies.base import Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.
@@ -68,7 +71,14 @@ class Exp3(Policy):
     registered: ClassVar[Entry | None] = POLICIES["Exp3"]
     rows_per_arm: ClassVar[int] = 2
     estimates: ClassVar[bool] = True
+    resizable: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
+
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
+        """Return an estimate with which the arm has this probability in round ``t``."""
+        n_arms = rows.shape[1] + 1
+        w0 = 1.0 / n_arms if probability is None else probability
+        return np.array([entry_estimate(rows[0], anytime_rate(n_arms, t), 1.0, w0), 0.0])
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

@@ -45,6 +45,7 @@ from bothworlds.lanes.vectors import (
     sqrt,
     store,
 )
+from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
@@ -192,6 +193,7 @@ class Exp3PlusPlus(Policy):
     rows_per_arm: ClassVar[int] = 6
     estimates: ClassVar[bool] = True
     old_fields: ClassVar[Mapping[str, str]] = {"learning_rate": "rate"}
+    resizable: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {
         0: base.ESTIMATES,
         1: base.TOLD,
@@ -227,6 +229,14 @@ class Exp3PlusPlus(Policy):
             (saved["told"] == 0.0) & (saved["outstanding"] > 0.0), PLAYED, saved["told"]
         )
         return super().state_from(n_arms, {**saved, "told": told})
+
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
+        """Return the numbers of an arm that is played next, and then has rho = 1 / K."""
+        column = super().newcomer(head, rows, t, probability)
+        n_arms = rows.shape[1] + 1
+        rate = self.parameters(n_arms)[FACTOR] * anytime_rate(n_arms, t)
+        column[0] = entry_estimate(rows[0], rate, 1.0, 1.0 / n_arms)
+        return column
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

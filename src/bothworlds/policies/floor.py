@@ -325,9 +325,9 @@ class Floor(Policy):
         """Tell whether the policy could go on."""
         return self.policy.sound(n_arms, state[OWN_ROWS:])
 
-    def newcomer(self, rows: Array, t: int, probability: float) -> Array:
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return the policy's numbers for a new arm; its w is ``probability``."""
-        return self.policy.newcomer(rows, t, probability)
+        return self.policy.newcomer(head[OWN_ROWS:], rows, t, probability)
 
     def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
         """Rehearse the policy."""

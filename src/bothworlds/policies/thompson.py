@@ -99,6 +99,7 @@ class ThompsonSampling(Policy):
     registered: ClassVar[Entry | None] = POLICIES["ThompsonSampling"]
     unproved: ClassVar[str] = base.ASYMPTOTIC
     nanoseconds: ClassVar[tuple[float, float]] = (10.0, 14.0)
+    resizable: ClassVar[bool] = True
     rows_per_arm: ClassVar[int] = 4
     knows_probability: ClassVar[bool] = False
     saved_rows: ClassVar[dict[int, Saved] | None] = {

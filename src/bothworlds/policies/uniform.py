@@ -45,6 +45,7 @@ class Uniform(Policy):
     """
 
     registered: ClassVar[Entry | None] = POLICIES["Uniform"]
+    resizable: ClassVar[bool] = True
     unproved: ClassVar[str] = "its regret grows linearly: the horizon times the mean gap"
     floored: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {}

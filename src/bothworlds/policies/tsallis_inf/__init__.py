@@ -177,12 +177,13 @@ class TsallisINF(Policy):
             state[general.MULTIPLIER] = -1.0
         return state
 
-    def newcomer(self, rows: Array, t: int, probability: float) -> Array:
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability in round ``t``."""
         n_arms = rows.shape[1] + 1
         column = np.zeros(self.rows_per_arm)
         eta = rate_now(n_arms, t, self.parameters(n_arms))
-        column[0] = entry_estimate(rows[0], eta, self.alpha, probability)
+        w0 = 1.0 / n_arms if probability is None else probability
+        column[0] = entry_estimate(rows[0], eta, self.alpha, w0)
         return column
 
     def kernels(self) -> Kernels:
