@@ -1,4 +1,4 @@
-"""Continuing shorter runs: what a longer run goes on from, and what is measured on the way.
+"""Continuing shorter runs: where a longer run goes on from, and its outcome put together.
 
 Only this module, the store and the snapshots of the engine know that runs can be continued.  The
 store asks `continued` which tiles need not begin at round 1; the campaign passes every outcome

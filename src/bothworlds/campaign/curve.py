@@ -1,4 +1,4 @@
-"""A campaign is a table of curves, and a curve is named by everything that determines it."""
+"""Curve: one policy in one environment, and the keys that name its runs in a store."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Curve:
 
     @functools.cached_property
     def key(self) -> str:
-        """Names the runs, whatever their length and number.
+        """Name of the runs, for every length and number of them.
 
         A digest of the policy, the environment, the seed and the code that runs them, a user's
         own included.
@@ -82,12 +82,12 @@ class Curve:
 
     @functools.cached_property
     def stem(self) -> str:
-        """Names the runs of this length: the key, the horizon and a digest of the checkpoints."""
+        """Name of the runs of this length: the key, the horizon and a digest of the checkpoints."""
         return f"{self.key}-{self.horizon}-{_short(repr(self.checkpoints), 8)}"
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
-        """What files tell about the curve.
+        """Settings of the curve, as its files hold them.
 
         Regret comes from the costs by what is under "regret" and "best"; see
         `Environment.regret`.

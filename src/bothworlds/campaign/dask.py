@@ -122,7 +122,7 @@ class Dask(Remote):
 
 
 def _deliver(future: Future[list[TileOutcome]], task: Any) -> None:
-    """Give a future the result of a task of Dask's, or the error, whatever happens."""
+    """Give a future the result of a task of Dask's, or its error; the future always ends."""
     try:
         outcomes = task.result(timeout=SILENCE)
     except Exception as error:

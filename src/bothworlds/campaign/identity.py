@@ -1,7 +1,8 @@
 """Digest of all that determines the numbers of a run besides its settings.
 
-That is the sources of this package that have a say in them, the code of a user's own functions
-with all it refers to, and the arrays that policies and environments compute for their kernels.
+It covers the sources of this package on which the numbers depend, the code of a user's own
+functions with all it refers to, and the arrays that policies and environments compute for their
+kernels.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PACKAGE = sources.digest(*sources.NUMBERS)
 
 
 def fingerprint(policy: Player, environment: Environment, files: bool = True) -> str:
-    """Return a digest of all that a policy and an environment do, whatever they are called.
+    """Return a digest of all that a policy and an environment do; their names do not count.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def run_shard(
     stop: Callable[[], bool] | None = None,
     tick: Callable[[TileJob, int], None] | None = None,
 ) -> list[TileOutcome]:
-    """Run the tiles of a shard one after another, in whatever process this is.
+    """Run the tiles of a shard one after another, in this process or in a worker's.
 
     Parameters
     ----------

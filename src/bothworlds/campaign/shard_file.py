@@ -1,4 +1,4 @@
-"""The file of a shard: one row per repetition, and in its metadata all there is to know about it.
+"""File of a shard: one row per repetition, and settings, times and versions in its metadata.
 
 The metadata holds digests of the columns and of itself, so that a file whose bytes have changed
 is refused: the checksums of Parquet cover its pages, but not what says how to read them.
@@ -32,7 +32,7 @@ FORMAT = "bothworlds.shard"
 VERSION = 1
 
 About = dict[str, Any]
-"""What a shard says about itself: the settings of its curve, its repetitions and times."""
+"""Metadata of a shard: the settings of its curve, its repetitions and times."""
 
 
 def versions() -> dict[str, str]:
@@ -76,7 +76,7 @@ def write(path: Path, stem: str, settings: About, outcomes: Sequence[TileOutcome
     columns |= {name: _lists(array) for name, array in arrays.items()}
     digests = {name: _digest(array) for name, array in arrays.items()}
     if all(each.state is not None for each in outcomes):
-        # The state of a tile stands at its first repetition.
+        # The state of a tile is in the row of its first repetition.
         states: list[bytes | None] = [None] * count
         for each in outcomes:
             states[each.first - first] = each.state
@@ -101,21 +101,21 @@ def write(path: Path, stem: str, settings: About, outcomes: Sequence[TileOutcome
 
 
 def settings(path: Path) -> About:
-    """Return what a shard says about itself; its numbers are not looked at.
+    """Return the settings and times of a shard; its numbers are not read.
 
-    Under "continuable" is whether it keeps where its runs stand.
+    Under "continuable" is whether it keeps snapshots of its runs.
     """
     with _opened(path) as file:
         return _about(path, file)
 
 
 def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
-    """Return what a shard says about itself, and its outcomes.
+    """Return the settings and times of a shard, and its outcomes.
 
     With ``states``, one outcome per tile with its state, none where no states were kept;
     otherwise one for all.
     """
-    # Not above: what a shard says about itself can be read without loading the engine.
+    # Not above: settings of a shard can be read without loading the engine.
     from bothworlds.engine.tile import TileOutcome
 
     with _opened(path) as file:
@@ -201,7 +201,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _about(path: Path, file: Any) -> About:
-    """Return what a shard says about itself, if that is what was written."""
+    """Return the metadata of a shard, if that is what was written."""
     content: About = json.loads(file.metadata.metadata[FORMAT.encode()])
     version = content["version"]
     digest = content.pop("digest", None)

@@ -78,7 +78,7 @@ class Store(StoreView):
         return missing_spans(self._spans.get(curve.stem, ()), curve.repetitions)
 
     def lacks(self, curve: Curve, span: tuple[int, int]) -> bool:
-        """Return whether some of these repetitions have no file yet, of whatever process."""
+        """Return whether some of these repetitions have no file of any process yet."""
         changed = self._last_change() != self._modified
         # Looking takes longer the more files there are; it may take a hundredth of the time.
         if changed and time.monotonic() - self._refreshed > 100 * self._took:
@@ -115,7 +115,7 @@ class Store(StoreView):
         return sorted([*going_on, *fresh], key=lambda job: job.span)
 
     def want(self, curves: Iterable[Curve]) -> None:
-        """Write down what is going to be run, so that others can see how far it is."""
+        """Write the settings of curves that are going to be run, so that others can follow them."""
         for curve in curves:
             path = self.folder / f"{curve.stem}.json"
             known = content(path)

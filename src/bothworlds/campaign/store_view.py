@@ -177,11 +177,11 @@ class StoreView:
         return sorted(shelves, key=_order)
 
     def parts(self, shelf: CurveFiles) -> Iterator[tuple[About, TileOutcome]]:
-        """Yield what each file of a curve says about itself, and its outcomes: in order, once."""
+        """Yield the metadata of each file of a curve, and its outcomes: in order, each once."""
         return self._parts(shelf.stem, max((end for _, end in shelf.spans), default=0))
 
     def read(self, shelf: CurveFiles) -> tuple[About, list[TileOutcome]]:
-        """Return the settings of a curve, as its files tell them, and all its outcomes."""
+        """Return the settings of a curve, as its files hold them, and all its outcomes."""
         parts = list(self.parts(shelf))
         return parts[-1][0] if parts else {}, [outcome for _, outcome in parts]
 
@@ -200,7 +200,7 @@ class StoreView:
         return sorted(found[0] for found in self._names(_ASIDE))
 
     def _last_change(self) -> int:
-        """Return when a file came to the folder or went, as far as the system tells."""
+        """Return when the folder was last changed, or 0 where the system does not know."""
         try:
             return os.stat(self.folder).st_mtime_ns
         except OSError:
@@ -278,7 +278,7 @@ def holds_results(names: list[str]) -> bool:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """Return what a JSON file says, or nothing where it cannot be read."""
+    """Return the content of a JSON file, or nothing where it cannot be read."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         found = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(found, dict):
@@ -287,7 +287,7 @@ def content(path: Path) -> dict[str, Any]:
 
 
 def _settings(path: Path) -> About:
-    """Return what a curve's own file says, or nothing where it makes no sense."""
+    """Return the content of a curve's own file, or nothing where it makes no sense."""
     found = content(path)
     return found if shardfile.sensible(found) else {}
 

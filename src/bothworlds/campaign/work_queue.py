@@ -15,7 +15,7 @@ LONGEST = 20.0
 """Seconds a shard takes at most, as far as the size of a tile allows: a crash can lose it."""
 
 MANY = 500
-"""Number of curves from which not every one is looked at for every shard."""
+"""Number of curves from which the queue looks at all of them once a second, not for every shard."""
 
 
 ONE_BY_ONE = (300.0, 120.0)

@@ -1,4 +1,4 @@
-"""The compiled loop of duels: a tile of repetitions of one sparring pair in one environment.
+"""Compiled loop of duels: a tile of repetitions of one sparring pair in one environment.
 
 Laid out as `bothworlds.engine.loop`, with two sides in place of one policy.  The states of
 the sides may be the same memory: they choose one after the other, left first, and learn in that

@@ -1,8 +1,8 @@
 """Compiled loops over an environment, as one repetition and as a tile of them.
 
-An action is a pair ``left``, ``right`` of arms; where one arm is played, ``right`` is not looked
-at.  ``mode`` says which of the three functions gives the losses: `PLAIN` the environment's own,
-`ATTACKED` the stage that changes them, `DUEL` the comparison of two arms.
+An action is a pair ``left``, ``right`` of arms; where one arm is played, ``right`` is
+ignored.  ``mode`` says which of the three functions gives the losses: `PLAIN` the environment's
+own, `ATTACKED` the stage that changes them, `DUEL` the comparison of two arms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compiled loop: a tile of repetitions of one policy in one environment.
+"""Compiled loop: a tile of repetitions of one policy in one environment.
 
 Policies and environments enter as first-class functions of the shapes in
 `bothworlds.lanes.kernels`, so the loop is compiled once for all of them.  Kernels that only know

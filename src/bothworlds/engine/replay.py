@@ -1,4 +1,4 @@
-"""An environment under inspection: its streams, replayed with any actions."""
+"""Replay of an environment: its streams, played with any actions."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class TileJob:
-    """What to run; the same job gives the same bits wherever it runs.
+    """A tile to run; the same job gives the same bits in every process and on every machine.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def run_job(
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
     wide = mode & engine.WIDE_POLICY != 0
-    # Lanes beyond `count` replay the last repetition; their results are not looked at.
+    # Lanes beyond `count` replay the last repetition; their results are ignored.
     repetitions = [job.first + min(lane, job.count - 1) for lane in range(LANES)]
     world = repr(job.environment)
     C = _aligned(np.append(job.policy.parameters(K), 0.0))

@@ -34,7 +34,7 @@ class Finished:
     cells : int
         How many there are.
     simulated : int
-        Simulations that were run now, the others being there already.
+        Simulations that were run now; the store had the others.
     seconds : float
         Time this took now.
     seed : int

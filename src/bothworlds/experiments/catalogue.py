@@ -1,4 +1,4 @@
-"""The experiments by name, in the order of the paper; each is one file."""
+"""Catalogue of experiments by name, in the order of the paper; each is one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From curves to claims: growth, ratios, bounds, and what can be judged at a scale."""
+"""Claims judged from curves: growth, ratios, bounds, and what can be judged at a scale."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from bothworlds.simulation.simulator import assemble
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment of a run, for whoever shows progress.
+    """A moment of a run, for a display of progress.
 
     Parameters
     ----------

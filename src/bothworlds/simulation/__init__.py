@@ -1,4 +1,4 @@
-"""Many repetitions of any policy in any environment, at the speed of the hardware."""
+"""Simulation: many repetitions of any policy in any environment, at the speed of the hardware."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The rounds at which a simulation records regret."""
+"""Checkpoints: the rounds at which a simulation records regret."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ def simulate(
         A folder that keeps every finished part, see `bothworlds.campaign.store`. What it has
         is not run again: after a crash, for more repetitions, or for another policy.
     continuable : bool
-        Whether the store also keeps where every run stands at the end, so that a longer horizon
-        can go on from there.
+        Whether the store also keeps a snapshot of every run at its end, from which a longer
+        horizon can go on.
     progress : bool or callable
         True shows rounds per second and time left on a terminal; a callable receives a
         `Progress` a few times a second.
