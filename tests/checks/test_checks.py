@@ -228,8 +228,9 @@ def test_a_broken_policy_fails_the_check_for_its_fault_alone(policy, name, findi
 
 
 def test_every_check_of_policies_has_a_broken_one():
-    by_bandit = {"bad_feedback"}
-    assert {name for _, name, _ in BROKEN_POLICIES} | by_bandit == set(POLICY_CHECKS)
+    # A stray function fails whatever calls it; `tests/test_usercode.py` has some.
+    elsewhere = {"bad_feedback", "functions"}
+    assert {name for _, name, _ in BROKEN_POLICIES} | elsewhere == set(POLICY_CHECKS)
 
 
 def only(name, checks):
@@ -552,7 +553,8 @@ def test_a_broken_environment_fails_the_check_for_its_fault_alone(environment, n
 
 
 def test_every_check_of_environments_has_a_broken_one():
-    assert {name for _, name, _ in BROKEN_ENVIRONMENTS} == set(ENVIRONMENT_CHECKS)
+    elsewhere = {"functions"}
+    assert {name for _, name, _ in BROKEN_ENVIRONMENTS} | elsewhere == set(ENVIRONMENT_CHECKS)
 
 
 def test_what_the_broken_environments_are_made_of_is_sound():
