@@ -432,7 +432,7 @@ def test_decide_in_other_units_and_out_of_order(tmp_path):
 def test_decide_refuses_ids_below_one(state):
     before = state.read_bytes()
     assert "must be a decision of this bandit, got 0." in refused(
-        "decide", "tell", state, "0", "--loss", "1"
+        "decide", "tell", state, "0", "--loss", "1", code=1
     )
     assert state.read_bytes() == before
 

@@ -71,10 +71,14 @@ def _permuted_weights(inspected: Inspected, twin: Inspected, order: Counts) -> s
     losses = inspected.losses(warmup + rounds, "permutation")
     worst = 0.0
     for t in range(1, warmup + rounds + 1):
-        drawn = inspected.ask(F, t)
-        twin.ask(twin_F, t)
         # Every arm is played first: policies break ties between untried arms by their order.
-        arm = (t - 1) % K if t <= warmup else drawn
+        if t <= warmup:
+            arm = (t - 1) % K
+            inspected.ask_for(F, t, arm)
+            twin.ask_for(twin_F, t, int(order[arm]))
+        else:
+            arm = inspected.ask(F, t)
+            twin.ask(twin_F, t)
         w, twin_w = inspected.weights(F), twin.weights(twin_F)
         if t > warmup:
             apart = np.abs(twin_w[order] - w)

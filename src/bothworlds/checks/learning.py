@@ -100,7 +100,9 @@ def lanes(inspected: Inspected) -> str:
                 f"lane {lane} drew arm {arms[t, lane]} in round {t + 1} where the single bandit "
                 f"drew {single_arms[t]}"
             )
-        state = S.reshape(-1, LANES)[:, lane]
+        state = S.reshape(-1, LANES)[:, lane].copy()
+        own = list(inspected.policy.bandit_rows)
+        state[own] = F[row:][own]
         if not np.array_equal(state, F[row:], equal_nan=True):
             at = int((state != F[row:]).argmax())
             raise Violation(

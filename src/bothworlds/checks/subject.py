@@ -77,6 +77,16 @@ class Inspected:
             raise Violation(f"arm {arm} of {self.n_arms} was drawn in round {t}")
         return arm
 
+    def ask_for(self, F: Array, t: int, arm: int) -> None:
+        """Decide for ``arm`` in round t, whatever the policy would have drawn."""
+        asked = self.kernels.asked
+        if asked is None:
+            self.ask(F, t)
+            return
+        # The draw would count another arm among those that wait for an answer.
+        F[ROUND] = t
+        asked(F, arm)
+
     def tell(self, F: Array, arm: int, inverse_p: float, loss: float) -> None:
         """Learn from the arm just drawn."""
         self.kernels.tell(F, arm, inverse_p, loss)

@@ -297,6 +297,8 @@ class Policy(Player):
     """Rows per arm."""
     carried_rows: ClassVar[int] = 0
     """Head rows after row 0 that `choose` writes for `update`: kept with a late decision."""
+    bandit_rows: ClassVar[tuple[int, ...]] = ()
+    """Head rows that only a bandit's ask and tell write, and the engine does not."""
     knows_probability: ClassVar[bool] = True
     """Whether the probability of the chosen arm is known."""
     estimates: ClassVar[bool] = False

@@ -165,6 +165,7 @@ class KLUCB(Policy):
     registered: ClassVar[Entry | None] = POLICIES["KLUCB"]
     unproved: ClassVar[str] = base.ASYMPTOTIC
     head_rows: ClassVar[int] = ARMS
+    bandit_rows: ClassVar[tuple[int, ...]] = (LAST,)
     resizable: ClassVar[bool] = True
     rows_per_arm: ClassVar[int] = 3
     saved_rows: ClassVar[dict[int, Saved] | None] = {

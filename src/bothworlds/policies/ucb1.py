@@ -119,6 +119,7 @@ class UCB1(Policy):
     registered: ClassVar[Entry | None] = POLICIES["UCB1"]
     nanoseconds: ClassVar[tuple[float, float]] = (9.0, 0.6)
     head_rows: ClassVar[int] = ARMS
+    bandit_rows: ClassVar[tuple[int, ...]] = (LAST,)
     resizable: ClassVar[bool] = True
     rows_per_arm: ClassVar[int] = 5
     saved_rows: ClassVar[dict[int, Saved] | None] = {
