@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from bothworlds.bandit.account import MANY
 from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.errors import InvalidParameter, StateFileError
 
+Bandit = partial(bw.Bandit, evidence=True)
 ARMS = ["blue", "green", "red"]
 MEANS = {"blue": 0.3, "green": 0.6, "red": 0.7}
 FLOOR = bw.Floor(bw.TsallisINF(), 0.5)
@@ -45,7 +47,7 @@ def alike(one, other):
 @pytest.mark.parametrize("policy", [FLOOR, bw.Exp3(), bw.UCB1(), bw.Uniform()], ids=repr)
 def test_a_bandit_and_its_log_say_the_same(policy, monkeypatch):
     monkeypatch.setattr("bothworlds.inference.reports.FINE", 400)
-    bandit, log = bw.Bandit(policy, arms=ARMS, seed=4), []
+    bandit, log = Bandit(policy, arms=ARMS, seed=4), []
     play(bandit, 1500, log=log)
     ours, theirs = bandit.report(), bw.inference.report(log)
     for name in ARMS:
@@ -58,7 +60,7 @@ def test_a_bandit_and_its_log_say_the_same(policy, monkeypatch):
 
 @pytest.mark.parametrize("drift", [False, True])
 def test_files_copies_and_pickles_continue(tmp_path, drift):
-    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 700)
     waiting = [bandit.ask() for _ in range(5)]
     bandit.save(tmp_path / "state.json")
@@ -78,7 +80,7 @@ def test_files_copies_and_pickles_continue(tmp_path, drift):
 
 
 def test_files_without_evidence_are_read(tmp_path):
-    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 100)
     document = bandit._document()
     del document["evidence"], document["rewards"]
@@ -89,7 +91,7 @@ def test_files_without_evidence_are_read(tmp_path):
 
 
 def test_damaged_evidence_is_refused(tmp_path):
-    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 50)
     bandit.ask()
     for change in (
@@ -108,7 +110,7 @@ def test_late_answers_in_batches_one_by_one_and_in_any_order():
     """Told late, what counts is what was known at the decision, however it is told."""
     reports = []
     for way in ("batch", "singly", "parts"):
-        bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+        bandit = Bandit(FLOOR, arms=ARMS, seed=4)
         play(bandit, 300)
         decisions = bandit.ask_many(40)
         losses = np.random.default_rng(3).integers(2, size=40).astype(float)
@@ -129,7 +131,7 @@ def test_late_answers_in_batches_one_by_one_and_in_any_order():
 
 
 def test_expired_decisions_leave_nothing_behind():
-    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     for _ in range(20):
         bandit.ask()
     bandit.expire(older_than=5)
@@ -139,7 +141,7 @@ def test_expired_decisions_leave_nothing_behind():
 
 
 def test_arms_that_come_go_and_are_away():
-    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 400)
     for _ in range(100):
         decision = bandit.ask(available=["blue", "red"])
@@ -161,7 +163,7 @@ def test_arms_that_come_go_and_are_away():
 
 
 def test_units_follow_what_was_told():
-    losing, winning = (bw.Bandit(FLOOR, arms=ARMS, seed=4, bounds=(0, 10)) for _ in range(2))
+    losing, winning = (Bandit(FLOOR, arms=ARMS, seed=4, bounds=(0, 10)) for _ in range(2))
     rng = np.random.default_rng(1)
     for _ in range(600):
         value = float(rng.integers(0, 11))
@@ -185,7 +187,7 @@ def test_units_follow_what_was_told():
     ids=repr,
 )
 def test_where_no_interval_is_sound_the_report_says_so(policy, words):
-    bandit = bw.Bandit(policy, arms=ARMS, seed=4)
+    bandit = Bandit(policy, arms=ARMS, seed=4)
     play(bandit, 800)
     for each in bandit.report().values():
         assert each.interval is None
@@ -196,7 +198,7 @@ def test_where_no_interval_is_sound_the_report_says_so(policy, words):
 
 
 def test_few_events_have_no_interval():
-    bandit = bw.Bandit(bw.Uniform(), arms=2, seed=4)
+    bandit = Bandit(bw.Uniform(), arms=2, seed=4)
     for t in range(1, 1001):
         bandit.tell(bandit.ask(), reward=float(t % 100 == 0))
     for each in bandit.report().values():
@@ -206,7 +208,7 @@ def test_few_events_have_no_interval():
 
 
 def test_a_mean_that_moved_is_noticed():
-    bandit = bw.Bandit(bw.Uniform(), arms=2, seed=4)
+    bandit = Bandit(bw.Uniform(), arms=2, seed=4)
     rng = np.random.default_rng(2)
     for t in range(4000):
         bandit.tell(bandit.ask(), loss=float(rng.random() < (0.1 if t < 2000 else 0.9)))
@@ -222,7 +224,7 @@ def test_a_mean_that_moved_is_noticed():
 
 
 def test_before_the_first_answer():
-    report = bw.Bandit(FLOOR, arms=ARMS, seed=4).report()
+    report = Bandit(FLOOR, arms=ARMS, seed=4).report()
     for each in report.values():
         assert (each.mean, each.interval, each.sequence) == (None, None, (0.0, 1.0))
         assert each.why == "There is no answer yet."
@@ -230,15 +232,27 @@ def test_before_the_first_answer():
     assert report.sure() == []
 
 
+def test_without_evidence_the_report_says_how_to_keep_it():
+    bandit = bw.Bandit(bw.TsallisINF(), arms=ARMS, seed=4)
+    play(bandit, 10)
+    with pytest.raises(InvalidParameter, match=r"The evidence of Bandit\.report must be kept"):
+        bandit.report()
+    floored = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    play(floored, 10)
+    assert sum(each.told for each in floored.report().values()) == 10
+    with pytest.raises(InvalidParameter, match="The evidence of Bandit"):
+        bw.Bandit(FLOOR, arms=ARMS, seed=4, evidence="yes")
+
+
 def test_many_arms_are_refused():
-    bandit = bw.Bandit(FLOOR, arms=MANY, seed=4)
+    bandit = Bandit(FLOOR, arms=MANY, seed=4)
     bandit.tell(bandit.ask(), loss=0.5)
     with pytest.raises(InvalidParameter, match=r"The number of arms of Bandit\.report must be few"):
         bandit.report()
 
 
 def test_tables_pictures_and_html(tmp_path):
-    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 2000)
     bandit.ask()
     report = bandit.report()
@@ -256,4 +270,4 @@ def test_tables_pictures_and_html(tmp_path):
 @pytest.mark.parametrize("confidence", [0, 1, 0.4, 95, "0.95", True, None, float("nan")])
 def test_bad_confidence(confidence):
     with pytest.raises(InvalidParameter, match=r"The confidence of Bandit\.report must be a numbe"):
-        bw.Bandit(FLOOR, arms=2, seed=1).report(confidence)
+        Bandit(FLOOR, arms=2, seed=1).report(confidence)

@@ -40,8 +40,8 @@ class Account:
 
     __slots__ = ("_one", "evidence", "notes")
 
-    def __init__(self, n_arms: int) -> None:
-        self.evidence = Evidence(n_arms) if n_arms < MANY else None
+    def __init__(self, n_arms: int, wanted: bool) -> None:
+        self.evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
         self.notes: dict[int, Array | Batch] = {}
         self._one: Any = None
 
@@ -195,9 +195,9 @@ class Account:
 
     @classmethod
     def from_document(cls, value: Any, n_arms: int, pending: set[int]) -> Self:
-        """Return the account that `document` described; a fresh one where a file has none."""
-        made = cls(n_arms)
-        if value is None or made.evidence is None:
+        """Return the account that `document` described; one without evidence where it has none."""
+        made = cls(n_arms, False)
+        if value is None or n_arms >= MANY:
             return made
         document = record(value, "evidence")
         made.evidence = Evidence.from_document(document)

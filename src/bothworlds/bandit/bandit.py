@@ -116,6 +116,9 @@ class Bandit(Persistent[Policy]):
     log : path or callable, optional
         Where a line goes for every decision and one for every feedback, as JSON lines appended to
         a file, or as a mapping handed to a function. It is written before `ask` and `tell` return.
+    evidence : bool, optional
+        Whether to keep the sums that `report` and `plot` need, which makes a round about a sixth
+        slower; by default where the policy has a `Floor`.
 
     Examples
     --------
@@ -192,6 +195,7 @@ class Bandit(Persistent[Policy]):
         bounds: tuple[float, float] = (0.0, 1.0),
         clip: bool = False,
         log: Target | None = None,
+        evidence: bool | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
             expected = "a policy such as TsallisINF()"
@@ -201,7 +205,8 @@ class Bandit(Persistent[Policy]):
         seed = checked_seed(seed, "Bandit")
         F = pack(policy, len(roster.slots), stream_words(seed, "Bandit"))
         clips = flag("clip", clip, "Bandit")
-        self._open(policy, roster, seed, checked, Origin(seed), F)
+        wanted = policy.floored if evidence is None else flag("evidence", evidence, "Bandit")
+        self._open(policy, roster, seed, checked, Origin(seed), F, wanted)
         self._clip = clips
         self.log = log
 
@@ -213,6 +218,7 @@ class Bandit(Persistent[Policy]):
         bounds: tuple[float, float],
         origin: Origin,
         F: Array,
+        wanted: bool,
     ) -> None:
         """Start from a packed state."""
         self._policy = policy
@@ -223,7 +229,7 @@ class Bandit(Persistent[Policy]):
         self._named = {}
         self._bounds = bounds
         self._rewards = False
-        self._account = Account(len(roster.names))
+        self._account = Account(len(roster.names), wanted)
         self._round = int(F[ROUND])
         self._ledger = {}
         # The last decision, while nothing has happened since: the state still holds all that
@@ -1345,7 +1351,7 @@ class Bandit(Persistent[Policy]):
         Raises
         ------
         InvalidParameter
-            If the bandit has 512 arms or more, of which nothing is kept.
+            If nothing was kept: without ``evidence=True`` or a `Floor`, or with 512 arms or more.
 
         Examples
         --------
@@ -1366,6 +1372,9 @@ class Bandit(Persistent[Policy]):
         sure = checked_confidence(confidence, owner)
         with self._lock:
             if self._account.evidence is None:
+                if len(self._roster.names) < MANY_ARMS:
+                    expected = "kept from the start, by Bandit(..., evidence=True) or a Floor"
+                    raise InvalidParameter(must("evidence", owner, expected, None))
                 expected = f"fewer than {MANY_ARMS}, so that sums are kept of each"
                 raise InvalidParameter(must("number of arms", owner, expected, len(self)))
             evidence = self._account.evidence.copy()
@@ -1493,7 +1502,7 @@ class Bandit(Persistent[Policy]):
         bounds = checked_bounds(document["bounds"])
         state = rebuilt(policy, n_arms, newest, np.array(words, np.uint64).view(np.int64), numbers)
         bandit = cls.__new__(cls)
-        bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state)
+        bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state, False)
         known, lineup = len(roster.names), bandit._lineup
         entries: dict[int, Entry | Notes] = {}
         loaded = now()
