@@ -36,7 +36,13 @@ def main(folder):
     for column, budget in enumerate(BUDGETS):
         world = bw.environments.Corrupted(honest, budget, attack="discourage") if budget else honest
         result = bw.simulate(
-            policies, world, READERS, RUNS, seed=1, checkpoints=[READERS], progress=False
+            policies,
+            world,
+            horizon=READERS,
+            repetitions=RUNS,
+            seed=1,
+            checkpoints=[READERS],
+            progress=False,
         )
         for name, regret in result.regret.items():
             lost[name][:, column] = regret[:, -1]

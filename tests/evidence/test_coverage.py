@@ -1,4 +1,4 @@
-"""What the report promises, over many runs: intervals cover, sequences never miss, gaps hold.
+"""Coverage of the report over many runs: intervals cover, sequences never miss, gaps hold.
 
 Every test has a control: plain averages, which it must refuse.
 """

@@ -339,7 +339,7 @@ SHARES = {"A": 0.5, "B": 0.5}
         (lambda log: inference.report(log, confidence=95), [GOOD], "must be a number in"),
         (lambda log: inference.report(log, by=0), [GOOD], "must be the name of a column or a"),
         (lambda log: inference.report(log, between=(5, 1)), [GOOD], "must be two rounds"),
-        (lambda log: inference.report(log, bounds=(1, 0)), [GOOD], "must be two finite numbers"),
+        (lambda log: inference.report(log, bounds=(1, 0)), [GOOD], "must be two numbers"),
         (
             lambda log: bw.inference.replay(bw.UCB1(), log),
             [GOOD, {"round": 2, "arm": "A", "loss": 0.5}],

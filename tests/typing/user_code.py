@@ -22,7 +22,7 @@ class GreedyRules:
 
     @staticmethod
     def start(n_arms: int) -> Floats:
-        return np.zeros(n_arms)
+        return np.zeros(2 * n_arms)
 
     @staticmethod
     def probabilities(state: Floats, parameters: Any, n_arms: int, t: int, p: Floats) -> None:

@@ -194,9 +194,9 @@ class Account:
         }
 
     @classmethod
-    def from_document(cls, value: Any, n_arms: int, pending: set[int]) -> Self:
-        """Return the account that `document` described; one without evidence where it has none."""
-        made = cls(n_arms, False)
+    def from_document(cls, value: Any, n_arms: int, pending: set[int], wanted: bool) -> Self:
+        """Return the account that `document` described; a fresh one where it is ``wanted``."""
+        made = cls(n_arms, wanted)
         if value is None or n_arms >= MANY:
             return made
         document = record(value, "evidence")

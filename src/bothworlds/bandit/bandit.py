@@ -1532,7 +1532,8 @@ class Bandit(Persistent[Policy]):
             bandit._special = bandit._frozen > 0
         # Files written before evidence was kept have none.
         bandit._rewards = document.get("rewards", False) is True
-        account = Account.from_document(document.get("evidence"), known, set(entries))
+        fresh_sums = "evidence" not in document and policy.floored
+        account = Account.from_document(document.get("evidence"), known, set(entries), fresh_sums)
         bandit._account = account
         bandit._tell = account.telling(policy, state, bandit._lineup)
         return bandit

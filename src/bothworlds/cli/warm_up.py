@@ -113,6 +113,20 @@ def run(label: str, policy: Policy, K: int) -> None:
         )
 
 
+WRAPPERS = {
+    "drawing": "ask",
+    "drawing_then": "ask",
+    "choosing": "ask",
+    "choosing_then": "ask",
+    "telling": "tell",
+    "telling_then": "tell",
+    "telling_late": "tell, late",
+    "filling": "weights",
+    "normalising": "weights",
+}
+"""What the templates of `bothworlds.lanes.wrap` make, in a user's words."""
+
+
 @contextlib.contextmanager
 def reported() -> Iterator[list[str]]:
     """Print every kernel when it is compiled, with its time; give the list of their names."""
@@ -125,7 +139,8 @@ def reported() -> Iterator[list[str]]:
 
     def done(kernel: Any, seconds: float) -> None:
         found.append(kernel.__name__)
-        typer.echo(f"  {seconds:6.2f} s  {kernel.__name__}")
+        wrapper = kernel.__name__.partition(".")[0]
+        typer.echo(f"  {seconds:6.2f} s  {WRAPPERS.get(wrapper, wrapper)}")
 
     NOTICE.silence()
     with install_listener(KIND, CompileClock(done)):

@@ -87,7 +87,9 @@ class RiverPolicy(BanditPolicy):
                 bandit.add_arm(arm)
         decision = bandit.ask() if len(arms) == len(bandit.arms) else bandit.ask(arms)
         # A decision whose arm went away before its feedback came is given up.
-        bandit.expire(older_than=0)
+        for number in bandit.pending:
+            if number != decision.id:
+                bandit.forget(number)
         self._decision = decision
         return decision.arm
 
