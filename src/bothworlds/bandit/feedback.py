@@ -39,7 +39,7 @@ def checked_bounds(bounds: object) -> tuple[float, float]:
 
 
 def loss_within(
-    bounds: tuple[float, float], reward: object, loss: object, owner: str = "Bandit.tell"
+    bounds: tuple[float, float], reward: Any, loss: Any, owner: str = "Bandit.tell"
 ) -> float:
     """Return the loss in [0, 1] that one of ``reward`` and ``loss`` stands for.
 
@@ -50,10 +50,16 @@ def loss_within(
     """
     low, high = bounds
     # The common case first: what follows it is slow, and feedback is told in every round.
-    if loss is None and type(reward) is float and low <= reward <= high:
-        return (high - reward) / (high - low)
-    if reward is None and type(loss) is float and low <= loss <= high:
-        return (loss - low) / (high - low)
+    if loss is None:
+        kind = type(reward)
+        if (kind is float or kind is int or kind is bool) and low <= reward <= high:
+            gained: float = (high - reward) / (high - low)
+            return gained
+    elif reward is None:
+        kind = type(loss)
+        if (kind is float or kind is int or kind is bool) and low <= loss <= high:
+            lost: float = (loss - low) / (high - low)
+            return lost
     if (reward is None) == (loss is None):
         got = "neither" if loss is None else "both"
         raise InvalidFeedback(f"The feedback of {owner} must be a reward or a loss, got {got}.")
