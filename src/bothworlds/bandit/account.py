@@ -117,7 +117,7 @@ class Account:
 
     def _taken(self, number: int) -> Array | None:
         note = self.notes.pop(number, None)
-        return note.table[number - note.first] if type(note) is Batch else note  # type: ignore
+        return note.table[number - note.first] if isinstance(note, Batch) else note
 
     def late(self, number: int, index: int, inverse_p: float, loss: float) -> None:
         """Add a decision of the past."""
@@ -184,7 +184,7 @@ class Account:
             return None
         notes: dict[int, Array] = {}
         for number, note in self.notes.items():
-            notes[number] = note.table[number - note.first] if type(note) is Batch else note  # type: ignore
+            notes[number] = note.table[number - note.first] if isinstance(note, Batch) else note
         return {
             **self.evidence.document(),
             "notes": [
