@@ -69,8 +69,9 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[pa
     target = _resolved(path)
     _mode(target, path)
     _sweep_now_and_then(target.parent)
-    draft, handle = _new_draft(target)
+    made: list[tuple[pathlib.Path, int | None]] = []
     try:
+        draft = _new_draft(target, made)
         yield draft
         if durable:
             with open(draft, "rb") as stream:
@@ -80,10 +81,11 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[pa
             os.chmod(draft, mode & 0o7777)
         os.replace(draft, target)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        for path_of_draft, _ in made:
+            path_of_draft.unlink(missing_ok=True)
         raise
     finally:
-        if handle is not None:
+        for handle in {handle for _, handle in made if handle is not None}:
             os.close(handle)
     if durable:
         _sync_folder(target.parent)
@@ -113,21 +115,25 @@ def _mode(target: pathlib.Path, path: str | os.PathLike[str]) -> int | None:
     )
 
 
-def _new_draft(target: pathlib.Path) -> tuple[pathlib.Path, int | None]:
-    """Make a draft and lock it; return its path, and the handle that holds the lock."""
+def _new_draft(target: pathlib.Path, made: list[tuple[pathlib.Path, int | None]]) -> pathlib.Path:
+    """Make a draft and lock it; ``made`` gets its path, and the handle that holds the lock.
+
+    It gets them before anything is made, so that Ctrl-C at any moment leaves no draft.
+    """
     while True:
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        made.append((draft, None))
         # Made here, so that the user's own mask decides who may read it.
         draft.touch(exist_ok=False)
         if fcntl is None:
-            return draft, None
+            return draft
         handle = os.open(draft, os.O_RDWR)
+        made.append((draft, handle))
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Between the first two lines another process may have taken it for an abandoned one.
         if draft.exists():
-            return draft, handle
-        os.close(handle)
+            return draft
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:

@@ -279,7 +279,8 @@ def test_without_digests_flipped_bytes_would_be_used(sound, tmp_path, monkeypatc
     run({"P": policy}, world, store=tmp_path)
     (path,) = files(tmp_path)
     content, truth, wrong = path.read_bytes(), outcome_bytes(path), 0
-    for place, change in flips(len(content), 400, 0):
+    # The file's length varies with the times in it, and with it what the changes hit.
+    for place, change in flips(len(content), 8000, 0):
         damaged = bytearray(content)
         damaged[place] ^= change
         path.write_bytes(damaged)
@@ -287,6 +288,8 @@ def test_without_digests_flipped_bytes_would_be_used(sound, tmp_path, monkeypatc
             wrong += outcome_bytes(path) != truth
         except (ResultFileError, KeyError, ValueError):
             continue
+        if wrong:
+            break
     assert wrong > 0
 
 
