@@ -29,7 +29,7 @@ def decide(policy, n_arms, rounds):
     for _ in range(5):
         began = time.process_time()
         for n in range(rounds):
-            tell(ask(), loss=n & 1)
+            tell(ask(), loss=float(n & 1))
         best = min(best, (time.process_time() - began) / rounds)
     return best * 1e6
 
