@@ -36,6 +36,7 @@ ENVIRONMENTS = [
     env.Stochastic.gap(16, 0.1, shuffle=False),
     env.Switching(8, 1 / 8, factor=1.5, first_level="low"),
     env.Constrained([0.0, 0.25], [0.5, 0.25, 0.75]),
+    env.Piecewise([[0.25, 0.5], [0.5, 0.25]], starts=[1, 100], comparator="fixed"),
     env.Adversarial([[0.0, 1.0], [0.25, 0.5]]),
     env.Adaptive(4, "mirage", gap=0.25),
     env.Corrupted(env.Switching(4, 0.25), budget=100, attack="swap", targets=[2, 1]),

@@ -47,6 +47,7 @@ class Entry:
 ENVIRONMENTS = {
     "stochastic": Entry("Stochastic.gap", "fixed means (1-gap)/2 and (1+gap)/2"),
     "switching": Entry("Switching", "the paper's: fixed gap, jumping level"),
+    "piecewise": Entry("Piecewise.gap", "another arm is best in every block of rounds"),
     "betray": Entry("Adaptive", "the level jumps when trusted", preset={"strategy": "betray"}),
     "mirage": Entry("Adaptive", "the level follows the last arm", preset={"strategy": "mirage"}),
     "punish": Entry("Adaptive", "the last arm is the worst", preset={"strategy": "punish"}),

@@ -5,6 +5,7 @@
 `Switching`, `Constrained`         fixed gaps, a moving level
 `Adversarial`                      any losses, fixed before the game
 `Adaptive`                         losses that answer the agent's actions
+`Piecewise`                        fixed means within blocks of rounds
 `Corrupted`                        any of these, changed within a budget
 `Contaminated`, `AdversarialWithGap` the regimes of Seldin and Slivkins
 `Utilities`, `Preferences`         duels
@@ -21,6 +22,7 @@ from bothworlds.environments.contaminated import Contaminated
 from bothworlds.environments.corrupted import Corrupted
 from bothworlds.environments.custom import custom
 from bothworlds.environments.duels import Preferences, Utilities
+from bothworlds.environments.piecewise import Piecewise
 from bothworlds.environments.stochastic import Stochastic
 from bothworlds.environments.switching import Switching
 
@@ -33,6 +35,7 @@ __all__ = [
     "Contaminated",
     "Corrupted",
     "Environment",
+    "Piecewise",
     "Preferences",
     "Stochastic",
     "Switching",
