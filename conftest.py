@@ -32,6 +32,7 @@ NEED_AN_EXTRA = (
     "tests/policies/test_baselines.py",
     "tests/simulation/test_results.py",
     "tests/test_wheel.py",
+    "tests/typing",
 )
 """Files and folders that need an extra, or the references of the extra `dev`, at some place."""
 

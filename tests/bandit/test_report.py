@@ -251,16 +251,25 @@ def test_many_arms_are_refused():
         bandit.report()
 
 
-def test_tables_pictures_and_html(tmp_path):
+def some_report():
     bandit = Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 2000)
     bandit.ask()
-    report = bandit.report()
+    return bandit, bandit.report()
+
+
+def test_tables_and_html():
+    _, report = some_report()
     text = str(report)
     assert "blue beats red by at least" in text
     assert "1 decisions have no answer" in text
     assert "<table>" in report._repr_html_()
     assert json.loads(json.dumps(report.as_dict()))["confidence"] == 0.95
+
+
+@pytest.mark.extra
+def test_pictures(tmp_path):
+    bandit, report = some_report()
     report.plot(tmp_path / "report.png")
     bandit.plot(tmp_path / "bandit.png")
     assert (tmp_path / "report.png").stat().st_size > 10_000

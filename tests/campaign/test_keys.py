@@ -161,6 +161,7 @@ def test_a_file_counts_by_what_is_in_it(tmp_path):
     assert fingerprint(CURVE.policy, world, False) == fingerprint(CURVE.policy, again, False)
 
 
+@pytest.mark.extra
 def test_a_changed_file_is_not_taken_for_the_old_one(tmp_path):
     path = tmp_path / "losses.npy"
     np.save(path, np.full((100, 3), 0.25))
@@ -354,6 +355,7 @@ def test_fingerprints_keep_no_function_alive():
     assert function() is None
 
 
+@pytest.mark.extra
 def test_a_helper_in_a_file_that_is_edited_gives_other_results(tmp_path, monkeypatch):
     """The whole way: the store is asked for the edited code and computes anew."""
     monkeypatch.syspath_prepend(tmp_path)

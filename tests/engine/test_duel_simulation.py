@@ -274,6 +274,7 @@ def test_functions_and_tables_are_the_same_utilities():
 # --- files, plots and refusals ---------------------------------------------------------------
 
 
+@pytest.mark.extra
 def test_results_are_saved_plotted_and_compared_like_any_other(reference, tmp_path):
     reference.save(tmp_path / "duels.parquet")
     again = bw.Result.load(tmp_path / "duels.parquet")
