@@ -155,11 +155,11 @@ class Campaign:
         return taken
 
     def _mine(self, index: int, job: TileJob) -> bool:
-        """Claim a tile; one that another process runs or has finished is not mine."""
+        """Reserve a tile; one that another process runs or has finished is not mine."""
         if self._store is None:
             return True
         curve = self._curves[index]
-        if not self._store.claim(curve.stem, job.span):
+        if not self._store.reserve(curve.stem, job.span):
             self._elsewhere.append((index, job))
             return False
         if self._store.lacks(curve, job.span):
@@ -170,11 +170,11 @@ class Campaign:
         return False
 
     def _look_elsewhere(self) -> None:
-        """Once a second, put back what other processes claimed: they may be done, or dead."""
+        """Once a second, put back what other processes reserved: they may be done, or dead."""
         if time.monotonic() - self._looked > 1.0:
             self._looked = time.monotonic()
-            claimed, self._elsewhere = self._elsewhere, []
-            for index, job in claimed:
+            reserved, self._elsewhere = self._elsewhere, []
+            for index, job in reserved:
                 self._queue.put_back(index, [job])
 
     def _collect(self, future: Future_) -> None:
@@ -266,7 +266,7 @@ def run_missing(
     curves: Sequence[Curve],
     store: Store,
     workers: Workers,
-    settle: Callable[[], Any],
+    finish: Callable[[], Any],
     *,
     keep: bool = False,
     take: Callable[[int, list[TileOutcome]], Any] | None = None,
@@ -285,7 +285,7 @@ def run_missing(
         Keeps what is finished.
     workers : Workers
         Where shards run.
-    settle : callable
+    finish : callable
         Called when nothing is left to run. It reads the store; files that turn out to be damaged
         are missing then, and are run again.
     keep : bool
@@ -314,6 +314,6 @@ def run_missing(
         ).run()  # fmt: skip
         if interrupted:
             return True
-        settle()
+        finish()
         if not any(store.missing(curve) for curve in curves):
             return False

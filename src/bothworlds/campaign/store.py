@@ -3,7 +3,7 @@
 ====================================  =============================================================
 ``<stem>.json``                       a curve: its settings and the repetitions that are wanted
 ``<stem>-<first>-<count>.parquet``    a shard: ``count`` of its repetitions from number ``first`` on
-``claims.lock``                       which process is working on what, see `Store.claim`
+``claims.lock``                       which process is working on what, see `Store.reserve`
 ====================================  =============================================================
 
 A stem is a `Curve`'s.  Files appear whole or not at all, so any number of processes can read and
@@ -60,7 +60,8 @@ class Store(StoreView):
 
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], Any] = print) -> None:
         super().__init__(folder, say)
-        self._claims = RangeLock(self.folder / "claims.lock")
+        # Named so by earlier versions, which may be at work in the same folder.
+        self._reserved = RangeLock(self.folder / "claims.lock")
         self._damages: Counter[str] = Counter()
 
     def make(self) -> None:
@@ -86,21 +87,21 @@ class Store(StoreView):
         have = self._spans.get(curve.stem, ())
         return _overlap(missing_spans(have, span[1]), span)
 
-    def claim(self, stem: str, span: tuple[int, int]) -> bool:
-        """Claim repetitions of a curve for this process; False where another one has them.
+    def reserve(self, stem: str, span: tuple[int, int]) -> bool:
+        """Reserve repetitions of a curve for this process; False where another one has them.
 
-        Claims only save work: without them (no locks on this system, or on this file system) two
-        processes may run the same shard, and both write the same file.
+        This only saves work: where it is not possible (no locks on this system, or on this file
+        system) two processes may run the same shard, and both write the same file.
         """
-        return self._claims.take(_place(stem, span[0]), span[1] - span[0])
+        return self._reserved.take(_place(stem, span[0]), span[1] - span[0])
 
     def release(self, stem: str, span: tuple[int, int]) -> None:
-        """Give a claim up."""
-        self._claims.drop(_place(stem, span[0]), span[1] - span[0])
+        """Give up what was reserved."""
+        self._reserved.drop(_place(stem, span[0]), span[1] - span[0])
 
     def release_all(self) -> None:
-        """Give all claims up."""
-        self._claims.close()
+        """Give up all that was reserved."""
+        self._reserved.close()
 
     def jobs(self, curve: Curve, keep: bool = False) -> list[TileJob]:
         """Return what has to be run for a curve, going on from shorter runs where there are any.

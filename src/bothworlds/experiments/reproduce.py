@@ -168,7 +168,7 @@ def _simulate(
                 file(made)
 
     interrupted = run_missing(
-        curves, store, workers, settle=lambda: conclude(plans), keep=continuable, take=take,
+        curves, store, workers, finish=lambda: conclude(plans), keep=continuable, take=take,
         complete=lambda index: conclude(owners[curves[index].stem]),
         show=_shower(plans, curves, progress) if progress is not None else False, say=say,
     )  # fmt: skip

@@ -125,7 +125,7 @@ def keep(S: Any, row: int, value: Any, pending: Any) -> None:
 
 
 @jit
-def settle(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: Any) -> Any:
+def step_and_draw(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: Any) -> Any:
     """Evaluate the sums at x, step to the root and see where u falls.
 
     Keeps the outcome in the lanes of ``pending``, or in all if it is None.  Returns the arm, and
@@ -206,12 +206,12 @@ def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
     """
     c = 0.25 * eta * eta
     d = predict(load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c)
-    arm, pending = settle(K, S, load(S, CENTRE, u) + d, c, near_below, u, None)
+    arm, pending = step_and_draw(K, S, load(S, CENTRE, u) + d, c, near_below, u, None)
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
-        again, unsettled = settle(K, S, load(S, ROOT, u), c, near_below, u, pending)
+        again, uncertain = step_and_draw(K, S, load(S, ROOT, u), c, near_below, u, pending)
         arm = select(pending, again, arm)
-        pending = pending & unsettled
+        pending = pending & uncertain
         passes += 1
     y = load(S, DRAWN, u) + (load(S, CENTRE, u) - load(S, ROOT, u))
     store(S, INVERSE_P, c * y * y)

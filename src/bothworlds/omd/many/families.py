@@ -218,7 +218,7 @@ def place(K: int, S: Any, arm: int, family: int, y: float, key: int) -> None:
     to = NEAR if key < BAND else FAR if key > BAND else 0
     if to == family and to != 0:
         S[SHARED + arm] = v
-        heaps.settle(K, S, family, arm, W[place_row(K, arm)])
+        heaps.sift(K, S, family, arm, W[place_row(K, arm)])
         return
     if family != 0:
         heaps.drop(K, S, family, arm)

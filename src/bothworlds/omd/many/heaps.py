@@ -49,7 +49,7 @@ def sink(K: int, S: Any, family: int, arm: int, i: int) -> None:
 
 
 @jit
-def settle(K: int, S: Any, family: int, arm: int, i: int) -> None:
+def sift(K: int, S: Any, family: int, arm: int, i: int) -> None:
     """Put ``arm``, for which place i is free, where its V belongs."""
     W = as_words(S)
     while i > 0:
@@ -69,7 +69,7 @@ def push(K: int, S: Any, family: int, arm: int, v: float) -> None:
     W = as_words(S)
     S[SHARED + arm] = v
     W[family] += 1
-    settle(K, S, family, arm, W[family] - 1)
+    sift(K, S, family, arm, W[family] - 1)
 
 
 @jit
@@ -80,7 +80,7 @@ def drop(K: int, S: Any, family: int, arm: int) -> None:
     W[family] -= 1
     last = W[cell(K, family, W[family])]
     if last != arm:
-        settle(K, S, family, last, i)
+        sift(K, S, family, last, i)
 
 
 @jit
