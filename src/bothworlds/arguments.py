@@ -39,6 +39,28 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def is_flag(value: object) -> TypeGuard[bool]:
+    """Return whether a value is True or False, Python's or NumPy's.
+
+    Examples
+    --------
+    >>> is_flag(True), is_flag(np.False_), is_flag(1)
+    (True, True, False)
+    """
+    return isinstance(value, bool | np.bool_)
+
+
+def is_name(value: object) -> TypeGuard[str | int]:
+    """Return whether a value can be the name of an arm: a text or an integer.
+
+    Examples
+    --------
+    >>> is_name("blue"), is_name(3), is_name(True), is_name(3.0)
+    (True, True, False, False)
+    """
+    return isinstance(value, str) or is_whole(value)
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a real, finite number and no truth value.
 
@@ -162,10 +184,10 @@ def index(parameter: str, value: object, owner: str, n_arms: int) -> int:
     return int(value)
 
 
-def flag(parameter: str, value: object, owner: str) -> bool:
+def flag(parameter: str, value: object, owner: str, expected: str = "True or False") -> bool:
     """Read True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidParameter(must(parameter, owner, "True or False", value))
+    if not is_flag(value):
+        raise InvalidParameter(must(parameter, owner, expected, value))
     return bool(value)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from numbers import Integral
 from typing import Any, Literal, Self
 
+from bothworlds.arguments import is_whole
 from bothworlds.bandit.arms import ArmHistory, checked_names, html_table
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
@@ -259,7 +259,7 @@ class DuelingBandit(Persistent[Sparring]):
             if pair not in self._keyed:
                 raise self._refusal(pair, owner)
             number = int(self._keyed[pair].round)
-        elif isinstance(pair, Integral) and not isinstance(pair, bool):
+        elif is_whole(pair):
             number = int(pair)
         elif isinstance(pair, Pair):
             number = pair.round

@@ -9,7 +9,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import real
+from bothworlds.arguments import is_flag, real
 from bothworlds.errors import InvalidFeedback, InvalidParameter, must
 
 Feedback = SupportsFloat | bool
@@ -27,12 +27,9 @@ def checked_bounds(bounds: object) -> tuple[float, float]:
     >>> checked_bounds((0, 250))
     (0.0, 250.0)
     """
-    try:
-        low, high = (float(bound) for bound in bounds)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        low = high = math.nan
-    # Not "high <= low", which NaN would pass.
-    if not (low < high and math.isfinite(high - low)):
+    ends = [_number(bound) for bound in bounds] if isinstance(bounds, Iterable) else []
+    low, high = ends if len(ends) == 2 else (None, None)
+    if low is None or high is None or not (low < high and math.isfinite(high - low)):
         expected = "two numbers at a finite distance, the first below the second"
         raise InvalidParameter(must("bounds", "Bandit", expected, bounds))
     return low, high
@@ -91,11 +88,9 @@ def clipped_loss(bounds: tuple[float, float], reward: object, loss: object) -> f
 
 def _number(given: object) -> float | None:
     """Return a number, a truth value or an array without a dimension as a float."""
-    if isinstance(given, bool | np.bool_):
-        return float(given)
-    if isinstance(given, np.ndarray) and given.ndim == 0 and given.dtype == np.bool_:
-        return float(given.item())
-    return real(given)
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given.item()
+    return float(given) if is_flag(given) else real(given)
 
 
 def losses_within(

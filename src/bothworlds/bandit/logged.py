@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bothworlds.arguments import is_number, is_whole
+from bothworlds.arguments import is_name, is_number, is_whole
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
 
@@ -122,7 +122,7 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
     round, arm, p = values.get("round"), values.get("arm"), values.get("probability")
     if not is_whole(round) or int(round) < 1:
         return "round", "a whole number >= 1", round
-    if not isinstance(arm, str) and not is_whole(arm):
+    if not is_name(arm):
         return "arm", "a name or a whole number", arm
     for name, given in (("round", round), ("arm", arm)):
         if is_whole(given) and not -(2**63) <= int(given) < 2**63:
@@ -141,7 +141,7 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
     if table is not None:
         expected = "a distribution over the arms, in which the played one has its probability"
         if not isinstance(table, Mapping) or not all(
-            (isinstance(name, str) or is_whole(name)) and is_number(share) and 0.0 <= share <= 1.0
+            is_name(name) and is_number(share) and 0.0 <= share <= 1.0
             for name, share in table.items()
         ):
             return "probabilities", expected, table

@@ -21,7 +21,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.arguments import number
 from bothworlds.evidence import layout, observing
 from bothworlds.evidence.evidence import Evidence
 
@@ -47,11 +47,7 @@ def checked_confidence(confidence: object, owner: str) -> float:
     bothworlds.errors.InvalidParameter: The confidence of Bandit.report must be a number in ...
     """
     top = layout.LEVELS[-1]
-    number = isinstance(confidence, float | int | np.floating) and not isinstance(confidence, bool)
-    if not number or not 0.5 <= confidence <= top:  # type: ignore[operator]
-        expected = f"a number in [0.5, {top}]"
-        raise InvalidParameter(must("confidence", owner, expected, confidence))
-    return float(confidence)  # type: ignore[arg-type]
+    return number("confidence", confidence, owner, 0.5, top, f"a number in [0.5, {top}]")
 
 
 def mean_and_error(evidence: Evidence, arm: int) -> Pair:

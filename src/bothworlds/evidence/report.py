@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from bothworlds.arguments import is_name
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import layout
@@ -151,7 +152,7 @@ class Report(Mapping[Arm, ArmReport]):
         return len(self._arms)
 
     def _index(self, arm: object, parameter: str) -> int:
-        if isinstance(arm, bool) or not isinstance(arm, str | int) or arm not in self._place:
+        if not is_name(arm) or arm not in self._place:
             expected = f"one of {list(self._place)}"
             raise InvalidParameter(must(parameter, "Report.gap", expected, arm))
         return self._place[arm]

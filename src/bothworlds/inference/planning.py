@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import count, number, positive_gap
 from bothworlds.bandit.state import pack
 from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.engine.policy_loops import ASK, PLAY, TELL, compiled, loop, play
@@ -132,32 +132,28 @@ def rounds_needed(
     policy = _default() if policy is None else policy
     if not isinstance(policy, Policy):
         raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
-    if not _within(gap, 0.0, 1.0) or not gap > 0:
-        raise InvalidParameter(must("gap", owner, "a number in (0, 1]", gap))
-    if not _within(baseline, 0.0, 1.0 - gap + 1e-12):
-        expected = f"a number in [0, {1.0 - gap:g}], 1 minus the gap"
-        raise InvalidParameter(must("baseline", owner, expected, baseline))
-    for name, given, least in (
-        ("n_arms", n_arms, 2), ("horizon", horizon, 1), ("repetitions", repetitions, 1),
-    ):  # fmt: skip
-        if not isinstance(given, Integral) or isinstance(given, bool) or given < least:
-            raise InvalidParameter(must(name, owner, f"a whole number >= {least}", given))
+    gap = positive_gap(gap, owner)
+    expected = f"a number in [0, {1.0 - gap:g}], 1 minus the gap"
+    baseline = number("baseline", baseline, owner, 0.0, 1.0 - gap + 1e-12, expected)
+    n_arms = count("n_arms", n_arms, owner, 2, "a whole number >= 2")
+    horizon = count("horizon", horizon, owner, 1, "a whole number >= 1")
+    repetitions = count("repetitions", repetitions, owner, 1, "a whole number >= 1")
     sure = read.checked_confidence(confidence, owner)
     seed = checked_seed(seed, owner)
     # A user's functions are checked by the loop too, but it could not say which of them failed.
-    policy.rehearse(int(n_arms), repr(policy), int(horizon))
+    policy.rehearse(n_arms, repr(policy), horizon)
     means = np.full(n_arms, 1.0 - baseline)
     means[0] -= gap
-    marks = checkpoints(int(horizon))
+    marks = checkpoints(horizon)
     found = np.full(repetitions, np.inf)
     regret = np.zeros((repetitions, marks.size))
-    with reporting(int(horizon) * int(repetitions), progress, lambda: 0.0) as count:
-        for number in range(repetitions):
-            rng = numpy_generator(seed, owner, number)
-            words = stream_words(seed, owner, repr(policy), number)
-            found[number] = _run(policy, means, float(gap), sure, marks, rng, words, regret[number])
-            count(repr(policy), int(horizon), 0)
-    return Plan(found, marks, regret, float(gap), sure, policy)
+    with reporting(horizon * repetitions, progress, lambda: 0.0) as report:
+        for run in range(repetitions):
+            rng = numpy_generator(seed, owner, run)
+            words = stream_words(seed, owner, repr(policy), run)
+            found[run] = _run(policy, means, gap, sure, marks, rng, words, regret[run])
+            report(repr(policy), horizon, 0)
+    return Plan(found, marks, regret, gap, sure, policy)
 
 
 def checkpoints(horizon: int) -> NDArray[np.int64]:
@@ -211,7 +207,3 @@ def _default() -> Policy:
     from bothworlds.policies import TsallisINF
 
     return TsallisINF()
-
-
-def _within(value: object, low: float, high: float) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import is_name
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import checked_bounds
 from bothworlds.bandit.log import joined_rows
@@ -430,7 +431,7 @@ class Reading:
         numbers = np.arange(before + 1, before + 1 + size)
         names = self.names
         for arm in [*distinct, *(listed or ())]:
-            if isinstance(arm, bool) or not isinstance(arm, str | int):
+            if not is_name(arm):
                 where = self._where(before + 1)
                 raise InvalidParameter(must("arm", where, "a name or a whole number", arm))
         own_numbers = np.array([names.number(arm) for arm in distinct], np.int64)

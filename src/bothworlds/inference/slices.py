@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from numbers import Integral
 
 import numpy as np
 
+from bothworlds.arguments import is_whole
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.inference.rows import Reading, Rows
 
@@ -20,7 +20,7 @@ def checked_by(by: object, owner: str) -> By:
     """Return how to slice: a column's name, a number of rounds, or None."""
     if by is None or isinstance(by, str):
         return by
-    if isinstance(by, Integral) and not isinstance(by, bool) and int(by) >= 1:
+    if is_whole(by) and int(by) >= 1:
         return int(by)
     expected = "the name of a column or a number of rounds >= 1"
     raise InvalidParameter(must("by", owner, expected, by))

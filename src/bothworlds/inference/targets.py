@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import is_name, is_number
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.logged import SUM_TOLERANCE
 from bothworlds.errors import InvalidParameter, must
@@ -33,7 +34,7 @@ def distribution(target: object, names: Names, owner: str) -> dict[Arm, float]:
     >>> distribution("green", names, "inference.value")
     {'green': 1.0}
     """
-    if isinstance(target, str | int) and not isinstance(target, bool):
+    if is_name(target):
         if target in names.place:
             return {target: 1.0}
         if target == UNIFORM:
@@ -42,7 +43,7 @@ def distribution(target: object, names: Names, owner: str) -> dict[Arm, float]:
         raise InvalidParameter(must("target", owner, expected, target))
     if isinstance(target, Mapping):
         shares = list(target.values())
-        fits = all(isinstance(p, float | int) and 0.0 <= p <= 1.0 for p in shares)
+        fits = all(is_number(p) and 0.0 <= p <= 1.0 for p in shares)
         if not fits or not math.isclose(sum(shares), 1.0, abs_tol=SUM_TOLERANCE):
             expected = "probabilities of arms that sum to 1"
             raise InvalidParameter(must("target", owner, expected, dict(target)))

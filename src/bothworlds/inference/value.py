@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from numbers import Real
 from statistics import NormalDist
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import positive
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import estimating as est
@@ -189,8 +189,8 @@ def value(
     if method not in METHODS:
         expected = f"one of {', '.join(map(repr, METHODS))}"
         raise InvalidParameter(must("method", owner, expected, method))
-    if not isinstance(clip, Real) or isinstance(clip, bool) or not clip > 0:
-        raise InvalidParameter(must("clip", owner, "a number above 0", clip))
+    # Without an end, "cips" is "ips".
+    clip = math.inf if clip == math.inf else positive("clip", clip, owner, "a number above 0")
     sure = read.checked_confidence(confidence, owner)
     by = checked_by(by, owner)
     reading = Reading(log, bounds, owner, between)
@@ -202,7 +202,7 @@ def value(
         told = rows.told()
         _refuse_without_probability(told, reading)
         wanted = target_rows(target, told, reading)
-        sums.setdefault(key, _Sums()).add(told, reading, wanted, float(clip))
+        sums.setdefault(key, _Sums()).add(told, reading, wanted, clip)
     units = Units(reading.bounds, bool(reading.rewards))
     found = {key: each.value(method, sure, units) for key, each in sums.items()}
     return found[None] if by is None else found
@@ -212,9 +212,9 @@ def _known_arms(parts: Any, target: object, reading: Reading) -> Any:
     """Yield the parts; where the target needs arms that were not named yet, read all first."""
     first = next(parts)
     needed = target if isinstance(target, dict) else [target]
-    settled = bool(first[1].whole.all()) and len(first[1]) > 0
+    all_known = bool(first[1].whole.all()) and len(first[1]) > 0
     named = target != UNIFORM and all(arm in reading.names.place for arm in needed)
-    if settled or named:
+    if all_known or named:
         yield first
         yield from parts
     else:

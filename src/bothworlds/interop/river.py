@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.feedback import checked_bounds
@@ -106,11 +104,7 @@ class RiverPolicy(BanditPolicy):
         if self._bandit is None or self._decision is None or self._decision.arm != arm_id:
             expected = "the arm of the last pull, not updated before"
             raise UnknownDecision(must("arm_id", "RiverPolicy.update", expected, arm_id))
-        # river's examples hand truth values over as rewards.
-        reward = reward_args[0] if reward_args else None
-        if isinstance(reward, bool | np.bool_):
-            reward = float(reward)
-        self._bandit.tell(self._decision, reward=reward)
+        self._bandit.tell(self._decision, reward=reward_args[0] if reward_args else None)
         self._decision = None
         super().update(arm_id, *reward_args, **reward_kwargs)  # type: ignore[no-untyped-call]
 

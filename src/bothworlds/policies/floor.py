@@ -17,14 +17,13 @@ Rows: inverse probability by w', then the rows of the policy.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
+from bothworlds.arguments import keep, non_negative, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import jit
@@ -223,12 +222,13 @@ class Floor(Policy):
 
     def __new__(cls, policy: Policy = DEFAULT, scale: float = 0.5, power: float = 1.0 / 3.0) -> Any:
         """Return the policy itself where there is no floor."""
-        _check(policy, scale, power)
-        return policy if scale == 0 else super().__new__(cls)
+        _check(policy)
+        low = non_negative("scale", scale, "Floor", "a finite number >= 0")
+        share("power", power, "Floor")
+        return policy if low == 0 else super().__new__(cls)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", float(self.scale))
-        object.__setattr__(self, "power", float(self.power))
+        keep(self, scale=float(self.scale), power=float(self.power))
 
     def __repr__(self) -> str:
         power = "" if self.power == 1.0 / 3.0 else f", power={self.power!r}"
@@ -338,16 +338,10 @@ class Floor(Policy):
         return floored(self.policy.kernels())
 
 
-def _check(policy: object, scale: object, power: object) -> None:
+def _check(policy: object) -> None:
     if not isinstance(policy, Policy) or policy.kind != "bandit":
         raise InvalidParameter(must("policy", "Floor", "a policy such as TsallisINF()", policy))
     parts = policy.kernels().parts if policy.knows_probability else None
     if parts is None or not parts.draws or parts.weights is None:
         expected = "one that draws its arms and knows the probability of each"
         raise InvalidParameter(must("policy", "Floor", expected, policy))
-    real = isinstance(scale, Real) and not isinstance(scale, bool)
-    if not (real and math.isfinite(scale) and scale >= 0):  # type: ignore[arg-type, operator]
-        raise InvalidParameter(must("scale", "Floor", "a finite number >= 0", scale))
-    real = isinstance(power, Real) and not isinstance(power, bool)
-    if not (real and 0 <= power <= 1):  # type: ignore[operator]
-        raise InvalidParameter(must("power", "Floor", "a number in [0, 1]", power))

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from bothworlds.arguments import flag, keep
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.policies.base import Array, Player, Policy, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF
@@ -85,10 +86,8 @@ class Sparring(Player):
             expected = "a policy such as TsallisINF()"
             raise InvalidParameter(must("policy", owner, expected, self.policy))
         fits = isinstance(self.policy, TsallisINF)
-        if self.shared is None:
-            object.__setattr__(self, "shared", fits)
-        if not isinstance(self.shared, bool):
-            raise InvalidParameter(must("shared", owner, "True, False or None", self.shared))
+        given = fits if self.shared is None else self.shared
+        keep(self, shared=flag("shared", given, owner, "True, False or None"))
         if self.shared and not fits:
             expected = f"False unless the policy is TsallisINF, which {self.policy!r} is not"
             raise InvalidParameter(must("shared", owner, expected, self.shared))

@@ -22,15 +22,13 @@ At alpha = 1/2 the kernels are those of `bothworlds.omd.half` or, for few and fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.arguments import Estimator, estimator_name, keep, share
+from bothworlds.arguments import Estimator, estimator_name, keep, positive, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.omd import few
 from bothworlds.omd import half as half_step
@@ -98,9 +96,10 @@ class TsallisINF(Policy):
     def __post_init__(self) -> None:
         estimator = estimator_name(self.estimator, "TsallisINF")
         keep(self, alpha=share("alpha", self.alpha, "TsallisINF"), estimator=estimator)
-        if isinstance(self.learning_rate, Real) and not isinstance(self.learning_rate, bool):
-            keep(self, learning_rate=float(self.learning_rate))
-        self._rate_code()
+        rate = self.learning_rate
+        if rate is not None and not isinstance(rate, Schedule):
+            expected = "a positive number or a schedule such as omd.Theorem3()"
+            keep(self, learning_rate=positive("learning_rate", rate, "TsallisINF", expected))
         if self.gaps is not None:
             keep(self, gaps=_checked_gaps(self.gaps))
 
@@ -131,13 +130,8 @@ class TsallisINF(Policy):
 
     def _rate_code(self) -> tuple[int, float]:
         given = self.learning_rate
-        if isinstance(given, float):
-            if not (math.isfinite(given) and given > 0):
-                expected = "a positive number or a schedule"
-                raise InvalidParameter(must("learning_rate", "TsallisINF", expected, given))
-            given = Constant(given)
         return encode(
-            given,
+            Constant(given) if isinstance(given, float) else given,
             alpha=self.alpha,
             reduced_variance=self.estimator == "rv",
             asymmetric=self.gaps is not None,
