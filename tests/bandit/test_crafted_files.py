@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.waiting import HANG
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 NAMES = [
     "rv_K8", "iw_K40", "rv_K600", "iw_K600", "alpha_0.7_K8", "gaps_K8", "exp3_K8", "exp3++_K8",
@@ -151,7 +153,7 @@ def fuzz(path, wanted, seed):
     """Try ``wanted`` files; return how many were refused and how many played on."""
     run = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", FUZZ, str(path), str(wanted), str(seed)],
-        capture_output=True, text=True, timeout=600, env=dict(os.environ),
+        capture_output=True, text=True, timeout=HANG, env=dict(os.environ),
     )  # fmt: skip
     assert run.returncode == 0, (path.stem, run.stdout[-40:], run.stderr[-3000:])
     return tuple(int(word) for word in run.stdout.split("\n")[1].split())

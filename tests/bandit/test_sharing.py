@@ -10,6 +10,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.errors import InvalidParameter, StateFileError
+from helpers.waiting import HANG
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -214,7 +215,7 @@ def test_shared_waits_for_another_process_only_so_long(tmp_path):
     holder = SPAWN.Process(target=_hold, args=(os.fspath(path), held, done))
     holder.start()
     try:
-        assert held.wait(120)
+        assert held.wait(HANG)
         with (
             pytest.raises(StateFileError, match="in use by another process"),
             bw.shared(path, patience=0.1),
@@ -231,4 +232,4 @@ def _hold(path, held, done):
     with bw.shared(path) as bandit:
         bandit.ask()
         held.set()
-        done.wait(120)
+        done.wait(HANG)

@@ -34,6 +34,7 @@ from bothworlds.campaign.work_queue import WorkQueue
 from bothworlds.campaign.workers import Remote, Threads
 from bothworlds.engine import tile
 from bothworlds.errors import ClusterError, KernelError
+from bothworlds.simulation import simulator
 from helpers.waiting import HANG, wait_until
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
@@ -216,6 +217,7 @@ class Odd(Executor):
         return future
 
 
+@pytest.mark.extra
 def test_finished_shards_stay_when_the_workers_break(tmp_path):
     def answer(number, future, work):
         if number < 3:
@@ -288,6 +290,7 @@ def test_other_code_is_refused_by_whoever_runs_it():
         run_shard(shard, "another version")
 
 
+@pytest.mark.extra
 def test_an_error_in_one_shard_keeps_the_others(tmp_path):
     def losses(t, arm):
         return 2.0
@@ -342,6 +345,7 @@ def test_remote_workers_of_any_executor_are_counted():
 # --- Ctrl-C -----------------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 def test_ctrl_c_gets_through_where_workers_never_answer(tmp_path):
     def answer(number, future, work):
         if number == 1:
@@ -356,6 +360,7 @@ def test_ctrl_c_gets_through_where_workers_never_answer(tmp_path):
     same(run(store=tmp_path), reference())
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_ctrl_c_while_a_shard_is_saved_loses_nothing(place, tmp_path, monkeypatch):
     write, calls = shardfile.write, []
@@ -406,6 +411,7 @@ def alarm():
     signal.signal(signal.SIGALRM, old)
 
 
+@pytest.mark.extra
 def test_ctrl_c_at_any_moment(alarm, tmp_path):
     """Finished runs are whole and counted once, no draft stays, and the next run goes on."""
     reference()
@@ -446,24 +452,33 @@ def test_ctrl_c_at_any_moment(alarm, tmp_path):
 # --- processes that share a store -------------------------------------------------------------
 
 SHARING = """
-    import hashlib, pathlib, sys, time
+    import hashlib, pathlib, sys, threading, time
     import bothworlds as bw
     from bothworlds.campaign import workers, shard as shards
-    count = [0]
+    def wait_for(names):
+        while not all((folder / name).exists() for name in names):
+            time.sleep(0.002)
+    folder, mine, rounds, *all_names = pathlib.Path(sys.argv[1]), *sys.argv[2:]
+    count, begun = [0], False
     def counting(shard, *arguments):
+        if mine == "stuck" and begun and count[0]:
+            (folder / "draft").write_text(str(count[0]))
+            (folder / "draft").rename(folder / "in the middle")
+            threading.Event().wait()
         outcomes = shards.run_shard(shard, *arguments)
         count[0] += len(outcomes)
+        if begun:
+            (folder / f"{mine} works").touch()
+            wait_for([f"{name} works" for name in all_names])
         return outcomes
     workers.run_shard = counting
-    folder, mine = pathlib.Path(sys.argv[1]), sys.argv[2]
     world = bw.environments.Stochastic.gap(4, 0.25)
     policies = {name: bw.UCB1() for name in "ABCD"}
     bw.simulate(policies, world, horizon=100, repetitions=2, progress=False)
     (folder / mine).touch()
-    while not (folder / "go").exists():
-        time.sleep(0.002)
-    count[0] = 0
-    result = bw.simulate(policies, world, horizon=int(sys.argv[3]), repetitions=64, seed=5,
+    wait_for(["go"])
+    count[0], begun = 0, True
+    result = bw.simulate(policies, world, horizon=int(rounds), repetitions=64, seed=5,
                          threads=1, store=folder / "store", progress=False)
     digest = hashlib.sha256(b"".join(result.regret[name].tobytes() for name in "ABCD"))
     print(count[0], digest.hexdigest())
@@ -472,19 +487,25 @@ ROUNDS = 400_000
 
 
 def sharing(folder, names):
-    """Start processes that wait for one another, then run the same campaign in one store."""
+    """Start processes that run the same campaign in one store.
+
+    They wait for one another before they begin, and after their first shard.
+    """
     script = textwrap.dedent(SHARING)
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", script, str(folder), name, str(ROUNDS)],
+            [sys.executable, "-c", script, str(folder), name, str(ROUNDS), *names],
             stdout=subprocess.PIPE,
             text=True,
         )
         for name in names
     ]
-    while not all((folder / name).exists() for name in names):
+
+    def ready():
         assert all(process.poll() is None for process in processes)
-        time.sleep(0.01)
+        return all((folder / name).exists() for name in names)
+
+    wait_until(ready)
     (folder / "go").touch()
     return processes
 
@@ -501,6 +522,7 @@ def shared_digest():
     return hashlib.sha256(b"".join(result.regret[n].tobytes() for n in "ABCD")).hexdigest()
 
 
+@pytest.mark.extra
 @pytest.mark.processes
 def test_two_processes_share_the_work(tmp_path):
     counts, digests = answers(sharing(tmp_path, ["one", "two"]))
@@ -510,17 +532,28 @@ def test_two_processes_share_the_work(tmp_path):
     assert min(counts) >= 1
 
 
+@pytest.mark.extra
 @pytest.mark.processes
 def test_one_of_two_is_killed(tmp_path):
-    one, two = sharing(tmp_path, ["one", "two"])
-    while len(list((tmp_path / "store").glob("*.parquet"))) < 2:
-        time.sleep(0.002)
-    one.kill()
-    one.communicate()
+    def kept():
+        return len(list((tmp_path / "store").glob("*.parquet")))
+
+    def stands():
+        assert stuck.poll() is None
+        return (tmp_path / "in the middle").exists() and kept() > 0
+
+    (stuck,) = sharing(tmp_path, ["stuck"])
+    wait_until(stands)
+    finished, before = int((tmp_path / "in the middle").read_text()), kept()
+    (two,) = sharing(tmp_path, ["two"])
+    wait_until(lambda: kept() > before)
+    stuck.kill()
+    stuck.communicate()
     counts, digests = answers([two])
     assert digests == {shared_digest()}
-    # What the dead one was running, its claims notwithstanding, was run by the other.
-    assert counts[0] >= 8
+    # What the dead one had reserved and not finished was run by the other.
+    assert 0 < finished < 16
+    assert counts == [16 - finished]
     said = []
     store = Store(tmp_path / "store", said.append)
     assert all(shelf.complete for shelf in store.shelves())
@@ -556,6 +589,7 @@ DYING = """
     """
 
 
+@pytest.mark.extra
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("moment", "kept"),
@@ -574,14 +608,15 @@ def test_killed_while_it_saves(moment, kept, tmp_path):
     assert not said
 
 
+@pytest.mark.extra
 @pytest.mark.processes
-def test_jobs_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, capsys):
-    """A claim of another process is respected while it lives, and no longer."""
+def test_jobs_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch):
+    """What another process has reserved is left to it while it lives, and no longer."""
     curve = Curve("A", bw.UCB1(), WORLD, tuple(reference().checkpoints.tolist()), 20, 5)
     script = textwrap.dedent("""
         import sys
         from bothworlds.campaign.store import Store
-        print(Store(sys.argv[1]).claim(sys.argv[2], (0, 16)), flush=True)
+        print(Store(sys.argv[1]).reserve(sys.argv[2], (0, 16)), flush=True)
         sys.stdin.read()
         """)
     with subprocess.Popen(
@@ -599,8 +634,14 @@ def test_jobs_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch, cap
 
         monkeypatch.setattr(shards, "run_job", watched)
         monkeypatch.setattr(schedule, "WORRY", 0.1)
-        threading.Timer(0.5, holder.kill).start()
+        said = []
+
+        def say(sentence):
+            said.append(sentence)
+            holder.kill()
+            holder.wait()
+
+        monkeypatch.setattr(simulator, "_say", say)
         same(run({"A": bw.UCB1()}, store=tmp_path), run({"A": bw.UCB1()}))
     assert ran[:2] == [(16, True), (0, False)]
-    said = capsys.readouterr().err
-    assert said == "Another process is running what is left; waiting for it.\n"
+    assert said == ["Another process is running what is left; waiting for it."]

@@ -405,8 +405,8 @@ def test_damage_that_cannot_be_set_aside_ends(tmp_path, monkeypatch, capsys):
 
     def refused(self, target):
         # Another process saves something, so that the folder is looked at again.
-        (tmp_path / f"something {time.monotonic_ns()}").touch()
-        time.sleep(0.1)
+        later = tmp_path.stat().st_mtime_ns + 10**9
+        os.utime(tmp_path, ns=(later, later))
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(Path, "replace", refused)
@@ -589,7 +589,7 @@ def test_a_folder_that_cannot_be_written_is_refused(counted):
     assert not counted
 
 
-# --- drafts and claims ------------------------------------------------------------------------
+# --- drafts and reservations ------------------------------------------------------------------
 
 
 def test_drafts_never_count_and_old_ones_are_removed(tmp_path, counted):
@@ -621,21 +621,21 @@ def without_locks(*arguments):
 
 
 @pytest.mark.parametrize("obstacle", ["no file", "no locks", "no such system"])
-def test_work_gets_done_where_nothing_can_be_claimed(obstacle, tmp_path, monkeypatch):
+def test_work_gets_done_where_nothing_can_be_reserved(obstacle, tmp_path, monkeypatch):
     """A file of another user's, a file system without locks, Windows."""
-    from bothworlds import files as claims
+    from bothworlds import files as locks
 
     if obstacle == "no file":
         monkeypatch.setattr(os, "open", denied)
     elif obstacle == "no locks":
-        monkeypatch.setattr(claims.fcntl, "lockf", without_locks)
+        monkeypatch.setattr(locks.fcntl, "lockf", without_locks)
     else:
-        monkeypatch.setattr(claims, "fcntl", None)
+        monkeypatch.setattr(locks, "fcntl", None)
     same(run({"P": bw.UCB1()}, store=tmp_path), run({"P": bw.UCB1()}))
 
 
 @pytest.mark.processes
-def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
+def test_what_is_reserved_is_kept_from_others_until_it_is_released(tmp_path):
     store = Store(tmp_path)
     script = textwrap.dedent("""
         import sys
@@ -643,7 +643,7 @@ def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
         store = Store(sys.argv[1])
         for line in sys.stdin:
             stem, first, end = line.split()
-            print(store.claim(stem, (int(first), int(end))), flush=True)
+            print(store.reserve(stem, (int(first), int(end))), flush=True)
         """)
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
@@ -656,16 +656,16 @@ def test_claims_keep_others_away_until_they_are_dropped(tmp_path):
             print(words, file=other.stdin, flush=True)
             return other.stdout.readline().strip() == "True"
 
-        assert store.claim("a", (0, 16))
+        assert store.reserve("a", (0, 16))
         assert not taken("a 0 16")
         assert not taken("a 15 19")
         assert taken("a 16 32")
         assert taken("b 0 16")
-        assert not store.claim("b", (4, 5))
+        assert not store.reserve("b", (4, 5))
         store.release("a", (0, 16))
         assert taken("a 0 16")
         other.kill()
-    assert store.claim("b", (4, 5)), "the system drops the claims of a process that is killed"
+    assert store.reserve("b", (4, 5)), "the system releases what a killed process had reserved"
     store.release_all()
 
 

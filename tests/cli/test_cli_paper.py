@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pyarrow.parquet
 import pytest
@@ -142,9 +141,7 @@ def test_nothing_is_computed_twice(everything):
     folder, first = everything
     assert simulated(first) > 100
     files = {path: path.stat().st_mtime_ns for path in folder.glob("store/*")}
-    began = time.process_time()
     again = paper("--output", folder, *TINY)
-    assert time.process_time() - began < 20.0
     assert simulated(again) == 0
     assert {path: path.stat().st_mtime_ns for path in folder.glob("store/*")} == files
     table = re.compile(r"^ +claim.*?cannot be judged", re.DOTALL | re.MULTILINE)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.waiting import HANG
+
 SCRIPT = Path(__file__).with_name("crafted_snapshots.py")
 FEW = ["rv", "alpha 0.7", "exp3++", "broad", "ucb1", "kl-ucb", "thompson", "duels"]
 WORLDS = ["corrupted", "betray", "level"]
@@ -19,7 +21,7 @@ MANY = ["many arms", "many arms, iw"]
 def test_crafted_snapshots_are_refused_or_played_on(names, words):
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(SCRIPT), str(words), *names],
-        capture_output=True, text=True, timeout=1800,
+        capture_output=True, text=True, timeout=3 * HANG,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

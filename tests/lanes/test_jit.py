@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -274,17 +274,44 @@ def test_a_short_compilation_and_a_pipe_hear_nothing(module):
     assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
+class Clock:
+    """A clock that a test moves on, and alarms that ring by it."""
+
+    def __init__(self):
+        self.now, self.alarms = 0.0, []
+
+    def timer(self, seconds, say, arguments):
+        def ring():
+            say(*arguments)
+
+        alarm = SimpleNamespace(start=lambda: self.alarms.append((due, ring)))
+        due = self.now + seconds
+        alarm.cancel = self.alarms.clear
+        return alarm
+
+    def advance(self, seconds):
+        self.now += seconds
+        for due, ring in self.alarms:
+            if due <= self.now:
+                ring()
+
+
 def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
     class Event:
         data = {"dispatcher": None}  # noqa: RUF012
 
     monkeypatch.setattr(compile_events, "_on_terminal", lambda: True)
-    monkeypatch.setattr(compile_events, "PATIENCE", 0.2)
+    monkeypatch.setattr(compile_events, "PATIENCE", 0.4)
+    clock = Clock()
+    monkeypatch.setattr(compile_events, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(compile_events.threading, "Timer", clock.timer)
     notice = compile_events.CompileNotice(lambda dispatcher: "Patience.")
-    for _ in range(3):
+    heard = []
+    for _ in range(4):
         notice.on_start(Event)
         notice.on_start(Event)
         notice.on_end(Event)
-        time.sleep(0.15)
+        clock.advance(0.15)
         notice.on_end(Event)
-    assert capsys.readouterr().err == "Patience.\n"
+        heard.append(capsys.readouterr().err)
+    assert heard == ["", "", "Patience.\n", ""]

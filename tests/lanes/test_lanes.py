@@ -11,9 +11,9 @@ from scipy import stats
 from bothworlds.lanes import distributions, functions, random, vectors
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, store, zeros
-from helpers.tiles import compiled
 
 RNG = np.random.default_rng(20)
+compiled = numba.njit(nogil=True, error_model="numpy")
 
 
 def apply(operation, A, rows_out=1):
