@@ -140,8 +140,13 @@ def test_compare_ranks_draws_and_keeps(tmp_path):
     ranked = [line.split()[:2] for line in output.splitlines() if re.match(r" *\d ", line)]
     assert ranked == [["1", "Tsallis-INF"], ["2", "UCB1"], ["3", "Uniform"]]
     folder = tmp_path / "new" / "folder"
-    names_written = {"comparison.png", "comparison.pdf", "comparison.parquet", "store"}
+    endings = ("png", "pdf", "parquet", "csv", "md", "tex")
+    names_written = {"store", *(f"comparison.{ending}" for ending in endings)}
     assert {path.name for path in folder.iterdir()} == names_written
+    assert (folder / "comparison.csv").read_text().startswith("policy,runs,mean,")
+    assert (folder / "comparison.md").read_text().startswith("| policy | runs | mean |")
+    assert (folder / "comparison.tex").read_text().startswith(r"\begin{tabular}{lrrrrrrr}")
+    assert "These intervals hold together." in output
     assert (folder / "comparison.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "comparison.pdf").read_bytes().startswith(b"%PDF")
     kept = bw.Result.load(folder / "comparison.parquet")
@@ -153,6 +158,62 @@ def test_compare_ranks_draws_and_keeps(tmp_path):
     assert np.array_equal(kept.regret["UCB1"], again.regret["UCB1"])
     mean = kept.regret["UCB1"][:, -1].mean()
     assert (f"{mean:,.1f}" if mean < 1000 else f"{mean:,.0f}") in output
+
+
+MINE = """
+import bothworlds as bw
+
+class Mine(bw.UCB1):
+    pass
+
+TIDES = bw.environments.Switching(3, 0.25)
+
+def tides(n_arms, gap, factor=2.0):
+    return bw.environments.Switching(n_arms, gap, factor=factor)
+
+def number():
+    return 7
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    (tmp_path / "mymodule.py").write_text(MINE, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mymodule", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_own_classes_by_module_and_name(own_module):
+    label, policy = names.policy("mymodule:Mine:c=2")
+    assert label == repr(policy) == "Mine(c=2.0)"
+    assert isinstance(policy, bw.UCB1)
+    assert names.environment("mymodule:TIDES", 8, 0.5) == bw.environments.Switching(3, 0.25)
+    world = names.environment("mymodule:tides:factor=3", 8, 0.5)
+    assert world == bw.environments.Switching(8, 0.5, factor=3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("nowhere:Mine", "There is no module 'nowhere' for the policy 'nowhere:Mine', here or "),
+        ("mymodule:Mein", "There is no 'Mein' in the module 'mymodule'; did you mean 'Mine'?"),
+        ("broken:Mine", "The module 'broken' could not be imported: ZeroDivisionError: "),
+        ("mymodule:number", "The policy 'mymodule:number' must be a Player of bothworlds, got 7."),
+        ("mymodule:Mine:d=2", "Unknown parameter 'd'; "),
+        ("mymodule:TIDES", "The policy 'mymodule:TIDES' must name a class or an instance of one."),
+    ],
+)
+def test_wrong_own_classes_get_one_sentence(text, sentence, own_module):
+    with pytest.raises(InvalidParameter) as caught:
+        names.policy(text)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_version_and_completion():
+    assert run("--version").stdout == f"bothworlds {bw.__version__}\n"
+    assert "--show-completion" in run("--help").stdout
 
 
 def test_compare_with_corruption(tmp_path):

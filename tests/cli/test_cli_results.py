@@ -282,9 +282,8 @@ def test_a_figure_has_its_label_its_policies_and_its_runs(made, tmp_path, monkey
     run(BOTH, STOCHASTIC, tmp_path / "store", 4)
     results("plot", "--store", tmp_path)
     (figure,) = figures
-    (legend,) = figure.legends
-    assert "".join(legend.get_title().get_text().split()) == "".join(repr(STOCHASTIC).split())
-    assert {text.get_text() for text in legend.get_texts()} == set(BOTH)
+    assert "".join(figure.get_suptitle().split()) == "".join(repr(STOCHASTIC).split())
+    assert {text.get_text() for text in figure.axes[-1].texts} == set(BOTH)
     assert figure.get_supxlabel().startswith("400 rounds, 4 to 8 repetitions;")
 
 
@@ -315,9 +314,8 @@ def test_curves_of_equal_names_are_told_apart_by_their_codes(tmp_path, monkeypat
     for policy in (bw.UCB1(), bw.UCB1(c=2.0)):
         run({"mine": policy}, STOCHASTIC, tmp_path, 4)
     results("plot", "--store", tmp_path)
-    (legend,) = figures[0].legends
     codes = {f"mine [{path.name[:8]}]" for path in tmp_path.glob("*.json")}
-    assert {text.get_text() for text in legend.get_texts()} == codes
+    assert {text.get_text() for text in figures[0].axes[-1].texts} == codes
 
 
 # --- export -----------------------------------------------------------------------------------

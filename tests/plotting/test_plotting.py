@@ -112,9 +112,19 @@ def test_plot_of_a_short_run_has_one_panel():
     assert figure.axes[0].get_xlabel() == "round t"
 
 
-def test_every_label_is_in_the_legend_once():
-    (legend,) = plot_result(made_up()).legends
-    assert [text.get_text() for text in legend.get_texts()] == ["TsallisINF()", "UCB1()"]
+def test_every_curve_is_named_once_at_its_end():
+    figure = plot_result(made_up())
+    assert figure.legends == []
+    linear, late = figure.axes
+    assert [text.get_text() for text in late.texts] == ["TsallisINF()", "UCB1()"]
+    assert list(linear.texts) == []
+
+
+def test_many_curves_or_long_names_have_a_legend():
+    names = [f"policy {i}" for i in range(12)]
+    (legend,) = plot_result(made_up(names)).legends
+    assert [text.get_text() for text in legend.get_texts()] == names
+    assert plot_result(made_up(["a name that is too long to stand beside its curve"])).legends
 
 
 def test_the_figure_says_what_was_run():
@@ -122,10 +132,16 @@ def test_the_figure_says_what_was_run():
     said = figure.get_supxlabel()
     assert "50,000 rounds" in said
     assert "5 repetitions" in said
-    assert "two standard deviations" in said
+    assert "two standard errors" in said
+    assert figure.get_suptitle() == "Stochastic(means=[0.4, 0.6]), K = 2"
+    assert "two standard deviations" in plot_result(made_up(), band="sd").get_supxlabel()
+    assert "band" not in plot_result(made_up(), band="none").get_supxlabel()
 
 
-@pytest.mark.parametrize(("band", "width"), [("runs", 4.0), ("mean", 4.0 / np.sqrt(8))])
+@pytest.mark.parametrize(
+    ("band", "width"),
+    [("sd", 4.0), ("runs", 4.0), ("se", 4.0 / np.sqrt(8)), ("mean", 4.0 / np.sqrt(8))],
+)
 def test_the_band_is_two_standard_deviations_each_way(band, width):
     runs = np.random.default_rng(1).normal(50.0, 3.0, size=(8, 4))
     with style():
@@ -184,12 +200,83 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("factor", [0.0, -1.0])
-def test_regret_of_zero_or_less_is_drawn_on_one_linear_panel(factor):
+@pytest.mark.parametrize(("factor", "scale"), [(0.0, "linear"), (-1.0, "symlog")])
+def test_regret_of_zero_or_less_is_drawn_on_one_panel(factor, scale):
     result = made_up()
     for runs in result.regret.values():
         runs *= factor
     (panel,) = plot_result(result).axes
-    assert panel.get_yscale() == "linear"
-    assert panel.get_xlim() == (0, 50_000)
+    assert panel.get_yscale() == scale
+    assert panel.get_xlim()[1] == 50_000
     assert panel.get_ylim()[0] <= factor * 2 * np.sqrt(50_000)
+
+
+def test_quantiles_hold_nine_runs_in_ten():
+    low, high = plotting.draw.band_of(np.arange(101.0)[:, None], "quantiles")
+    assert (low, high) == (5.0, 95.0)
+
+
+def test_a_panel_of_ones_own_with_a_subset_a_scale_and_bounds():
+    with style():
+        figure, grid = panels(1, 1, 3.0)
+    result = made_up()
+    bounds = {"above": lambda t: 9 * np.sqrt(t), "lower": np.sqrt(result.checkpoints) / 2}
+    drawn = plot_result(
+        result, ax=grid[0, 0], policies=["UCB1()"], scale="log", bounds=bounds, title="mine"
+    )
+    assert drawn is figure
+    panel = grid[0, 0]
+    curve, above, lower = panel.get_lines()
+    assert curve.get_color() == LOOKS["UCB1"].colour
+    np.testing.assert_allclose(above.get_ydata(), 9 * np.sqrt(result.checkpoints))
+    np.testing.assert_allclose(lower.get_ydata(), np.sqrt(result.checkpoints) / 2)
+    assert [text.get_text() for text in panel.texts] == ["above", "lower"]
+    assert panel.get_title(loc="left") == "mine"
+    assert panel.get_ylim()[1] > 9 * np.sqrt(50_000)
+
+
+def test_a_column_of_a_journal():
+    assert tuple(plot_result(made_up(), size="column").get_size_inches()) == (3.4, 2.5)
+    assert tuple(plot_result(made_up(), size=(4, 3)).get_size_inches()) == (4.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"band": "wide"}, "The band of plot must be one of"),
+        ({"scale": "cubic"}, "The scale of plot must be"),
+        ({"policies": ["UCB2"]}, "The policies of plot must be among"),
+        ({"policies": []}, "The policies of plot must be at least one name"),
+        ({"size": "huge"}, "The size of plot must be"),
+        ({"bounds": {"b": [1.0]}}, "The bounds of plot must be functions of the rounds, or 6"),
+    ],
+)
+def test_wrong_options_are_refused(given, sentence, tmp_path):
+    with pytest.raises(InvalidParameter, match=f"^{sentence}"):
+        plot_result(made_up(), tmp_path / "a.png", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_colour_is_the_algorithms_whatever_it_is_called():
+    result = made_up(["mine", "theirs"])
+    result.policies.update(mine="UCB1(c=2.0)", theirs="ThompsonSampling()")
+    lines = plot_result(result).axes[0].get_lines()
+    colours = [line.get_color() for line in lines]
+    assert colours == [LOOKS["UCB1"].colour, LOOKS["Thompson sampling"].colour]
+
+
+def test_the_table_of_many_results_shows_every_mean(tmp_path):
+    results = {"one": made_up(), "two": made_up(("UCB1()", "EXP3"))}
+    figure = plotting.plot_regret_table(results, tmp_path / "table.png")
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == [
+        "TsallisINF()",
+        "UCB1()",
+        "EXP3",
+    ]
+    # Two means of the first result, and two of the second; the other cells are empty.
+    assert sorted(text.get_text() for text in axes.texts) == ["223.6", "223.6", "447.2", "447.2"]
+    with pytest.raises(InvalidParameter, match="at least one"):
+        plotting.plot_regret_table({})
+    with pytest.raises(InvalidParameter, match="a checkpoint of every result"):
+        plotting.plot_regret_table(results, at=7)

@@ -1,14 +1,17 @@
 """`Result`: statistics, tables, files."""
 
+import csv
+import dataclasses
 import errno
 import os
+import sys
 
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
 import bothworlds as bw
-from bothworlds.errors import InvalidParameter, ResultFileError
+from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError
 from bothworlds.simulation.result import trimmed_mean
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
@@ -132,3 +135,126 @@ def test_to_frame_is_tidy(result):
 def test_result_prints_itself(result):
     assert "TsallisINF(), Uniform()" in repr(result)
     assert "<pre>" in result._repr_html_()
+
+
+# --- tables and frames ------------------------------------------------------------------------
+
+
+def test_csv_is_obeyed_and_other_formats_are_refused(result, tmp_path):
+    path = tmp_path / "runs.csv"
+    result.save(path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == '"policy","repetition","round","regret"'
+    assert len(lines) == 1 + 2 * 33 * result.checkpoints.size
+    for ending in ("json", "xlsx", "png"):
+        with pytest.raises(InvalidParameter, match=r"ending in \.parquet or \.csv"):
+            result.save(tmp_path / f"runs.{ending}")
+    assert os.listdir(tmp_path) == ["runs.csv"]
+    result.save(tmp_path / "bare")
+    assert bw.Result.load(tmp_path / "bare").names == result.names
+
+
+def test_frames_of_other_packages(result, monkeypatch):
+    frame = result.to_pandas()
+    assert list(frame.columns) == ["policy", "repetition", "round", "regret"]
+    assert len(frame) == result.to_frame().num_rows
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtra, match=r"run: pip install polars$"):
+        result.to_polars()
+
+
+def test_summaries_become_tables(result):
+    summary = result.summary()
+    assert summary.to_markdown().splitlines()[0].startswith("| policy | runs | mean |")
+    assert r"5 \%" in summary.to_latex()
+    head, *rows = csv.reader(summary.to_csv().splitlines())
+    assert head[:3] == ["policy", "runs", "mean"]
+    means = {row[0]: float(row[2]) for row in rows}
+    assert means == {name: row["mean"] for name, row in summary.rows.items()}
+
+
+def test_a_round_that_was_not_recorded_is_answered_with_those_around_it(result):
+    with pytest.raises(InvalidParameter, match=r"checkpoints (\d+, )+\d+ \(of 41, the nearest\)"):
+        result.summary(at=555)
+    short = dataclasses.replace(result, checkpoints=np.array([5, 7]))
+    with pytest.raises(InvalidParameter, match="checkpoints 5, 7, got 6"):
+        short.summary(at=6)
+
+
+# --- ranking ----------------------------------------------------------------------------------
+
+
+def made_up(runs):
+    """Return a result of one round with the regrets given, by policy."""
+    n = len(next(iter(runs.values())))
+    return bw.Result(
+        checkpoints=np.array([1]),
+        regret={name: np.asarray(values)[:, None] for name, values in runs.items()},
+        plays={name: np.ones((n, 2), dtype=np.int64) for name in runs},
+        repetitions={name: np.arange(n) for name in runs},
+        wall={}, cpu={}, policies={}, environment="", seed=5,
+    )  # fmt: skip
+
+
+def test_a_ranking_has_every_pair_the_better_one_second(result):
+    ranking = result.ranking()
+    assert list(ranking.means) == ["TsallisINF()", "Uniform()"]
+    (pair,) = ranking.pairs
+    assert (pair.first, pair.second) == ("Uniform()", "TsallisINF()")
+    assert 0 < pair.low < pair.difference < pair.high
+    assert "Not told apart" not in str(ranking)
+    assert len(ranking.plot().axes) == 1
+
+
+def test_equal_policies_are_not_told_apart():
+    rng = np.random.default_rng(1)
+    ranking = made_up({name: rng.normal(10, 2, 40) for name in "abc"}).ranking()
+    assert len(ranking.pairs) == 3
+    assert all(pair.low < 0 < pair.high for pair in ranking.pairs)
+    assert "Not told apart" in str(ranking)
+
+
+def test_pairs_of_runs_that_share_their_noise_are_told_apart():
+    noise = np.random.default_rng(2).normal(0, 50, 40)
+    shift = np.random.default_rng(3).normal(1, 0.5, 40)
+    ranking = made_up({"a": 100 + noise, "b": 100 + noise + shift}).ranking()
+    assert ranking.pairs[0].low > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda r: r.ranking(level=1.5), "The level of Result.ranking must be between 0 and 1"),
+        (lambda r: made_up({"a": np.ones(3)}).ranking(), "The policies of Result.ranking must be"),
+        (lambda r: r.ranking(at=3.5), "The at of Result.ranking must be one of"),
+    ],
+)
+def test_a_ranking_refuses(call, sentence, result):
+    with pytest.raises(InvalidParameter, match=f"^{sentence}"):
+        call(result)
+
+
+@pytest.mark.statistical
+def test_all_intervals_of_a_ranking_hold_together():
+    """Of 400 rankings of five skewed policies, 95 % have all ten differences in their intervals."""
+    true = np.array([10.0, 10.0, 11.0, 12.0, 14.0])
+    names = list("abcde")
+    rng = np.random.default_rng(7)
+    sets, together, alone = 400, 0, 0
+    for _ in range(sets):
+        common = rng.gamma(4.0, 0.5, size=(48, 1))
+        runs = true - 4.0 + rng.gamma(4.0, 0.5, size=(48, 5)) + common
+        result = made_up(dict(zip(names, runs.T, strict=True)))
+        mean = dict(zip(names, true, strict=True))
+        pairs = result.ranking(resamples=999).pairs
+        errors = [abs(mean[p.first] - mean[p.second] - p.difference) for p in pairs]
+        together += all(e <= p.high - p.difference for e, p in zip(errors, pairs, strict=True))
+        # A control: intervals for one pair at a time, which ten of them do not keep.
+        se = [
+            np.std(result.regret[p.first] - result.regret[p.second], ddof=1) / 48**0.5
+            for p in pairs
+        ]
+        alone += all(e <= 1.96 * s for e, s in zip(errors, se, strict=True))
+    margin = 4.0 * (0.05 * 0.95 / sets) ** 0.5
+    assert together / sets > 0.95 - margin
+    assert alone / sets < 0.95 - margin

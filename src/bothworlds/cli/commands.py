@@ -1,7 +1,10 @@
 """Commands of ``bothworlds``: one file each, registered here."""
 
+from typing import Annotated
+
 import typer
 
+from bothworlds import __version__
 from bothworlds.cli.bench import bench
 from bothworlds.cli.bounds import bounds
 from bothworlds.cli.compare import compare
@@ -15,13 +18,25 @@ from bothworlds.cli.warm_up import warm_up
 app = typer.Typer(
     help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bothworlds {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def bothworlds() -> None:
+def bothworlds(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", callback=_tell_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
     """Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them."""
 
 

@@ -13,6 +13,7 @@ from bothworlds.cli import parse
 from bothworlds.cli.console import STOPPED, console, refusals, say
 from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.errors import InvalidParameter
+from bothworlds.files import replacing
 from bothworlds.registry import words
 from bothworlds.text import grouped, speed
 
@@ -37,7 +38,7 @@ def compare(
         typer.Option(
             "--environment",
             "--env",
-            help=f"The world: {', '.join(parse.ENVIRONMENTS)}.",
+            help=f"The world: {', '.join(parse.ENVIRONMENTS)}, or one of your own: mymodule:Tides.",
             metavar="NAME",
             show_default="stochastic",
         ),
@@ -90,7 +91,8 @@ def compare(
     policies: Annotated[
         str,
         typer.Option(
-            help=f"Any of {', '.join(words())}, between commas; with parameters: ucb1:c=2.",
+            help=f"Any of {', '.join(words())}, between commas; with parameters: ucb1:c=2; "
+            "your own: mymodule:Mine.",
             metavar="NAMES",
         ),
     ] = "tsallis,ucb1,thompson",
@@ -111,7 +113,8 @@ def compare(
     output: Annotated[
         Path,
         typer.Option(
-            help="Folder for comparison.png, comparison.pdf and comparison.parquet.",
+            help="Folder for the figure (PNG, PDF), all results (Parquet) and the table (CSV, "
+            "LaTeX, Markdown).",
             metavar="FOLDER",
         ),
     ] = Path("comparison"),
@@ -264,9 +267,13 @@ def _report(
         mean = low + float(totals[best]) * (high - low)
         screen.print(ranking(result, best))
         screen.print(f"Best single arm: {table.arms[best]!r}, mean loss {mean:.4g}.", markup=False)
-    ordered = sorted(result.names, key=lambda name: result.regret[name][:, -1].mean())
-    if len(ordered) > 1:
-        screen.print(str(result.compare(ordered[0], ordered[1])), markup=False)
+    if len(result.names) > 1 and min(map(len, result.regret.values())) > 1:
+        ranks = result.ranking()
+        for pair in ranks.pairs:
+            if pair.second == next(iter(ranks.means)):
+                screen.print(str(pair), markup=False)
+        if len(ranks.means) > 2:
+            screen.print("These intervals hold together.", markup=False)
     if result.interrupted:
         kept = ", ".join(f"{len(result.regret[name])} of {name}" for name in result.names)
         say(f"Stopped early: of {runs} runs of every policy, these were finished and kept: {kept}.")
@@ -320,4 +327,9 @@ def _keep(result: Result, output: Path) -> None:
 
     for ending in ("png", "pdf"):
         save(figure, output / f"comparison.{ending}")
-    typer.echo(f"Written: {output}/comparison.png, .pdf and .parquet")
+    summary = result.summary()
+    tables = {"csv": summary.to_csv(), "md": summary.to_markdown(), "tex": summary.to_latex()}
+    for ending, text in tables.items():
+        with replacing(output / f"comparison.{ending}") as draft:
+            draft.write_text(text.rstrip() + "\n", encoding="utf-8")
+    typer.echo(f"Written: {output}/comparison.png, .pdf, .parquet, .csv, .md and .tex")

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from bothworlds.experiments.summary import counts
 from bothworlds.text import duration
 
 if TYPE_CHECKING:
@@ -92,6 +93,6 @@ class Board:
 
 
 def _told(each: Finished) -> str:
-    holds = sum(claim.verdict == "holds" for claim in each.claims)
-    judged = sum(claim.holds is not None for claim in each.claims)
-    return f"{holds}/{judged} hold, {duration(each.seconds)}"
+    found = counts(each.claims)
+    told = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
+    return f"{told}; {duration(each.seconds)}"

@@ -17,12 +17,14 @@ from bothworlds.cli.live_table import Board
 from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.cli.parse import choose, count, listed, number
 from bothworlds.experiments.catalogue import experiment, experiment_names
+from bothworlds.experiments.summary import ordered, said
 from bothworlds.text import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from bothworlds.experiments.archive import Finished
+    from bothworlds.experiments.model import Claim
 
 
 @refusals()
@@ -103,8 +105,11 @@ def paper(
     show_claims(console, done)
     seconds = time.perf_counter() - began
     simulated = sum(each.simulated for each in done)
-    console.print(f"\n{simulated} simulations run now, {duration(seconds)}.")
+    console.print(f"\n{simulated} simulations run now, {duration(seconds)}.\n")
+    claims = [claim for each in done for claim in each.claims]
+    console.print("Verdict: " + " ".join(said(claims)), soft_wrap=True)
     console.print(f"Report: {os.path.join(folder, 'report.html')}", soft_wrap=True)
+    console.print(f"Next: {_next(full)}", soft_wrap=True)
 
 
 def show_list(console: Console, names: list[str]) -> None:
@@ -118,23 +123,36 @@ def show_list(console: Console, names: list[str]) -> None:
     console.print(table)
 
 
-_STYLES = {"holds": "green", "fails": "bold red", "open": "dim"}
+def _next(full: bool) -> str:
+    """Return what to try next."""
+    if full:
+        return "bothworlds compare --policies tsallis,ucb1 --environment switching"
+    return "bothworlds paper stochastic switching --full runs the paper's own scale"
+
+
+_STYLES = {"holds": "green", "fails": "bold red", "open": "dim", "differs": "yellow"}
 
 
 def show_claims(console: Console, done: list[Finished]) -> None:
-    """Print every claim, what was measured and whether it holds."""
+    """Print every claim, the paper's first, what was measured, and why where it does not hold."""
+    claims = [claim for each in done for claim in each.claims]
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     table.add_column("")
     table.add_column("claim", ratio=3)
     table.add_column("measured", ratio=2)
-    for each in done:
-        for claim in each.claims:
-            verdict = Text(claim.verdict, style=_STYLES[claim.verdict])
-            table.add_row(verdict, f"{each.id}: {claim.sentence}", claim.measured)
+    owner = None
+    for claim in ordered(claims):
+        if claim.owner != owner:
+            owner = claim.owner
+            heading = "The paper's" if owner == "paper" else "Ours"
+            table.add_row("", Text(heading, style="bold"), "")
+        verdict = Text(claim.verdict, style=_STYLES[claim.verdict])
+        name = claim.id.partition(".")[0]
+        table.add_row(verdict, Text(f"{name}: {claim.sentence}"), Text(claim.measured))
+        if claim.why:
+            table.add_row("", Text(claim.why, style="dim"), Text(_full(claim), style="dim"))
     console.print(table)
-    claims = [claim for each in done for claim in each.claims]
-    counts = {v: sum(claim.verdict == v for claim in claims) for v in _STYLES}
-    console.print(
-        f"\n{counts['holds']} of {len(claims)} claims hold, {counts['fails']} fail, "
-        f"{counts['open']} cannot be judged at this scale."
-    )
+
+
+def _full(claim: Claim) -> str:
+    return f"paper's scale: {claim.full}" if claim.full else ""

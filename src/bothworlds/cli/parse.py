@@ -1,16 +1,20 @@
 """Words typed in a shell: policies, environments and numbers, or the nearest right word.
 
 A policy or environment is a short name, with parameters after colons where the defaults will not
-do: ``tsallis``, ``ucb1:c=2``, ``tsallis:alpha=0.7:estimator=iw``, ``switching:factor=2``.
+do: ``tsallis``, ``ucb1:c=2``, ``tsallis:alpha=0.7:estimator=iw``, ``switching:factor=2``. One of
+the user's own is ``module:name``, such as ``mymodule:Mine`` or ``mymodule:Mine:c=2``.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.arguments import Word
@@ -165,14 +169,19 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     ('BROAD', Broad(horizon=1000))
     """
     known = words()
+    if own_name(text):
+        from bothworlds.policies.base import Player
+
+        made = own("policy", text, Player, {} if horizon is None else {"horizon": horizon})
+        return repr(made), made
     name, given = _described("policy", text, known)
     entry, variant = known[name]
     maker = entry.load()
     told = dict(given)
     if horizon is not None and maker.needs_horizon:
         told.setdefault("horizon", max(horizon, 2))
-    made: Policy = _made(maker, dict(variant.preset), told, text)
-    return repr(made) if given else variant.label, made
+    found: Policy = _made(maker, dict(variant.preset), told, text)
+    return repr(found) if given else variant.label, found
 
 
 def policies(text: str, horizon: int) -> dict[str, Policy]:
@@ -202,6 +211,10 @@ def environment(text: str, n_arms: int, gap: float) -> Environment:
     """
     from bothworlds import environments
 
+    if own_name(text):
+        offered = {"n_arms": n_arms, "gap": gap}
+        mine: Environment = own("environment", text, environments.Environment, offered)
+        return mine
     name, given = _described("environment", text, ENVIRONMENTS)
     entry = ENVIRONMENTS[name]
     fixed = {"n_arms": n_arms, "gap": gap, **(entry.preset or {})}
@@ -209,6 +222,74 @@ def environment(text: str, n_arms: int, gap: float) -> Environment:
         fixed = {"base": _home(environments, entry.base)(**fixed)}
     made: Environment = _made(_home(environments, entry.home), fixed, given, text)
     return made
+
+
+def own_name(text: str) -> bool:
+    """Tell whether a word names something in a module of the user's.
+
+    Examples
+    --------
+    >>> own_name("mymodule:Mine"), own_name("ucb1:c=2"), own_name("ucb1:c")
+    (True, False, False)
+    """
+    first, *rest = text.split(":")
+    known = first.strip().lower() in {*words(), *ENVIRONMENTS}
+    return bool(rest) and "=" not in rest[0] and not known
+
+
+def own(kind: str, text: str, base: type, offered: Mapping[str, Any]) -> Any:
+    """Return what a word such as ``mymodule:Mine:c=2`` names: an instance, or one of the class.
+
+    Modules are looked for in the current folder, too. A class gets the parameters of the word, and
+    of ``offered`` those its constructor has.
+    """
+    module, name, *settings = text.split(":")
+    found = _imported(kind, text, module, name)
+    if isinstance(found, base):
+        if settings:
+            raise InvalidParameter(
+                f"The {kind} {module}:{name} is made already, without parameters."
+            )
+        return found
+    if not callable(found):
+        raise InvalidParameter(f"The {kind} {text!r} must name a class or an instance of one.")
+    parameters = inspect.signature(found).parameters
+    given = _settings(kind, text, settings)
+    told = {key: value for key, value in offered.items() if key in parameters and key not in given}
+    try:
+        made = _made(found, told, given, text)
+    except TypeError as error:
+        raise InvalidParameter(f"The {kind} {text!r} could not be made: {error}.") from error
+    if not isinstance(made, base):
+        raise InvalidParameter(
+            f"The {kind} {text!r} must be a {base.__name__} of bothworlds, got {made!r}."
+        )
+    return made
+
+
+def _imported(kind: str, text: str, module: str, name: str) -> Any:
+    """Import a name from a user's module, or say in one sentence what is wrong with it."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        home = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0] and error.name != module:
+            raise InvalidParameter(f"The module {module!r} needs {error.name!r}.") from error
+        raise InvalidParameter(
+            f"There is no module {module!r} for the {kind} {text!r}, here or installed."
+        ) from error
+    # A user's module may fail in any way.
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise InvalidParameter(f"The module {module!r} could not be imported: {told}.") from error
+    if not hasattr(home, name):
+        names = [each for each in vars(home) if not each.startswith("_")]
+        near = get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InvalidParameter(f"There is no {name!r} in the module {module!r}{hint}")
+    return getattr(home, name)
 
 
 def _home(room: Any, path: str) -> Any:
@@ -220,6 +301,11 @@ def _home(room: Any, path: str) -> Any:
 def _described(kind: str, text: str, known: Iterable[str]) -> tuple[str, dict[str, Any]]:
     """Split ``name:key=value:key=value``."""
     name, *settings = text.split(":")
+    return choose(kind, name, known), _settings(kind, text, settings)
+
+
+def _settings(kind: str, text: str, settings: Iterable[str]) -> dict[str, Any]:
+    """Read parameters such as ``c=2``."""
     given: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -228,7 +314,7 @@ def _described(kind: str, text: str, known: Iterable[str]) -> tuple[str, dict[st
                 f"The {kind} {text!r} must be a name and parameters such as 'ucb1:c=2'."
             )
         given[key.strip()] = _value(value.strip())
-    return choose(kind, name, known), given
+    return given
 
 
 def _value(text: str) -> int | float | bool | str:

@@ -309,19 +309,7 @@ def _together(group: list[Holding]) -> Result | None:
 def _draw(result: Result, title: str, path: Path) -> None:
     from bothworlds import plotting
 
-    figure = plotting.plot_result(result)
-    with plotting.style():
-        # Over the names of the curves, where a title of the figure would lie on them.
-        width = int(11.5 * figure.get_figwidth())
-        (legend,) = figure.legends
-        legend.set_title("\n".join(textwrap.wrap(title, width, max_lines=3)))
-        runs = sorted({len(each) for each in result.regret.values()})
-        if len(runs) > 1:
-            plotting.note(
-                figure,
-                f"{int(result.checkpoints[-1]):,} rounds, {runs[0]} to {runs[-1]} repetitions; "
-                "line: mean, band: two standard deviations",
-            )
+    figure = plotting.plot_result(result, title="\n".join(textwrap.wrap(title, 90, max_lines=3)))
     try:
         plotting.save(figure, path)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Finished:
         Time this took now.
     seed : int
         The seed in force.
+    made : dict of str to str
+        Where it was judged: date, processor, cores, versions.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Finished:
     simulated: int
     seconds: float
     seed: int
+    made: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from bothworlds.experiments.judging import Draws, Place, curves, finals, judged
 from bothworlds.experiments.model import Cell, Claim, Outcome, Table
-from bothworlds.text import decimals, fraction, grouped
+from bothworlds.text import fraction, grouped
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ all of them grows linearly."""
 
 LOGARITHMIC, LINEAR = 0.25, 0.75
 """Exponents half way between those of log T, sqrt T and T, which are 0, 1/2 and 1."""
+
+PAPER_ROUNDS = 10**7
+"""The rounds of the paper's figures, which its sentences about growth speak of."""
 
 WINDOW = 32.0
 """Growth is measured over the last factor of this in rounds."""
@@ -42,49 +46,76 @@ def where(cell: Cell) -> str:
     return f"K={cell.n_arms}, gap {fraction(cell.gap)}"
 
 
-def growth(outcome: Outcome, cell: Cell, name: str) -> float:
+def growth(outcome: Outcome, cell: Cell, name: str) -> Draws:
     """Fit the exponent b of mean regret ~ t^b to the last factor of 32 in rounds.
 
-    The slope of the least-squares line through log regret against log t.
+    The slope of the least-squares line through log regret against log t; NaN where fewer than
+    three of the checkpoints there have positive regret.
     """
     rounds = outcome.results[cell.id].checkpoints
-    mean = outcome.results[cell.id].regret[name].mean(axis=0)
-    late = (rounds >= cell.horizon / WINDOW) & (mean > 0)
+    mean = curves(outcome, cell, name)
+    late = (rounds >= cell.horizon / WINDOW) & (mean[0] > 0)
     if np.count_nonzero(late) < 3:
-        return float("nan")
-    return float(np.polyfit(np.log(rounds[late]), np.log(mean[late]), 1)[0])
+        return np.full(len(mean), np.nan)
+    return _slope(np.log(rounds[late]), np.log(np.maximum(mean[:, late], 1e-9)))
 
 
-def acceleration(outcome: Outcome, cell: Cell, name: str) -> float:
+def _slope(x: NDArray[np.float64], y: Draws) -> Draws:
+    """Return the least-squares slope of every row."""
+    centred = x - x.mean()
+    slope: Draws = y @ centred / (centred @ centred)
+    return slope
+
+
+def _between(x: NDArray[np.float64], y: Draws, at: ArrayLike) -> Draws:
+    """Interpolate every row linearly; a column for each wanted abscissa."""
+    wanted = np.asarray(at, dtype=np.float64)
+    right = np.clip(np.searchsorted(x, wanted), 1, len(x) - 1)
+    share = np.clip((wanted - x[right - 1]) / (x[right] - x[right - 1]), 0.0, 1.0)
+    found: Draws = y[:, right - 1] * (1.0 - share) + y[:, right] * share
+    return found
+
+
+def acceleration(outcome: Outcome, cell: Cell, name: str) -> Draws:
     """Return the exponent b of the growth per log t, d regret / d log t ~ t^b.
 
     It is 0 for a + c log t whatever a is, 1/2 for c sqrt t and 1 for c t. Measured by the growth
     over the first and the second half, in log t, of the last factor of 32 in rounds.
     """
-    result = outcome.results[cell.id]
-    mean = result.regret[name].mean(axis=0)
     ends = np.log(cell.horizon) - np.log(WINDOW) * np.array([1.0, 0.5, 0.0])
-    first, middle, last = np.interp(ends, np.log(result.checkpoints), mean)
-    if last <= middle:
-        return float("-inf")
-    if middle <= first:
-        return float("inf")
-    return float(np.log((last - middle) / (middle - first)) / (0.5 * np.log(WINDOW)))
+    rounds = np.log(outcome.results[cell.id].checkpoints)
+    first, middle, last = _between(rounds, curves(outcome, cell, name), ends).T
+    before, after = middle - first, last - middle
+    with np.errstate(divide="ignore", invalid="ignore"):
+        b = np.log(after / before) / (0.5 * np.log(WINDOW))
+    b = np.where(before <= 0, np.inf, b)
+    return np.where(after <= 0, -np.inf, b)
 
 
-def per_log(outcome: Outcome, cell: Cell, name: str) -> float:
+def crests(outcome: Outcome, cell: Cell, name: str) -> Draws:
+    """Return the exponent b of the largest mean regret so far, over the last factor of 32.
+
+    Where regret falls, even below 0, while the best arm loses, its crests tell how it grows.
+    """
+    rounds = np.log(outcome.results[cell.id].checkpoints)
+    highest = np.maximum.accumulate(curves(outcome, cell, name), axis=1)
+    ends = np.log([cell.horizon / WINDOW, cell.horizon])
+    first, last = _between(rounds, np.log(np.maximum(highest, 1.0)), ends).T
+    exponent: Draws = (last - first) / np.log(WINDOW)
+    return exponent
+
+
+def per_log(outcome: Outcome, cell: Cell, name: str) -> Draws:
     """Return the growth of mean regret per unit of log t over the last factor of 32 in rounds."""
     rounds = outcome.results[cell.id].checkpoints
-    mean = outcome.results[cell.id].regret[name].mean(axis=0)
     late = rounds >= cell.horizon / WINDOW
-    return float(np.polyfit(np.log(rounds[late]), mean[late], 1)[0])
+    return _slope(np.log(rounds[late]), curves(outcome, cell, name)[:, late])
 
 
-def extreme(
-    values: Iterable[tuple[float, str]], pick: Callable[..., tuple[float, str]] = max
-) -> tuple[float, str]:
-    """Return the largest (or smallest) value and where it was found."""
-    return pick(values, key=lambda pair: pair[0])
+def ratio(above: Draws, below: Draws) -> Draws:
+    """Divide regrets; next to none below counts as little, not as nothing."""
+    found: Draws = above / np.maximum(below, 1e-9)
+    return found
 
 
 def ratio_claim(
@@ -98,56 +129,61 @@ def ratio_claim(
 ) -> Claim:
     """Claim that the regret of the first of each pair is at most ``limit`` times the second's."""
     pairs = list(pairs)
-    ratios = [
-        (outcome.mean(cell, a) / max(outcome.mean(cell, b), 1e-9), f"{a} / {b}, {where(cell)}")
+    places = [
+        Place(
+            f"{a} / {b}, {where(cell)}",
+            ratio(finals(outcome, cell, a), finals(outcome, cell, b)),
+        )
         for cell in cells
         for a, b in pairs
         if a in cell.policies and b in cell.policies
     ]
     threshold = f"ratio at most {limit:g}" if limit != 1 else "ratio below 1"
-    if not ratios:
-        return Claim(id, sentence, reason, threshold, None)
-    worst, place = extreme(ratios)
-    return Claim(id, sentence, f"up to {worst:.2f} ({place})", threshold, worst <= limit)
+    return judged(id, sentence, outcome, places, limit, threshold=threshold, reason=reason)
 
 
 def logarithmic_claim(
-    id: str, sentence: str, outcome: Outcome, cells: Iterable[Cell], names: Iterable[str]
+    id: str,
+    sentence: str,
+    outcome: Outcome,
+    cells: Iterable[Cell],
+    names: Iterable[str],
+    rounds: int = 0,
 ) -> Claim:
     """Claim that the growth of regret per log t no longer grows, in every cell."""
     names = list(names)
-    fits = [
-        (acceleration(outcome, cell, name), f"{name}, {where(cell)}")
+    places = [
+        Place(f"{name}, {where(cell)}", acceleration(outcome, cell, name))
         for cell in cells
         for name in names
     ]
     threshold = f"growth per log t is t^b with b at most {LOGARITHMIC:g}"
-    if not fits:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    value, place = extreme(fits)
-    return Claim(
-        id, sentence, f"b up to {decimals(value)} ({place})", threshold, value <= LOGARITHMIC
-    )
+    return judged(
+        id, sentence, outcome, places, LOGARITHMIC, threshold=threshold, shown="b up to {}",
+        reason=NOT_SETTLED, rounds=rounds,
+    )  # fmt: skip
 
 
 def linear_claim(
-    id: str, sentence: str, outcome: Outcome, cells: Iterable[Cell], name: str
+    id: str,
+    sentence: str,
+    outcome: Outcome,
+    cells: Iterable[Cell],
+    name: str,
+    rounds: int = 0,
 ) -> Claim:
     """Claim that regret grows nearly as fast as t in every cell."""
-    fits = [(growth(outcome, cell, name), where(cell)) for cell in cells]
-    fits = [fit for fit in fits if np.isfinite(fit[0])]
-    threshold = f"regret is t^b with b at least {LINEAR:g}"
-    if not fits:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    value, place = extreme(fits, min)
-    fast = sum(fit[0] >= LINEAR for fit in fits)
-    measured = f"b from {decimals(value)} ({place})"
-    if len(fits) > 1:
-        measured += f"; {fast} of {len(fits)} cells reach {LINEAR:g}"
-    return Claim(id, sentence, measured, threshold, value >= LINEAR)
+    fits = [Place(where(cell), growth(outcome, cell, name)) for cell in cells]
+    fits = [fit for fit in fits if np.isfinite(fit.value)]
+    fast = sum(fit.value >= LINEAR for fit in fits)
+    return judged(
+        id, sentence, outcome, fits, LINEAR, at_most=False, shown="b from {}",
+        threshold=f"regret is t^b with b at least {LINEAR:g}", reason=NOT_SETTLED, rounds=rounds,
+        note=f"; {fast} of {len(fits)} cells reach {LINEAR:g}" if len(fits) > 1 else "",
+    )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Margin:
     """How the mean regret of one policy in one cell compares with its guarantee."""
 
@@ -156,8 +192,13 @@ class Margin:
     regret: float
     bound: float
     theorem: str
-    share: float
-    """Largest ratio of mean regret to bound over the checkpoints."""
+    shares: Draws
+    """Largest ratio of mean regret to bound over the checkpoints, and its bootstrap."""
+
+    @property
+    def share(self) -> float:
+        """Largest ratio of mean regret to bound over the checkpoints."""
+        return float(self.shares[0])
 
 
 def guarantees(cell: Cell, name: str, rounds: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
@@ -201,30 +242,24 @@ def margins(outcome: Outcome) -> list[Margin]:
     """Return the comparison with the guarantee for all policies that have one."""
     found = []
     for cell in outcome.cells:
-        result = outcome.results[cell.id]
         for name in cell.policies:
-            bound, theorem = guarantees(cell, name, result.checkpoints)
+            bound, theorem = guarantees(cell, name, outcome.results[cell.id].checkpoints)
             if bound.size:
-                mean = result.regret[name].mean(axis=0)
-                share = float((mean / bound).max())
-                found.append(Margin(cell, name, float(mean[-1]), float(bound[-1]), theorem, share))
+                mean = curves(outcome, cell, name)
+                share = (mean / bound).max(axis=1)
+                last = float(mean[0, -1])
+                found.append(Margin(cell, name, last, float(bound[-1]), theorem, share))
     return found
 
 
 def bound_claim(id: str, outcome: Outcome) -> Claim:
     """Claim that mean regret is below the guarantee at every checkpoint of every cell."""
-    sentence = "Measured mean regret is below every guarantee that applies, at all checkpoints"
-    found = margins(outcome)
-    if not found:
-        return Claim(id, sentence, "no guarantee applies", "at most 100 % of the bound", None)
-    worst = max(found, key=lambda margin: margin.share)
-    return Claim(
-        id,
-        sentence,
-        f"up to {worst.share:.0%} of the bound ({worst.name}, {worst.cell.id})",
-        "at most 100 % of the bound",
-        worst.share <= 1.0,
-    )
+    places = [Place(f"{each.name}, {each.cell.id}", each.shares) for each in margins(outcome)]
+    return judged(
+        id, "Measured mean regret is below every guarantee that applies, at all checkpoints",
+        outcome, places, 1.0, threshold="at most 100 % of the bound", percent=True,
+        shown="up to {} of the bound", reason="no guarantee applies",
+    )  # fmt: skip
 
 
 def _cell(regret: float) -> str:

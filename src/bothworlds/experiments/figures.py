@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +27,26 @@ def grid_of(cells: Sequence[Cell]) -> list[list[Cell]]:
     return [sorted((c for c in cells if c.n_arms == k), key=lambda c: c.gap) for k in rows]
 
 
-def caption(outcome: Outcome) -> str:
+def caption(outcome: Outcome, more: str = "") -> str:
     """Say on the figure what was run and what the band is."""
-    return f"{outcome.settings}; line: mean, band: two standard deviations"
+    said = f"{outcome.settings}; line: mean, band: {plotting.BANDS['se']}"
+    return f"{said}; {more}" if more else said
+
+
+Published = Mapping[str, Mapping[str, Mapping[int, float]]]
+"""Published regrets: the id of a cell to names of algorithms to rounds to values."""
+
+HOLLOW = "circles: published"
+"""What a figure says of the published points in it."""
+
+
+def draw_published(panel: Any, cell: Cell, published: Published, first: int, last: int) -> None:
+    """Draw the published points of a cell between two rounds."""
+    for name, numbers in published.get(cell.id, {}).items():
+        inside = {t: value for t, value in numbers.items() if first <= t <= last}
+        if inside and name in plotting.LOOKS:
+            look = plotting.LOOKS[name]
+            plotting.draw_points(panel, list(inside), list(inside.values()), look)
 
 
 def title_of(cell: Cell) -> str:
@@ -37,7 +54,12 @@ def title_of(cell: Cell) -> str:
     return f"K = {cell.n_arms}, gap {fraction(cell.gap)}"
 
 
-def linear_figure(outcome: Outcome, grid: Grid, titles: dict[str, str] | None = None) -> Figure:
+def linear_figure(
+    outcome: Outcome,
+    grid: Grid,
+    titles: dict[str, str] | None = None,
+    published: Published | None = None,
+) -> Figure:
     """Draw the first 10 000 rounds of every cell."""
     rows, columns = len(grid), max(map(len, grid))
     figure, axes = plotting.panels(rows, columns, 1.15 + 1.95 * rows, _width(columns))
@@ -46,12 +68,13 @@ def linear_figure(outcome: Outcome, grid: Grid, titles: dict[str, str] | None = 
             panel = axes[i, j]
             last = min(cell.horizon, LINEAR_END)
             tops = plotting.draw_regret(panel, outcome.results[cell.id], 1, last)
+            draw_published(panel, cell, published or {}, 1, last)
             plotting.linear_axes(panel, last, tops)
             panel.set_title((titles or {}).get(cell.id) or title_of(cell))
             _label(panel, i == rows - 1, j == 0, plotting.rounds_label(last))
         _hide(axes[i, len(row) :])
     plotting.shared_legend(figure)
-    plotting.note(figure, caption(outcome))
+    plotting.note(figure, caption(outcome, HOLLOW if published else ""))
     return figure
 
 
@@ -59,8 +82,7 @@ def log_figure(
     outcome: Outcome,
     grid: Grid,
     titles: dict[str, str] | None = None,
-    *,
-    with_bounds: bool = True,
+    published: Published | None = None,
 ) -> Figure:
     """Draw the rounds from 10 000 on, with the guarantee of Tsallis-INF and the lower bound."""
     rows, columns = len(grid), max(map(len, grid))
@@ -72,8 +94,8 @@ def log_figure(
             begin = int(result.checkpoints[result.checkpoints >= LINEAR_END][0])
             plotting.draw_regret(axes[i, j], result, begin, cell.horizon)
             low, high = plotting.log_limits(result, begin)
-            if with_bounds:
-                high = max(high, 1.3 * draw_bounds(axes[i, j], cell, begin))
+            high = max(high, 1.3 * draw_bounds(axes[i, j], cell, begin, named=j == 0))
+            draw_published(axes[i, j], cell, published or {}, begin, cell.horizon)
             lows.append(low)
             highs.append(high)
             axes[i, j].set_title((titles or {}).get(cell.id) or title_of(cell))
@@ -82,11 +104,11 @@ def log_figure(
             plotting.log_axes(axes[i, j], LINEAR_END, cell.horizon, min(lows), max(highs))
         _hide(axes[i, len(row) :])
     plotting.shared_legend(figure)
-    plotting.note(figure, caption(outcome))
+    plotting.note(figure, caption(outcome, HOLLOW if published else ""))
     return figure
 
 
-def draw_bounds(panel: Any, cell: Cell, first: int) -> float:
+def draw_bounds(panel: Any, cell: Cell, first: int, named: bool = True) -> float:
     """Draw Theorem 1 for the RV (else IW) form and Lai and Robbins; return the highest point."""
     rounds = np.geomspace(first, cell.horizon, 24)
     top = 0.0
@@ -94,23 +116,31 @@ def draw_bounds(panel: Any, cell: Cell, first: int) -> float:
     if name in cell.policies:
         upper, theorem = guarantees(cell, name, np.rint(rounds).astype(np.int64))
         if upper.size:
-            label = f"{theorem.partition(' (')[0]}, {name[-3:-1]}"
-            plotting.draw_bound(panel, rounds, upper, "upper", label)
+            plotting.draw_bound(panel, rounds, upper, "upper", "_upper")
+            if named:
+                label = f"{theorem.partition(' (')[0]}, {name[-3:-1]}"
+                plotting.name_line(panel, rounds, upper, label)
             top = float(upper.max())
     if cell.means is not None:
         lower = bounds.lai_robbins(cell.means, rounds)
-        plotting.draw_bound(panel, rounds, lower, "lower", "Lai and Robbins")
+        plotting.draw_bound(panel, rounds, lower, "lower", "_lower")
+        if named:
+            plotting.name_line(panel, rounds, lower, "Lai and Robbins", above=False)
     return top
 
 
 def regret_figures(
-    prefix: str, outcome: Outcome, cells: Sequence[Cell], titles: dict[str, str] | None = None
+    prefix: str,
+    outcome: Outcome,
+    cells: Sequence[Cell],
+    titles: dict[str, str] | None = None,
+    published: Published | None = None,
 ) -> dict[str, Figure]:
     """Return the linear figure and, where the horizon reaches beyond it, the log-log one."""
-    figures = {f"{prefix}-linear": linear_figure(outcome, grid_of(cells), titles)}
+    figures = {f"{prefix}-linear": linear_figure(outcome, grid_of(cells), titles, published)}
     late = [cell for cell in cells if cell.horizon > 1.5 * LINEAR_END]
     if late:
-        figures[f"{prefix}-log"] = log_figure(outcome, grid_of(late), titles)
+        figures[f"{prefix}-log"] = log_figure(outcome, grid_of(late), titles, published)
     return figures
 
 

@@ -14,6 +14,8 @@ from bothworlds.experiments.archive import Finished, everything, keep, kept, wri
 from bothworlds.experiments.model import Outcome
 from bothworlds.experiments.plan import Plan
 from bothworlds.experiments.report import write_report
+from bothworlds.experiments.sayings import sourced
+from bothworlds.experiments.surroundings import surroundings
 from bothworlds.simulation.result import Result
 from bothworlds.simulation.simulator import assemble
 
@@ -99,13 +101,14 @@ def finish(
         source=chosen.source,
         summary=chosen.summary,
         settings=plan.settings,
-        claims=tuple(chosen.score(outcome)),
+        claims=sourced(chosen.score(outcome), plan.settings, tuple(figures)),
         figures=tuple(figures),
         tables=tuple(chosen.tables(outcome)),
         cells=len(plan.cells),
         simulated=len(simulated),
         seconds=time.perf_counter() - began,
         seed=plan.seed,
+        made=surroundings(),
     )
     keep(folder, plan.key, made)
     return _reported(made, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +99,17 @@ class Cell:
     group: str = ""
 
 
+Verdict = Literal["holds", "fails", "open", "differs"]
+"""What can be said about a claim, see `bothworlds.experiments.judging`; "differs" is a failure
+whose cause is known and explained."""
+
+Owner = Literal["paper", "ours"]
+"""Whose claim it is: the paper's, or a conjecture or extension of this project."""
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper beside what was measured.
+    """A sentence of the paper, or one of ours, beside what was measured.
 
     Parameters
     ----------
@@ -110,23 +118,38 @@ class Claim:
     sentence : str
         What is claimed.
     measured : str
-        What was found.
+        What was found, with a bootstrap interval.
     threshold : str
         What the measurement must satisfy.
-    holds : bool or None
-        None where this scale cannot judge it.
+    verdict : {"holds", "fails", "open", "differs"}
+        What the rules of `bothworlds.experiments.judging` say.
+    owner : {"paper", "ours"}
+        Whose claim it is.
+    place : str
+        Where the paper says it, or what it extends.
+    figure : str
+        The figure that shows it.
+    why : str
+        Why it does not hold, in one sentence; empty where it does.
+    full : str
+        What the full scale gave, where that was run.
     """
 
     id: str
     sentence: str
     measured: str
     threshold: str
-    holds: bool | None
+    verdict: Verdict
+    owner: Owner = "ours"
+    place: str = ""
+    figure: str = ""
+    why: str = ""
+    full: str = ""
 
     @property
-    def verdict(self) -> str:
-        """One word: "holds", "fails" or "open"."""
-        return "open" if self.holds is None else "holds" if self.holds else "fails"
+    def holds(self) -> bool | None:
+        """Whether it holds; None where that is open."""
+        return None if self.verdict == "open" else self.verdict == "holds"
 
 
 @dataclass(frozen=True)

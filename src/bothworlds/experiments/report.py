@@ -1,42 +1,66 @@
-"""The report: one HTML file with figures, settings, claims and bounds, and nothing to download."""
+"""The report: one HTML file with verdict, figures, claims and bounds, and nothing to download."""
 
 from __future__ import annotations
 
 import base64
 import html
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import bothworlds
 from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.model import Claim, Settings, Table
+from bothworlds.experiments.sayings import full_scale
+from bothworlds.experiments.summary import counts, ordered, said
 from bothworlds.files import replacing
 from bothworlds.text import fraction
 
+BOTH_WORLDS = "switching-both-worlds"
+"""The figure that stands first, where there is one."""
+
 _CSS = """
-:root { color-scheme: light; }
-body { font: 16px/1.55 system-ui, sans-serif; color: #1c1c1c; background: #fff;
-       max-width: 60rem; margin: 2rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.7rem; margin-bottom: .2rem; }
-h2 { font-size: 1.35rem; margin-top: 3rem; border-top: 2px solid #ddd; padding-top: 1.2rem; }
-h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
-p.source, p.small { color: #555; margin-top: 0; }
-p.small { font-size: .85rem; }
-figure { margin: 1rem 0; }
-img { width: 100%; height: auto; }
-figcaption { font-size: .85rem; color: #555; }
+:root { color-scheme: light dark; --ink: #1d2327; --quiet: #5b6670; --page: #fff; --line: #e1e5e8;
+  --soft: #f5f7f8; --link: #00598c; --holds: #00613f; --open: #5b6670; --differs: #8a5200;
+  --fails: #a8321a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #dde3e7; --quiet: #9aa6af; --page: #14181b;
+  --line: #2c3338; --soft: #1c2226; --link: #7cc4f0; --holds: #6fd3a8; --open: #9aa6af;
+  --differs: #f0b35c; --fails: #ff9478; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page);
+  max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.1rem 4rem; }
+a { color: var(--link); }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0 .2rem; }
+h2 { font-size: 1.3rem; line-height: 1.25; margin: 3rem 0 .3rem; padding-top: 1.2rem;
+  border-top: 1px solid var(--line); }
+h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
+.quiet, figcaption, footer { color: var(--quiet); font-size: .87rem; }
+.quiet { margin-top: 0; }
+.said { font-size: 1.12rem; margin: 1rem 0; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; margin: 1rem 0; font-size: .93rem; }
+figure { margin: 1.2rem 0; }
+figure img { display: block; width: 100%; height: auto; background: #fff; border-radius: 6px;
+  padding: .4rem; }
+.claims { list-style: none; margin: 0; padding: 0; }
+.claims li { display: grid; grid-template-columns: 5.6rem 1fr; gap: .2rem .8rem; padding: .6rem 0;
+  border-bottom: 1px solid var(--line); }
+.claims p { margin: 0 0 .15rem; }
+.verdict { font-weight: 600; white-space: nowrap; }
+.holds > .verdict { color: var(--holds); } .open > .verdict { color: var(--open); }
+.differs > .verdict { color: var(--differs); } .fails > .verdict { color: var(--fails); }
+.measured, .why, .full { font-size: .9rem; }
+.why { border-left: 3px solid var(--line); padding-left: .6rem; }
+code { font-size: .9em; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .87rem; width: 100%; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #e2e2e2;
-         vertical-align: top; }
-th { font-weight: 600; background: #f6f6f6; }
-td.verdict { font-weight: 600; white-space: nowrap; }
-td.holds { color: #005a8c; } td.fails { color: #a63c00; } td.open { color: #666; }
-details { margin: 1rem 0; } summary { cursor: pointer; }
-nav a { margin-right: .9rem; white-space: nowrap; }
+table { border-collapse: collapse; font-size: .85rem; width: 100%; }
+th, td { text-align: left; padding: .28rem .6rem; border-bottom: 1px solid var(--line);
+  vertical-align: top; white-space: nowrap; }
+th { font-weight: 600; background: var(--soft); }
+details { margin: .8rem 0; } summary { cursor: pointer; }
+@media (max-width: 36rem) { .claims li { grid-template-columns: 1fr; } body { font-size: 15px; } }
 """
 
-_MARKS = {"holds": "✓ holds", "fails": "✗ fails", "open": "not judged"}
+_MARKS = {"holds": "✓ holds", "fails": "✗ fails", "open": "? open", "differs": "≠ differs"}
 
 
 def write_report(folder: Path, finished: Sequence[Finished]) -> Path:
@@ -50,19 +74,19 @@ def write_report(folder: Path, finished: Sequence[Finished]) -> Path:
 def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     """Return the report as a string; the figures are read from ``folder``."""
     claims = [claim for each in finished for claim in each.claims]
-    counts = {v: sum(claim.verdict == v for claim in claims) for v in _MARKS}
-    links = " ".join(f'<a href="#{_text(each.id)}">{_text(each.id)}</a>' for each in finished)
+    links = "".join(f'<a href="#{_text(each.id)}">{_text(each.id)}</a>' for each in finished)
     body = [
         "<h1>Tsallis-INF, reproduced</h1>",
-        '<p class="source">The figures and tables of J. Zimmert and Y. Seldin, “Tsallis-INF: An '
+        '<p class="quiet">The figures and tables of J. Zimmert and Y. Seldin, “Tsallis-INF: An '
         "Optimal Algorithm for Stochastic and Adversarial Bandits”, JMLR 22(28), 2021, "
         f"as measured by bothworlds {_text(bothworlds.__version__)}.</p>",
-        f"<p>Of {len(claims)} claims, <strong>{counts['holds']} hold</strong>, "
-        f"<strong>{counts['fails']} fail</strong> and {counts['open']} cannot be judged at this "
-        "scale. Regret is pseudo-regret throughout; less is better.</p>",
+        *(f'<p class="said">{_text(sentence)}</p>' for sentence in said(claims)),
+        *_elsewhere(finished),
+        *_first_picture(folder, finished),
         f"<nav>{links}</nav>",
         *_overview(claims),
         *(_section(folder, each) for each in finished),
+        *_made(finished),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -73,12 +97,44 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     )
 
 
+def _elsewhere(finished: Sequence[Finished]) -> list[str]:
+    """Say what the paper's own scale gave, where this run is a smaller one."""
+    known = full_scale()
+    if not known["claims"] or all(each.settings.scale == "full" for each in finished):
+        return []
+    verdicts = [claim["verdict"] for claim in known["claims"].values()]
+    holding = verdicts.count("holds")
+    return [
+        '<p class="quiet">This is a smaller run. At the paper\'s own scale, '
+        f"{_text(known['scale'])}, {holding} of {len(verdicts)} claims hold; each claim says what "
+        "it gave.</p>"
+    ]
+
+
+def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[str]:
+    """Show the same algorithms in both worlds before anything else."""
+    for each in finished:
+        if BOTH_WORLDS in each.figures:
+            return [
+                _picture(
+                    folder, BOTH_WORLDS, each,
+                    "The same algorithms in two worlds with the same gaps. Left the means are "
+                    "fixed; right they all rise and fall together, and only Tsallis-INF keeps its "
+                    "regret.",
+                )
+            ]  # fmt: skip
+    return []
+
+
 def _overview(claims: Sequence[Claim]) -> list[str]:
-    """Show what fails at once, and the whole list on request."""
-    failing = [claim for claim in claims if claim.holds is False]
-    shown = ["<h3>Claims that fail</h3>", _claims(failing)] if failing else []
-    listed = f"<details><summary>All {len(claims)} claims</summary>{_claims(claims)}</details>"
-    return [*shown, listed]
+    """List what does not hold at once, and everything on request."""
+    doubtful = [claim for claim in ordered(claims) if claim.verdict != "holds"]
+    shown = ["<h3>What does not hold, or is open</h3>", _claims(doubtful)] if doubtful else []
+    every = _claims(ordered(claims))
+    return [
+        *shown,
+        f"<details><summary>All {len(claims)} claims, the paper's first</summary>{every}</details>",
+    ]
 
 
 def _text(value: object) -> str:
@@ -86,15 +142,17 @@ def _text(value: object) -> str:
 
 
 def _section(folder: Path, each: Finished) -> str:
+    found = counts(each.claims)
+    judged = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
     parts = [
         f'<section id="{_text(each.id)}">',
         f"<h2>{_text(each.title)}</h2>",
-        f'<p class="source">{_text(each.source)} · <code>bothworlds paper {_text(each.id)}</code>'
-        "</p>",
+        f'<p class="quiet">{_text(each.source)} · <code>bothworlds paper {_text(each.id)}</code> · '
+        f"{_text(judged)}</p>",
         f"<p>{_text(each.summary)}</p>",
-        *(_figure(folder, name, each) for name in each.figures),
+        *(_figure(folder, name, each) for name in each.figures if name != BOTH_WORLDS),
         "<h3>Claims</h3>",
-        _claims(each.claims),
+        _claims(ordered(each.claims)),
         *(_details(table) for table in each.tables if table.rows),
         _settings(each.settings, each),
         "</section>",
@@ -103,24 +161,50 @@ def _section(folder: Path, each: Finished) -> str:
 
 
 def _figure(folder: Path, name: str, each: Finished) -> str:
-    data = base64.b64encode((folder / f"{name}.png").read_bytes()).decode("ascii")
+    return _picture(folder, name, each, f"{name}.png, .pdf")
+
+
+def _picture(folder: Path, name: str, each: Finished, caption: str) -> str:
+    data = base64.b64encode(_small(folder / f"{name}.png")).decode("ascii")
     alt = _text(f"{each.title} ({name}), {each.settings}")
     return (
-        f'<figure><img alt="{alt}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{_text(name)}.png, .pdf</figcaption></figure>"
+        f'<figure id="figure-{_text(name)}"><img alt="{alt}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{_text(caption)}</figcaption></figure>"
     )
+
+
+def _small(path: Path) -> bytes:
+    """Return a picture with 256 colours, which is all that lines need, and a third of the size."""
+    from PIL import Image
+
+    target = io.BytesIO()
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(target, format="PNG")
+    return target.getvalue()
 
 
 def _claims(claims: Sequence[Claim]) -> str:
-    rows = "\n".join(
-        f'<tr><td class="verdict {claim.verdict}">{_MARKS[claim.verdict]}</td>'
-        f"<td>{_text(claim.sentence)}<br><code>{_text(claim.id)}</code></td>"
-        f"<td>{_text(claim.measured)}</td><td>{_text(claim.threshold)}</td></tr>"
-        for claim in claims
-    )
+    return '<ul class="claims">\n' + "\n".join(map(_claim, claims)) + "\n</ul>"
+
+
+def _claim(claim: Claim) -> str:
+    whose = f"The paper's: {claim.place}" if claim.owner == "paper" else f"Ours: {claim.place}"
+    shown = ""
+    if claim.figure:
+        figure = _text(claim.figure)
+        shown = f' · <a href="#figure-{figure}">figure</a>'
+    lines = [
+        f"<p>{_text(claim.sentence)}</p>",
+        f'<p class="measured">{_text(claim.measured)}. Asked for: {_text(claim.threshold)}.</p>',
+    ]
+    if claim.why:
+        lines.append(f'<p class="why">{_text(claim.why)}</p>')
+    if claim.full:
+        lines.append(f'<p class="full">At the paper\'s own scale: {_text(claim.full)}.</p>')
+    lines.append(f'<p class="quiet">{_text(whose)} · <code>{_text(claim.id)}</code>{shown}</p>')
     return (
-        '<div class="wide"><table><thead><tr><th>Verdict</th><th>Claim</th><th>Measured</th>'
-        f"<th>Asked for</th></tr></thead><tbody>\n{rows}\n</tbody></table></div>"
+        f'<li class="{claim.verdict}"><span class="verdict">{_MARKS[claim.verdict]}</span>'
+        f"<div>{''.join(lines)}</div></li>"
     )
 
 
@@ -147,4 +231,18 @@ def _settings(settings: Settings, each: Finished) -> str:
         ("seed", str(each.seed)),
     ]
     listed = "; ".join(f"{name} {_text(value)}" for name, value in shown if value)
-    return f'<p class="small">Settings: {listed}.</p>'
+    return f'<p class="quiet">Settings: {listed}.</p>'
+
+
+def _made(finished: Sequence[Finished]) -> list[str]:
+    """Say when and with what the newest of the experiments was judged."""
+    last = max((each.made for each in finished if each.made), key=lambda m: m["date"], default=None)
+    if last is None:
+        return []
+    seeds = ", ".join(sorted({str(each.seed) for each in finished}))
+    return [
+        f"<footer><p>{_text(last['date'])}; {_text(last['processor'])}, {_text(last['cores'])} "
+        f"cores; {_text(last['versions'])}; seed {_text(seeds)}. Intervals are bootstraps over the "
+        "repetitions; a claim holds or fails where 95 % of them agree, beyond chance at all places "
+        "looked at, and is open otherwise.</p></footer>"
+    ]

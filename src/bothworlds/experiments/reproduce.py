@@ -27,7 +27,7 @@ from bothworlds.seeding import checked_seed
 
 @renamed({"extra": "with_kl_ucb"}, since="0.2", removed_in="0.3")
 def run(
-    names: Sequence[str] = (),
+    names: str | Sequence[str] = (),
     scale: str = "quick",
     output: str | os.PathLike[str] | None = None,
     *,
@@ -51,8 +51,8 @@ def run(
 
     Parameters
     ----------
-    names : sequence of str
-        Experiments, see `experiment_names`; all by default.
+    names : str or sequence of str
+        One experiment or several, see `experiment_names`; all by default.
     scale : {"quick", "full"}
         "full" is the paper's scale.
     output : path, optional
@@ -88,7 +88,8 @@ def run(
     KeyboardInterrupt
         After Ctrl-C; what was finished is kept.
     """
-    chosen = [experiment(name) for name in (names or experiment_names())]
+    wanted = [names] if isinstance(names, str) else names
+    chosen = [experiment(name) for name in (wanted or experiment_names())]
     if scale not in ("quick", "full"):
         raise InvalidParameter(must("scale", "paper", '"quick" or "full"', scale))
     seed = checked_seed(seed, "paper")

@@ -1,26 +1,32 @@
 """Figures: one look for every algorithm, panels and curves, and the plot of a result."""
 
 from bothworlds.plotting.draw import (
+    BANDS,
     BOUND,
     LINEAR_END,
     WIDTH,
     draw_bound,
     draw_curve,
+    draw_points,
     end_labels,
     linear_axes,
     log_axes,
     log_heights,
+    name_line,
     note,
     panels,
     rounds_label,
     save,
     shared_legend,
     style,
+    symlog_axes,
 )
-from bothworlds.plotting.looks import LOOKS, Look, looks
+from bothworlds.plotting.looks import LOOKS, Look, looks, shade
+from bothworlds.plotting.pairs import plot_ranking, plot_regret_table
 from bothworlds.plotting.result import draw_regret, log_limits, plot_result
 
 __all__ = [
+    "BANDS",
     "BOUND",
     "LINEAR_END",
     "LOOKS",
@@ -28,6 +34,7 @@ __all__ = [
     "Look",
     "draw_bound",
     "draw_curve",
+    "draw_points",
     "draw_regret",
     "end_labels",
     "linear_axes",
@@ -35,11 +42,16 @@ __all__ = [
     "log_heights",
     "log_limits",
     "looks",
+    "name_line",
     "note",
     "panels",
+    "plot_ranking",
+    "plot_regret_table",
     "plot_result",
     "rounds_label",
     "save",
+    "shade",
     "shared_legend",
     "style",
+    "symlog_axes",
 ]

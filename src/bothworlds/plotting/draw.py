@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,25 +29,42 @@ WIDTH = 7.2
 """Inches across a page; the fonts are chosen for it."""
 
 
+INK, QUIET = "#333333", "#6E6E6E"
+"""Colours of words and axes, and of what stands back: bounds, notes."""
+
 _STYLE: Any = {
-    "font.size": 9.0,
+    "font.size": 9.5,
+    "text.color": INK,
     "axes.titlesize": 9.5,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 5.0,
     "axes.labelsize": 9.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#9A9A9A",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.linewidth": 0.7,
+    "axes.linewidth": 0.6,
     "axes.grid": True,
+    "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "grid.color": "#E3E3E3",
+    "grid.color": "#EBEBEB",
     "grid.linewidth": 0.6,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 8.5,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "legend.fontsize": 9.0,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "xtick.color": "#9A9A9A",
+    "ytick.color": "#9A9A9A",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "ytick.minor.size": 1.2,
+    "legend.fontsize": 9.5,
     "legend.frameon": False,
-    "legend.handlelength": 2.9,
-    "lines.markersize": 4.2,
+    "legend.handlelength": 3.0,
+    "lines.markersize": 3.8,
     "savefig.dpi": 200.0,
     "pdf.fonttype": 42,
     "svg.hashsalt": "bothworlds",
@@ -78,6 +96,39 @@ def panels(
     return figure, axes
 
 
+BANDS = {
+    "se": "two standard errors of the mean",
+    "sd": "two standard deviations of a run",
+    "quantiles": "from the 5 % to the 95 % quantile of the runs",
+    "none": "",
+}
+"""What a band can show, and how the figure says so."""
+
+_OLD_BANDS = {"mean": "se", "runs": "sd"}
+
+
+def checked_band(band: str) -> str:
+    """Return the word for a band, or refuse it."""
+    word = _OLD_BANDS.get(band, band)
+    if word not in BANDS:
+        expected = "one of " + ", ".join(f'"{name}"' for name in BANDS)
+        raise InvalidParameter(must("band", "plot", expected, band))
+    return word
+
+
+def band_of(runs: NDArray[np.float64], band: str) -> tuple[Any, Any] | None:
+    """Return the lower and upper edge of a band, or None where there is none to draw."""
+    word = checked_band(band)
+    if word == "none" or len(runs) < 2:
+        return None
+    if word == "quantiles":
+        low, high = np.quantile(runs, [0.05, 0.95], axis=0)
+        return low, high
+    spread = 2.0 * runs.std(axis=0, ddof=1) / (len(runs) ** 0.5 if word == "se" else 1.0)
+    mean = runs.mean(axis=0)
+    return mean - spread, mean + spread
+
+
 def draw_curve(
     axes: Any,
     x: ArrayLike,
@@ -85,10 +136,10 @@ def draw_curve(
     look: Look,
     *,
     place: int = 0,
-    marks: int = 6,
-    band: str = "runs",
+    marks: int = 4,
+    band: str = "se",
 ) -> None:
-    """Draw the mean over the runs and a band of two standard deviations.
+    """Draw the mean over the runs and a thin band.
 
     Parameters
     ----------
@@ -104,44 +155,64 @@ def draw_curve(
         The curve's number in its panel: the markers of neighbours do not coincide.
     marks : int
         About how many markers to set.
-    band : {"runs", "mean", "none"}
-        Standard deviations of what: of a run, or of the mean over the runs.
+    band : {"se", "sd", "quantiles", "none"}
+        Two standard errors of the mean, the paper's two standard deviations of a run, or the
+        range of nine runs in ten. ("mean" and "runs" are older words for the first two.)
     """
     at, values = np.asarray(x, dtype=np.float64), np.asarray(runs, dtype=np.float64)
-    mean = values.mean(axis=0)
-    if band != "none" and len(values) > 1:
-        spread = 2.0 * values.std(axis=0, ddof=1) / (len(values) ** 0.5 if band == "mean" else 1)
-        axes.fill_between(at, mean - spread, mean + spread, color=look.colour, alpha=0.12, lw=0)
+    edges = band_of(values, band)
+    if edges is not None:
+        axes.fill_between(at, *edges, color=look.colour, alpha=0.16, linewidth=0.0, zorder=1.8)
     step = max(1, at.size // marks)
     axes.plot(
         at,
-        mean,
+        values.mean(axis=0),
         color=look.colour,
         linestyle=look.line,
         linewidth=look.width,
         marker=look.marker,
         markevery=slice((place * step) // 7 % step, None, step),
         markerfacecolor="white",
-        markeredgewidth=1.0,
+        markeredgewidth=0.9,
         label=look.label,
     )
 
 
-BOUND = {"color": "#5A5A5A", "linewidth": 0.9, "zorder": 1.5}
+def draw_points(axes: Any, x: ArrayLike, y: ArrayLike, look: Look) -> None:
+    """Draw published values: hollow circles in the colour of the algorithm, without a line."""
+    axes.plot(
+        x, y, linestyle="none", marker="o", markersize=6.5, markerfacecolor="none",
+        markeredgecolor=look.colour, markeredgewidth=1.1, zorder=3.0, label="_published",
+    )  # fmt: skip
+
+
+BOUND = {"color": QUIET, "linewidth": 0.8, "zorder": 1.5}
 _BOUND_LINES = {"upper": (0, (1, 0)), "lower": (0, (1, 1.6))}
 
 
 def draw_bound(axes: Any, x: ArrayLike, y: ArrayLike, kind: str, label: str) -> None:
-    """Draw a thin grey line: ``kind`` "upper" is solid with ticks, "lower" dotted."""
-    marker = 2 if kind == "upper" else 3
-    step = max(1, np.size(x) // 5)
-    axes.plot(
-        x, y, linestyle=_BOUND_LINES[kind], label=label, marker=marker, markersize=3.5,
-        markevery=slice(step // 2, None, step), **BOUND,
+    """Draw a thin grey line: ``kind`` "upper" is solid, "lower" dotted."""
+    axes.plot(x, y, linestyle=_BOUND_LINES[kind], label=label, **BOUND)
+
+
+def name_line(axes: Any, x: ArrayLike, y: ArrayLike, text: str, *, above: bool = True) -> None:
+    """Write the name of a line along it, near its left end, in small grey letters."""
+    at, heights = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    place = min(int(np.searchsorted(at, at[0] ** 0.95 * at[-1] ** 0.05)), at.size - 2)
+    rise = heights[place + 1] - heights[place]
+    from matplotlib.patheffects import withStroke
+
+    axes.text(
+        at[place], heights[place], text, va="bottom" if above else "top", ha="left", fontsize=7.5,
+        color=QUIET, rotation=float(np.degrees(np.arctan2(rise, at[place + 1] - at[place]))),
+        rotation_mode="anchor", transform_rotates_text=True, clip_on=True, zorder=4.0,
+        path_effects=[withStroke(linewidth=2.0, foreground="white")],
     )  # fmt: skip
 
 
-def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
+def end_labels(
+    axes: Any, ends: Sequence[tuple[float, str, str]], *, apart: float = 0.085, size: float = 9.0
+) -> None:
     """Write the names of curves right of the panel, each at its last value, none over another.
 
     Parameters
@@ -150,8 +221,11 @@ def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
         Its limits must be final.
     ends : sequence of (float, str, str)
         Last value, name and colour.
+    apart : float
+        Least distance of two names, as a share of the panel's height.
+    size : float
+        Of the letters, in points.
     """
-    apart = 0.085
     ends = sorted(ends)
     values = np.array([[0.0, end[0]] for end in ends])
     heights = axes.transAxes.inverted().transform(axes.transData.transform(values))[:, 1]
@@ -165,7 +239,8 @@ def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
     for height, (_, text, colour) in zip(heights, ends, strict=True):
         axes.annotate(
             text, (1.0, height), xycoords="axes fraction", xytext=(5, 0),
-            textcoords="offset points", va="center", color=colour, fontsize=9,
+            textcoords="offset points", va="center", color=colour, fontsize=size,
+            annotation_clip=False,
         )  # fmt: skip
 
 
@@ -191,6 +266,25 @@ def log_heights(axes: Any, low: float, high: float) -> None:
     axes.set_yscale("log", nonpositive="clip")
     axes.set_ylim(low, high)
     _log_ticks(axes.yaxis, high / low)
+
+
+def symlog_axes(axes: Any, first: float, last: float, low: float, high: float) -> None:
+    """Set both axes logarithmic, the vertical one in both directions from a stretch around 0."""
+    from matplotlib.ticker import FuncFormatter, NullLocator, SymmetricalLogLocator
+
+    size = max(abs(low), abs(high), 1e-9)
+    linear = 10.0 ** max(0.0, np.floor(np.log10(size)) - 2.0)
+    axes.set_xscale("log")
+    axes.set_xlim(first, last)
+    _log_ticks(axes.xaxis, last / first)
+    axes.set_yscale("symlog", linthresh=linear)
+    axes.set_ylim(1.6 * min(low, 0.0), 1.6 * max(high, 0.0, 1e-9))
+    axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10.0, linthresh=linear))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: ("-" if value < 0 else "") + (_power(abs(value), 0) or "0"))
+    )
+    axes.axhline(0.0, color="#9A9A9A", linewidth=0.7, zorder=1.2)
 
 
 def _log_ticks(axis: Any, span: float) -> None:
@@ -239,8 +333,10 @@ def shared_legend(figure: Figure, columns: int = 4) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """Write what was run in small print under the panels."""
-    figure.supxlabel(text, x=0.012, ha="left", fontsize=7.5, color="#4A4A4A")
+    """Write what was run in small print under the panels, in as many lines as it takes."""
+    width = int(18.0 * figure.get_figwidth())
+    text = "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, width))
+    figure.supxlabel(text, x=0.012, ha="left", fontsize=7.5, color=QUIET)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bothworlds.campaign.progress import Progress
+    from bothworlds.simulation.ranking import Ranking
     from bothworlds.simulation.result import Comparison, Result, Summary
     from bothworlds.simulation.simulator import simulate
 
-__all__ = ["Comparison", "Progress", "Result", "Summary", "simulate"]
+__all__ = ["Comparison", "Progress", "Ranking", "Result", "Summary", "simulate"]
 
 
 # Running needs Numba; looking at what a store holds does not.
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        homes = {"simulate": "simulator"}
+        homes = {"Progress": "simulator", "simulate": "simulator"}
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from numpy.typing import NDArray
 from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError, must
 from bothworlds.files import pyarrow as arrow_package
 from bothworlds.files import read_table, replacing
+from bothworlds.simulation import tables
+from bothworlds.simulation.comparison import Comparison as Comparison
+from bothworlds.simulation.ranking import Ranking, ranked
 from bothworlds.text import narrow
 
 if TYPE_CHECKING:
@@ -23,6 +28,12 @@ if TYPE_CHECKING:
 
 FORMAT = "bothworlds.result"
 VERSION = 1
+_FOREIGN = frozenset(
+    {".json", ".jsonl", ".feather", ".arrow", ".xlsx", ".xls", ".npy", ".npz", ".txt", ".tsv"}
+    | {".pickle", ".pkl", ".h5", ".hdf5", ".png", ".pdf", ".svg", ".html", ".md", ".tex"}
+)
+"""Endings that promise another format."""
+
 TRIM = 0.05
 """Share of the repetitions a trimmed mean leaves out at each end."""
 
@@ -74,42 +85,27 @@ class Summary:
     def __repr__(self) -> str:
         return str(self)
 
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+        return tables.markdown(*self._cells())
 
-@dataclass(frozen=True)
-class Comparison:
-    """The paired difference in regret between two policies, with a bootstrap interval.
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX ``tabular``, which needs no package."""
+        return tables.latex(*self._cells())
 
-    Parameters
-    ----------
-    first, second : str
-        The policies; the difference is first minus second.
-    round : int
-        The checkpoint.
-    runs : int
-        Repetitions both have.
-    difference : float
-        Mean difference.
-    low, high : float
-        Percentile bootstrap interval.
-    level : float
-        Its confidence level.
-    """
+    def to_csv(self) -> str:
+        """Return the table as CSV, with all digits."""
+        head = list(next(iter(self.rows.values())))
+        rows = [[name, *(row[key] for key in head)] for name, row in self.rows.items()]
+        return tables.comma_separated(["policy", *head], rows)
 
-    first: str
-    second: str
-    round: int
-    runs: int
-    difference: float
-    low: float
-    high: float
-    level: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.first} minus {self.second} at round {self.round:,}: "
-            f"{self.difference:+.1f} [{self.low:+.1f}, {self.high:+.1f}] "
-            f"({self.level:.0%} bootstrap interval, {self.runs} pairs)"
-        )
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        head = list(next(iter(self.rows.values())))
+        rows = [
+            [name, *(f"{row[k]:,.0f}" if k == "runs" else f"{row[k]:,.1f}" for k in head)]
+            for name, row in self.rows.items()
+        ]
+        return ["policy", *head], rows
 
 
 @dataclass(frozen=True)
@@ -182,8 +178,19 @@ class Result:
             return len(self.checkpoints) - 1
         hits = np.flatnonzero(self.checkpoints == at)
         if hits.size == 0:
-            raise InvalidParameter(must("at", owner, "one of the result's checkpoints", at))
+            raise InvalidParameter(must("at", owner, self._rounds_near(at), at))
         return int(hits[0])
+
+    def _rounds_near(self, at: object) -> str:
+        """Name the checkpoints there are, or those around a round there is not."""
+        rounds = self.checkpoints.tolist()
+        shown = rounds
+        if len(rounds) > 8:
+            place = int(np.searchsorted(self.checkpoints, at)) if isinstance(at, int) else 0
+            shown = rounds[max(0, place - 2) : place + 2] or rounds[-2:]
+        listed = ", ".join(map(str, shown))
+        more = f" (of {len(rounds)}, the nearest)" if len(shown) < len(rounds) else ""
+        return f"one of the result's checkpoints {listed}{more}"
 
     def summary(self, at: int | None = None) -> Summary:
         """Return mean, trimmed mean, standard deviation and quantiles of the regret.
@@ -246,6 +253,37 @@ class Result:
             float(pairs.mean()), float(low), float(high), level,
         )  # fmt: skip
 
+    def ranking(
+        self, at: int | None = None, level: float = 0.95, resamples: int = 10_000
+    ) -> Ranking:
+        """Rank the policies, with intervals for all differences that hold at once.
+
+        A studentised bootstrap over the repetitions that all policies have; those with the same
+        number met the same environment stream and are drawn together.
+
+        Parameters
+        ----------
+        at : int, optional
+            A checkpoint; the last by default.
+        level : float
+            Confidence that all intervals hold.
+        resamples : int
+            Bootstrap samples.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> world = bw.environments.Stochastic.gap(n_arms=4, gap=0.25)
+        >>> three = {"RV": bw.TsallisINF(), "UCB1": bw.UCB1(), "random": bw.Uniform()}
+        >>> ranking = bw.simulate(three, world, horizon=2000, repetitions=64, seed=3).ranking()
+        >>> list(ranking.means), all(pair.low > 0 for pair in ranking.pairs)
+        (['RV', 'UCB1', 'random'], True)
+        """
+        column = self._column(at, "Result.ranking")
+        regret = {name: runs[:, column] for name, runs in self.regret.items()}
+        last = int(self.checkpoints[column])
+        return ranked(regret, self.repetitions, last, level, resamples, self.seed)
+
     def to_frame(self) -> pyarrow.Table:
         """Return a tidy table: policy, repetition, round, regret.
 
@@ -269,17 +307,81 @@ class Result:
             }
         )
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> matplotlib.figure.Figure:
-        """Draw mean regret with a band of two standard deviations; save it if a path is given."""
+    def to_pandas(self) -> Any:
+        """Return the tidy table as a pandas frame, which the package pandas is needed for."""
+        _installed("pandas")
+        return self.to_frame().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the tidy table as a polars frame, which the package polars is needed for."""
+        polars = _installed("polars")
+        return polars.from_arrow(self.to_frame())
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the tidy table as CSV, atomically."""
+        table = self.to_frame()
+        import pyarrow.csv
+
+        plain = table.set_column(0, "policy", table["policy"].cast("string"))
+        with _saving(Path(path)) as draft:
+            pyarrow.csv.write_csv(plain, draft)
+
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        ax: Any = None,
+        scale: Literal["linear", "log", "symlog"] | None = None,
+        band: Literal["se", "sd", "quantiles", "none"] = "se",
+        policies: Iterable[str] | None = None,
+        bounds: Mapping[str, Any] | None = None,
+        size: Literal["page", "column"] | tuple[float, float] | None = None,
+    ) -> matplotlib.figure.Figure:
+        """Draw mean regret with a band; save it if a path is given.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to save it: .png, .pdf or .svg.
+        title : str, optional
+            The environment and its number of arms by default.
+        ax : matplotlib axes, optional
+            Where to draw, in a figure of your own.
+        scale : {"linear", "log", "symlog"}, optional
+            One panel with this scale; by default a linear and a logarithmic one, or symlog where
+            regret is negative.
+        band : {"se", "sd", "quantiles", "none"}
+            Two standard errors of the mean, two standard deviations of a run, nine runs in ten,
+            or none.
+        policies : iterable of str, optional
+            Which policies to draw.
+        bounds : mapping, optional
+            Names to functions of the rounds, or to values at the checkpoints, drawn as lines.
+        size : {"page", "column"} or (width, height), optional
+            In inches.
+        """
         from bothworlds.plotting import plot_result
 
-        return plot_result(self, path)
+        return plot_result(
+            self, path, title=title, ax=ax, scale=scale, band=band, policies=policies,
+            bounds=bounds, size=size,
+        )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one Parquet file, atomically: the old file or the new one, never half of it.
 
-        One row per policy and repetition; the settings are in the file's metadata.
+        One row per policy and repetition; the settings are in the file's metadata, and `load`
+        reads it. A path that ends in .csv gets the tidy table of `to_csv` instead, which other
+        programs read.
         """
+        ending = Path(path).suffix.lower()
+        if ending == ".csv":
+            self.to_csv(path)
+            return
+        if ending in _FOREIGN:
+            expected = "a file name ending in .parquet or .csv"
+            raise InvalidParameter(must("path", "Result.save", expected, os.fspath(path)))
         arrow = arrow_package()
         table = arrow.table(
             {
@@ -303,13 +405,8 @@ class Result:
             "versions": self.versions,
         }
         table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
-        target = Path(path)
-        try:
-            with replacing(target) as draft:
-                arrow.parquet.write_table(table, draft, compression="zstd")
-        except OSError as error:
-            reason = error.strerror or error
-            raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
+        with _saving(Path(path)) as draft:
+            arrow.parquet.write_table(table, draft, compression="zstd")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
@@ -357,3 +454,27 @@ class Result:
             interrupted=settings["interrupted"],
             versions=settings["versions"],
         )
+
+
+@contextlib.contextmanager
+def _saving(target: Path) -> Iterator[Path]:
+    """Give a draft that becomes the file at the end; say so if it cannot."""
+    try:
+        with replacing(target) as draft:
+            yield draft
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
+
+
+def _installed(package: str) -> Any:
+    """Return an imported package, or name the command that installs it."""
+    from importlib import import_module
+
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise MissingExtra(
+            f"The package {package} must be installed for this, run: pip install {package}",
+            name=package,
+        ) from error

@@ -14,8 +14,12 @@ from bothworlds.experiments.claims import (
     acceleration,
     bound_claim,
     bound_table,
+    ratio,
     settled,
+    where,
 )
+from bothworlds.experiments.figures import caption
+from bothworlds.experiments.judging import Place, finals, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -26,7 +30,7 @@ from bothworlds.experiments.model import (
     paper_checkpoints,
 )
 from bothworlds.plotting import LOOKS, Look
-from bothworlds.text import decimals, fraction, grouped
+from bothworlds.text import fraction, grouped
 from bothworlds.theory import bounds
 
 if TYPE_CHECKING:
@@ -149,70 +153,74 @@ def _worst_case(outcome: Outcome, tag: str, with_paper: bool) -> Claim:
     """Claim that alpha = 1/2 is the best compromise between both worlds.
 
     Every power is judged by the larger of two ratios: its regret to the least of all powers, in
-    the stochastic and in the hardest instance. That of 1/2 must be the least; the noise is shown
-    beside it, as powers side by side may differ by less.
+    the stochastic and in the hardest instance. That of 1/2 must be the least.
     """
-    id = f"alpha.{tag}"
     if with_paper:
         sentence = "Tsallis-INF (IW), alpha = 1/2 at Theorem 1's rate, is the best compromise"
     else:
         sentence = "At Theorem 3's rate and without gaps, alpha = 1/2 is the best compromise"
-    threshold = "its larger ratio to the best in both worlds is the least"
     points = outcome.settings.points
-    if 0.5 not in points or not settled(outcome.cells):
-        return Claim(id, sentence, "not run for 50 K/gap^2 rounds", threshold, None)
-    parts, holds = [], True
-    for both in pairs(outcome):
+    places = []
+    for both in pairs(outcome) if 0.5 in points and settled(outcome.cells) else []:
         names = {f"alpha = {a:g}": name_of(a, SYMMETRIC) for a in points}
         ours = "alpha = 0.5"
         if with_paper:
             names[IW] = ours = IW
-        runs = np.array([[outcome.final(c, name) for name in names.values()] for c in both])
-        regret = runs.mean(axis=2)
-        noise = runs.std(axis=2, ddof=1) / np.sqrt(runs.shape[2]) / regret
+        regret = np.array([[finals(outcome, c, name) for name in names.values()] for c in both])
         worst = (regret / regret.min(axis=1, keepdims=True)).max(axis=0)
-        least, half = int(worst.argmin()), list(names).index(ours)
-        # Both ratios compare with the best power, so four means are involved at most.
-        error = 2.0 * float(worst[half]) * float(np.sqrt(4.0) * noise.max())
-        holds &= half == least
-        parts.append(
-            f"{worst[half]:.3f}, least {worst[least]:.3f} ({list(names)[least]}), noise {error:.2f}"
-        )
-    return Claim(id, sentence, "; ".join(parts), threshold, holds)
+        half = list(names).index(ours)
+        others = np.delete(worst, half, axis=0)
+        rival = [name for name in names if name != ours][int(others[:, 0].argmin())]
+        own, best = worst[half, 0], others[:, 0].min()
+        name = f"{own:.3f} against {best:.3f} of {rival}, K={both[0].n_arms}"
+        places.append(Place(name, worst[half] / others.min(axis=0)))
+    return judged(
+        f"alpha.{tag}", sentence, outcome, places, 1.0, digits=3,
+        shown="larger ratio to the best of both worlds {} times that of the next",
+        threshold="its larger ratio to the best in both worlds is the least",
+        reason="not run for 50 K/gap^2 rounds",
+    )  # fmt: skip
 
 
 def _power_growth(outcome: Outcome) -> Claim:
     """Claim that without gaps small powers explore too much: their regret is not logarithmic."""
-    id = "alpha.small-not-logarithmic"
-    sentence = "Without gaps, alpha = 0 explores too much: its regret does not grow like log t"
-    threshold = f"growth per log t is t^b with b above {LOGARITHMIC:g}"
     late = settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
-    if not late or 0.0 not in outcome.settings.points:
-        return Claim(id, sentence, "not run for 50 K/gap^2 rounds", threshold, None)
-    found = [acceleration(outcome, cell, name_of(0.0, SYMMETRIC)) for cell in late]
-    return Claim(
-        id, sentence, f"b from {decimals(min(found))}", threshold, min(found) > LOGARITHMIC
-    )
+    places = [
+        Place(where(cell), acceleration(outcome, cell, name_of(0.0, SYMMETRIC)))
+        for cell in late
+        if 0.0 in outcome.settings.points
+    ]
+    return judged(
+        "alpha.small-not-logarithmic",
+        "Without gaps, alpha = 0 explores too much: its regret does not grow like log t",
+        outcome, places, LOGARITHMIC, at_most=False, shown="b from {}",
+        threshold=f"growth per log t is t^b with b above {LOGARITHMIC:g}",
+        reason="not run for 50 K/gap^2 rounds",
+    )  # fmt: skip
 
 
 def _oracle_helps(outcome: Outcome) -> Claim:
     """Claim that away from 1/2 the regulariser needs the gaps."""
-    id = "alpha.gaps-help"
-    sentence = "Away from alpha = 1/2, stochastic regret is less with the true gaps than without"
-    threshold = "ratio below 1"
     late = settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
-    ratios = [
-        (outcome.mean(cell, name_of(a, ORACLE)) / outcome.mean(cell, name_of(a, SYMMETRIC)), a)
+    places = [
+        Place(
+            f"alpha = {a:g}",
+            ratio(
+                finals(outcome, cell, name_of(a, ORACLE)),
+                finals(outcome, cell, name_of(a, SYMMETRIC)),
+            ),
+        )
         for cell in late
         for a in outcome.settings.points
         if a != 0.5
     ]
-    if not ratios:
-        return Claim(id, sentence, "not run for 50 K/gap^2 rounds", threshold, None)
-    worst, at = max(ratios)
-    better = sum(ratio < 1.0 for ratio, _ in ratios)
-    measured = f"up to {worst:.2f} (alpha = {at:g}); below 1 for {better} of {len(ratios)}"
-    return Claim(id, sentence, measured, threshold, worst < 1.0)
+    better = sum(place.value < 1.0 for place in places)
+    return judged(
+        "alpha.gaps-help",
+        "Away from alpha = 1/2, stochastic regret is less with the true gaps than without",
+        outcome, places, 1.0, threshold="ratio below 1", reason="not run for 50 K/gap^2 rounds",
+        note=f"; below 1 for {better} of {len(places)}",
+    )  # fmt: skip
 
 
 _KINDS = {
@@ -240,8 +248,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     gaps = ", ".join(dict.fromkeys(fraction(g) for g in rows[0][0].gaps or () if g))
     plotting.note(
         figure,
-        f"{outcome.settings}; line: mean, band: two standard errors of the mean;\n"
-        f"stochastic: gaps {gaps}; hardest for T: gap sqrt(K/T)",
+        f"{caption(outcome)};\nstochastic: gaps {gaps}; hardest for T: gap sqrt(K/T)",
     )
     return {"alpha": figure}
 
@@ -251,7 +258,7 @@ def _measured(panel: Any, outcome: Outcome, cell: Cell, kinds: tuple[str, ...]) 
     top = 0.0
     for kind in kinds:
         runs = np.stack([outcome.final(cell, name_of(a, kind)) for a in points], axis=1)
-        plotting.draw_curve(panel, points, runs, _KINDS[kind], marks=len(points), band="mean")
+        plotting.draw_curve(panel, points, runs, _KINDS[kind], marks=len(points))
         top = max(top, float(runs.mean(axis=0).max()))
     for name in (IW, RV):
         _dot(panel, outcome.mean(cell, name), LOOKS[name])

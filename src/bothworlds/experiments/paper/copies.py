@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bothworlds import plotting
 from bothworlds.experiments import published
 from bothworlds.experiments.algorithms import IW, RV, lineup
@@ -14,10 +12,13 @@ from bothworlds.experiments.claims import (
     bound_claim,
     bound_table,
     logarithmic_claim,
+    ratio,
     regret_table,
     settled,
     where,
 )
+from bothworlds.experiments.figures import HOLLOW, caption
+from bothworlds.experiments.judging import Place, finals, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -62,9 +63,13 @@ def cells(settings: Settings) -> list[Cell]:
     return made
 
 
+def known(outcome: Outcome) -> list[Cell]:
+    """Return the cells whose curves were published."""
+    return [c for c in outcome.cells if c.gap == published.GAP and c.n_arms in published.COPIES]
+
+
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8.1 says about Figure 5."""
-    known = [c for c in outcome.cells if c.gap == published.GAP and c.n_arms in published.COPIES]
     return [
         *(_decreasing(outcome, name, tag) for name, tag in ((RV, "rv"), (IW, "iw"))),
         logarithmic_claim(
@@ -79,25 +84,23 @@ def score(outcome: Outcome) -> list[Claim]:
             "copies.published",
             "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
             outcome,
-            [(cell, IW, published.COPIES[cell.n_arms]) for cell in known],
+            [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)],
         ),
     ]
 
 
 def _decreasing(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that every further copy of the best arm lowers the regret."""
-    ratios = []
+    places = []
     for gap in {cell.gap for cell in outcome.cells}:
         row = sorted((c for c in outcome.cells if c.gap == gap), key=lambda c: c.n_arms)
         for fewer, more in itertools.pairwise(row):
-            ratio = outcome.mean(more, name) / max(outcome.mean(fewer, name), 1e-9)
-            ratios.append((ratio, f"{where(more)} / K={fewer.n_arms}"))
-    id, threshold = f"copies.{tag}-decreasing", "ratio below 1"
-    sentence = f"More copies of the best arm mean less regret of {name}"
-    if not ratios:
-        return Claim(id, sentence, "only one number of arms", threshold, None)
-    worst, place = max(ratios)
-    return Claim(id, sentence, f"up to {worst:.2f} ({place})", threshold, worst < 1.0)
+            change = ratio(finals(outcome, more, name), finals(outcome, fewer, name))
+            places.append(Place(f"{where(more)} / K={fewer.n_arms}", change))
+    return judged(
+        f"copies.{tag}-decreasing", f"More copies of the best arm mean less regret of {name}",
+        outcome, places, 1.0, threshold="ratio below 1", reason="only one number of arms",
+    )  # fmt: skip
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -131,6 +134,15 @@ def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
                 low, high = plotting.log_limits(result, LINEAR_END)
                 lows.append(low)
                 highs.append(high)
+            numbers = published.COPIES.get(cell.n_arms, {})
+            if name == IW and cell.gap == published.GAP:
+                for panel, first, final in (
+                    (axes[i, 0], 1, last),
+                    (axes[i, -1], LINEAR_END, horizon),
+                ):
+                    inside = {t: value for t, value in numbers.items() if first <= t <= final}
+                    if late or panel is axes[i, 0]:
+                        plotting.draw_points(panel, list(inside), list(inside.values()), look)
         for panel in axes[i]:
             panel.set_title(f"{name}, gap {row[0].group}")
         axes[i, 0].set_ylabel("pseudo-regret")
@@ -146,8 +158,7 @@ def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
         plotting.end_labels(panel, labels)
     plotting.note(
         figure,
-        f"{outcome.settings}; line: mean, band: two standard errors of the mean; "
-        "K - 1 best arms and 1 worse",
+        caption(outcome, f"K - 1 best arms and 1 worse; {HOLLOW}"),
     )
     return figure
 
@@ -158,9 +169,7 @@ _MARKERS = "osD^vP"
 
 def _look(name: str, place: int, count: int, n_arms: int) -> Look:
     """Return a shade of the algorithm's colour; line and marker tell the number of arms."""
-    base = np.array([int(LOOKS[name].colour[i : i + 2], 16) for i in (1, 3, 5)])
-    shade = 0.5 + 0.5 * place / max(1, count - 1)
-    text = "#" + "".join(f"{round(float(part)):02x}" for part in base * shade)
+    text = plotting.shade(LOOKS[name].colour, 0.5 + 0.5 * place / max(1, count - 1))
     kind = place % len(_LINES)
     return Look(f"K = {n_arms}", text, _LINES[kind], _MARKERS[kind], 1.6)
 
@@ -173,8 +182,10 @@ def _draw(panel: Any, result: Result, name: str, look: Look, first: int, last: i
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets and margins below the bounds."""
-    return [regret_table(outcome), bound_table(outcome)]
+    """Return published values beside ours, final regrets and margins below the bounds."""
+    rows = [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)]
+    beside = published.published_table(outcome, rows, "Published beside measured, gap 1/8")
+    return [beside, regret_table(outcome), bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -13,8 +13,11 @@ from bothworlds.experiments.claims import (
     bound_claim,
     bound_table,
     guarantees,
+    ratio,
     regret_table,
 )
+from bothworlds.experiments.figures import caption
+from bothworlds.experiments.judging import Place, finals, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -97,34 +100,35 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _additive(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that corruption C costs a small multiple of C."""
-    id, threshold = f"corruption.{tag}", "at most 4 per unit of corruption"
-    sentence = f"Corruption C adds at most a small multiple of C to the regret of {name}"
-    costs = []
+    places = []
     for row in groups(outcome).values():
-        clean = [cell for cell in row if cell.point == 0.0]
+        clean = [finals(outcome, cell, name) for cell in row if cell.point == 0.0]
         if clean:
-            costs += [
-                ((outcome.mean(c, name) - outcome.mean(clean[0], name)) / c.point, c.id)
-                for c in row
-                if c.point > 0.0
+            places += [
+                Place(cell.id, (finals(outcome, cell, name) - clean[0]) / cell.point)
+                for cell in row
+                if cell.point > 0.0
             ]
-    if not costs:
-        return Claim(id, sentence, "no run without corruption to compare with", threshold, None)
-    worst, place = max(costs)
-    return Claim(id, sentence, f"up to {worst:.2f} per unit ({place})", threshold, worst <= 4.0)
+    return judged(
+        f"corruption.{tag}",
+        f"Corruption C adds at most a small multiple of C to the regret of {name}",
+        outcome, places, 4.0, threshold="at most 4 per unit of corruption",
+        shown="up to {} per unit", reason="no run without corruption to compare with",
+    )  # fmt: skip
 
 
 def _break(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that an attack with the largest budget hurts a stochastic algorithm far more."""
-    id, threshold = f"corruption.{tag}", "at least twice as much for some attack"
-    sentence = f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)"
     last = [row[-1] for row in groups(outcome).values() if row[-1].point > 0.0]
-    if not last:
-        return Claim(id, sentence, "no corruption at this scale", threshold, None)
-    worst, place = max(
-        (outcome.mean(cell, name) / max(outcome.mean(cell, RV), 1e-9), cell.id) for cell in last
-    )
-    return Claim(id, sentence, f"up to {worst:.1f} times ({place})", threshold, worst >= 2.0)
+    places = [
+        Place(cell.id, ratio(finals(outcome, cell, name), finals(outcome, cell, RV)))
+        for cell in last
+    ]
+    return judged(
+        f"corruption.{tag}", f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)",
+        outcome, places, 2.0, at_most=False, some=True, digits=1, shown="up to {} times",
+        threshold="at least twice as much for some attack", reason="no corruption at this scale",
+    )  # fmt: skip
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -141,8 +145,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     plotting.shared_legend(figure, 3)
     plotting.note(
         figure,
-        f"{outcome.settings}; line: mean, band: two standard errors of the mean; regret on the "
-        "true losses",
+        caption(outcome, "regret on the true losses"),
     )
     return {"corruption": figure}
 
@@ -152,7 +155,7 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
     means = []
     for name in row[0].policies:
         runs = np.stack([outcome.final(cell, name) for cell in row], axis=1)
-        plotting.draw_curve(panel, budgets, runs, LOOKS[name], marks=len(row), band="mean")
+        plotting.draw_curve(panel, budgets, runs, LOOKS[name], marks=len(row))
         means.append(runs.mean(axis=0))
     horizon = np.array([row[0].horizon])
     bound = [float(guarantees(cell, RV, horizon)[0][0]) for cell in row]

@@ -17,7 +17,7 @@ from bothworlds.experiments.claims import (
     WINDOW,
     bound_claim,
     bound_table,
-    extreme,
+    crests,
     growth,
     guarantees,
     linear_claim,
@@ -26,6 +26,8 @@ from bothworlds.experiments.claims import (
     regret_table,
     settled,
 )
+from bothworlds.experiments.figures import caption
+from bothworlds.experiments.judging import Place, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
 
 ONE, TWO = "Tsallis-INF, one state", "Tsallis-INF, two states"
 STILL, MATRIX, SHIFTING, TURNING, FADING = "still", "matrix", "shifting", "turning", "fading"
-ROOT = 0.4, 0.6
-"""Exponents that count as the root of t."""
+ROOT = 0.1
+"""How far from 1/2 an exponent may be and still count as the root of t."""
 
 CONSTANT = ((4, 1 / 2), (8, 1 / 4), (32, 1 / 4))
 """Arms and gap of the cells with constant utilities."""
@@ -198,46 +200,36 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _root_claim(outcome: Outcome) -> Claim:
     """Claim that where the lead fades, regret grows like sqrt(K T) and no faster."""
-    id = "dueling.root"
-    sentence = "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)"
-    threshold = f"regret is t^b with b between {ROOT[0]:g} and {ROOT[1]:g}"
     runs = [(cell, name) for cell in late(outcome, FADING) for name in (ONE, TWO)]
-    if not runs:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    found = [(growth(outcome, cell, name), f"{name}, K={cell.n_arms}") for cell, name in runs]
-    low, high = extreme(found, min), extreme(found)
+    places = [
+        Place(f"{name}, K={cell.n_arms}", abs(growth(outcome, cell, name) - 0.5))
+        for cell, name in runs
+    ]
     per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
-    measured = (
-        f"b from {low[0]:.2f} ({low[1]}) to {high[0]:.2f} ({high[1]}); "
-        f"{min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)"
-    )
-    holds = ROOT[0] <= low[0] and high[0] <= ROOT[1]
-    return Claim(id, sentence, measured, threshold, holds)
-
-
-def highest(outcome: Outcome, cell: Cell, name: str) -> NDArray[np.float64]:
-    """Return the largest mean regret up to every checkpoint; between crests regret may fall."""
-    return np.maximum.accumulate(outcome.results[cell.id].regret[name].mean(axis=0))
+    note = f"; {min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)" if per_root else ""
+    return judged(
+        "dueling.root",
+        "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
+        outcome, places, ROOT, shown="b off 1/2 by up to {}", reason=NOT_SETTLED, note=note,
+        threshold=f"regret is t^b with b within {ROOT:g} of 1/2",
+    )  # fmt: skip
 
 
 def _crest_claim(outcome: Outcome) -> Claim:
     """Claim that the crests of Thompson sampling's regret grow as fast as t."""
-    id = "dueling.thompson-nearly-linear"
-    sentence = (
-        "Thompson sampling is not suitable for sparring: nearly linear regret where arms take turns"
-    )
-    threshold = f"highest regret is t^b with b at least {LINEAR:g}"
     # One turn of both arms is three phases, a factor of 27.
     cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * WINDOW]
-    if not cells:
-        return Claim(id, sentence, "too short for a turn of both arms", threshold, None)
-    cell = cells[0]
-    rounds = np.log(outcome.results[cell.id].checkpoints)
-    crests = np.log(np.maximum(highest(outcome, cell, THOMPSON), 1.0))
-    first, last = np.interp(np.log([cell.horizon / WINDOW, cell.horizon]), rounds, crests)
-    b = float((last - first) / np.log(WINDOW))
-    top = float(highest(outcome, cell, THOMPSON)[-1]) / cell.horizon
-    return Claim(id, sentence, f"b = {b:.2f}, up to {top:.2f} a round", threshold, b >= LINEAR)
+    places = [Place(cell.id, crests(outcome, cell, THOMPSON)) for cell in cells]
+    top = [outcome.results[c.id].regret[THOMPSON].mean(axis=0).max() / c.horizon for c in cells]
+    return judged(
+        "dueling.thompson-nearly-linear",
+        "Thompson sampling is not suitable for sparring: nearly linear regret where arms take "
+        "turns",
+        outcome, places, LINEAR, at_most=False, shown="b = {}",
+        threshold=f"highest regret is t^b with b at least {LINEAR:g}",
+        reason="too short for a turn of both arms",
+        note=f", up to {max(top):.2f} a round" if top else "",
+    )  # fmt: skip
 
 
 _LOOKS = {
@@ -262,8 +254,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     plotting.shared_legend(figure, 3)
     plotting.note(
         figure,
-        f"All algorithms spar. {outcome.settings}; line: mean, band: two standard errors of it;\n"
-        "taking turns: vertical axis linear between -100 and 100",
+        f"All algorithms spar. {caption(outcome)}",
     )
     return {"dueling": figure}
 
@@ -275,7 +266,7 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
     tops = []
     for place, name in enumerate(cell.policies):
         runs = result.regret[name][:, late]
-        plotting.draw_curve(panel, rounds, runs, _LOOKS[name], place=place, band="mean")
+        plotting.draw_curve(panel, rounds, runs, _LOOKS[name], place=place)
         tops.append(runs.mean(axis=0))
     at = np.unique(np.rint(np.geomspace(rounds[0], cell.horizon, 24))).astype(np.int64)
     upper, theorem = guarantees(cell, TWO, at)
@@ -284,10 +275,8 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
         tops.append(upper)
     panel.set_title(_title(cell))
     if cell.group == TURNING:
-        panel.set_xscale("log")
-        panel.set_yscale("symlog", linthresh=100)
-        panel.set_yticks([-1e5, -1e3, 0, 1e3, 1e5])
-        panel.axhline(0.0, color="#8A8A8A", linewidth=0.8)
+        ends = np.min([top.min() for top in tops]), np.max([top.max() for top in tops])
+        plotting.symlog_axes(panel, float(rounds[0]), cell.horizon, *ends)
         return
     low = min(float(top[top > 0].min()) for top in tops)
     high = max(float(top.max()) for top in tops)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import EXP3, EXP3PP, IW, RV, THOMPSON, UCB, lineup
 from bothworlds.experiments.claims import (
     LOGARITHMIC,
     NOT_SETTLED,
-    WINDOW,
     bound_claim,
     bound_table,
+    crests,
     logarithmic_claim,
     ratio_claim,
     regret_table,
     settled,
     where,
 )
-from bothworlds.experiments.figures import grid_of, regret_figures, title_of
+from bothworlds.experiments.figures import caption, grid_of, regret_figures, title_of
+from bothworlds.experiments.judging import Place, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -31,7 +31,7 @@ from bothworlds.experiments.model import (
     Table,
     paper_checkpoints,
 )
-from bothworlds.text import decimals, fraction
+from bothworlds.text import fraction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,33 +117,15 @@ def score(outcome: Outcome) -> list[Claim]:
     ]
 
 
-def highest(outcome: Outcome, cell: Cell, name: str) -> NDArray[np.float64]:
-    """Return the largest mean regret up to every checkpoint.
-
-    Regret falls, even below 0, while the best arm loses, and is highest when it has won for long.
-    """
-    mean = outcome.results[cell.id].regret[name].mean(axis=0)
-    return np.maximum.accumulate(mean)
-
-
 def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> Claim:
     """Claim that the crests of the regret grow more slowly than t^(1/4)."""
-    id = f"open-problem.gap-{tag}-logarithmic"
-    sentence = f"Tried, not proved: logarithmic regret of {name}, adversary with a gap"
-    threshold = f"highest regret is t^b with b at most {LOGARITHMIC:g}"
-    slopes = []
-    for cell in cells:
-        rounds = np.log(outcome.results[cell.id].checkpoints)
-        crests = np.log(np.maximum(highest(outcome, cell, name), 1.0))
-        ends = np.log([cell.horizon / WINDOW, cell.horizon])
-        first, last = np.interp(ends, rounds, crests)
-        slopes.append((float((last - first) / np.log(WINDOW)), where(cell)))
-    if not slopes:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    worst, place = max(slopes)
-    return Claim(
-        id, sentence, f"b up to {decimals(worst)} ({place})", threshold, worst <= LOGARITHMIC
-    )
+    return judged(
+        f"open-problem.gap-{tag}-logarithmic",
+        f"Tried, not proved: logarithmic regret of {name}, adversary with a gap",
+        outcome, [Place(where(cell), crests(outcome, cell, name)) for cell in cells], LOGARITHMIC,
+        threshold=f"highest regret is t^b with b at most {LOGARITHMIC:g}", shown="b up to {}",
+        reason=NOT_SETTLED,
+    )  # fmt: skip
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -164,10 +146,10 @@ def _waves(outcome: Outcome, grid: list[list[Cell]]) -> Figure:
             late = result.checkpoints >= min(100, cell.horizon // 10)
             for place, (name, look) in enumerate(plotting.looks(cell.policies).items()):
                 rounds, runs = result.checkpoints[late], result.regret[name][:, late]
-                plotting.draw_curve(panel, rounds, runs, look, place=place, band="mean")
-            panel.set_xscale("log")
-            panel.set_yscale("symlog", linthresh=100)
-            panel.axhline(0.0, color="#8A8A8A", linewidth=0.8)
+                plotting.draw_curve(panel, rounds, runs, look, place=place)
+            means = [runs[:, late].mean(axis=0) for runs in result.regret.values()]
+            first = float(result.checkpoints[late][0])
+            plotting.symlog_axes(panel, first, cell.horizon, np.min(means), np.max(means))
             panel.set_title(f"adversary with a gap, {title_of(cell)}")
         panels[0].set_ylabel("pseudo-regret")
     for panel in axes[-1]:
@@ -175,8 +157,7 @@ def _waves(outcome: Outcome, grid: list[list[Cell]]) -> Figure:
     plotting.shared_legend(figure, 3)
     plotting.note(
         figure,
-        f"{outcome.settings}; line: mean, band: two standard errors of the mean;\n"
-        "vertical axis linear between -100 and 100",
+        caption(outcome, "vertical axis linear around 0"),
     )
     return figure
 

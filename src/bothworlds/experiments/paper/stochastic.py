@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments import published
@@ -18,9 +20,9 @@ from bothworlds.experiments.algorithms import (
 )
 from bothworlds.experiments.claims import (
     NOT_SETTLED,
+    PAPER_ROUNDS,
     bound_claim,
     bound_table,
-    extreme,
     logarithmic_claim,
     per_log,
     ratio_claim,
@@ -29,6 +31,7 @@ from bothworlds.experiments.claims import (
     where,
 )
 from bothworlds.experiments.figures import regret_figures
+from bothworlds.experiments.judging import Place, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -68,10 +71,15 @@ def cells(settings: Settings) -> list[Cell]:
     return [gap_cell(settings, k, gap) for k in settings.arms for gap in settings.gaps]
 
 
+def anchors(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells whose curves were published: 8 arms with gap 1/8."""
+    return [c for c in cells if (c.n_arms, c.gap) == (published.ARMS, published.GAP)]
+
+
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8 says about Figures 1 and 2."""
     late = settled(outcome.cells)
-    anchor = [c for c in outcome.cells if (c.n_arms, c.gap) == (published.ARMS, published.GAP)]
+    anchor = anchors(outcome.cells)
     return [
         ratio_claim(
             "stochastic.rv-beats-rivals",
@@ -119,6 +127,7 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             late,
             (RV, IW),
+            PAPER_ROUNDS,
         ),
         ratio_claim(
             "stochastic.rv-constants",
@@ -151,28 +160,34 @@ def score(outcome: Outcome) -> list[Claim]:
 
 
 def _twice_lower(outcome: Outcome, late: list[Cell]) -> Claim:
-    id = "stochastic.twice-lower-bound"
-    sentence = "Late growth of RV per log t is within twice the Lai-Robbins lower bound"
-    threshold = "factor at most 2"
-    factors = [
-        (per_log(outcome, c, RV) / bounds.lai_robbins(c.means, 2.718281828459045), where(c))
+    places = [
+        Place(where(c), per_log(outcome, c, RV) / bounds.lai_robbins(c.means, math.e))
         for c in late
         if c.means is not None
     ]
-    if not factors:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    worst, place = extreme(factors)
-    return Claim(id, sentence, f"up to {worst:.2f} times ({place})", threshold, worst <= 2.0)
+    return judged(
+        "stochastic.twice-lower-bound",
+        "Late growth of RV per log t is within twice the Lai-Robbins lower bound",
+        outcome, places, 2.0, threshold="factor at most 2", shown="up to {} times",
+        reason=NOT_SETTLED, rounds=PAPER_ROUNDS,
+    )  # fmt: skip
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
     """Draw Figures 1 and 2."""
-    return regret_figures("stochastic", outcome, outcome.cells)
+    points = {cell.id: published.STOCHASTIC for cell in anchors(outcome.cells)}
+    return regret_figures("stochastic", outcome, outcome.cells, published=points)
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets and margins below the bounds."""
-    return [regret_table(outcome), bound_table(outcome)]
+    """Return published values beside ours, final regrets and margins below the bounds."""
+    rows = [
+        (cell, name, numbers)
+        for cell in anchors(outcome.cells)
+        for name, numbers in published.STOCHASTIC.items()
+    ]
+    beside = published.published_table(outcome, rows, "Published beside measured, K = 8, gap 1/8")
+    return [beside, regret_table(outcome), bound_table(outcome)]
 
 
 GRID_ARMS = (2, 8, 32)

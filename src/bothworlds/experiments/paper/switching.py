@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bothworlds import plotting
 from bothworlds.experiments import published
 from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, IW, RV, THOMPSON, UCB, lineup
 from bothworlds.experiments.claims import (
+    PAPER_ROUNDS,
     bound_claim,
     bound_table,
     linear_claim,
@@ -15,7 +17,8 @@ from bothworlds.experiments.claims import (
     regret_table,
     settled,
 )
-from bothworlds.experiments.figures import regret_figures
+from bothworlds.experiments.figures import caption, regret_figures, title_of
+from bothworlds.experiments.judging import Place, finals, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -25,7 +28,12 @@ from bothworlds.experiments.model import (
     Table,
     paper_checkpoints,
 )
-from bothworlds.experiments.paper.stochastic import GRID_ARMS, GRID_GAPS, gap_cell
+from bothworlds.experiments.paper.stochastic import (
+    GRID_ARMS,
+    GRID_GAPS,
+    anchors,
+    gap_cell,
+)
 from bothworlds.text import fraction
 
 if TYPE_CHECKING:
@@ -33,6 +41,9 @@ if TYPE_CHECKING:
 
 STEADY = (RV, IW, EXP3, EXP3PP, BROAD)
 """Those the article calls almost unaffected by the shifting means."""
+
+UNAFFECTED = 0.25
+"""The change of regret that still counts as almost unaffected."""
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -74,7 +85,7 @@ def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8 says about Figures 3 and 4."""
     grid = moving(outcome)
     late = settled(grid)
-    anchor = [c for c in grid if (c.n_arms, c.gap) == (published.ARMS, published.GAP)]
+    anchor = anchors(grid)
     return [
         linear_claim(
             "switching.ucb1-nearly-linear",
@@ -82,6 +93,7 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             settled(anchor),
             UCB,
+            PAPER_ROUNDS,
         ),
         linear_claim(
             "switching.thompson-nearly-linear",
@@ -89,6 +101,7 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             settled(anchor),
             THOMPSON,
+            PAPER_ROUNDS,
         ),
         linear_claim(
             "switching.ucb1-nearly-linear-everywhere",
@@ -96,6 +109,7 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             late,
             UCB,
+            PAPER_ROUNDS,
         ),
         linear_claim(
             "switching.thompson-nearly-linear-everywhere",
@@ -103,6 +117,7 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             late,
             THOMPSON,
+            PAPER_ROUNDS,
         ),
         logarithmic_claim(
             "switching.logarithmic",
@@ -110,6 +125,7 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             late,
             (RV, IW),
+            PAPER_ROUNDS,
         ),
         ratio_claim(
             "switching.rv-first",
@@ -136,28 +152,72 @@ def score(outcome: Outcome) -> list[Claim]:
 
 
 def _unaffected(outcome: Outcome) -> Claim:
-    id = "switching.others-unaffected"
-    sentence = "All but UCB1 and Thompson sampling are almost unaffected by the shifting means"
-    threshold = "regret changes by at most 25 %"
-    still = next(cell for cell in outcome.cells if cell.group == "stochastic")
-    moved = next(c for c in moving(outcome) if (c.n_arms, c.gap) == (still.n_arms, still.gap))
-    changes = [
-        (abs(outcome.mean(moved, name) / outcome.mean(still, name) - 1.0), name) for name in STEADY
+    still, moved = twins(outcome)
+    places = [
+        Place(name, abs(finals(outcome, moved, name) / finals(outcome, still, name) - 1.0))
+        for name in STEADY
     ]
-    if not settled([moved]):
-        return Claim(id, sentence, "the cell is shorter than 50 K/gap^2 rounds", threshold, None)
-    worst, name = max(changes)
-    return Claim(id, sentence, f"up to {worst:.0%} ({name})", threshold, worst <= 0.25)
+    return judged(
+        "switching.others-unaffected",
+        "All but UCB1 and Thompson sampling are almost unaffected by the shifting means",
+        outcome, places if settled([moved]) else [], UNAFFECTED, percent=True,
+        threshold=f"regret changes by at most {UNAFFECTED:.0%}".replace("%", " %"),
+        reason="the cell is shorter than 50 K/gap^2 rounds",
+    )  # fmt: skip
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
-    """Draw Figures 3 and 4."""
-    return regret_figures("switching", outcome, moving(outcome))
+    """Draw both worlds side by side, and Figures 3 and 4."""
+    points = {cell.id: published.SWITCHING for cell in anchors(moving(outcome))}
+    drawn = regret_figures("switching", outcome, moving(outcome), published=points)
+    return {"switching-both-worlds": _both_worlds(outcome), **drawn}
+
+
+def twins(outcome: Outcome) -> tuple[Cell, Cell]:
+    """Return the stochastic cell, and the one of the same size whose means shift."""
+    still = next(cell for cell in outcome.cells if cell.group == "stochastic")
+    moved = next(c for c in moving(outcome) if (c.n_arms, c.gap) == (still.n_arms, still.gap))
+    return still, moved
+
+
+_FIRST_ROUND = 100
+_WORLDS = ("the means are fixed", "the means shift together")
+
+
+def _both_worlds(outcome: Outcome) -> Figure:
+    """Draw three algorithms where means are fixed and where they shift."""
+    figure, grid = plotting.panels(1, 2, 2.9, sharey=True)
+    names = [name for name in (RV, THOMPSON, UCB) if name in outcome.cells[0].policies]
+    lows, highs, ends = [], [], []
+    cells = twins(outcome)
+    for axes, cell in zip(grid[0], cells, strict=True):
+        result = outcome.results[cell.id]
+        first = min(_FIRST_ROUND, cell.horizon // 2)
+        plotting.draw_regret(axes, result, first, cell.horizon, names)
+        low, high = plotting.log_limits(result, first, names)
+        lows.append(low)
+        highs.append(high)
+        ends.append([(outcome.mean(cell, n), n, plotting.LOOKS[n].colour) for n in names])
+    for axes, cell, world, last in zip(grid[0], cells, _WORLDS, ends, strict=True):
+        first = min(_FIRST_ROUND, cell.horizon // 2)
+        plotting.log_axes(axes, first, cell.horizon, min(lows), max(highs))
+        axes.set_title(f"{world}, {title_of(cell)}")
+        axes.set_xlabel("round t")
+        plotting.end_labels(axes, last)
+    grid[0, 0].set_ylabel("pseudo-regret")
+    plotting.note(figure, caption(outcome))
+    return figure
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets and margins below the bounds."""
-    return [regret_table(outcome), bound_table(outcome)]
+    """Return published values beside ours, final regrets and margins below the bounds."""
+    rows = [
+        (cell, name, numbers)
+        for cell in anchors(moving(outcome))
+        for name, numbers in published.SWITCHING.items()
+    ]
+    beside = published.published_table(outcome, rows, "Published beside measured, K = 8, gap 1/8")
+    return [beside, regret_table(outcome), bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -12,6 +12,7 @@ import numpy as np
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import BROAD, EXP3PP, IW, RV, lineup
 from bothworlds.experiments.claims import NOT_SETTLED, bound_claim, bound_table, settled
+from bothworlds.experiments.judging import Draws, Place, finals, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -95,22 +96,21 @@ def _hardest(settings: Settings, k: int, t: int, factor: float) -> Cell:
     )
 
 
-def stochastic_ratio(outcome: Outcome, cell: Cell, name: str, at: int | None = None) -> float:
+def stochastic_ratio(outcome: Outcome, cell: Cell, name: str, at: int | None = None) -> Draws:
     """Return regret divided by the bound of Lai and Robbins."""
-    if cell.means is None:
-        return math.nan
-    lower = bounds.lai_robbins(cell.means, cell.horizon if at is None else at)
-    return outcome.mean(cell, name, at) / float(lower)
+    lower = bounds.lai_robbins(cell.means or (), cell.horizon if at is None else at)
+    ratio: Draws = finals(outcome, cell, name, at) / float(lower)
+    return ratio
 
 
-def hardest_ratios(outcome: Outcome, name: str) -> dict[tuple[int, int], float]:
+def hardest_ratios(outcome: Outcome, name: str) -> dict[tuple[int, int], Draws]:
     """Return the largest regret over the gaps tried, divided by the minimax bound, by K and T."""
-    found: dict[tuple[int, int], float] = {}
+    found: dict[tuple[int, int], Draws] = {}
     for cell in outcome.cells:
         if cell.group == HARDEST:
             size = (cell.n_arms, cell.horizon)
-            ratio = outcome.mean(cell, name) / float(bounds.minimax(*size))
-            found[size] = max(ratio, found.get(size, 0.0))
+            ratio = finals(outcome, cell, name) / float(bounds.minimax(*size))
+            found[size] = np.maximum(ratio, found.get(size, 0.0))
     return found
 
 
@@ -127,20 +127,26 @@ def score(outcome: Outcome) -> list[Claim]:
 def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
     ours = {c.n_arms: stochastic_ratio(outcome, c, RV) for c in late}
     rivals = {
-        (c.n_arms, name): stochastic_ratio(outcome, c, name) for c in late for name in NAMES[2:]
+        f"{name}, K={c.n_arms}": ours[c.n_arms] / stochastic_ratio(outcome, c, name)
+        for c in late
+        for name in NAMES[2:]
     }
     return [
         _at_most(
             "table-1.stochastic-constant",
             "Stochastic: regret of Tsallis-INF (RV) is within twice the lower bound, at every K",
+            outcome,
             {f"K={k}": ratio for k, ratio in ours.items()},
             2.0,
         ),
-        _spread("table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", ours),
+        _spread(
+            "table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", outcome, ours
+        ),
         _least(
             "table-1.stochastic-least",
             "Stochastic: RV is nearer to the lower bound than EXP3++ and BROAD",
-            {k: ours[k[0]] / ratio for k, ratio in rivals.items()},
+            outcome,
+            rivals,
         ),
     ]
 
@@ -148,7 +154,7 @@ def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
 def _hardest_claims(outcome: Outcome) -> list[Claim]:
     ours = hardest_ratios(outcome, RV)
     rivals = {
-        (*size, name): ours[size] / ratio
+        f"{name}, K={size[0]}, T={size[1]:,}": ours[size] / ratio
         for name in NAMES[2:]
         for size, ratio in hardest_ratios(outcome, name).items()
     }
@@ -156,52 +162,58 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
         _at_most(
             "table-1.adversarial-constant",
             "Hardest instances: regret of Tsallis-INF (RV) is within 15 times the lower bound",
+            outcome,
             {f"K={k}, T={t:,}": ratio for (k, t), ratio in ours.items()},
             15.0,
         ),
         _spread(
             "table-1.adversarial-flat-in-T",
             "Hardest instances: for RV it does not depend on T",
+            outcome,
             {size: r for size, r in ours.items() if size[0] == middle(outcome.settings.arms)},
         ),
         _spread(
             "table-1.adversarial-flat-in-K",
             "Hardest instances: for RV it does not depend on K",
+            outcome,
             {size: r for size, r in ours.items() if size[1] == outcome.settings.horizon},
         ),
         _least(
             "table-1.adversarial-least",
             "Hardest instances: RV is nearer to the lower bound than EXP3++ and BROAD",
+            outcome,
             rivals,
         ),
     ]
 
 
-def _at_most(id: str, sentence: str, ratios: dict[str, float], limit: float) -> Claim:
+def _at_most(
+    id: str, sentence: str, outcome: Outcome, ratios: dict[str, Draws], limit: float
+) -> Claim:
+    places = [Place(name, ratio) for name, ratio in ratios.items()]
     threshold = f"ratio at most {limit:g}"
-    if not ratios:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    place = max(ratios, key=lambda key: ratios[key])
-    worst = ratios[place]
-    return Claim(id, sentence, f"up to {worst:.2f} ({place})", threshold, worst <= limit)
+    return judged(id, sentence, outcome, places, limit, threshold=threshold, reason=NOT_SETTLED)
 
 
-def _spread(id: str, sentence: str, ratios: dict[Any, float]) -> Claim:
-    threshold = "largest and smallest ratio differ by at most a factor of 2"
-    if len(ratios) < 2:
-        return Claim(id, sentence, "fewer than two sizes to compare", threshold, None)
-    low, high = min(ratios.values()), max(ratios.values())
-    return Claim(id, sentence, f"from {low:.2f} to {high:.2f}", threshold, high <= 2.0 * low)
+def _spread(id: str, sentence: str, outcome: Outcome, ratios: dict[Any, Draws]) -> Claim:
+    places = []
+    if len(ratios) > 1:
+        found = np.array(list(ratios.values()))
+        low, high = found.min(axis=0), found.max(axis=0)
+        places = [Place(f"from {low[0]:.2f} to {high[0]:.2f}", high / low)]
+    return judged(
+        id, sentence, outcome, places, 2.0, shown="factor {}",
+        threshold="largest and smallest ratio differ by at most a factor of 2",
+        reason="fewer than two sizes to compare",
+    )  # fmt: skip
 
 
-def _least(id: str, sentence: str, relative: dict[Any, float]) -> Claim:
-    threshold = "ratio of the ratios below 1"
-    if not relative:
-        return Claim(id, sentence, NOT_SETTLED, threshold, None)
-    place = max(relative, key=lambda key: relative[key])
-    worst = relative[place]
-    name, k = place[-1], place[0]
-    return Claim(id, sentence, f"up to {worst:.2f} ({name}, K={k})", threshold, worst < 1.0)
+def _least(id: str, sentence: str, outcome: Outcome, relative: dict[str, Draws]) -> Claim:
+    places = [Place(name, ratio) for name, ratio in relative.items()]
+    return judged(
+        id, sentence, outcome, places, 1.0, threshold="ratio of the ratios below 1",
+        reason=NOT_SETTLED,
+    )  # fmt: skip
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -215,9 +227,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     rounds = np.unique(rounds[[np.abs(np.log(rounds / t)).argmin() for t in wanted]])
     top = {0: 2.0, 1: 15.0}
     for place, name in enumerate(NAMES):
-        by_round = [stochastic_ratio(outcome, chosen, name, int(t)) for t in rounds]
-        by_arms = [stochastic_ratio(outcome, cell, name) for cell in row]
-        hardest = hardest_ratios(outcome, name)
+        by_round = [float(stochastic_ratio(outcome, chosen, name, int(t))[0]) for t in rounds]
+        by_arms = [float(stochastic_ratio(outcome, cell, name)[0]) for cell in row]
+        hardest = {size: float(r[0]) for size, r in hardest_ratios(outcome, name).items()}
         by_horizon = {t: r for (k, t), r in sorted(hardest.items()) if k == chosen.n_arms}
         by_size = {k: r for (k, t), r in sorted(hardest.items()) if t == outcome.settings.horizon}
         _line(axes[0, 0], rounds, by_round, name, place)
@@ -265,8 +277,8 @@ def tables(outcome: Outcome) -> list[Table]:
     row = [cell for cell in outcome.cells if cell.group == STOCHASTIC]
     rows = []
     for name in NAMES:
-        ratios = [stochastic_ratio(outcome, cell, name) for cell in row]
-        hardest = list(hardest_ratios(outcome, name).values())
+        ratios = [float(stochastic_ratio(outcome, cell, name)[0]) for cell in row]
+        hardest = [float(ratio[0]) for ratio in hardest_ratios(outcome, name).values()]
         rows.append(
             (
                 name,

@@ -1,0 +1,60 @@
+"""Summary of claims in words: how many hold, the paper's first and ours apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from bothworlds.experiments.model import Claim, Owner, Verdict
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+_VERBS: dict[Verdict, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "differs": ("differs for a cause that is known", "differ for causes that are known"),
+    "fails": ("fails", "fail"),
+    "open": ("is open at this scale", "are open at this scale"),
+}
+"""What one claim does, and what several do, in the order of a sentence."""
+
+
+def counts(claims: Iterable[Claim], owner: Owner | None = None) -> dict[Verdict, int]:
+    """Return how many claims have each verdict, of one owner or of both."""
+    chosen = [claim for claim in claims if owner in (None, claim.owner)]
+    return {verdict: sum(claim.verdict == verdict for claim in chosen) for verdict in VERDICTS}
+
+
+def sentence(claims: Sequence[Claim], owner: Owner) -> str:
+    """Say what became of the claims of one owner; nothing where there are none.
+
+    Examples
+    --------
+    >>> from bothworlds.experiments.model import Claim
+    >>> made = [Claim("a.b", "", "", "", word, "paper") for word in ("holds", "holds", "open")]
+    >>> sentence(made, "paper")
+    "Of the paper's 3 claims 2 hold and 1 is open at this scale."
+    """
+    found = counts(claims, owner)
+    total = sum(found.values())
+    if not total:
+        return ""
+    whose = "the paper's" if owner == "paper" else "our own"
+    told = [
+        f"{found[verdict]} {one if found[verdict] == 1 else many}"
+        for verdict, (one, many) in _VERBS.items()
+        if found[verdict]
+    ]
+    listed = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    return f"Of {whose} {total} claims {listed}."
+
+
+def said(claims: Sequence[Claim]) -> list[str]:
+    """Return a sentence on the paper's claims, and one on ours."""
+    both = (sentence(claims, "paper"), sentence(claims, "ours"))
+    return [each for each in both if each]
+
+
+def ordered(claims: Iterable[Claim]) -> list[Claim]:
+    """Return claims with the paper's first, and what does not hold before what does."""
+    rank = {"fails": 0, "differs": 1, "open": 2, "holds": 3}
+    return sorted(claims, key=lambda claim: (claim.owner == "ours", rank[claim.verdict]))
