@@ -10,8 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.stamp  ## Reproduce the paper's figures and tables
-	$(BIN)/bothworlds paper
+run: $(VENV)/.stamp-run  ## Reproduce the paper's figures and tables
+	@$(BIN)/bothworlds paper
 
 test: $(VENV)/.stamp  ## Run the tests and the examples of the docstrings
 	$(BIN)/python -m pytest -n 2
@@ -47,6 +47,12 @@ clean:  ## Remove the environment, caches and build products
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bothworlds needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
+
+# What running needs and no more; what developing needs contains it.
+$(VENV)/.stamp-run: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing NumPy, Numba, matplotlib and pyarrow into $(VENV), some 600 MB, once ..."
+	@$(PIP) -e ".[lab]"
+	@touch $@
 
 $(VENV)/.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[dev]"

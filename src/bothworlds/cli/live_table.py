@@ -37,6 +37,7 @@ class Board:
         self._lock = threading.Lock()
         self._console: Console | None = None
         self._began = time.perf_counter()
+        self._compiled = ""
 
     @contextlib.contextmanager
     def shown(self, console: Console) -> Iterator[None]:
@@ -61,6 +62,17 @@ class Board:
             self._moments.pop(each.id, None)
         if self._console is not None and not self._console.is_terminal:
             self._console.print(f"{each.id}: {_told(each)}", soft_wrap=True)
+
+    def compiling(self, done: int, total: int) -> None:
+        """Take note of how many kernels are compiled; elsewhere than on a terminal, say so."""
+        with self._lock:
+            self._compiled = f"compiling, {done} of {total}" if done < total else ""
+        if self._console is not None and not self._console.is_terminal:
+            if done == 0:
+                told = "minutes the first time, seconds later"
+                self._console.print(f"Compiling {total} algorithms with their worlds: {told}.")
+            if done == total:
+                self._console.print("Running; a line for every experiment that is finished.")
 
     def say(self, sentence: str) -> None:
         """Print a sentence above the board."""
@@ -89,7 +101,9 @@ class Board:
             else:
                 table.add_row(Text(name, style="dim"))
         spent = duration(time.perf_counter() - self._began)
-        return Group(table, Text(f"{spent} so far; Ctrl-C stops, nothing is lost", style="dim"))
+        doing = f"{self._compiled}; " if self._compiled else ""
+        said = f"{doing}{spent} so far; Ctrl-C stops, nothing is lost"
+        return Group(table, Text(said, style="dim"))
 
 
 def _told(each: Finished) -> str:

@@ -94,7 +94,7 @@ def paper(
         with executor(cluster, threads) as workers, board.shown(console):
             done = run(
                 chosen, scale, folder, with_kl_ucb=kl_ucb or extra, progress=board.update,
-                say=board.say, finished=board.finish, executor=workers,
+                say=board.say, finished=board.finish, executor=workers, compiling=board.compiling,
                 continuable=continuable, **options,
             )  # fmt: skip
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers, workers_of
 from bothworlds.deprecated import renamed
-from bothworlds.engine.tile import TileOutcome
+from bothworlds.engine.tile import TileOutcome, compile_kernels
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.catalogue import experiment, experiment_names
@@ -43,6 +43,7 @@ def run(
     progress: Callable[[Moment], Any] | None = None,
     say: Callable[[str], Any] = print,
     finished: Callable[[Finished], Any] | None = None,
+    compiling: Callable[[int, int], Any] | None = None,
 ) -> list[Finished]:
     """Reproduce experiments of the paper.
 
@@ -77,6 +78,9 @@ def run(
         Gets a sentence when a file on disk cannot be used.
     finished : callable, optional
         Gets every experiment as soon as it is finished.
+    compiling : callable, optional
+        Gets, before anything runs in this process, how many pairs of algorithm and environment
+        are compiled and how many there are.
 
     Returns
     -------
@@ -119,8 +123,28 @@ def run(
             file(made)
     waiting = [plan for plan in plans if plan.experiment.id not in done]
     if waiting:
+        if executor is None:
+            _compile(waiting, store, compiling or (lambda done, total: None))
         _simulate(waiting, folder, store, workers, continuable, progress, say, file)
     return [done[plan.experiment.id] for plan in plans]
+
+
+def _compile(plans: list[Plan], store: Store, compiling: Callable[[int, int], Any]) -> None:
+    """Compile what the plans need, one pair of algorithm and environment after another."""
+    needed = {}
+    for plan in plans:
+        for _, curve in plan.curves:
+            policy, world = curve.player, curve.environment
+            sides, stage = policy.sides(), world.stage()
+            strike = None if stage is None else stage.kernel
+            key = (policy.kind, sides.choose, sides.update, world.unchecked_kernel(), strike)
+            if key not in needed and store.missing(curve):
+                needed[key] = (policy, world)
+    for done, (policy, world) in enumerate(needed.values()):
+        compiling(done, len(needed))
+        compile_kernels(policy, world)
+    if needed:
+        compiling(len(needed), len(needed))
 
 
 def _simulate(
