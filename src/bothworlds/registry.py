@@ -172,6 +172,75 @@ POLICIES: dict[str, Entry] = {
             ),
         ),
         Entry(
+            "TsallisINFV",
+            "bothworlds.policies.tsallis_inf_v",
+            (
+                Variant(
+                    "tsallis-v",
+                    "Tsallis-INF (V)",
+                    "Tsallis-INF that adapts to the variance, for low rates",
+                    "#332288",
+                    (0, (6, 1.2)),
+                    "h",
+                    1.7,
+                ),
+                Variant(
+                    "tsallis-v-residual",
+                    "Tsallis-INF (V, residual)",
+                    "the same at the residual rate, for many arms",
+                    "#AA4499",
+                    (0, (3, 1.2, 1.2, 1.2)),
+                    "H",
+                    1.5,
+                    {"rate": "residual"},
+                ),
+            ),
+        ),
+        Entry(
+            "LBINFV",
+            "bothworlds.policies.lbinfv",
+            (
+                Variant(
+                    "lbinfv",
+                    "LB-INF-V",
+                    "LB-INF-V, which adapts to the variance; must know the horizon",
+                    "#661100",
+                    (0, (5, 1.2, 1.2, 1.2)),
+                    "p",
+                ),
+            ),
+        ),
+        Entry(
+            "HTINF",
+            "bothworlds.policies.htinf",
+            (
+                Variant(
+                    "htinf",
+                    "HTINF",
+                    "HTINF, for losses without bounds; scale 1 unless given",
+                    "#117733",
+                    (0, (8, 1.2, 2.5, 1.2)),
+                    "*",
+                    1.5,
+                    {"scale": 1.0},
+                ),
+            ),
+        ),
+        Entry(
+            "AdaTINF",
+            "bothworlds.policies.adatinf",
+            (
+                Variant(
+                    "adatinf",
+                    "AdaTINF",
+                    "AdaTINF, for losses without bounds; must know the horizon",
+                    "#999933",
+                    (0, (2.5, 1.5)),
+                    "d",
+                ),
+            ),
+        ),
+        Entry(
             "Uniform",
             "bothworlds.policies.uniform",
             (

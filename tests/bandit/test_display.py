@@ -42,6 +42,7 @@ ENVIRONMENTS = [
     env.Corrupted(env.Switching(4, 0.25), budget=100, attack="swap", targets=[2, 1]),
     env.Contaminated(env.Stochastic.gap(2, 0.25), tau=1000),
     env.AdversarialWithGap(3, 0.25, tau=100),
+    env.HeavyTailed([1.0, 2.5], noise="pareto", shape=3.5, shuffle=False),
     env.Utilities([0.9, 0.5, 0.4]),
     env.Preferences([[0.5, 0.75], [0.25, 0.5]]),
 ]

@@ -187,12 +187,12 @@ def test_both_solvers_draw_the_same_arm(L, t, u):
 
 @numba.njit
 def draw_few(K, state, eta, u):
-    return few.draw(K, pointer(state), eta, u)
+    return few.draw(K, pointer(state), eta, u, None)
 
 
 @numba.njit
 def draw_half(K, state, eta, u):
-    return half.draw(K, pointer(state), eta, None, u)
+    return half.draw(K, pointer(state), eta, None, u, None)
 
 
 @pytest.mark.parametrize("centre", [math.nan, math.inf, -math.inf])

@@ -18,6 +18,11 @@ KNOWING = [
     bw.Exp3PlusPlus(),
     bw.Broad(horizon=500),
     bw.Uniform(),
+    bw.TsallisINFV(),
+    bw.TsallisINFV(rate="residual"),
+    bw.LBINFV(horizon=500),
+    bw.HTINF(scale=1.0),
+    bw.AdaTINF(horizon=500),
 ]
 
 

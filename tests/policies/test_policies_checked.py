@@ -24,6 +24,13 @@ POLICIES = [
     bw.Floor(bw.Exp3(), 0.5),
     bw.Floor(bw.Exp3PlusPlus(), 0.5),
     bw.Floor(bw.Broad(horizon=2_000), 0.5),
+    bw.Floor(bw.TsallisINFV(), 0.5),
+    bw.Floor(bw.LBINFV(horizon=2_000), 0.5),
+    bw.Floor(bw.AdaTINF(horizon=2_000), 0.5),
+    bw.TsallisINFV(prior=8.0),
+    bw.LBINFV(horizon=2_000, prediction="gd"),
+    bw.HTINF(scale=0.5, skip="both"),
+    bw.HTINF(scale=0.5, skip="both", tail=1.5),
 ]
 
 NO_ESTIMATES = {"unbiased_estimates", "shift_invariance"}
@@ -37,6 +44,8 @@ def not_applicable(policy):
         (set() if policy.estimates else NO_ESTIMATES)
         | (set() if policy.kernels().wide else ONE_BY_ONE)
         | (set() if policy.knows_probability else NO_PROBABILITIES)
+        | (set() if policy.unbiased else {"unbiased_estimates"})
+        | (set() if policy.order_invariant else {"delayed_feedback"})
     )
 
 

@@ -146,7 +146,8 @@ class Roster:
         ``pending`` are the indices of arms whose feedback is awaited, ``estimates`` those of the
         arms that can be played, by slot, ``bounds`` the user's units.
         """
-        low, high = bounds
+        low, high = bounds if bounds[0] <= bounds[1] else (0.0, 1.0)
+        most = high if bounds[0] <= bounds[1] else 0.0
         means = [
             total / told if told else None
             for total, told in zip(self.losses, self.told, strict=True)
@@ -165,7 +166,7 @@ class Roster:
                 mean_loss=None if mean is None else low + mean * (high - low),
                 estimate=beyond[index],
                 retired=self.slot_of[index] == GONE,
-                mean_reward=None if mean is None else high - mean * (high - low),
+                mean_reward=None if mean is None else most - mean * (high - low),
             )
             for index, (name, mean) in enumerate(zip(self.names, means, strict=True))
         }
@@ -184,8 +185,8 @@ class Roster:
         }
 
     @classmethod
-    def from_document(cls, value: object) -> Roster:
-        """Return the roster that `document` described."""
+    def from_document(cls, value: object, limited: bool = True) -> Roster:
+        """Return the roster that `document` described; ``limited`` if losses are in [0, 1]."""
         document = record(value, "arms")
         told = many(document["told"], COUNTS["told"])
         n = told.size
@@ -207,8 +208,9 @@ class Roster:
         roster.told = told.astype(np.int64).tolist()
         dropped = many(document["dropped"], COUNTS["dropped"], n)
         roster.dropped = dropped.astype(np.int64).tolist()
-        losses = many(document["losses"], Saved("losses", low=0.0, high=MOST), n)
-        if (losses > told * (1.0 + 1e-9)).any():
+        kind = Saved("losses", low=0.0, high=MOST) if limited else Saved("losses")
+        losses = many(document["losses"], kind, n)
+        if limited and (losses > told * (1.0 + 1e-9)).any():
             raise ValueError("losses above 1")
         roster.losses = losses.tolist()
         last = many(document["last_estimate"], Saved("last_estimate"), n, missing=True)

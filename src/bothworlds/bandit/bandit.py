@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
@@ -30,6 +31,7 @@ from bothworlds.bandit.decision import (
     decided,
 )
 from bothworlds.bandit.feedback import (
+    UNBOUNDED,
     Feedback,
     checked_bounds,
     clipped_loss,
@@ -107,9 +109,11 @@ class Bandit(Persistent[Policy]):
         The names of the arms, or their number K for the names 0, ..., K - 1.
     seed : int, optional
         Makes the draws repeatable. Without it a fresh one is drawn, which `seed` shows.
-    bounds : pair of float, default (0, 1)
-        The smallest and the largest possible reward, or loss, in the user's units. A value beyond
-        them by rounding, 1e-9 of their distance, counts as the bound.
+    bounds : pair of float, optional
+        The smallest and the largest possible reward, or loss, in the user's units; (0, 1) by
+        default. A value beyond them by rounding, 1e-9 of their distance, counts as the bound.
+        Policies for losses without bounds, such as `HTINF`, need none: they take any finite loss,
+        and minus a reward; beyond 1e50 it counts as 1e50.
     clip : bool, default False
         Whether a value beyond the bounds counts as the bound instead of being refused; `clipped`
         says how many did.
@@ -192,7 +196,7 @@ class Bandit(Persistent[Policy]):
         arms: Iterable[Arm] | int,
         *,
         seed: int | None = None,
-        bounds: tuple[float, float] = (0.0, 1.0),
+        bounds: tuple[float, float] | None = None,
         clip: bool = False,
         log: Target | None = None,
         evidence: bool | None = None,
@@ -201,11 +205,20 @@ class Bandit(Persistent[Policy]):
             expected = "a policy such as TsallisINF()"
             raise InvalidParameter(must("policy", "Bandit", expected, policy))
         roster = Roster(checked_names(arms))
-        checked = checked_bounds(bounds)
+        if bounds is None:
+            checked = UNBOUNDED if policy.unbounded else (0.0, 1.0)
+        else:
+            checked = checked_bounds(bounds)
         seed = checked_seed(seed, "Bandit")
         F = pack(policy, len(roster.slots), stream_words(seed, "Bandit"))
         clips = flag("clip", clip, "Bandit")
-        wanted = policy.floored if evidence is None else flag("evidence", evidence, "Bandit")
+        limited = checked != UNBOUNDED
+        wanted = policy.floored and limited
+        if evidence is not None:
+            wanted = flag("evidence", evidence, "Bandit")
+        if wanted and not limited:
+            expected = "False without bounds, on which every interval rests"
+            raise InvalidParameter(must("evidence", "Bandit", expected, evidence))
         self._open(policy, roster, seed, checked, Origin(seed), F, wanted)
         self._clip = clips
         self.log = log
@@ -940,6 +953,13 @@ class Bandit(Persistent[Policy]):
                 kernels.weights(F, self._w)
                 F[row] = 1.0 / self._w[slot] if self._w[slot] > 0.0 else 1.0
             late.note(F, self._lineup.index_array, self._N, self._flags, self._w)
+            if kernels.parts is not None and kernels.parts.any_draw:
+                # As long as it is the last decision, it teaches as it taught the first time.
+                self._F[:] = F
+                self._round = self._fresh = number
+                self._fresh_slot, self._fresh_inverse_p = slot, float(F[row])
+                self._fresh_time = now()
+                return number
             if kernels.asked is None:
                 self._F[:] = F
             else:
@@ -1053,7 +1073,9 @@ class Bandit(Persistent[Policy]):
 
     def _tell_one_by_one(self, decisions: Any, losses: Any, rewards: Any, owner: str) -> None:
         """Do what `_tell_many` does with values that are clipped, or with a log."""
-        wide = (-LARGEST / 4, LARGEST / 4)
+        wide = (
+            UNBOUNDED if self._clip and self._bounds == UNBOUNDED else (-LARGEST / 4, LARGEST / 4)
+        )
         given = rewards if losses is None else losses
         given = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else given
         both = rewards is not None and losses is not None
@@ -1253,8 +1275,14 @@ class Bandit(Persistent[Policy]):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and largest possible reward or loss."""
-        return self._bounds
+        """The smallest and largest possible reward or loss; infinite where there is none."""
+        return (-math.inf, math.inf) if self._bounds == UNBOUNDED else self._bounds
+
+    @property
+    def skipped(self) -> int:
+        """How many losses the policy left out of its estimates because they were too large."""
+        row = self._policy.skipped_row
+        return 0 if row is None else int(self._F[self._start + row])
 
     @property
     def round(self) -> int:
@@ -1319,7 +1347,7 @@ class Bandit(Persistent[Policy]):
         with self._quiet:
             estimates = None
             if self._policy.estimates:
-                L = columns(self._F, self._policy)[0]
+                L = self._policy.estimated(columns(self._F, self._policy))
                 estimates = (L - L.min()).tolist()
             entries = [self._entry(number) for number in self._ledger]
             pending = [lineup.indices[slot] for slot, _, lineup in entries]  # type: ignore[misc]
@@ -1407,13 +1435,19 @@ class Bandit(Persistent[Policy]):
         return len(self._roster.slots)
 
     def __repr__(self) -> str:
-        units = "" if self._bounds == (0.0, 1.0) else f", bounds={self._bounds}"
+        units = "" if self._bounds in ((0.0, 1.0), UNBOUNDED) else f", bounds={self._bounds}"
         units += ", clip=True" if self._clip else ""
-        return f"Bandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed}{units})"
+        # Behind a hash, so that the line can be pasted back.
+        skipped = f"  # {self.skipped} losses skipped" if self.skipped else ""
+        made = f"Bandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed}{units})"
+        return made + skipped
 
     def _repr_html_(self) -> str:
         known = self.probabilities() if self._policy.knows_probability else {}
-        return html_table(f"{self._policy!r}, round {self._round}", self.history(), known)
+        caption = f"{self._policy!r}, round {self._round}"
+        if self._policy.skipped_row is not None:
+            caption += f", {self.skipped} losses skipped"
+        return html_table(caption, self.history(), known)
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -1429,7 +1463,7 @@ class Bandit(Persistent[Policy]):
         single = {each.name for each in self._policy.saved_head.values()}
         return {
             "seed": self._seed,
-            "bounds": list(self._bounds),
+            "bounds": None if self._bounds == UNBOUNDED else list(self._bounds),
             "round": self._round,
             "generator": generator(self._F).view(np.uint64).tolist(),
             "arms": self._roster.document(),
@@ -1479,7 +1513,10 @@ class Bandit(Persistent[Policy]):
         if of_version_1:
             document = version_1.translated(policy, document)
             fresh = document["fresh"]
-        roster = Roster.from_document(document["arms"])
+        limited = document["bounds"] is not None
+        if not limited and not policy.unbounded:
+            raise ValueError("no bounds for a policy that needs them")
+        roster = Roster.from_document(document["arms"], limited)
         n_arms = len(roster.slots)
         newest = whole(document["round"], "round", 0, MOST)
         # Version 1 counted feedback twice if it was told to a decision numbered 0.
@@ -1499,7 +1536,7 @@ class Bandit(Persistent[Policy]):
             for given in [_kept(document, kind, n)]
         }
         seed = checked_seed(document["seed"], "Bandit")
-        bounds = checked_bounds(document["bounds"])
+        bounds = checked_bounds(document["bounds"]) if limited else UNBOUNDED
         state = rebuilt(policy, n_arms, newest, np.array(words, np.uint64).view(np.int64), numbers)
         bandit = cls.__new__(cls)
         bandit._open(policy, roster, seed, bounds, Origin(seed, crossed=True), state, False)
@@ -1532,7 +1569,7 @@ class Bandit(Persistent[Policy]):
             bandit._special = bandit._frozen > 0
         # Files written before evidence was kept have none.
         bandit._rewards = document.get("rewards", False) is True
-        fresh_sums = "evidence" not in document and policy.floored
+        fresh_sums = "evidence" not in document and policy.floored and limited
         account = Account.from_document(document.get("evidence"), known, set(entries), fresh_sums)
         bandit._account = account
         bandit._tell = account.telling(policy, state, bandit._lineup)

@@ -1,4 +1,4 @@
-"""From a user's reward or loss, in the user's units, to a loss in [0, 1]."""
+"""Feedback: from a user's reward or loss, in the user's units, to what a policy learns from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import is_flag, real
 from bothworlds.errors import InvalidFeedback, InvalidParameter, must
+from bothworlds.policies.base import LARGEST_LOSS
 
 Feedback = SupportsFloat | bool
 """A reward or a loss as people have it: any number, a truth value, a decimal, a fraction."""
+
+UNBOUNDED = (math.inf, -math.inf)
+"""Stands for the bounds where there are none: no number lies within, so that none is taken for
+one in [0, 1] before this is looked at."""
 
 ROUNDING = 1e-9
 """How far beyond a bound, as a share of the range, a value is taken for the bound itself."""
@@ -38,7 +43,9 @@ def checked_bounds(bounds: object) -> tuple[float, float]:
 def loss_within(
     bounds: tuple[float, float], reward: Any, loss: Any, owner: str = "Bandit.tell"
 ) -> float:
-    """Return the loss in [0, 1] that one of ``reward`` and ``loss`` stands for.
+    """Return the loss that one of ``reward`` and ``loss`` stands for.
+
+    It lies in [0, 1]; without bounds it is the loss itself, or minus the reward.
 
     Examples
     --------
@@ -62,6 +69,12 @@ def loss_within(
         raise InvalidFeedback(f"The feedback of {owner} must be a reward or a loss, got {got}.")
     given: Any = loss if reward is None else reward
     value = _number(given)
+    if low > high:
+        if value is None:
+            parameter = "loss" if reward is None else "reward"
+            raise InvalidFeedback(must(parameter, owner, "a finite number", given))
+        value = value if reward is None else -value
+        return min(max(value, -LARGEST_LOSS), LARGEST_LOSS)
     slack = ROUNDING * (high - low)
     if value is None or not low - slack <= value <= high + slack:
         parameter = "loss" if reward is None else "reward"
@@ -96,7 +109,7 @@ def _number(given: object) -> float | None:
 def losses_within(
     bounds: tuple[float, float], rewards: object, losses: object, owner: str
 ) -> NDArray[np.float64]:
-    """Return the losses in [0, 1] that ``rewards`` or ``losses`` stand for.
+    """Return the losses that ``rewards`` or ``losses`` stand for; see `loss_within`.
 
     Examples
     --------
@@ -110,16 +123,17 @@ def losses_within(
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidFeedback(must("feedback", owner, "a sequence of numbers", given))
     low, high = bounds
-    if not (isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype == np.float64):
+    plain = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype == np.float64
+    if not plain or low > high:
         given = given if type(given) is list else list(given)
-        if set(map(type, given)) - {float}:
-            plain = [
+        if low > high or set(map(type, given)) - {float}:
+            each_of = [
                 loss_within(bounds, None, each, owner)
                 if rewards is None
                 else loss_within(bounds, each, None, owner)
                 for each in given
             ]
-            return np.array(plain, np.float64)
+            return np.array(each_of, np.float64)
         given = np.array(given, np.float64)
     slack = ROUNDING * (high - low)
     outside = np.flatnonzero(~((given >= low - slack) & (given <= high + slack)))

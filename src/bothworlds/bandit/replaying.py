@@ -29,7 +29,7 @@ def replay(
     *,
     arms: Iterable[Arm] | int | None = None,
     seed: int | None = 0,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    bounds: tuple[float, float] | None = None,
 ) -> Bandit:
     """Return the bandit that would have learned from a log.
 

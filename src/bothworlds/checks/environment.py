@@ -50,7 +50,7 @@ def check_environment(
     check                  property
     ====================== =================================================================
     functions              those a user wrote stay inside their arrays and give what they must
-    losses                 every loss of every arm is a number in [0, 1]
+    losses                 every loss of every arm is a number in [0, 1], or finite if unbounded
     pseudo_regret          contributions to regret are gaps >= 0, one of them 0, or expected
                            losses; losses average to them
     best_in_hindsight      ``best_cumulative``, or what is tracked, is the sum of expected losses

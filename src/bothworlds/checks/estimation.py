@@ -18,8 +18,7 @@ baseline for every arm, the late ones for some."""
 
 
 def _estimates(inspected: Inspected, F: Array) -> Array:
-    first: Array = columns(F, inspected.policy)[0]
-    return first
+    return inspected.policy.estimated(columns(F, inspected.policy))
 
 
 def _require_estimates(inspected: Inspected) -> None:
@@ -36,6 +35,8 @@ def unbiased_estimates(inspected: Inspected) -> str:
     changes no probability.
     """
     _require_estimates(inspected)
+    if not inspected.policy.unbiased:
+        raise NotApplicable("the policy says unbiased = False")
     F = inspected.fresh("unbiased")
     losses = inspected.losses(max(ROUNDS), "unbiased")
     worst, states, t = 0.0, 0, 0
@@ -125,7 +126,7 @@ def shift_invariance(inspected: Inspected) -> str:
 
 def _shifted_weights(inspected: Inspected, before: Array, t: int, shift: float) -> Array:
     F = before.copy()
-    _estimates(inspected, F)[:] += shift
+    columns(F, inspected.policy)[0] += shift
     inspected.estimates_changed(F)
     inspected.ask(F, t)
     return inspected.weights(F)

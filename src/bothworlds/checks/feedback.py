@@ -17,6 +17,7 @@ from bothworlds.policies import base
 from bothworlds.policies.base import Array
 
 WARMUP = 60
+OUTSIDE = (-0.125, 1.125)
 OUTSTANDING = 24
 
 
@@ -33,20 +34,25 @@ def warm_bandit(inspected: Inspected, name: str) -> Bandit:
 def delayed_feedback(inspected: Inspected) -> str:
     """Feedback teaches the same whenever and in whichever order it comes.
 
-    A policy for which the order of losses matters says so by ``order_invariant = False``.
+    A policy for which the order of losses matters says so by ``order_invariant = False``, one for
+    which it matters whether a loss is late by ``late_as_prompt = False``.
     """
     if not inspected.policy.order_invariant:
         raise NotApplicable("the policy says order_invariant = False")
     bandit = warm_bandit(inspected, "delayed")
-    prompt = bandit.copy()
-    prompt.tell(prompt.ask(), loss=1.0)
-    late = bandit.copy()
-    decision = late.ask()
-    late.ask()
-    late.tell(decision, loss=1.0)
-    one, other = (_learned(inspected, twin) for twin in (prompt, late))
-    worst = _apart(one, other, "told after another decision instead of at once")
+    worst = 0.0
+    if inspected.policy.late_as_prompt:
+        prompt = bandit.copy()
+        prompt.tell(prompt.ask(), loss=1.0)
+        late = bandit.copy()
+        decision = late.ask()
+        late.ask()
+        late.tell(decision, loss=1.0)
+        one, other = (_learned(inspected, twin) for twin in (prompt, late))
+        worst = _apart(one, other, "told after another decision instead of at once")
     ids = [bandit.ask().id for _ in range(OUTSTANDING)]
+    if not inspected.policy.late_as_prompt:
+        bandit.ask()  # so that none of them is the last one
     # Losses 0 and 1, because policies may round others at random.
     losses = inspected.rng("delayed", "outstanding").integers(2, size=OUTSTANDING).astype(float)
     in_order = _told(bandit, ids, losses, np.arange(OUTSTANDING))
@@ -109,7 +115,7 @@ def bad_feedback(inspected: Inspected) -> str:
     refused: list[tuple[str, type[Exception], Callable[[], None]]] = [
         (f"{kind} {value!r}", InvalidFeedback, _telling(bandit, waiting, kind, value))
         for kind in ("loss", "reward")
-        for value in (nan, inf, -inf, -0.125, 1.125, "0.5", 1j)
+        for value in (nan, inf, -inf, "0.5", 1j, *(() if inspected.policy.unbounded else OUTSIDE))
     ]
     refused += [
         ("neither reward nor loss", InvalidFeedback, lambda: bandit.tell(waiting)),

@@ -13,7 +13,7 @@ ROUNDS = 4_000
 
 
 def losses(world: World) -> str:
-    """Every loss of every arm is a number in [0, 1]."""
+    """Every loss of every arm is a number in [0, 1], or finite where there are no bounds."""
     rounds = world.rounds(ROUNDS)
     for number in range(2):
         played = world.actions(rounds, "losses", number)
@@ -24,8 +24,8 @@ def losses(world: World) -> str:
 
 
 def require_losses(world: World, x: Array, first: int = 1) -> None:
-    """Raise if a loss is not a number in [0, 1]; rows are rounds from ``first`` on."""
-    wrong = ~((x >= 0.0) & (x <= 1.0))
+    """Raise if a loss is not a number as `losses` says; rows are rounds from ``first`` on."""
+    wrong = ~np.isfinite(x) if world.environment.unbounded else ~((x >= 0.0) & (x <= 1.0))
     if wrong.any():
         n, action = (int(place[0]) for place in np.nonzero(wrong))
         raise Violation(

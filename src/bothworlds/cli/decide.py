@@ -7,6 +7,7 @@ its own beside the state, because the state itself is replaced whenever it is sa
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,9 +53,13 @@ def init(
         typer.Option(help="Makes the draws repeatable.", metavar="SEED", show_default="random"),
     ] = None,
     bounds: Annotated[
-        tuple[float, float],
-        typer.Option(help="The smallest and largest possible reward or loss.", metavar="LO HI"),
-    ] = (0.0, 1.0),
+        tuple[float, float] | None,
+        typer.Option(
+            help="The smallest and largest possible reward or loss.",
+            metavar="LO HI",
+            show_default="0 1, or none for policies that need none",
+        ),
+    ] = None,
 ) -> None:
     """Start a new bandit in a file that does not exist yet.
 
@@ -172,6 +177,8 @@ def show(state: State, as_json: AsJson = False) -> None:
     screen = console()
     screen.print(f"{bandit.policy!r}, round {bandit.round}, seed {bandit.seed}", markup=False)
     screen.print(table)
+    if bandit.policy.skipped_row is not None:
+        screen.print(f"Losses skipped as too large: {bandit.skipped}")
     waiting = bandit.pending
     shown = " ".join(map(str, waiting[:12])) + (" ..." if len(waiting) > 12 else "")
     screen.print(f"Waiting for feedback: {len(waiting)}" + (f" (ids {shown})" if shown else ""))
@@ -182,7 +189,8 @@ def _document(bandit: Bandit, known: dict[Any, float]) -> dict[str, Any]:
         "policy": repr(bandit.policy),
         "round": bandit.round,
         "seed": bandit.seed,
-        "bounds": list(bandit.bounds),
+        "bounds": list(bandit.bounds) if math.isfinite(bandit.bounds[0]) else None,
+        **({} if bandit.policy.skipped_row is None else {"skipped": bandit.skipped}),
         "pending": bandit.pending,
         "arms": [
             {

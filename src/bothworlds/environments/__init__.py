@@ -8,6 +8,7 @@
 `Piecewise`                        fixed means within blocks of rounds
 `Corrupted`                        any of these, changed within a budget
 `Contaminated`, `AdversarialWithGap` the regimes of Seldin and Slivkins
+`HeavyTailed`                      fixed means, losses without bounds
 `Utilities`, `Preferences`         duels
 `custom`                           your own
 ================================== =================================================
@@ -22,6 +23,7 @@ from bothworlds.environments.contaminated import Contaminated
 from bothworlds.environments.corrupted import Corrupted
 from bothworlds.environments.custom import custom
 from bothworlds.environments.duels import Preferences, Utilities
+from bothworlds.environments.heavy_tailed import HeavyTailed
 from bothworlds.environments.piecewise import Piecewise
 from bothworlds.environments.stochastic import Stochastic
 from bothworlds.environments.switching import Switching
@@ -35,6 +37,7 @@ __all__ = [
     "Contaminated",
     "Corrupted",
     "Environment",
+    "HeavyTailed",
     "Piecewise",
     "Preferences",
     "Stochastic",

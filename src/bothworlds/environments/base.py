@@ -80,6 +80,8 @@ class Environment:
         is accumulated.
     trusted : bool
         Whether losses in [0, 1] are certain. Where a user's function makes them, they are not.
+    unbounded : bool
+        Whether losses may lie outside [0, 1], which few policies take.
     wide : bool
         Whether the kernel also compiles for tiles of repetitions.
     kind : {"bandit", "duel"}
@@ -90,6 +92,7 @@ class Environment:
     horizon_limit: int | None = None
     regret: Regret = "gaps"
     trusted: bool = True
+    unbounded: bool = False
     wide: bool = True
     kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
 

@@ -21,8 +21,11 @@ class Wrapped(Environment):
         """Take over a base that is an environment with one arm per round and no attack yet."""
         owner = type(self).__name__
         plain = isinstance(base, Environment) and base.kind == "bandit"
-        if not plain or base.stage() is not None:
-            expected = "an environment for one arm a round that is not under attack itself"
+        if not plain or base.stage() is not None or base.unbounded:
+            expected = (
+                "an environment for one arm a round, with losses in [0, 1], "
+                "that is not under attack itself"
+            )
             raise InvalidParameter(must("base", owner, expected, base))
         taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted")
         keep(self, base=base, **{name: getattr(base, name) for name in taken})

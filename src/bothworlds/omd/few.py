@@ -46,7 +46,16 @@ from bothworlds.lanes.vectors import (
     select,
     splat_int,
 )
-from bothworlds.omd.half import ESTIMATES, INVERSE_P, MAX_PASSES, ROOT, SHARE, keep
+from bothworlds.omd.half import (
+    CUBES,
+    ESTIMATES,
+    INVERSE_P,
+    MAX_PASSES,
+    ROOT,
+    ROOTS,
+    SHARE,
+    keep,
+)
 
 FEW = 8
 """Number of arms up to which looking again is cheaper than keeping sums up to date, measured."""
@@ -65,11 +74,11 @@ def fits(K: int) -> bool:
 
 
 @jit
-def look(K: int, S: Any, scale: float, low: Any, z: Any, u: Any) -> Any:
+def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: Any) -> Any:
     """Evaluate the sums at z and see where u falls; ``scale`` is eta / 2.
 
     Returns the arm, its v, the step d to the root, and the lanes whose root or arm is not certain
-    yet.
+    yet.  ``M`` is None, or rows for the sums of `half.draw`, kept in the lanes of ``pending``.
     """
     v0 = fma(load(S, ESTIMATES, u) - low, scale, z)
     v1 = fma(load(S, ESTIMATES + 1, u) - low, scale, z)
@@ -81,6 +90,7 @@ def look(K: int, S: Any, scale: float, low: Any, z: Any, u: Any) -> Any:
     S2 = w0 + w1
     S3 = fma(w1, r1, w0 * r0)
     S4 = fma(w1, w1, w0 * w0)
+    S1 = r0 + r1
     beyond = u - w0
     distance = absolute(beyond)
     arm = select(beyond >= 0.0, splat_int(1, u), splat_int(0, u))
@@ -96,9 +106,16 @@ def look(K: int, S: Any, scale: float, low: Any, z: Any, u: Any) -> Any:
         S2 = S2 + w
         S3 = fma(w, r, S3)
         S4 = fma(w, w, S4)
+        if M is not None:
+            S1 = S1 + r
     E = S2 - 1.0
     h = 0.5 * E
     d = h * S3 / fma(-1.5 * h, S4, S3 * S3)
+    if M is not None:
+        # Moved on to the root by their Taylor series; S_4^2 / S_3 stands for S_5, as if one arm
+        # had all the weight.
+        keep(M, ROOTS, fma(-d, fma(-d, fma(-d, S4, S3), S2), S1), pending)
+        keep(M, CUBES, fma(-3.0 * d, S4 * fma(-2.0 * d, S4 / S3, 1.0), S3), pending)
     unsure = (distance <= SURE) | negate(absolute(E) <= SURE)
     if any_lane(unsure):
         unsure = unsure & negate(absolute(E) <= EXACT)
@@ -106,7 +123,7 @@ def look(K: int, S: Any, scale: float, low: Any, z: Any, u: Any) -> Any:
 
 
 @jit
-def finish(S: Any, eta: float, low: Any, z: Any, drawn: Any, pending: Any) -> None:
+def finish(S: Any, eta: Any, low: Any, z: Any, drawn: Any, pending: Any) -> None:
     """Keep z, x and 1 / w_I = v_I^2 in the lanes of ``pending``, or in all if it is None."""
     keep(S, LEAST, z, pending)
     keep(S, ROOT, fma(-2.0 / eta, z, low), pending)
@@ -114,19 +131,22 @@ def finish(S: Any, eta: float, low: Any, z: Any, drawn: Any, pending: Any) -> No
 
 
 @jit
-def draw(K: int, S: Any, eta: float, u: Any) -> Any:
-    """Solve the round's OMD step and draw the arm at which the weights sum past ``u``."""
+def draw(K: int, S: Any, eta: Any, u: Any, M: Any) -> Any:
+    """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
+
+    ``M`` is None, or rows for the sums `half.ROOTS` and `half.CUBES`.
+    """
     scale = 0.5 * eta
     low = minimum(load(S, ESTIMATES, u), load(S, ESTIMATES + 1, u))
     for i in range(ESTIMATES + 2, ESTIMATES + K):
         low = minimum(low, load(S, i, u))
     z = minimum(maximum(load(S, LEAST, u), 1.0), MOST)
-    arm, drawn, d, pending = look(K, S, scale, low, z, u)
+    arm, drawn, d, pending = look(K, S, scale, low, z, u, None, M)
     finish(S, eta, low, z + d, drawn + d, None)
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
         z = maximum(load(S, LEAST, u), 1.0)
-        again, drawn, d, unsure = look(K, S, scale, low, z, u)
+        again, drawn, d, unsure = look(K, S, scale, low, z, u, pending, M)
         finish(S, eta, low, z + d, drawn + d, pending)
         arm = select(pending, again, arm)
         pending = pending & unsure

@@ -11,6 +11,7 @@ Symbols (notation of Zimmert and Seldin, 2021, Algorithm 2):
 ``c``    eta^2 / 4, so that w_i = r_i^2 / c and the root is S_2(x) = c
 ``d``    a step in x
 ``N_k``  sum of r_i^k over the near arms, those with w_i >= eta^2 (reduced variance)
+``m_i``  baseline of a near arm where every arm has its own; then N_k = sum m_i r_i^k
 ======== ==========================================================================
 
 The equation solved is g(x) = S_2^(-1/2) = c^(-1/2).  g is concave and decreasing, linear when one
@@ -65,6 +66,9 @@ DRAWN = 9
 """Row of y_I, I the arm just drawn, seen from the centre."""
 ESTIMATES = 10
 """First row of the loss estimates: arm i has row ``ESTIMATES + i``."""
+
+ROOTS, CUBES, PULL4 = 0, 1, 2
+"""Rows of the sums ``M``: sum_i sqrt(w_i), sum_i w_i^(3/2), sum_i m_i^2 r_i^4 of the near arms."""
 
 SURE = 4e-6  # distance of a cumulative weight to u below which a draw is not yet certain
 BLOCK = 128  # arms whose r^2 are summed before they join S_2, which so stays near rounding
@@ -125,17 +129,19 @@ def keep(S: Any, row: int, value: Any, pending: Any) -> None:
 
 
 @jit
-def step_and_draw(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pending: Any) -> Any:
+def step_and_draw(
+    K: int, S: Any, x: Any, c: Any, near_below: Any, u: Any, pending: Any, M: Any
+) -> Any:
     """Evaluate the sums at x, step to the root and see where u falls.
 
     Keeps the outcome in the lanes of ``pending``, or in all if it is None.  Returns the arm, and
-    the lanes whose root or arm is not certain yet.
+    the lanes whose root or arm is not certain yet.  ``M`` is as in `draw`.
     """
     target = u * c
     certain = min(SURE, 0.06 / K)
     margin = certain * c
     exact = 2e-15 + 1e-16 * math.sqrt(K)
-    limit = math.sqrt(1.0 / c)  # y of an arm whose weight is 1; no root has a smaller one
+    limit = sqrt(1.0 / c)  # y of an arm whose weight is 1; no root has a smaller one
     half_limit = 0.5 * limit
     S2 = splat(0.0, u)
     S3 = splat(0.0, u)
@@ -143,6 +149,8 @@ def step_and_draw(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pen
     S5 = splat(0.0, u)
     N3 = splat(0.0, u)
     N4 = splat(0.0, u)
+    S1 = splat(0.0, u)
+    Q4 = splat(0.0, u)
     arm = splat_int(0, u)
     drawn = splat(1.0, u)
     after = splat(0.0, u)
@@ -168,8 +176,17 @@ def step_and_draw(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pen
             arm = select(passed, arm + 1, arm)
             if near_below is not None:
                 near = y <= near_below
-                N3 = select(near, N3 + r3, N3)
-                N4 = select(near, fma(r3, r, N4), N4)
+                if M is None:
+                    N3 = select(near, N3 + r3, N3)
+                    N4 = select(near, fma(r3, r, N4), N4)
+                else:
+                    m = select(near, load(S, i + K, u), 0.0)
+                    S1 = S1 + r
+                    pull = m * r3
+                    N3 = N3 + pull
+                    pull = pull * r
+                    N4 = N4 + pull
+                    Q4 = fma(m, pull, Q4)
         S2 = S2 + s2
     d, over_S3 = polish(S2, S3, S4, c)
     root = x + d
@@ -187,6 +204,12 @@ def step_and_draw(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pen
     if near_below is not None:
         keep(S, SHARE, N3 * over_S3, pending)
         keep(S, NEAR4, N4, pending)
+    if M is not None:
+        # Moved on to the root by their Taylor series, whose next terms are below rounding.
+        keep(M, ROOTS, limit * fma(d, fma(d, S3, S2), S1), pending)
+        cubes = fma(3.0 * d, fma(2.0 * d, S5, S4), S3)
+        keep(M, CUBES, limit * limit * limit * cubes, pending)
+        keep(M, PULL4, Q4, pending)
     # The cumulative sums next to u * c: `after` below it, and one term of the sum above that.
     close = (absolute(after) <= margin) | ((after - margin) * drawn * drawn <= -1.0)
     moved = absolute(d) * S3
@@ -198,18 +221,19 @@ def step_and_draw(K: int, S: Any, x: Any, c: float, near_below: Any, u: Any, pen
 
 
 @jit
-def draw(K: int, S: Any, eta: float, near_below: Any, u: Any) -> Any:
+def draw(K: int, S: Any, eta: Any, near_below: Any, u: Any, M: Any) -> Any:
     """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
 
     ``near_below`` is None, or the largest y of a near arm; then N_3 / S_3 and N_4 are kept as
-    well.
+    well. ``M`` is None, or three rows for the sums `ROOTS`, `CUBES` and `PULL4`; then the K rows
+    after the estimates are the arms' own baselines m_i.
     """
     c = 0.25 * eta * eta
     d = predict(load(S, SUM2, u), load(S, SUM3, u), load(S, SUM4, u), load(S, SUM5, u), c)
-    arm, pending = step_and_draw(K, S, load(S, CENTRE, u) + d, c, near_below, u, None)
+    arm, pending = step_and_draw(K, S, load(S, CENTRE, u) + d, c, near_below, u, None, M)
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
-        again, uncertain = step_and_draw(K, S, load(S, ROOT, u), c, near_below, u, pending)
+        again, uncertain = step_and_draw(K, S, load(S, ROOT, u), c, near_below, u, pending, M)
         arm = select(pending, again, arm)
         pending = pending & uncertain
         passes += 1
@@ -296,6 +320,23 @@ def shift_near(S: Any, drawn_by: Any) -> None:
     store(S, DRAWN, load(S, DRAWN, drawn_by) + (drawn_by - s))
     store(S, SUM2, load(S, SUM2, drawn_by) + 3.0 * (rest * rest * N4 + s * s * (S4 - N4)))
     store(S, SUM3, maximum(S3 + 3.0 * (s * S4 - BASELINE * N4), 0.25 * S3))
+
+
+@jit
+def shift_near_by_means(S: Any, M: Any, drawn_by: Any) -> None:
+    """Let the sums know that every near arm's estimate rose by its own baseline m_i.
+
+    As `shift_near`, with s = N_3 / S_3: sum (m_i - s)^2 r_i^4 is the second order of S_2.
+    """
+    S3 = load(S, SUM3, drawn_by)
+    S4 = load(S, SUM4, drawn_by)
+    N4 = load(S, NEAR4, drawn_by)
+    s = load(S, SHARE, drawn_by)
+    second = fma(s, fma(s, S4, -2.0 * N4), load(M, PULL4, drawn_by))
+    store(S, CENTRE, load(S, CENTRE, drawn_by) + s)
+    store(S, DRAWN, load(S, DRAWN, drawn_by) + (drawn_by - s))
+    store(S, SUM2, fma(3.0, maximum(second, 0.0), load(S, SUM2, drawn_by)))
+    store(S, SUM3, maximum(fma(3.0, fma(s, S4, -N4), S3), 0.25 * S3))
 
 
 @jit

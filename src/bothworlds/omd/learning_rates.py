@@ -34,6 +34,8 @@ THEOREM_3 = 2
 """Code of Theorem 3's rate; the parameter is not used."""
 THEOREM_4 = 3
 """Code of Theorem 4's rate; the parameter is not used."""
+INVERSE_POWER = 4
+"""Code of ``parameter / t^alpha``, for heavy tails; see `bothworlds.policies.htinf`."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,8 @@ def rate(code: int, parameter: float, alpha: float, n_arms: int, t: float) -> fl
         return float(theorem3(t, n_arms, alpha))
     if code == THEOREM_4:
         return float(theorem4(t, alpha))
+    if code == INVERSE_POWER:
+        return parameter * math.exp(-alpha * math.log(t))
     return parameter
 
 

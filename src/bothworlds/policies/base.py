@@ -40,6 +40,7 @@ class Parts:
     late: Any
     estimates_changed: Any
     write_back: Any
+    any_draw: bool
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class Kernels:
         late: Any = None,
         estimates_changed: Any = None,
         write_back: Any = None,
+        any_draw: bool = False,
         wide: bool = True,
     ) -> Kernels:
         """Return the kernels of a policy with wrappers for one bandit around them.
@@ -124,6 +126,9 @@ class Kernels:
             ``(..., arm, inverse_p, loss, near)``.
         estimates_changed, write_back : dispatcher, optional
             ``(K, t, C, S, G)``.
+        any_draw : bool
+            Whether ``update`` takes any arm and any probability of the round, as a policy around
+            this one may draw, although there is ``late``.
         wide : bool
             Whether ``choose`` and ``update`` also compile for tiles of repetitions.
         """
@@ -151,7 +156,9 @@ class Kernels:
             estimates_changed=around(wrap.changing, estimates_changed),
             write_back=around(wrap.changing, write_back),
             wide=wide,
-            parts=Parts(weights, draws, asked, answered, near, late, estimates_changed, write_back),
+            parts=Parts(
+                weights, draws, asked, answered, near, late, estimates_changed, write_back, any_draw
+            ),
         )
 
 
@@ -188,9 +195,13 @@ class Saved:
 ASYMPTOTIC = "its guarantee is asymptotic and for independent losses only, see lai_robbins"
 """Why there is no bound for `Policy.unproved`, where the literature has only a limit."""
 
+LARGEST_LOSS = 1e50
+"""What counts as this loss at most, of either sign, where losses have no bounds."""
+
 ESTIMATES = Saved("estimates")
 TOLD = Saved("told", low=0.0, high=2.0**53, whole=True)
 LOSSES = Saved("losses", low=0.0, high=2.0**53)
+SKIPPED = Saved("skipped", low=0.0, high=2.0**53, whole=True)
 OUTSTANDING = Saved("outstanding", low=0.0, high=2.0**53, whole=True, optional=True)
 
 
@@ -291,6 +302,14 @@ class Policy(Player):
     """Whether it is told the number of rounds in advance, by the parameter ``horizon``."""
     order_invariant: ClassVar[bool] = True
     """Whether late losses of 0 and 1 leave the same numbers in whichever order they arrive."""
+    late_as_prompt: ClassVar[bool] = True
+    """Whether a loss teaches the same late as at once; not where a baseline moves with losses."""
+    unbounded: ClassVar[bool] = False
+    """Whether losses may be any finite numbers instead of numbers in [0, 1]."""
+    unbiased: ClassVar[bool] = True
+    """Whether loss estimates are unbiased for losses in [0, 1]."""
+    skipped_row: ClassVar[int | None] = None
+    """Head row that counts the losses that were too large to learn from, where there is one."""
     head_rows: ClassVar[int] = 1
     """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
     rows_per_arm: ClassVar[int] = 1
@@ -367,6 +386,11 @@ class Policy(Player):
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether the kernels can go on from ``state``; see `Player.sound`."""
         return not self.trusted or super().sound(n_arms, state)
+
+    def estimated(self, rows: Array) -> Array:
+        """Return the cumulative loss estimates of the arms, from their ``rows``."""
+        first: Array = rows[0]
+        return first
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.

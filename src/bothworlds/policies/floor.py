@@ -150,7 +150,7 @@ def floored(kernels: Kernels) -> Kernels:
     def hook(template: Any, part: Any) -> Any:
         return None if part is None else bound(template, hook_inner=part)
 
-    if parts.late is None:
+    if parts.late is None or parts.any_draw:
         learn = bound(update, update_inner=kernels.update)
     else:
         learn = bound(update_with_near, late_inner=parts.late, near_inner=marked)
@@ -164,6 +164,7 @@ def floored(kernels: Kernels) -> Kernels:
         late=None if parts.late is None else bound(late, late_inner=parts.late),
         estimates_changed=hook(changing, parts.estimates_changed),
         write_back=hook(changing, parts.write_back),
+        any_draw=parts.any_draw,
         wide=False,
     )
 
@@ -262,7 +263,33 @@ class Floor(Policy):
     def recentres(self) -> bool:  # type: ignore[override]
         """Where the policy learns as from late feedback, which recentres its estimates."""
         parts = self.policy.kernels().parts
-        return parts is not None and parts.late is not None
+        return parts is not None and parts.late is not None and not parts.any_draw
+
+    @property
+    def late_as_prompt(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.late_as_prompt
+
+    @property
+    def order_invariant(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.order_invariant
+
+    @property
+    def unbounded(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.unbounded
+
+    @property
+    def unbiased(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.policy.unbiased
+
+    @property
+    def skipped_row(self) -> int | None:  # type: ignore[override]
+        """Where the policy counts what it skips."""
+        row = self.policy.skipped_row
+        return None if row is None else OWN_ROWS + row
 
     @property
     def resizable(self) -> bool:  # type: ignore[override]
@@ -324,6 +351,10 @@ class Floor(Policy):
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether the policy could go on."""
         return self.policy.sound(n_arms, state[OWN_ROWS:])
+
+    def estimated(self, rows: Array) -> Array:
+        """Return the policy's estimates."""
+        return self.policy.estimated(rows)
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return the policy's numbers for a new arm; its w is ``probability``."""

@@ -77,6 +77,7 @@ asked: Any = nobody_asked
 has_near: bool = False
 has_late: bool = False
 has_estimates: bool = False
+skips: bool = False
 carried: int = 0
 head: int = 1
 
@@ -142,13 +143,16 @@ def learning(
     now = F[ROUND]
     F[ROUND] = number
     moved = False
+    learned = 0.0
     if slot >= 0:
         if has_late:
             late(F, slot, N[INVERSE_P], loss, flags)
         else:
             for row in range(carried):
                 F[start + 1 + row] = N[CARRIED + row]
+            before = F[start + head + slot]
             tell(F, slot, N[INVERSE_P], loss)
+            learned = F[start + head + slot] - before
     elif has_late:
         write_back(F)
         for i in range(K):
@@ -159,6 +163,8 @@ def learning(
     if has_estimates and present.size > 0:
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
         rise = loss - base + N[MEAN_BASELINE]
+        if skips:
+            rise = learned / N[INVERSE_P]
         for i in range(K):
             index = indices[i]
             if index >= present.size or not present[index]:
@@ -243,11 +249,15 @@ class LateKernels:
 
 def late_kernels(policy: Policy) -> LateKernels:
     """Return the compiled templates for a policy, made once for all with the same kernels."""
-    return _late_kernels(policy.kernels(), policy.carried_rows, policy.head_rows, policy.estimates)
+    skips = policy.skipped_row is not None
+    shape = policy.carried_rows, policy.head_rows, policy.estimates, skips
+    return _late_kernels(policy.kernels(), *shape)
 
 
 @functools.cache
-def _late_kernels(kernels: Kernels, carried: int, head: int, estimates: bool) -> LateKernels:
+def _late_kernels(
+    kernels: Kernels, carried: int, head: int, estimates: bool, skips: bool
+) -> LateKernels:
     names: dict[str, Any] = {
         "ask": kernels.ask,
         "tell": kernels.tell,
@@ -260,6 +270,7 @@ def _late_kernels(kernels: Kernels, carried: int, head: int, estimates: bool) ->
         "has_near": kernels.near is not None,
         "has_late": kernels.late is not None,
         "has_estimates": estimates,
+        "skips": skips,
         "carried": carried,
         "head": head,
     }

@@ -4,24 +4,32 @@
 them when it is first used; a test holds the two lists equal.
 """
 
+from bothworlds.policies.adatinf import AdaTINF
 from bothworlds.policies.broad import Broad
 from bothworlds.policies.exp3 import Exp3
 from bothworlds.policies.exp3plusplus import Exp3PlusPlus
 from bothworlds.policies.floor import Floor
+from bothworlds.policies.htinf import HTINF
 from bothworlds.policies.klucb import KLUCB
+from bothworlds.policies.lbinfv import LBINFV
 from bothworlds.policies.thompson import ThompsonSampling
 from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.tsallis_inf_v import TsallisINFV
 from bothworlds.policies.ucb1 import UCB1
 from bothworlds.policies.uniform import Uniform
 
 __all__ = [
+    "HTINF",
     "KLUCB",
+    "LBINFV",
     "UCB1",
+    "AdaTINF",
     "Broad",
     "Exp3",
     "Exp3PlusPlus",
     "Floor",
     "ThompsonSampling",
     "TsallisINF",
+    "TsallisINFV",
     "Uniform",
 ]

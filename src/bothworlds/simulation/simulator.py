@@ -23,7 +23,8 @@ from bothworlds.deprecated import keyword_only
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.policies.base import Player
+from bothworlds.policies.base import Player, Policy
+from bothworlds.policies.uniform import Uniform
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.checkpoints import checked_checkpoints
 from bothworlds.simulation.result import Result
@@ -172,6 +173,17 @@ def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
             needed = "policies that play one arm a round"
         expected = f"{needed} in {environment!r}"
         raise InvalidParameter(must("policies", "simulate", expected, others[0]))
+    if not environment.unbounded:
+        return
+    bounded = [policy for policy in named.values() if not _takes_any_loss(policy)]
+    if bounded:
+        expected = f"policies for losses without bounds, such as HTINF(scale), in {environment!r}"
+        raise InvalidParameter(must("policies", "simulate", expected, bounded[0]))
+
+
+def _takes_any_loss(policy: Player) -> bool:
+    """Tell whether losses outside [0, 1] do no harm to a policy."""
+    return (isinstance(policy, Policy) and policy.unbounded) or type(policy) is Uniform
 
 
 def _say(sentence: str) -> None:

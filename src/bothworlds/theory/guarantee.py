@@ -22,7 +22,7 @@ from bothworlds.theory.upper import (
 )
 
 if TYPE_CHECKING:
-    from bothworlds.policies import UCB1, Sparring, TsallisINF
+    from bothworlds.policies import HTINF, LBINFV, UCB1, Sparring, TsallisINF
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -34,7 +34,7 @@ class Guarantee:
     Attributes
     ----------
     value : float or None
-        The bound on the pseudo-regret, or None without a guarantee.
+        The bound on the pseudo-regret; None without a guarantee, or where only its order is known.
     theorem : str or None
         The result it comes from, or None without a guarantee.
     reason : str
@@ -130,7 +130,7 @@ def guarantee(
 
 def _alone(policy: object, asked: _Question) -> Guarantee:
     """Answer for a policy that plays one arm a round."""
-    from bothworlds.policies import UCB1, Exp3, TsallisINF
+    from bothworlds.policies import HTINF, LBINFV, UCB1, AdaTINF, Exp3, TsallisINF
 
     if type(policy) is TsallisINF:
         return _tsallis_inf(policy, asked)
@@ -139,6 +139,13 @@ def _alone(policy: object, asked: _Question) -> Guarantee:
         return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 3.1", _ANY)])
     if type(policy) is UCB1:
         return _ucb1(policy, asked)
+    if type(policy) is LBINFV:
+        return _lbinfv(policy, asked)
+    if type(policy) is HTINF:
+        return _htinf(policy, asked)
+    if type(policy) is AdaTINF:
+        order = "order scale K^(1 - 1/a) T^(1/a) for losses of finite a-th moment, a not known"
+        return Guarantee(None, _HEAVY, f"{order}; against adversaries only, no constant")
     name = type(policy).__name__
     reason = getattr(policy, "unproved", "")
     return _none(reason or f"no result of the article covers the policy {name}")
@@ -172,6 +179,7 @@ def _sparring(policy: Sparring, asked: _Question) -> Guarantee:
 
 
 _ANY = "holds against any adversary"
+_HEAVY = "Huang, Dai and Huang 2022"
 _OWN_RATE = "the theorems fix the learning rate, this one is the user's own"
 
 
@@ -193,6 +201,36 @@ def _ucb1(policy: UCB1, asked: _Question) -> Guarantee:
         return _none("the bound of UCB1 needs a bonus factor c larger than 1")
     value = ucb1(asked.gaps, asked.horizon, policy.c)
     return _best([(value, "Bubeck and Cesa-Bianchi 2012, Theorem 2.1", "losses are independent")])
+
+
+def _lbinfv(policy: LBINFV, asked: _Question) -> Guarantee:
+    """Answer with the order of the theorems, whose constants are not printed."""
+    if asked.horizon > policy.horizon:
+        return _none("its theorem needs a horizon at least as long as the game")
+    order = "order sum_i (variance_i / gap_i + 1) log T, about twice the lower bound's constant"
+    if asked.gaps is None and policy.prediction == "gd":
+        order = "order sqrt(K V log T), V the path length of the losses"
+    elif asked.gaps is None:
+        order = "order sqrt(K log T min(L*, T - L*, Q)), L* the best arm's loss"
+    elif asked.corruption > 0.0:
+        order += ", and the square root of that times the corruption"
+    return Guarantee(None, "Ito, Tsuchiya and Honda 2022", f"{order}; no constant to evaluate")
+
+
+def _htinf(policy: HTINF, asked: _Question) -> Guarantee:
+    """Answer for losses whose moment of order ``tail`` is at most scale^tail."""
+    s, a = policy.scale, policy.tail
+    if policy.skip == "below":
+        value = 4.0 * s * np.sqrt(asked.n_arms * asked.horizon) + s
+        reason = f"losses are not negative and their second moments at most {s:g}^2"
+        if asked.gaps is not None:
+            reason += "; with fixed gaps also of order scale^2 sum log T / gap"
+        return _best([(value, "Theorem 1's proof with second moments", reason)])
+    reason = f"order scale K^{1 - 1 / a:.3g} T^{1 / a:.3g}"
+    if asked.gaps is not None and asked.corruption == 0.0:
+        reason = f"order scale^{a / (a - 1):.3g} sum gap^-{1 / (a - 1):.3g} log T"
+    condition = "provided large losses of the best arm do not have a negative mean; no constant"
+    return Guarantee(None, _HEAVY, f"{reason} for moments of order {a:g}, {condition}")
 
 
 def _tsallis_inf(policy: TsallisINF, asked: _Question) -> Guarantee:

@@ -23,8 +23,8 @@ def choose_half_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         half.recentre(K, S, u)
     eta = rate_now(K, t, C)
     if few.fits(K):
-        return few.draw(K, S, eta, u)
-    return half.draw(K, S, eta, None, u)
+        return few.draw(K, S, eta, u, None)
+    return half.draw(K, S, eta, None, u, None)
 
 
 @jit
@@ -45,8 +45,8 @@ def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         half.recentre(K, S, u)
     eta = rate_now(K, t, C)
     if few.fits(K):
-        return few.draw(K, S, eta, u)
-    return half.draw(K, S, eta, near_limit(eta), u)
+        return few.draw(K, S, eta, u, None)
+    return half.draw(K, S, eta, near_limit(eta), u, None)
 
 
 @jit
