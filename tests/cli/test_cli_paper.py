@@ -21,6 +21,9 @@ from bothworlds.experiments import run as run_paper
 from bothworlds.text import duration
 from helpers.waiting import HANG, wait_until
 
+# Nearly every test here runs and draws whole experiments: 45 seconds of computing together.
+pytestmark = pytest.mark.slow
+
 TINY = ("--horizon", "300", "--repetitions", "3", "--arms", "4", "--gap", "1/4")
 SMALLEST = ("--horizon", "200", "--repetitions", "2", "--arms", "2", "--gap", "1/2")
 
