@@ -17,10 +17,14 @@ from registered import with_policies
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
+RUN = ("scale.md",)
+"""Pages besides the tutorials whose blocks are run."""
+
+
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """Describe the policies; run a tutorial and put what each block printed and drew under it."""
     here = page.file.src_uri
-    if not here.startswith("tutorials/"):
+    if not here.startswith("tutorials/") and here not in RUN:
         return with_policies(markdown)
     name = Path(here).stem
     with tempfile.TemporaryDirectory() as folder:
@@ -31,7 +35,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
             if block.printed.strip():
                 shown.append(f"\n\n``` {{.text .output}}\n{block.printed.rstrip()}\n```\n")
             for picture in block.pictures:
-                uri = f"tutorials/{name}-{picture.name}"
+                uri = (Path(here).parent / f"{name}-{picture.name}").as_posix()
                 files.append(File.generated(config, uri, content=picture.read_bytes()))
                 shown.append(f"\n\n![{picture.stem}]({name}-{picture.name})\n")
             last = block.end
@@ -43,6 +47,7 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def mathml(found: re.Match[str]) -> str:
         display = "block" if found[2] == "[" else "inline"
-        return convert(html.unescape(found[3]).strip(), display=display)
+        made = convert(html.unescape(found[3]).strip(), display=display)
+        return f'<div class="formula">{made}</div>' if display == "block" else made
 
     return FORMULA.sub(mathml, content)

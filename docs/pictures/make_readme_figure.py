@@ -19,7 +19,7 @@ WORLDS = {
     "fixed means": bw.environments.Stochastic.gap(n_arms=8, gap=1 / 8),
     "same gap, but all means rise and fall together": bw.environments.Switching(8, gap=1 / 8),
 }
-FIRST = 100
+FIRST, LAST = 100, 10**6
 
 
 def main() -> None:
@@ -27,18 +27,16 @@ def main() -> None:
     with plotting.style():
         figure, grid = plotting.panels(1, len(WORLDS), 2.9, sharey=True)
         for axes, (title, world) in zip(grid[0], WORLDS.items(), strict=True):
-            result = bw.simulate(POLICIES, world, horizon=10**6, repetitions=100, seed=0)
+            result = bw.simulate(POLICIES, world, horizon=LAST, repetitions=100, seed=0)
             print(world, result.summary(), sep="\n")
-            late = result.checkpoints >= FIRST
-            for place, (name, look) in enumerate(plotting.looks(result.names).items()):
-                runs = result.regret[name][:, late]
-                at = result.checkpoints[late]
-                plotting.draw_curve(axes, at, runs, look, place=place, band="mean")
-            plotting.log_axes(axes, FIRST, 10**6, 5, 2e5)
+            plotting.draw_regret(axes, result, FIRST, LAST)
+            plotting.log_axes(axes, FIRST, LAST, 5, 2e5)
             axes.set_title(title)
             axes.set_xlabel("round")
+            looks = plotting.looks(result.names, result.policies)
+            ends = [(result.regret[n][:, -1].mean(), n, look.colour) for n, look in looks.items()]
+            plotting.end_labels(axes, ends)
         grid[0, 0].set_ylabel("mean regret")
-        plotting.shared_legend(figure, 3)
         plotting.note(
             figure,
             "8 arms, gap 1/8, 100 repetitions; band: two standard errors of the mean",

@@ -1,6 +1,7 @@
 """Every example runs as a user would run it and writes what its docstring promises."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -65,3 +66,51 @@ def test_example_stays_short_and_needs_little(example):
         elif isinstance(node, ast.ImportFrom):
             roots.add((node.module or "").partition(".")[0])
     assert roots <= {*sys.stdlib_module_names, "bothworlds", "matplotlib", "numpy"}
+
+
+# --- notebooks --------------------------------------------------------------------------------
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
+
+
+def cells_of(notebook):
+    """Return the sources of a notebook's code cells."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in content["cells"]}) == len(content["cells"])
+    return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code"]
+
+
+def shown(source, namespace):
+    """Run a cell as a notebook does and return the value of its last line, if that has one."""
+    *before, last = ast.parse(source).body
+    exec(compile(ast.Module(before, []), "<cell>", "exec"), namespace)
+    if isinstance(last, ast.Expr):
+        return eval(compile(ast.Expression(last.value), "<cell>", "eval"), namespace)
+    exec(compile(ast.Module([last], []), "<cell>", "exec"), namespace)
+    return None
+
+
+def test_there_is_a_notebook():
+    assert [path.stem for path in NOTEBOOKS] == ["four_policies"]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "notebook"}
+    values = [shown(source, namespace) for source in cells_of(notebook)]
+    figures = [value for value in values if hasattr(value, "savefig")]
+    assert len(figures) == 4
+    for number, figure in enumerate(figures):
+        figure.savefig(tmp_path / f"{number}.png")
+    assert values[1]._repr_html_().startswith("<pre>")
+    printed = capsys.readouterr().out
+    assert "hold together" in printed
+    assert r"\begin{tabular}" in printed
+
+
+def test_a_cell_that_fails_would_be_found():
+    with pytest.raises(ZeroDivisionError):
+        shown("x = 1\n1 / 0", {})
+    assert shown("x = 1\nx + 1", {}) == 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bothworlds import plotting
-from bothworlds.errors import InvalidParameter, MissingExtra
+from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError
 from bothworlds.experiments.algorithms import KL, lineup
 from bothworlds.plotting import LOOKS, draw_curve, looks, panels, plot_result, save, style
 from bothworlds.simulation.result import Result
@@ -191,6 +191,13 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
         save(figure, target)
     assert target.read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_is_not_there_is_named_as_the_user_did(tmp_path):
+    with pytest.raises(ResultFileError) as caught:
+        plot_result(made_up(), tmp_path / "none" / "a.png")
+    told = f"The figure was not saved to {tmp_path / 'none' / 'a.png'}: No such file or directory."
+    assert str(caught.value) == told
 
 
 def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):

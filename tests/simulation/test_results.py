@@ -181,6 +181,50 @@ def test_a_round_that_was_not_recorded_is_answered_with_those_around_it(result):
         short.summary(at=6)
 
 
+# --- arms -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return bw.simulate([bw.TsallisINF(), bw.Uniform()], WORLD, horizon=1000, repetitions=33,
+                       seed=2, progress=False, shares=True)  # fmt: skip
+
+
+def test_plays_at_checkpoints_are_those_of_the_same_runs(result, counted, tmp_path):
+    for name in result.names:
+        assert np.array_equal(counted.regret[name], result.regret[name])
+        assert np.array_equal(counted.plays[name], result.plays[name])
+        at = counted.plays_at[name]
+        assert at.shape == (33, counted.checkpoints.size, 4)
+        assert (at.sum(axis=2) == counted.checkpoints).all()
+        assert np.array_equal(at[:, -1], counted.plays[name])
+        # The regret of a run is the gaps of its plays, at every checkpoint.
+        assert np.array_equal(0.25 * at[:, :, 1:].sum(axis=2), counted.regret[name])
+    assert result.plays_at == {}
+    counted.save(tmp_path / "a.parquet")
+    again = bw.Result.load(tmp_path / "a.parquet")
+    assert all(np.array_equal(again.plays_at[n], counted.plays_at[n]) for n in counted.names)
+
+
+def test_arms_are_drawn_over_time_or_in_all(result, counted):
+    over_time = counted.plot_arms()
+    shares = counted.plays_at["Uniform()"] / counted.checkpoints[:, None]
+    line = over_time.axes[1].get_lines()[2]
+    np.testing.assert_allclose(line.get_ydata(), shares[:, :, 2].mean(axis=0))
+    in_all = result.plot_arms(policies=["Uniform()"], arms=[3, 0])
+    heights = [bar.get_height() for bar in in_all.axes[0].patches]
+    plays = result.plays["Uniform()"][:, [3, 0]] / 1000
+    np.testing.assert_allclose(heights, plays.mean(axis=0))
+    with pytest.raises(InvalidParameter, match=r"^The arms of plot_arms must be numbers from 0 to"):
+        result.plot_arms(arms=[4])
+
+
+def test_a_store_keeps_no_shares(tmp_path):
+    with pytest.raises(InvalidParameter, match=r"^The shares of simulate must be False with a"):
+        bw.simulate(bw.UCB1(), WORLD, horizon=10, store=tmp_path, shares=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- ranking ----------------------------------------------------------------------------------
 
 

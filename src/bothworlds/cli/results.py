@@ -310,11 +310,7 @@ def _draw(result: Result, title: str, path: Path) -> None:
     from bothworlds import plotting
 
     figure = plotting.plot_result(result, title="\n".join(textwrap.wrap(title, 90, max_lines=3)))
-    try:
-        plotting.save(figure, path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultFileError(f"The figure was not saved to {path}: {reason}.") from error
+    plotting.save(figure, path)
 
 
 @app.command()

@@ -62,6 +62,8 @@ class TileJob:
         Whether the outcome holds a snapshot of the repetitions after the last round.
     after : int
         The round after which the repetitions go on; 0 from the start.
+    shares : bool
+        Whether the outcome holds the plays of every arm at every checkpoint.
     earlier : TileOutcome, optional
         The outcome of these repetitions until then, with the snapshot to go on from. Its
         checkpoints are not recorded again.
@@ -77,6 +79,7 @@ class TileJob:
     keep: bool = False
     after: int = 0
     earlier: TileOutcome | None = None
+    shares: bool = False
 
     @property
     def span(self) -> tuple[int, int]:
@@ -108,6 +111,8 @@ class TileOutcome:
         Seconds.
     state : bytes or None
         Snapshot of a tile after its last round, see `TileJob.keep`.
+    shares : ndarray (count, checkpoints, arms) or None
+        How often each arm was played by every checkpoint, see `TileJob.shares`.
     """
 
     first: int
@@ -117,6 +122,7 @@ class TileOutcome:
     cpu: float
     wall: float
     state: bytes | None = None
+    shares: NDArray[np.int64] | None = None
 
     @property
     def count(self) -> int:
@@ -302,12 +308,24 @@ def run_job(
             return played == job.after and _sound(job, wide, begun, played, found)
 
         now = 1 + snapshot.restore(job.earlier.state or b"", moving, sound)
+    # Rows 1 to K of an environment's state say which arm of its constructor stands where.
+    labels = np.stack(columns)[: job.count, ORDER : ORDER + K].astype(np.int64)
+
+    def by_label() -> NDArray[np.int64]:
+        counted = np.zeros((job.count, K), dtype=np.int64)
+        played = plays.reshape(K, LANES)[:, : job.count].T.astype(np.int64)
+        np.put_along_axis(counted, labels, played, 1)
+        return counted
+
+    shares: list[NDArray[np.int64]] = []
     # Entering the loop costs a millisecond, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
         last = min(horizon, now + chunk - 1)
+        if job.shares:
+            last = min(last, int(checkpoints[len(shares)]))
         chunk_began = time.perf_counter()
         status = _play(job, functions, mode, K, now, last, *blocks)
         if status != engine.DONE:
@@ -317,21 +335,20 @@ def run_job(
             tick((last - now + 1) * job.count)
         chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
+        if job.shares and last == checkpoints[len(shares)]:
+            shares.append(by_label())
     n = checkpoints.size
-    # Rows 1 to K of an environment's state say which arm of its constructor stands where.
-    labels = np.stack(columns)[: job.count, ORDER : ORDER + K].astype(np.int64)
-    by_label = np.zeros((job.count, K), dtype=np.int64)
-    np.put_along_axis(by_label, labels, plays.reshape(K, LANES)[:, : job.count].T.astype(int), 1)
     return TileOutcome(
         first=job.first,
         cost=cost.reshape(1 + n, LANES)[1:, : job.count].T.copy(),
-        plays=by_label,
+        plays=by_label(),
         tracked=tracked.reshape(n, K, LANES)[:, :, : job.count].transpose(2, 0, 1).copy()
         if tracked_row >= 0
         else None,
         cpu=time.thread_time() - cpu_began,
         wall=time.perf_counter() - began,
         state=snapshot.pack(horizon, moving) if job.keep else None,
+        shares=np.stack(shares, axis=1) if job.shares else None,
     )
 
 

@@ -1,5 +1,6 @@
 """Figures: one look for every algorithm, panels and curves, and the plot of a result."""
 
+from bothworlds.plotting.arms import plot_arms
 from bothworlds.plotting.draw import (
     BANDS,
     BOUND,
@@ -45,6 +46,7 @@ __all__ = [
     "name_line",
     "note",
     "panels",
+    "plot_arms",
     "plot_ranking",
     "plot_regret_table",
     "plot_result",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.errors import InvalidParameter, missing_extra, must
+from bothworlds.errors import InvalidParameter, ResultFileError, missing_extra, must
 from bothworlds.files import replacing
 from bothworlds.plotting.looks import Look
 
@@ -236,6 +236,8 @@ def end_labels(
         wanted = axes.transAxes.inverted().transform(axes.transData.transform(values))[i, 1]
         middle = 0.5 * (wanted + heights[i])
         heights[i] = min(middle, heights[i + 1] - apart)
+    # None sinks below the panel, where the labels of the axis are.
+    heights += max(0.0, 0.02 - float(heights.min(initial=1.0)))
     for height, (_, text, colour) in zip(heights, ends, strict=True):
         axes.annotate(
             text, (1.0, height), xycoords="axes fraction", xytext=(5, 0),
@@ -255,10 +257,15 @@ def linear_axes(axes: Any, last: float, heights: Sequence[float]) -> None:
 
 def log_axes(axes: Any, first: float, last: float, low: float, high: float) -> None:
     """Set both axes logarithmic between these limits."""
+    log_rounds(axes, first, last)
+    log_heights(axes, low, high)
+
+
+def log_rounds(axes: Any, first: float, last: float) -> None:
+    """Set the horizontal axis logarithmic between these rounds."""
     axes.set_xscale("log")
     axes.set_xlim(first, last)
     _log_ticks(axes.xaxis, last / first)
-    log_heights(axes, low, high)
 
 
 def log_heights(axes: Any, low: float, high: float) -> None:
@@ -274,9 +281,7 @@ def symlog_axes(axes: Any, first: float, last: float, low: float, high: float) -
 
     size = max(abs(low), abs(high), 1e-9)
     linear = 10.0 ** max(0.0, np.floor(np.log10(size)) - 2.0)
-    axes.set_xscale("log")
-    axes.set_xlim(first, last)
-    _log_ticks(axes.xaxis, last / first)
+    log_rounds(axes, first, last)
     axes.set_yscale("symlog", linthresh=linear)
     axes.set_ylim(1.6 * min(low, 0.0), 1.6 * max(high, 0.0, 1e-9))
     axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10.0, linthresh=linear))
@@ -351,5 +356,10 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         "pdf": {"CreationDate": None},
         "svg": {"Date": None},
     }
-    with style(), replacing(target) as draft:
-        figure.savefig(draft, format=kind, metadata=dateless.get(kind))
+    try:
+        with style(), replacing(target) as draft:
+            figure.savefig(draft, format=kind, metadata=dateless.get(kind))
+    # The error of the system names a draft that nobody has heard of.
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultFileError(f"The figure was not saved to {path}: {reason}.") from error

@@ -151,7 +151,7 @@ def plot_result(
     ['pseudo-regret']
     """
     band = checked_band(band)
-    names = _chosen(result, policies)
+    names = chosen_names(result, policies)
     horizon = int(result.checkpoints[-1])
     lines = {name: _values(bound, result) for name, bound in (bounds or {}).items()}
     scales = [scale] if scale is not None else _scales(result, names, single=ax is not None)
@@ -165,7 +165,7 @@ def plot_result(
             if title is not None:
                 ax.set_title(title)
         else:
-            figure, grid = panels(1, len(scales), *_inches(size, len(scales))[::-1])
+            figure, grid = panels(1, len(scales), *inches(size, len(scales))[::-1])
             split = len(scales) == 2
             for axes, each, first, last in zip(
                 grid[0],
@@ -178,16 +178,16 @@ def plot_result(
             for axes in grid[0, 1:]:
                 axes.set_ylabel("")
             _named(figure, grid[0], result, names)
-            heading = _title(result) if title is None else title
-            if heading:
-                figure.suptitle(heading, x=0.012, ha="left", fontsize=9.5)
+            told = heading(result, figure.get_figwidth()) if title is None else title
+            if told:
+                figure.suptitle(told, x=0.012, ha="left", fontsize=9.5)
             note(figure, _told(result, names, band))
         if path is not None:
             save(figure, path)
     return figure
 
 
-def _chosen(result: Curves, policies: Iterable[str] | None) -> list[str]:
+def chosen_names(result: Curves, policies: Iterable[str] | None) -> list[str]:
     """Return the names to draw, or refuse one there is not."""
     if policies is None:
         return result.names
@@ -223,7 +223,7 @@ def _scales(result: Curves, names: list[str], single: bool) -> list[str]:
     return ["log"] if single else ["linear", "log"]
 
 
-def _inches(size: str | tuple[float, float] | None, count: int) -> tuple[float, float]:
+def inches(size: str | tuple[float, float] | None, count: int) -> tuple[float, float]:
     """Return width and height of a figure."""
     if size is None:
         return (WIDTH, 3.3) if count > 1 else (0.72 * WIDTH, 3.3)
@@ -280,10 +280,10 @@ def _named(figure: Figure, row: Sequence[Any], result: Curves, names: list[str])
     end_labels(row[-1], ends, apart=0.075, size=8.5)
 
 
-def _title(result: Curves) -> str:
-    """Name the environment and its number of arms."""
+def heading(result: Curves, width: float) -> str:
+    """Name the environment and its number of arms, in a line that fits a width in inches."""
     arms = next(iter(result.plays.values())).shape[1]
-    name = clipped(result.environment, 72)
+    name = clipped(result.environment, int(11.0 * width) - 8)
     return name if re.search(rf"n_arms={arms}\b", name) else f"{name}, K = {arms}"
 
 

@@ -134,6 +134,9 @@ class Result:
         Whether the run was stopped early and holds only what was finished.
     versions : dict of str to str
         Software that made it.
+    plays_at : dict of str to ndarray (repetitions, checkpoints, arms)
+        How often each arm was played by every checkpoint, where ``simulate(shares=True)`` asked
+        for it; empty elsewhere.
 
     Examples
     --------
@@ -156,6 +159,7 @@ class Result:
     seed: int
     interrupted: bool = False
     versions: dict[str, str] = field(default_factory=dict)
+    plays_at: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -368,6 +372,38 @@ class Result:
             bounds=bounds, size=size,
         )  # fmt: skip
 
+    def plot_arms(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        policies: Iterable[str] | None = None,
+        arms: Iterable[int] | None = None,
+        title: str | None = None,
+        size: Literal["page", "column"] | tuple[float, float] | None = None,
+    ) -> matplotlib.figure.Figure:
+        """Draw how often each arm was played: over time, or in all.
+
+        A panel for every policy. Over time where ``simulate(shares=True)`` has kept the plays at
+        the checkpoints, else the mean shares at the end.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to save it: .png, .pdf or .svg.
+        policies : iterable of str, optional
+            Which policies to draw.
+        arms : iterable of int, optional
+            Which arms to draw, in the numbering of the environment's constructor; by default the
+            eight that are played most.
+        title : str, optional
+            The environment and its number of arms by default.
+        size : {"page", "column"} or (width, height), optional
+            In inches.
+        """
+        from bothworlds.plotting.arms import plot_arms
+
+        return plot_arms(self, path, policies=policies, arms=arms, title=title, size=size)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one Parquet file, atomically: the old file or the new one, never half of it.
 
@@ -391,6 +427,9 @@ class Result:
                 "plays": [list(row) for name in self.names for row in self.plays[name]],
             }
         )
+        if self.plays_at:
+            rows = [row.ravel() for name in self.names for row in self.plays_at[name]]
+            table = table.append_column("plays_at", [rows])
         settings = {
             "format": FORMAT,
             "version": VERSION,
@@ -441,6 +480,11 @@ class Result:
         regret = np.asarray(table["regret"].to_pylist(), dtype=np.float64)
         plays = np.asarray(table["plays"].to_pylist(), dtype=np.int64)
         names = settings["names"]
+        plays_at = {}
+        if "plays_at" in table.column_names:
+            counted = np.asarray(table["plays_at"].to_pylist(), dtype=np.int64)
+            counted = counted.reshape(len(owners), -1, plays.shape[1])
+            plays_at = {name: counted[owners == name] for name in names}
         return cls(
             checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
             regret={name: regret[owners == name] for name in names},
@@ -453,6 +497,7 @@ class Result:
             seed=settings["seed"],
             interrupted=settings["interrupted"],
             versions=settings["versions"],
+            plays_at=plays_at,
         )
 
 

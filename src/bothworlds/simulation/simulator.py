@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ def simulate(
     executor: Executor | None = None,
     store: str | os.PathLike[str] | Store | None = None,
     continuable: bool = False,
+    shares: bool = False,
     progress: bool | Callable[[Progress], Any] = True,
 ) -> Result:
     """Play every policy in the environment and record its pseudo-regret.
@@ -84,6 +86,9 @@ def simulate(
     continuable : bool
         Whether the store also keeps a snapshot of every run at its end, from which a longer
         horizon can go on.
+    shares : bool
+        Whether the result also holds how often every arm was played by every checkpoint, for
+        `Result.plot_arms`; a store does not keep that.
     progress : bool or callable
         True shows rounds per second and time left on a terminal; a callable receives a
         `Progress` a few times a second.
@@ -118,6 +123,8 @@ def simulate(
         raise InvalidParameter(must("horizon", "simulate", expected, horizon))
     if continuable and store is None:
         raise InvalidParameter(must("continuable", "simulate", "False without a store", True))
+    if shares and store is not None:
+        raise InvalidParameter(must("shares", "simulate", "False with a store", True))
     seed = checked_seed(seed, "simulate")
     rounds = checked_checkpoints(checkpoints, horizon)
     rounds = np.union1d(rounds, [horizon])
@@ -129,7 +136,7 @@ def simulate(
     ]
     workers = Threads(threads) if executor is None else workers_of(executor)
     if store is None:
-        found, interrupted = _in_memory(curves, workers, progress)
+        found, interrupted = _in_memory(curves, workers, progress, shares)
     else:
         kept = store if isinstance(store, Store) else Store(store, _say)
         found, interrupted = _in_store(curves, workers, progress, kept, continuable)
@@ -195,7 +202,10 @@ Found = list[list[TileOutcome]]
 
 
 def _in_memory(
-    curves: list[Curve], workers: Workers, show: bool | Callable[[Progress], Any]
+    curves: list[Curve],
+    workers: Workers,
+    show: bool | Callable[[Progress], Any],
+    shares: bool,
 ) -> tuple[Found, bool]:
     """Run curves and return what was finished."""
     found: list[dict[int, TileOutcome]] = [{} for _ in curves]
@@ -203,7 +213,10 @@ def _in_memory(
     def take(index: int, outcomes: list[TileOutcome]) -> None:
         found[index] |= {outcome.first: outcome for outcome in outcomes}
 
-    jobs = [cut(curve, [(0, curve.repetitions)]) for curve in curves]
+    jobs = [
+        [replace(job, shares=shares) for job in cut(curve, [(0, curve.repetitions)])]
+        for curve in curves
+    ]
     campaign = Campaign(curves, jobs, workers, take, abreast=True, show=show, say=_say)
     interrupted = campaign.run()
     return [[each[first] for first in sorted(each)] for each in found], interrupted
@@ -262,6 +275,11 @@ def assemble(
         seed=about["seed"],
         interrupted=interrupted,
         versions=versions(),
+        plays_at={
+            name: np.concatenate([o.shares for o in part[1] if o.shares is not None])
+            for name, part in finished.items()
+            if all(o.shares is not None for o in part[1])
+        },
     )
 
 

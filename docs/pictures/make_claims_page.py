@@ -1,0 +1,133 @@
+"""Write docs/claims.md from finished experiments, and keep the results of the full scale.
+
+Run ``python docs/pictures/make_claims_page.py results/quick results/full``: of an experiment that
+several folders have, the last one counts.  Whatever ran at the paper's own scale also goes into
+docs/data/full_scale.parquet, every run at every checkpoint, and its verdicts into the package.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet as parquet
+from PIL import Image
+
+from bothworlds.experiments.archive import everything
+from bothworlds.experiments.report import BOTH_WORLDS
+from bothworlds.experiments.sayings import FULL_SCALE
+from bothworlds.experiments.summary import ordered, said
+
+DOCS = Path(__file__).parent.parent
+IMAGES = {"stochastic": "stochastic-log", "switching": "switching-log"}
+MARKS = {"holds": "✓ holds", "fails": "✗ fails", "open": "? open", "differs": "≠ differs"}
+
+OPENING = """\
+# The paper's claims
+
+{said}
+
+![Regret of three algorithms where means are fixed and where they shift]({picture})
+
+A claim is judged by a bootstrap over the repetitions, in brackets behind the measurement. It
+**holds** where 95 % of the bootstrap keep the threshold at every place looked at, **fails** where
+they break it beyond chance, and is **open** where the interval contains the threshold, or where the
+run is shorter than what the claim speaks of. It **differs** where it fails for a cause that is
+known. `bothworlds paper` measures all of this again, and its report shows every figure.
+"""
+
+SCALES = """
+The paper's own scale, ten million rounds and a hundred repetitions of every curve, is run for
+{full}; all its runs are in [full_scale.parquet](data/full_scale.parquet), {size:.1f} MB, with
+versions and seed. The other experiments are shown at the scale of minutes that `make run` has.
+"""
+
+
+def small(source: Path, target: Path) -> None:
+    """Copy a picture with 48 colours, which is all that lines need."""
+    with Image.open(source) as picture:
+        wide = picture.convert("RGB")
+        wide = wide.resize((1120, round(wide.height * 1120 / wide.width)), Image.Resampling.LANCZOS)
+        wide.quantize(48, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+def row(claim) -> str:
+    """Return a claim as a row of a table."""
+    whose = "the paper's" if claim.owner == "paper" else "ours"
+    told = f"{claim.sentence}. *{whose[0].upper() + whose[1:]}: {claim.place}.*"
+    measured = f"{claim.measured}; asked for: {claim.threshold}."
+    if claim.why:
+        measured += f" *{claim.why}*"
+    cells = (f'<span class="{claim.verdict}">{MARKS[claim.verdict]}</span>', told, measured)
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def section(each) -> str:
+    """Return the claims of an experiment."""
+    lines = [f"\n## {each.title}\n", f"{each.source}; {each.settings}.\n"]
+    if each.id in IMAGES and IMAGES[each.id] in each.figures:
+        lines.append(f"![{each.title}](images/claims_{each.id}.png)\n")
+    lines += ["| verdict | claim | measured |", "|---|---|---|"]
+    return "\n".join([*lines, *map(row, ordered(each.claims))]) + "\n"
+
+
+def keep(full, folders) -> float:
+    """Write the runs and verdicts of the full scale; return the size of the file in megabytes."""
+    tables = []
+    for each in full:
+        table = parquet.read_table(folders[each.id] / f"{each.id}.parquet")
+        plain = {name: table[name] for name in ("cell", "policy")}
+        numbers = {
+            "repetition": table["repetition"].cast(pyarrow.int16()),
+            "round": table["round"].cast(pyarrow.int32()),
+            "regret": table["regret"],
+        }
+        name = pyarrow.array([each.id] * table.num_rows).dictionary_encode()
+        tables.append(pyarrow.table({"experiment": name, **plain, **numbers}))
+    about = {"seed": str(full[0].seed), **full[0].made}
+    joined = pyarrow.concat_tables(tables).unify_dictionaries()
+    joined = joined.replace_schema_metadata({"bothworlds.full_scale": json.dumps(about)})
+    path = DOCS / "data" / "full_scale.parquet"
+    path.parent.mkdir(exist_ok=True)
+    parquet.write_table(
+        joined, path, compression="zstd", compression_level=19,
+        use_dictionary=["experiment", "cell", "policy"],
+        column_encoding={"repetition": "DELTA_BINARY_PACKED", "round": "DELTA_BINARY_PACKED",
+                         "regret": "BYTE_STREAM_SPLIT"},
+    )  # fmt: skip
+    claims = {
+        claim.id: {"verdict": claim.verdict, "measured": claim.measured}
+        for each in full
+        for claim in each.claims
+    }
+    settings = full[0].settings
+    scale = f"{settings.horizon:,} rounds and {settings.repetitions} repetitions"
+    text = json.dumps({"scale": scale, "made": about, "claims": claims}, indent=1, sort_keys=True)
+    FULL_SCALE.write_text(text + "\n", encoding="utf-8")
+    return path.stat().st_size / 1e6
+
+
+def main(folders: list[Path]) -> None:
+    """Write the page, its pictures, and what the full scale gave."""
+    found, places = {}, {}
+    for folder in folders:
+        for each in everything(folder):
+            found[each.id], places[each.id] = each, folder
+    claims = [claim for each in found.values() for claim in each.claims]
+    picture = "images/claims_both_worlds.png"
+    small(places["switching"] / f"{BOTH_WORLDS}.png", DOCS / picture)
+    for name, figure in IMAGES.items():
+        small(places[name] / f"{figure}.png", DOCS / "images" / f"claims_{name}.png")
+    page = [OPENING.format(said=" ".join(said(claims)), picture=picture)]
+    full = [each for each in found.values() if each.settings.scale == "full"]
+    if full:
+        size = keep(full, places)
+        names = " and ".join(f"*{each.id}*" for each in full)
+        page.append(SCALES.format(full=names, size=size))
+    page += [section(each) for each in found.values()]
+    (DOCS / "claims.md").write_text("".join(page), encoding="utf-8")
+    print(*said(claims), sep="\n")
+
+
+if __name__ == "__main__":
+    main([Path(folder) for folder in sys.argv[1:]])

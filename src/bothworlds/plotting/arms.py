@@ -1,0 +1,138 @@
+"""Plots of arms: how often each one was played, over time or in all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.plotting.draw import (
+    WIDTH,
+    draw_curve,
+    end_labels,
+    log_rounds,
+    note,
+    panels,
+    save,
+    style,
+)
+from bothworlds.plotting.looks import Look
+from bothworlds.plotting.result import Curves, chosen_names, heading, inches
+from bothworlds.text import clipped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 8
+"""The most arms that are drawn where the user does not choose."""
+
+FEW = 3
+"""Up to so many arms have bands."""
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#3B3B3B", "#882255")
+_LINES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+
+
+class Played(Curves, Protocol):
+    """What the plot needs of a `bothworlds.Result`."""
+
+    @property
+    def plays_at(self) -> Mapping[str, NDArray[np.int64]]:
+        """Of every policy an array (repetitions, checkpoints, arms); may be empty."""
+
+
+def plot_arms(
+    result: Played,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    policies: Iterable[str] | None = None,
+    arms: Iterable[int] | None = None,
+    title: str | None = None,
+    size: str | tuple[float, float] | None = None,
+) -> Figure:
+    """Draw the share of the rounds in which each arm was played; see `Result.plot_arms`.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> world = bw.environments.Stochastic.gap(n_arms=3, gap=0.25)
+    >>> result = bw.simulate([bw.UCB1()], world, horizon=500, repetitions=8, seed=1, shares=True)
+    >>> [axes.get_title(loc="left") for axes in plot_arms(result).axes]
+    ['UCB1()']
+    """
+    names = chosen_names(result, policies)
+    plays = np.concatenate([result.plays[name] for name in names])
+    shown = _arms(arms, plays)
+    over_time = all(name in result.plays_at for name in names)
+    with style():
+        columns = min(3, len(names))
+        rows = -(-len(names) // columns)
+        default = (WIDTH if columns > 1 else 0.62 * WIDTH, 0.8 + 2.3 * rows)
+        width, height = default if size is None else inches(size, 1)
+        figure, grid = panels(rows, columns, height, width, sharey=True)
+        for place, axes in enumerate(grid.flat):
+            axes.set_visible(place < len(names))
+            if place < len(names):
+                draw = _over_time if over_time else _in_all
+                draw(axes, result, names[place], shown)
+                axes.set_title(clipped(names[place], 30))
+        for axes in grid[:, 0]:
+            axes.set_ylabel("share of the rounds")
+        told = heading(result, width) if title is None else title
+        if told:
+            figure.suptitle(told, x=0.012, ha="left", fontsize=9.5)
+        note(figure, f"{len(shown)} of {plays.shape[1]} arms; mean over the repetitions")
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def _arms(arms: Iterable[int] | None, plays: NDArray[np.int64]) -> list[int]:
+    """Return the arms to draw, or refuse one there is not."""
+    count = plays.shape[1]
+    if arms is None:
+        most = np.argsort(-plays.sum(axis=0), kind="stable")[:SHOWN]
+        return sorted(int(arm) for arm in most)
+    chosen = list(arms)
+    if not chosen or any(not 0 <= arm < count for arm in chosen):
+        raise InvalidParameter(must("arms", "plot_arms", f"numbers from 0 to {count - 1}", chosen))
+    return chosen
+
+
+def _over_time(axes: Any, result: Played, name: str, shown: list[int]) -> None:
+    counts = result.plays_at[name]
+    shares = counts / counts.sum(axis=2, keepdims=True)
+    ends = []
+    for place, arm in enumerate(shown):
+        look = Look(f"arm {arm}", *_style(place))
+        band = "se" if len(shown) <= FEW else "none"
+        runs = shares[:, :, arm]
+        draw_curve(axes, result.checkpoints, runs, look, place=place, marks=3, band=band)
+        ends.append((float(shares[:, -1, arm].mean()), str(arm), look.colour))
+    log_rounds(axes, float(result.checkpoints[0]), float(result.checkpoints[-1]))
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlabel("round t")
+    end_labels(axes, ends, apart=0.08, size=8.5)
+
+
+def _style(place: int) -> tuple[str, Any, str]:
+    """Return colour, line and marker of an arm by its place."""
+    return _COLOURS[place % len(_COLOURS)], _LINES[place % len(_LINES)], "osD^vP<>"[place % 8]
+
+
+def _in_all(axes: Any, result: Played, name: str, shown: list[int]) -> None:
+    plays = result.plays[name]
+    shares = (plays / plays.sum(axis=1, keepdims=True))[:, shown]
+    error = 2.0 * shares.std(axis=0, ddof=1) / len(shares) ** 0.5 if len(shares) > 1 else None
+    colours = [_style(place)[0] for place in range(len(shown))]
+    axes.bar(
+        range(len(shown)), shares.mean(axis=0), yerr=error, color=colours, alpha=0.85, width=0.7,
+        error_kw={"linewidth": 0.9},
+    )  # fmt: skip
+    axes.set_xticks(range(len(shown)), [str(arm) for arm in shown])
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlabel("arm")
