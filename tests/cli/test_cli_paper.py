@@ -144,6 +144,8 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     # Three repetitions judge nothing by themselves; published values are compared all the same.
     assert result.stdout.count("\nopen ") > 50
     assert lines[-1].startswith("Next: bothworlds paper ")
+    assert re.match(r"Compiling \d+ algorithms with their worlds: ", lines[0])
+    assert lines[1].startswith("Running; ")
 
 
 def test_nothing_is_computed_twice(everything):
@@ -391,6 +393,21 @@ def test_the_default_folder_is_named_after_the_scale(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     paper("copies", *SMALLEST)
     assert (tmp_path / "results" / "quick" / "report.html").is_file()
+
+
+def test_what_is_compiled_is_counted_before_anything_runs(tmp_path):
+    counted, done = [], []
+    run_paper(
+        "copies", output=tmp_path, horizon=200, repetitions=2, arms=[2, 4],
+        compiling=lambda *now: counted.append(now), finished=done.append,
+    )  # fmt: skip
+    # Both forms of Tsallis-INF in one environment; another number of arms needs nothing new.
+    assert counted == [(0, 2), (1, 2), (2, 2)]
+    assert [each.id for each in done] == ["copies"]
+    counted.clear()
+    run_paper("copies", output=tmp_path, horizon=200, repetitions=2, arms=[2, 4],
+              compiling=lambda *now: counted.append(now))  # fmt: skip
+    assert counted == [], "what was finished before is not compiled again"
 
 
 def test_python_callers_get_the_claims(tmp_path):
