@@ -348,6 +348,17 @@ def recentre(K: int, S: Any, like: Any) -> None:
 
 
 @jit
+def recentre_where(K: int, S: Any, where: Any, like: Any) -> None:
+    """Subtract min L from L and x in some lanes."""
+    if any_lane(where):
+        low = select(where, recentring.least(K, S, ESTIMATES, like), 0.0)
+        for i in range(ESTIMATES, ESTIMATES + K):
+            store(S, i, load(S, i, like) - low)
+        store(S, ROOT, load(S, ROOT, like) - low)
+        store(S, CENTRE, load(S, CENTRE, like) - low)
+
+
+@jit
 def restart(K: int, S: Any, like: Any) -> None:
     """Recentre, and make the next prediction x = min L - c^(-1/2), right of the root.
 

@@ -43,7 +43,7 @@ from bothworlds.omd.estimators import correction
 from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.policies import base
 from bothworlds.policies.base import LARGEST_LOSS, Array, Kernels, Policy, Saved
-from bothworlds.policies.htinf import count_skipped, moderate, raise_one, theta, within
+from bothworlds.policies.htinf import FAR, count_skipped, moderate, raise_one, theta, within
 from bothworlds.registry import POLICIES, Entry
 
 # Parameters: T + 1, Theta.
@@ -69,6 +69,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     scale = load(S, SCALE, u)
     store(S, DECIDED, scale)
     eta = rate_at(t, scale)
+    half.recentre_where(K, P, absolute(load(P, half.ROOT, u)) > FAR * (2.0 / eta), u)
     arm = few.draw(K, P, eta, u, None) if few.fits(K) else half.draw(K, P, eta, None, u, None)
     store(S, 0, load(P, half.INVERSE_P, u))
     return arm
@@ -89,8 +90,10 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     then = load(S, DECIDED, loss)
     kept = within(loss, C[THETA] * then * sqrt(float(t) / inverse_p), 1.0)
     count_skipped(S, SKIPPED, kept, loss)
-    raise_one(K, P, arm, select(kept, minimum(correction(loss, 0.0, inverse_p), LARGEST_LOSS), 0.0))
-    c = select(kept, rate_at(t, then) * sqrt(inverse_p) * (loss * loss), absolute(loss))
+    eta = rate_at(t, then)
+    by = select(kept, minimum(correction(loss, 0.0, inverse_p), LARGEST_LOSS), 0.0)
+    raise_one(K, P, arm, by, 2.0 / eta)
+    c = select(kept, eta * sqrt(inverse_p) * (loss * loss), absolute(loss))
     scale = load(S, SCALE, loss)
     spent = load(S, SPENT, loss) + c
     allowed = math.sqrt(K * C[ROUNDS])

@@ -31,7 +31,17 @@ from bothworlds.arguments import keep, number, one_of
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
-from bothworlds.lanes.vectors import advance, load, maximum, minimum, select, sqrt, store, width
+from bothworlds.lanes.vectors import (
+    absolute,
+    advance,
+    load,
+    maximum,
+    minimum,
+    select,
+    sqrt,
+    store,
+    width,
+)
 from bothworlds.omd import few
 from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
@@ -51,6 +61,7 @@ LIMIT, BOTH, POWER = FACTORS, FACTORS + 1, FACTORS + 2
 # Rows: inverse probability, how many losses were skipped; then the rows of Tsallis-INF.
 SKIPPED, SOLVER = 1, 2
 SCALES = (1e-30, 1e30)
+FAR = 2.0**16  # how large x may be against 2 / eta: L - x keeps all but 16 bits
 
 
 def theta(a: float) -> float:
@@ -94,6 +105,8 @@ def count_skipped(S: Any, row: int, kept: Any, like: Any) -> None:
 def choose_half(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw, as Tsallis-INF with importance weighting."""
     P = advance(S, SOLVER * width(u))
+    far = absolute(load(P, half_step.ROOT, u)) > FAR * (2.0 / rate_now(K, t, C))
+    half_step.recentre_where(K, P, far, u)
     arm = half.choose_half_iw(K, t, C, P, G, u)
     store(S, 0, load(P, half_step.INVERSE_P, u))
     return arm
@@ -108,16 +121,22 @@ def update_half(
     loss = moderate(loss)
     kept = within(loss, C[LIMIT] * sqrt(float(t) / inverse_p), C[BOTH])
     count_skipped(S, SKIPPED, kept, loss)
-    raise_one(K, P, arm, select(kept, minimum(correction(loss, 0.0, inverse_p), LARGEST_LOSS), 0.0))
+    by = select(kept, minimum(correction(loss, 0.0, inverse_p), LARGEST_LOSS), 0.0)
+    raise_one(K, P, arm, by, 2.0 / rate_now(K, t, C))
 
 
 @jit
-def raise_one(K: int, P: Any, arm: Any, by: Any) -> None:
-    """Add to the estimate of an arm, drawn last or earlier, and let the solver know."""
+def raise_one(K: int, P: Any, arm: Any, by: Any, unit: Any) -> None:
+    """Add to the estimate of an arm, drawn last or earlier, and let the solver know.
+
+    ``unit`` is 2 / eta, the y of a weight of 1: after a step that is huge against it the least
+    estimate may be far from 0, where differences lose their digits.
+    """
     if few.fits(K):
         add_to(P, half_step.ESTIMATES, K, arm, by)
     else:
         half_step.move(K, P, arm, by)
+    half_step.recentre_where(K, P, absolute(by) > FAR * unit, by)
 
 
 @jit

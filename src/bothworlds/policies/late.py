@@ -77,7 +77,7 @@ asked: Any = nobody_asked
 has_near: bool = False
 has_late: bool = False
 has_estimates: bool = False
-skips: bool = False
+skipped: int = -1
 carried: int = 0
 head: int = 1
 
@@ -143,16 +143,16 @@ def learning(
     now = F[ROUND]
     F[ROUND] = number
     moved = False
-    learned = 0.0
+    learned = skipped < 0
     if slot >= 0:
         if has_late:
             late(F, slot, N[INVERSE_P], loss, flags)
         else:
             for row in range(carried):
                 F[start + 1 + row] = N[CARRIED + row]
-            before = F[start + head + slot]
+            before = F[start + skipped] if skipped >= 0 else 0.0
             tell(F, slot, N[INVERSE_P], loss)
-            learned = F[start + head + slot] - before
+            learned = skipped < 0 or F[start + skipped] == before
     elif has_late:
         write_back(F)
         for i in range(K):
@@ -163,8 +163,8 @@ def learning(
     if has_estimates and present.size > 0:
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
         rise = loss - base + N[MEAN_BASELINE]
-        if skips:
-            rise = learned / N[INVERSE_P]
+        if not learned:
+            rise = 0.0
         for i in range(K):
             index = indices[i]
             if index >= present.size or not present[index]:
@@ -249,14 +249,14 @@ class LateKernels:
 
 def late_kernels(policy: Policy) -> LateKernels:
     """Return the compiled templates for a policy, made once for all with the same kernels."""
-    skips = policy.skipped_row is not None
-    shape = policy.carried_rows, policy.head_rows, policy.estimates, skips
+    skipped = -1 if policy.skipped_row is None else policy.skipped_row
+    shape = policy.carried_rows, policy.head_rows, policy.estimates, skipped
     return _late_kernels(policy.kernels(), *shape)
 
 
 @functools.cache
 def _late_kernels(
-    kernels: Kernels, carried: int, head: int, estimates: bool, skips: bool
+    kernels: Kernels, carried: int, head: int, estimates: bool, skipped: int
 ) -> LateKernels:
     names: dict[str, Any] = {
         "ask": kernels.ask,
@@ -270,7 +270,7 @@ def _late_kernels(
         "has_near": kernels.near is not None,
         "has_late": kernels.late is not None,
         "has_estimates": estimates,
-        "skips": skips,
+        "skipped": skipped,
         "carried": carried,
         "head": head,
     }
