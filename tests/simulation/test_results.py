@@ -219,6 +219,30 @@ def test_arms_are_drawn_over_time_or_in_all(result, counted):
         result.plot_arms(arms=[4])
 
 
+def test_regret_against_the_other_comparator_is_that_of_the_other_environment(result, tmp_path):
+    found = {
+        kind: bw.simulate(
+            bw.Uniform(), bw.environments.Piecewise.gap(3, 0.5, every=300, comparator=kind),
+            horizon=1000, repetitions=64, seed=1, progress=False,
+        )
+        for kind in ("block", "fixed")
+    }  # fmt: skip
+    block, fixed = found["block"], found["fixed"]
+    plays = block.regret["Uniform()"] - block.regret_against("fixed")["Uniform()"]
+    other = fixed.regret_against("block")["Uniform()"] - fixed.regret["Uniform()"]
+    np.testing.assert_allclose(plays, other)
+    t = block.checkpoints
+    assert (plays >= -1e-9).all()
+    # A best arm of every block gains the gap where the best fixed arm is another one.
+    assert plays[0, -1] == pytest.approx(0.5 * (1000 - 400))
+    assert np.allclose(plays[:, t <= 300], 0.0), "in the first block the best arms are the same"
+    block.save(tmp_path / "a.parquet")
+    again = bw.Result.load(tmp_path / "a.parquet").regret_against("fixed")
+    assert np.array_equal(again["Uniform()"], block.regret_against("fixed")["Uniform()"])
+    with pytest.raises(InvalidParameter, match="known to the environment, and none is"):
+        result.regret_against("fixed")
+
+
 def test_a_store_keeps_no_shares(tmp_path):
     with pytest.raises(InvalidParameter, match=r"^The shares of simulate must be False with a"):
         bw.simulate(bw.UCB1(), WORLD, horizon=10, store=tmp_path, shares=True)

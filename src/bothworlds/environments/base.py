@@ -110,6 +110,13 @@ class Environment:
         """Return min_i sum of arm i's expected losses up to each of the increasing checkpoints."""
         raise AttributeError(f"{type(self).__name__} is not oblivious.")
 
+    def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
+        """Return what else regret can be measured against, and what to add to it for that.
+
+        A number for each checkpoint, by the name of the comparator; empty where there is no other.
+        """
+        return {}
+
     def fixed_gaps(self) -> Array:
         """Return the fixed gap of every arm; empty where gaps are not fixed."""
         return np.zeros(0)

@@ -178,12 +178,22 @@ class Piecewise(Environment):
 
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the best fixed arm's sum of means at each of the checkpoints."""
+        least: Array = (self._lengths(checkpoints) @ self.means).min(axis=1)
+        return least
+
+    def comparators(self, checkpoints: ArrayLike) -> dict[str, Array]:
+        """Return what to add to the regret to measure it against the other comparator."""
+        of_blocks = self._lengths(checkpoints) @ self.means.min(axis=1)
+        between = of_blocks - self.best_cumulative(checkpoints)
+        return {"fixed": between} if self.comparator == "block" else {"block": -between}
+
+    def _lengths(self, checkpoints: ArrayLike) -> Array:
+        """Return how many rounds of every block, a column each, are over at each checkpoint."""
         rounds = np.asarray(checkpoints, dtype=np.float64)[:, None]
         first = np.array([0, *(t - 1 for t in self._later)], dtype=np.float64)
         last = np.append(first[1:], np.inf)
-        lengths = np.clip(np.minimum(rounds, last) - first, 0.0, None)
-        least: Array = (lengths @ self.means).min(axis=1)
-        return least
+        lengths: Array = np.clip(np.minimum(rounds, last) - first, 0.0, None)
+        return lengths
 
     def parameters(self) -> Array:
         """Return the first rounds of the blocks, what regret is measured from, and the means."""

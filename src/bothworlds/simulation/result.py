@@ -137,6 +137,8 @@ class Result:
     plays_at : dict of str to ndarray (repetitions, checkpoints, arms)
         How often each arm was played by every checkpoint, where ``simulate(shares=True)`` asked
         for it; empty elsewhere.
+    comparators : dict of str to ndarray (checkpoints,)
+        What else regret can be measured against, and what to add to it; see `regret_against`.
 
     Examples
     --------
@@ -160,6 +162,7 @@ class Result:
     interrupted: bool = False
     versions: dict[str, str] = field(default_factory=dict)
     plays_at: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    comparators: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -256,6 +259,34 @@ class Result:
             first, second, int(self.checkpoints[column]), pairs.size,
             float(pairs.mean()), float(low), float(high), level,
         )  # fmt: skip
+
+    def regret_against(self, comparator: str) -> dict[str, NDArray[np.float64]]:
+        """Return the regret against another comparator, where the environment knows one.
+
+        `Piecewise` measures regret against the best arm of each block, or against the best fixed
+        arm; whichever was chosen, this gives the other one of the same runs.
+
+        Parameters
+        ----------
+        comparator : str
+            One of ``comparators``: "fixed" or "block".
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> world = bw.environments.Piecewise.gap(2, 0.5, every=500)
+        >>> result = bw.simulate(bw.UCB1(), world, horizon=1000, repetitions=16, seed=1)
+        >>> block, fixed = result.regret["UCB1()"], result.regret_against("fixed")["UCB1()"]
+        >>> (block - fixed)[0, -1]
+        np.float64(250.0)
+        """
+        if comparator not in self.comparators:
+            known = ", ".join(self.comparators) or "known to the environment, and none is"
+            raise InvalidParameter(
+                must("comparator", "regret_against", f"one of {known}", comparator)
+            )
+        added = self.comparators[comparator]
+        return {name: regret + added for name, regret in self.regret.items()}
 
     def ranking(
         self, at: int | None = None, level: float = 0.95, resamples: int = 10_000
@@ -442,6 +473,7 @@ class Result:
             "seed": self.seed,
             "interrupted": self.interrupted,
             "versions": self.versions,
+            "comparators": {name: added.tolist() for name, added in self.comparators.items()},
         }
         table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
         with _saving(Path(path)) as draft:
@@ -498,6 +530,9 @@ class Result:
             interrupted=settings["interrupted"],
             versions=settings["versions"],
             plays_at=plays_at,
+            comparators={
+                name: np.asarray(added) for name, added in settings.get("comparators", {}).items()
+            },
         )
 
 

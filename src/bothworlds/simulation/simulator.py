@@ -143,7 +143,8 @@ def simulate(
     if not any(found):
         raise KeyboardInterrupt
     parts = zip(curves, found, strict=True)
-    return assemble({c.name: (c.settings, outcomes) for c, outcomes in parts}, interrupted)
+    made = assemble({c.name: (c.settings, outcomes) for c, outcomes in parts}, interrupted)
+    return replace(made, comparators=environment.comparators(made.checkpoints))
 
 
 def checked_policies(
