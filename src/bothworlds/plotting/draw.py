@@ -277,14 +277,18 @@ def log_heights(axes: Any, low: float, high: float) -> None:
 
 def symlog_axes(axes: Any, first: float, last: float, low: float, high: float) -> None:
     """Set both axes logarithmic, the vertical one in both directions from a stretch around 0."""
-    from matplotlib.ticker import FuncFormatter, NullLocator, SymmetricalLogLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     size = max(abs(low), abs(high), 1e-9)
     linear = 10.0 ** max(0.0, np.floor(np.log10(size)) - 2.0)
     log_rounds(axes, first, last)
     axes.set_yscale("symlog", linthresh=linear)
     axes.set_ylim(1.6 * min(low, 0.0), 1.6 * max(high, 0.0, 1e-9))
-    axes.yaxis.set_major_locator(SymmetricalLogLocator(base=10.0, linthresh=linear))
+    # Few enough that none lies over another, the outermost included.
+    powers = np.arange(np.log10(linear), np.floor(np.log10(size)) + 0.5)[::-1]
+    shown = 10.0 ** powers[:: -(-len(powers) // 3)]
+    marked = shown[shown > linear] if len(shown) > 1 else shown
+    axes.yaxis.set_major_locator(FixedLocator([*(-marked), 0.0, *marked]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda value, _: ("-" if value < 0 else "") + (_power(abs(value), 0) or "0"))
@@ -331,9 +335,12 @@ def shared_legend(figure: Figure, columns: int = 4) -> None:
         handles, labels = axes.get_legend_handles_labels()
         for handle, label in zip(handles, labels, strict=True):
             entries.setdefault(label, handle)
+    # A handle takes half an inch, and a letter about a fourteenth.
+    widest = 0.65 + 0.072 * max(map(len, entries), default=0)
+    fitting = max(1, int(figure.get_figwidth() / widest))
     figure.legend(
         entries.values(), entries.keys(), loc="outside upper center",
-        ncols=min(columns, max(1, len(entries))), columnspacing=1.2, handletextpad=0.6,
+        ncols=min(columns, fitting, max(1, len(entries))), columnspacing=1.2, handletextpad=0.6,
     )  # fmt: skip
 
 
