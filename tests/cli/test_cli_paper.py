@@ -144,7 +144,7 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     # Three repetitions judge nothing by themselves; published values are compared all the same.
     assert result.stdout.count("\nopen ") > 50
     assert lines[-1].startswith("Next: bothworlds paper ")
-    assert re.match(r"Compiling \d+ algorithms with their worlds: ", lines[0])
+    assert re.match(r"Compiling \d+ pairs of algorithm and world: ", lines[0])
     assert lines[1].startswith("Running; ")
 
 

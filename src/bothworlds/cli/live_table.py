@@ -69,8 +69,8 @@ class Board:
             self._compiled = f"compiling, {done} of {total}" if done < total else ""
         if self._console is not None and not self._console.is_terminal:
             if done == 0:
-                told = "minutes the first time, seconds later"
-                self._console.print(f"Compiling {total} algorithms with their worlds: {told}.")
+                pairs = f"{total} pairs of algorithm and world"
+                self._console.print(f"Compiling {pairs}: minutes at first, then seconds.")
             if done == total:
                 self._console.print("Running; a line for every experiment that is finished.")
 
