@@ -241,6 +241,48 @@ POLICIES: dict[str, Entry] = {
             ),
         ),
         Entry(
+            "Restarted",
+            "bothworlds.policies.restarted",
+            (
+                Variant(
+                    "restarted",
+                    "Tsallis-INF, restarted",
+                    "Tsallis-INF that begins anew every 1000 rounds",
+                    "#CC6677",
+                    (0, (5, 1.2, 2.5, 1.2)),
+                    "8",
+                ),
+            ),
+        ),
+        Entry(
+            "Discounted",
+            "bothworlds.policies.discounted",
+            (
+                Variant(
+                    "discounted",
+                    "Tsallis-INF, discounted",
+                    "Tsallis-INF whose old estimates fade",
+                    "#7F5539",
+                    (0, (4, 1.5, 1.2, 1.5)),
+                    "+",
+                ),
+            ),
+        ),
+        Entry(
+            "Alarmed",
+            "bothworlds.policies.alarmed",
+            (
+                Variant(
+                    "alarmed",
+                    "Tsallis-INF, alarmed",
+                    "Tsallis-INF that begins anew when an arm's losses change",
+                    "#B2182B",
+                    (0, (10, 1.5, 1.2, 1.5)),
+                    "x",
+                ),
+            ),
+        ),
+        Entry(
             "Uniform",
             "bothworlds.policies.uniform",
             (

@@ -31,6 +31,13 @@ POLICIES = [
     bw.LBINFV(horizon=2_000, prediction="gd"),
     bw.HTINF(scale=0.5, skip="both"),
     bw.HTINF(scale=0.5, skip="both", tail=1.5),
+    bw.Restarted(bw.ThompsonSampling(), every=70),
+    bw.Restarted(bw.Floor(bw.TsallisINF(alpha=0.3), 0.5), every=60),
+    bw.Discounted(bw.Exp3PlusPlus(), window=50),
+    bw.Discounted(bw.TsallisINF(estimator="iw"), window=50),
+    bw.Alarmed(bw.Broad(horizon=2_000)),
+    bw.Alarmed(bw.UCB1(), floor=0),
+    bw.Alarmed(bw.Exp3(), restart=False),
 ]
 
 NO_ESTIMATES = {"unbiased_estimates", "shift_invariance"}

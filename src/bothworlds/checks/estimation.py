@@ -81,10 +81,16 @@ def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Ar
             )
         drawn = _estimates(inspected, F).copy()
         inspected.tell(F, arm, inspected.inverse_p(F), loss[arm])
-        mean += w[arm] * (_estimates(inspected, F) - drawn)
+        mean += w[arm] * (_estimates(inspected, F) - _remaining(inspected, drawn))
     if inspected.policy.recentres:
         mean += loss[0] - mean[0]
     return mean
+
+
+def _remaining(inspected: Inspected, L: Array) -> Array:
+    """Return what is left of earlier estimates when those of a round are added."""
+    share = inspected.policy.retained
+    return L if share == 1.0 else share * (L - L.min())
 
 
 def _mean_late_change(inspected: Inspected, asked: Array, w: Array, loss: Array) -> Array:
@@ -96,7 +102,8 @@ def _mean_late_change(inspected: Inspected, asked: Array, w: Array, loss: Array)
     for arm in range(inspected.n_arms):
         F = asked.copy()
         inspected.learn(F, arm, 1.0 / w[arm], loss[arm])
-        mean += w[arm] * (_estimates(inspected, F) - _estimates(inspected, asked))
+        before = _remaining(inspected, _estimates(inspected, asked))
+        mean += w[arm] * (_estimates(inspected, F) - before)
     mean += loss[0] - mean[0]
     return mean
 

@@ -322,6 +322,8 @@ class Policy(Player):
     """Whether the probability of the chosen arm is known."""
     estimates: ClassVar[bool] = False
     """Whether the first field is a cumulative loss estimate weighted by the probability."""
+    predicted: ClassVar[int] = 0
+    """The field whose numbers, predictions of the next losses, are part of the first; 0 if none."""
 
     old_fields: ClassVar[Mapping[str, str]] = {}
     """Names that fields had in state files of old, and those they have now."""
@@ -335,6 +337,8 @@ class Policy(Player):
 
     floored: ClassVar[bool] = False
     """Whether every arm's probability stays high enough for intervals of all arms."""
+    retained: ClassVar[float] = 1.0
+    """What remains of the earlier estimates, beyond the least, when those of a round come."""
     recentres: ClassVar[bool] = False
     """Whether learning may move all estimates by one number, which changes no probability."""
     resizable: ClassVar[bool] = False

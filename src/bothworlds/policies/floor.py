@@ -17,7 +17,6 @@ Rows: inverse probability by w', then the rows of the policy.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,11 +24,11 @@ import numpy as np
 
 from bothworlds.arguments import keep, non_negative, share
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved
+from bothworlds.policies.around import Around, near_none, weights_of
+from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
 
@@ -45,7 +44,6 @@ weights_inner: Any = None
 near_inner: Any = None
 late_inner: Any = None
 hook_inner: Any = None
-rows: tuple[int, int] = (0, 0)
 
 
 @jit
@@ -54,17 +52,9 @@ def explored(t: int, C: Any) -> Any:
     return min(1.0, C[SCALE] * float(t) ** -C[POWER])
 
 
-# --- the policy's own distribution w, one of these ------------------------------------------------
-
-
-def weights_by_kernel(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Write w, as the policy's kernel gives it."""
+def own_weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Write the policy's own distribution w."""
     weights_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, out)
-
-
-def weights_in_rows(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Write w, which the policy's choice left in a group of rows, not normalised."""
-    fill_weights(K, advance(S, OWN_ROWS), rows[0] + rows[1] * K, out)
 
 
 # --- kernels ----------------------------------------------------------------------------------
@@ -117,11 +107,6 @@ def near(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     near_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, out)
 
 
-@jit
-def near_none(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Mark no arm."""
-
-
 def late(
     K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
 ) -> None:
@@ -144,7 +129,7 @@ def floored(kernels: Kernels) -> Kernels:
     """Return the kernels of a policy with a floor."""
     parts = kernels.parts
     assert parts is not None
-    own = _own_weights(parts)
+    own = bound(own_weights, weights_inner=weights_of(parts))
     marked = near_none if parts.near is None else bound(near, near_inner=parts.near)
 
     def hook(template: Any, part: Any) -> Any:
@@ -169,14 +154,8 @@ def floored(kernels: Kernels) -> Kernels:
     )
 
 
-def _own_weights(parts: Parts) -> Any:
-    if isinstance(parts.weights, tuple):
-        return bound(weights_in_rows, rows=parts.weights)
-    return bound(weights_by_kernel, weights_inner=parts.weights)
-
-
 @dataclass(frozen=True, repr=False)
-class Floor(Policy):
+class Floor(Around):
     """A policy that keeps every arm's probability above a floor.
 
     The arm is drawn from (1 - e) w + e / K, e = min(1, scale t^-power) and w the policy's own
@@ -220,6 +199,8 @@ class Floor(Policy):
 
     registered: ClassVar[Entry | None] = POLICIES["Floor"]
     floored: ClassVar[bool] = True
+    for_drift: ClassVar[bool] = False
+    before: ClassVar[int] = OWN_ROWS
 
     def __new__(cls, policy: Policy = DEFAULT, scale: float = 0.5, power: float = 1.0 / 3.0) -> Any:
         """Return the policy itself where there is no floor."""
@@ -239,82 +220,16 @@ class Floor(Policy):
         return self.policy, self.scale, self.power
 
     @property
-    def head_rows(self) -> int:  # type: ignore[override]
-        """One row before the policy's."""
-        return OWN_ROWS + self.policy.head_rows
-
-    @property
-    def rows_per_arm(self) -> int:  # type: ignore[override]
-        """As many as the policy has."""
-        return self.policy.rows_per_arm
-
-    @property
     def carried_rows(self) -> int:  # type: ignore[override]
         """Where the policy carries rows, those before them as well."""
         carried = self.policy.carried_rows
         return OWN_ROWS + carried if carried else 0
 
     @property
-    def estimates(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.estimates
-
-    @property
     def recentres(self) -> bool:  # type: ignore[override]
         """Where the policy learns as from late feedback, which recentres its estimates."""
         parts = self.policy.kernels().parts
         return parts is not None and parts.late is not None and not parts.any_draw
-
-    @property
-    def late_as_prompt(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.late_as_prompt
-
-    @property
-    def order_invariant(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.order_invariant
-
-    @property
-    def unbounded(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.unbounded
-
-    @property
-    def unbiased(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.unbiased
-
-    @property
-    def skipped_row(self) -> int | None:  # type: ignore[override]
-        """Where the policy counts what it skips."""
-        row = self.policy.skipped_row
-        return None if row is None else OWN_ROWS + row
-
-    @property
-    def resizable(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.resizable
-
-    @property
-    def separable(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.separable
-
-    @property
-    def trusted(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.trusted
-
-    @property
-    def saved_rows(self) -> dict[int, Saved] | None:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.saved_rows
-
-    @property
-    def saved_head(self) -> dict[int, Saved]:  # type: ignore[override]
-        """What the policy keeps of its head."""
-        return {row + OWN_ROWS: saved for row, saved in self.policy.saved_head.items()}
 
     @property
     def saved_carried(self) -> tuple[Saved, ...]:  # type: ignore[override]
@@ -328,41 +243,9 @@ class Floor(Policy):
         twin = self.policy.for_arms(n_arms)
         return self if twin is self.policy else Floor(twin, self.scale, self.power)
 
-    def parameters(self, n_arms: int) -> Array:
-        """Return scale and power, then the policy's parameters."""
-        return np.concatenate([[self.scale, self.power], self.policy.parameters(n_arms)])
-
-    def start(self, n_arms: int) -> Array:
-        """Return a zero and the policy's first state."""
-        return np.concatenate([np.zeros(OWN_ROWS), self.policy.start(n_arms)])
-
-    def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
-        """Return what the policy keeps."""
-        return self.policy.saved_shape(n_arms)
-
-    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
-        """Return what the policy keeps."""
-        return self.policy.saved_state(n_arms, state[OWN_ROWS:])
-
-    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
-        """Return a zero and the policy's state."""
-        return np.concatenate([np.zeros(OWN_ROWS), self.policy.state_from(n_arms, saved)])
-
-    def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether the policy could go on."""
-        return self.policy.sound(n_arms, state[OWN_ROWS:])
-
-    def estimated(self, rows: Array) -> Array:
-        """Return the policy's estimates."""
-        return self.policy.estimated(rows)
-
-    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
-        """Return the policy's numbers for a new arm; its w is ``probability``."""
-        return self.policy.newcomer(head[OWN_ROWS:], rows, t, probability)
-
-    def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
-        """Rehearse the policy."""
-        self.policy.rehearse(n_arms, name, horizon)
+    def own_numbers(self, n_arms: int) -> Array:
+        """Return scale and power."""
+        return np.array([self.scale, self.power])
 
     def kernels(self) -> Kernels:
         """Return the policy's kernels with a floor."""

@@ -5,13 +5,16 @@ them when it is first used; a test holds the two lists equal.
 """
 
 from bothworlds.policies.adatinf import AdaTINF
+from bothworlds.policies.alarmed import Alarmed
 from bothworlds.policies.broad import Broad
+from bothworlds.policies.discounted import Discounted
 from bothworlds.policies.exp3 import Exp3
 from bothworlds.policies.exp3plusplus import Exp3PlusPlus
 from bothworlds.policies.floor import Floor
 from bothworlds.policies.htinf import HTINF
 from bothworlds.policies.klucb import KLUCB
 from bothworlds.policies.lbinfv import LBINFV
+from bothworlds.policies.restarted import Restarted
 from bothworlds.policies.thompson import ThompsonSampling
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf_v import TsallisINFV
@@ -24,10 +27,13 @@ __all__ = [
     "LBINFV",
     "UCB1",
     "AdaTINF",
+    "Alarmed",
     "Broad",
+    "Discounted",
     "Exp3",
     "Exp3PlusPlus",
     "Floor",
+    "Restarted",
     "ThompsonSampling",
     "TsallisINF",
     "TsallisINFV",

@@ -298,9 +298,14 @@ class TsallisINFV(Policy):
         state[self.head_rows + n_arms : self.head_rows + 2 * n_arms] = MEAN_1
         return state
 
+    @property
+    def predicted(self) -> int:  # type: ignore[override]
+        """The means, which the matched rate adds to the estimates."""
+        return 1 if self.rate == "matched" else 0
+
     def estimated(self, rows: Array) -> Array:
         """Return L, which the matched rate keeps with the prediction m added."""
-        L: Array = rows[0] - rows[1] if self.rate == "matched" else rows[0]
+        L: Array = rows[0] - rows[self.predicted] if self.predicted else rows[0]
         return L
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,7 @@ from bothworlds.theory.upper import (
 )
 
 if TYPE_CHECKING:
-    from bothworlds.policies import HTINF, LBINFV, UCB1, Sparring, TsallisINF
+    from bothworlds.policies import HTINF, LBINFV, UCB1, Restarted, Sparring, TsallisINF
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -130,7 +130,7 @@ def guarantee(
 
 def _alone(policy: object, asked: _Question) -> Guarantee:
     """Answer for a policy that plays one arm a round."""
-    from bothworlds.policies import HTINF, LBINFV, UCB1, AdaTINF, Exp3, TsallisINF
+    from bothworlds.policies import HTINF, LBINFV, UCB1, AdaTINF, Exp3, Restarted, TsallisINF
 
     if type(policy) is TsallisINF:
         return _tsallis_inf(policy, asked)
@@ -146,6 +146,8 @@ def _alone(policy: object, asked: _Question) -> Guarantee:
     if type(policy) is AdaTINF:
         order = "order scale K^(1 - 1/a) T^(1/a) for losses of finite a-th moment, a not known"
         return Guarantee(None, _HEAVY, f"{order}; against adversaries only, no constant")
+    if type(policy) is Restarted:
+        return _restarted(policy, asked)
     name = type(policy).__name__
     reason = getattr(policy, "unproved", "")
     return _none(reason or f"no result of the article covers the policy {name}")
@@ -231,6 +233,28 @@ def _htinf(policy: HTINF, asked: _Question) -> Guarantee:
         reason = f"order scale^{a / (a - 1):.3g} sum gap^-{1 / (a - 1):.3g} log T"
     condition = "provided large losses of the best arm do not have a negative mean; no constant"
     return Guarantee(None, _HEAVY, f"{reason} for moments of order {a:g}, {condition}")
+
+
+def _restarted(policy: Restarted, asked: _Question) -> Guarantee:
+    """Answer for blocks of rounds, each of which the policy plays as if it were alone.
+
+    Against one fixed arm; against the best arm of every block as well, if it does not move within
+    a block.
+    """
+    length = min(float(policy.every), asked.horizon)
+    blocks, rest = divmod(asked.horizon, length)
+    found = [
+        (count, _alone(policy.policy, replace(asked, horizon=rounds)))
+        for count, rounds in ((blocks, length), (1.0, rest))
+        if rounds >= 1.0
+    ]
+    if any(each.value is None for _, each in found):
+        return found[0][1]
+    value = sum(count * (each.value or 0.0) for count, each in found)
+    # Less than a round is left where the horizon is no whole number.
+    value += rest if rest < 1.0 else 0.0
+    reason = f"in every block: {found[0][1].reason}; the regrets of the blocks add up"
+    return Guarantee(value, f"{found[0][1].theorem}, block by block", reason)
 
 
 def _tsallis_inf(policy: TsallisINF, asked: _Question) -> Guarantee:

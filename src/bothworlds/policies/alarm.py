@@ -1,0 +1,104 @@
+"""Change-point test of an arm's own losses, in a ring of dyadic partial sums.
+
+What chose the arm does not matter: given that it was played, its losses are a sequence of their
+own, and an ordinary test for a change of mean applies to it (Besson et al., 2022).
+
+======== ==========================================================================
+``N``    losses observed of the arm since the last alarm or restart
+mu       their mean
+``n``    where the sequence is cut; ``a`` is the mean of the first n, ``c`` of the others
+kl       the divergence of Bernoulli distributions; valid for any losses in [0, 1]
+delta    1 - confidence
+======== ==========================================================================
+
+The alarm sounds if n kl(a, mu) + (N - n) kl(c, mu) > log(2 K N^(3/2) (1 + log2 N) / delta) for one
+of the cuts.  There is no test while mu is 0 or 1.  As kl(p, mu) <= (p - mu)^2 / (mu (1 - mu)), a
+logarithm is needed only where this bound passes the threshold.
+
+For j = 0, 1, 2, ... two numbers are kept: the sum of the losses at the last two multiples of 2^j.
+The older one makes a cut between 2^j and 2^(j+1) losses ago.  So an observation costs at most
+log2 N cuts, and an arm 2 log2 N cells, whatever was observed.
+"""
+
+from typing import Any
+
+from bothworlds.lanes.functions import log
+from bothworlds.lanes.jit import jit
+
+LEVELS = 24
+"""Cuts reach back at least 2^(LEVELS - 1) losses; a longer memory would tell no more."""
+COUNT, SUM, CELLS = 0, 1, 2
+FIELDS = CELLS + 2 * LEVELS
+"""Numbers of an arm: N, the sum of its losses, and for every level the older and the newer sum."""
+
+OVER_LN2 = 1.4426950408889634
+
+
+@jit
+def divergence(p: float, q: float) -> float:
+    """Return kl(p, q) for 0 < q < 1."""
+    total = 0.0
+    if p > 0.0:
+        total += p * log(p / q)
+    if p < 1.0:
+        total += (1.0 - p) * log((1.0 - p) / (1.0 - q))
+    return total
+
+
+@jit
+def threshold(log_factor: float, N: float) -> Any:
+    """Return log(2 K N^(3/2) (1 + log2 N) / delta), given log(2 K / delta)."""
+    log_N = log(N)
+    return log_factor + 1.5 * log_N + log(1.0 + OVER_LN2 * log_N)
+
+
+@jit
+def observe(R: Any, at: int, step: int, loss: float) -> None:
+    """Add a loss to the numbers of an arm, which stand at ``at``, ``at + step``, ... in R."""
+    N = int(R[at + COUNT * step]) + 1
+    total = R[at + SUM * step] + loss
+    R[at + COUNT * step] = N
+    R[at + SUM * step] = total
+    level = 0
+    while level < LEVELS and N & ((1 << level) - 1) == 0:
+        cell = at + (CELLS + 2 * level) * step
+        R[cell] = R[cell + step]
+        R[cell + step] = total
+        level += 1
+
+
+@jit
+def change(R: Any, at: int, step: int, log_factor: float) -> Any:
+    """Return the largest left side of the test, if it passes the threshold, and its n; else 0, 0.
+
+    ``log_factor`` is log(2 K / delta).
+    """
+    N = int(R[at + COUNT * step])
+    total = R[at + SUM * step]
+    if N < 2 or not 0.0 < total < N:
+        return 0.0, 0
+    mu = total / N
+    limit = threshold(log_factor, float(N))
+    spread = limit * mu * (1.0 - mu)
+    best = 0.0
+    cut = 0
+    level = 0
+    while level < LEVELS and N >> level >= 2:
+        n = ((N >> level) - 1) << level
+        before = R[at + (CELLS + 2 * level) * step]
+        a = min(max(before / n, 0.0), 1.0)
+        c = min(max((total - before) / (N - n), 0.0), 1.0)
+        if n * (a - mu) ** 2 + (N - n) * (c - mu) ** 2 > spread:
+            value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
+            if value > limit and value > best:
+                best = value
+                cut = n
+        level += 1
+    return best, cut
+
+
+@jit
+def silence(R: Any, at: int, step: int) -> None:
+    """Forget the losses of an arm."""
+    for field in range(FIELDS):
+        R[at + field * step] = 0.0

@@ -1,0 +1,277 @@
+"""Policy wrappers: what `Floor`, `Restarted`, `Discounted` and `Alarmed` have in common.
+
+A wrapper is a policy around another one, its ``inner``.  The state of a wrapper is
+
+======================= ===================================================================
+``before`` rows         the wrapper's own; row 0 is the inverse probability of the last draw
+the inner policy's rows its head and its groups of one row per arm
+``arm_rows`` groups     the wrapper's own, one row per arm each
+======================= ===================================================================
+
+so that the inner kernels find their rows behind one another, and the loss estimates, where there
+are any, remain the first group by arm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.distributions import fill_weights
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.wrap import bound
+from bothworlds.policies.base import Array, Parts, Policy, Saved
+
+DRIFT = "one that is not restarted, discounted or alarmed itself"
+"""What a policy must be to go into one of the wrappers for drift."""
+
+rows: tuple[int, int] = (0, 0)
+
+
+def weights_in_rows(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Write the weights which a policy's choice left in a group of rows, normalised."""
+    fill_weights(K, S, rows[0] + rows[1] * K, out)
+
+
+@jit
+def near_none(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Mark no arm."""
+
+
+def weights_of(parts: Parts) -> Any:
+    """Return the kernel that writes a policy's distribution, or None if it knows none."""
+    if isinstance(parts.weights, tuple):
+        return bound(weights_in_rows, rows=parts.weights)
+    return parts.weights
+
+
+class Around(Policy):
+    """A policy around another one; what it does not say itself is as in the other.
+
+    Subclasses are frozen dataclasses with a field ``policy``.
+    """
+
+    policy: Policy
+    before: ClassVar[int] = 0
+    """Rows of the wrapper before those of the inner policy."""
+    arm_rows: ClassVar[int] = 0
+    """Groups of one row per arm behind those of the inner policy."""
+    own_head: ClassVar[Mapping[int, Saved]] = {}
+    """What a state file keeps of the rows before the inner policy's."""
+    own_groups: ClassVar[Saved | None] = None
+    """How a state file names the numbers of the groups behind the inner policy's."""
+    for_drift: ClassVar[bool] = True
+    """Whether it forgets; of such wrappers only one may be put around a policy."""
+
+    @property
+    def inner(self) -> Policy:
+        """The policy whose kernels it calls."""
+        return self.policy
+
+    # mypy: class variables of a policy that depend on the configuration here.
+    @property
+    def head_rows(self) -> int:  # type: ignore[override]
+        """The wrapper's rows and the inner head."""
+        return self.before + self.inner.head_rows
+
+    @property
+    def rows_per_arm(self) -> int:  # type: ignore[override]
+        """The inner groups, then the wrapper's."""
+        return self.inner.rows_per_arm + self.arm_rows
+
+    @property
+    def carried_rows(self) -> int:  # type: ignore[override]
+        """As many as the inner policy carries."""
+        return self.inner.carried_rows
+
+    @property
+    def bandit_rows(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Those of the inner policy."""
+        return tuple(row + self.before for row in self.inner.bandit_rows)
+
+    @property
+    def knows_probability(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.knows_probability
+
+    @property
+    def estimates(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.estimates
+
+    @property
+    def recentres(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.recentres
+
+    @property
+    def retained(self) -> float:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.retained
+
+    @property
+    def order_invariant(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.order_invariant
+
+    @property
+    def late_as_prompt(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.late_as_prompt
+
+    @property
+    def unbounded(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.unbounded
+
+    @property
+    def unbiased(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.unbiased
+
+    @property
+    def skipped_row(self) -> int | None:  # type: ignore[override]
+        """Where the policy counts what it skips."""
+        row = self.inner.skipped_row
+        return None if row is None else self.before + row
+
+    @property
+    def predicted(self) -> int:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.predicted
+
+    @property
+    def floored(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.floored
+
+    @property
+    def resizable(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.resizable
+
+    @property
+    def separable(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.separable
+
+    @property
+    def trusted(self) -> bool:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.trusted
+
+    @property
+    def nanoseconds(self) -> tuple[float, float]:  # type: ignore[override]
+        """As the policy."""
+        return self.inner.nanoseconds
+
+    @property
+    def saved_rows(self) -> dict[int, Saved] | None:  # type: ignore[override]
+        """The policy's."""
+        return self.inner.saved_rows
+
+    @property
+    def saved_head(self) -> dict[int, Saved]:  # type: ignore[override]
+        """What wrapper and policy keep of their heads."""
+        inner = {row + self.before: saved for row, saved in self.inner.saved_head.items()}
+        return {**self.own_head, **inner}
+
+    @property
+    def saved_carried(self) -> tuple[Saved, ...]:  # type: ignore[override]
+        """What the policy carries."""
+        return self.inner.saved_carried
+
+    def own_numbers(self, n_arms: int) -> Array:
+        """Return the wrapper's parameters, which come before the policy's."""
+        return np.zeros(0)
+
+    def inner_round(self, t: int, head: Array) -> int:
+        """Return what round it is for the inner policy in round ``t``."""
+        return t
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the wrapper's parameters, then the policy's."""
+        return np.concatenate([self.own_numbers(n_arms), self.inner.parameters(n_arms)])
+
+    def start(self, n_arms: int) -> Array:
+        """Return the policy's first state between rows of zeros."""
+        own = np.zeros(self.before), np.zeros(self.arm_rows * n_arms)
+        return np.concatenate([own[0], self.inner.start(n_arms), own[1]])
+
+    def _parts(self, n_arms: int, state: Array) -> tuple[Array, Array, Array]:
+        """Cut a state, or one column per repetition, into the three parts."""
+        behind = state.shape[0] - self.arm_rows * n_arms
+        return state[: self.before], state[self.before : behind], state[behind:]
+
+    def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
+        """Return what the policy keeps, and the wrapper."""
+        own: dict[str, tuple[Saved, int | None]] = {
+            saved.name: (saved, None) for saved in self.own_head.values()
+        }
+        if self.own_groups is not None:
+            own[self.own_groups.name] = (self.own_groups, self.arm_rows * n_arms)
+        return {**self.inner.saved_shape(n_arms), **own}
+
+    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
+        """Return what the policy keeps, and the wrapper."""
+        head, middle, groups = self._parts(n_arms, state)
+        own = {saved.name: head[row : row + 1] for row, saved in self.own_head.items()}
+        if self.own_groups is not None:
+            own[self.own_groups.name] = groups
+        return {**self.inner.saved_state(n_arms, middle), **own}
+
+    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
+        """Return the policy's state between the wrapper's rows."""
+        head = np.zeros(self.before)
+        for row, kept in self.own_head.items():
+            head[row] = saved[kept.name][0]
+        groups = np.zeros(0) if self.own_groups is None else saved[self.own_groups.name]
+        return np.concatenate([head, self.inner.state_from(n_arms, saved), groups])
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether wrapper and policy could go on."""
+        head, middle, groups = self._parts(n_arms, state)
+        own = [(head[row], kept) for row, kept in self.own_head.items()]
+        if self.own_groups is not None:
+            own.append((groups, self.own_groups))
+        return all(_within(*each) for each in own) and self.inner.sound(n_arms, middle)
+
+    def estimated(self, rows: Array) -> Array:
+        """Return the policy's estimates."""
+        return self.inner.estimated(rows)
+
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
+        """Return the policy's numbers for a new arm, and zeros for the wrapper's."""
+        theirs = head[self.before :], rows[: self.inner.rows_per_arm]
+        column = self.inner.newcomer(*theirs, self.inner_round(t, head), probability)
+        return np.concatenate([column, np.zeros(self.arm_rows)])
+
+    def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
+        """Rehearse the policy."""
+        self.inner.rehearse(n_arms, name, horizon)
+
+
+def _within(values: Array, kept: Saved) -> bool:
+    """Tell whether numbers are such as a state file may have."""
+    inside = (values >= kept.low) & (values <= kept.high)
+    return bool(inside.all() and (not kept.whole or (values == np.floor(values)).all()))
+
+
+def checked_policy(policy: object, owner: str, estimates: bool = False) -> Policy:
+    """Read the policy that one of the wrappers for drift is put around."""
+    known = isinstance(policy, Policy) and policy.kind == "bandit"
+    if not known or policy.kernels().parts is None:  # type: ignore[attr-defined]
+        raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
+    assert isinstance(policy, Policy)
+    inside: Any = policy
+    while isinstance(inside, Around):
+        if inside.for_drift:
+            raise InvalidParameter(must("policy", owner, DRIFT, policy))
+        inside = inside.policy
+    if estimates and not policy.estimates:
+        expected = "one with cumulative loss estimates, such as TsallisINF() or Exp3()"
+        raise InvalidParameter(must("policy", owner, expected, policy))
+    return policy
