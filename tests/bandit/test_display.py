@@ -40,6 +40,7 @@ ENVIRONMENTS = [
     env.Adversarial([[0.0, 1.0], [0.25, 0.5]]),
     env.Adaptive(4, "mirage", gap=0.25),
     env.Corrupted(env.Switching(4, 0.25), budget=100, attack="swap", targets=[2, 1]),
+    env.Delayed(env.Switching(2, 0.25), delay=[7, env.GeometricDelay(50)], lost=0.125),
     env.Contaminated(env.Stochastic.gap(2, 0.25), tau=1000),
     env.AdversarialWithGap(3, 0.25, tau=100),
     env.HeavyTailed([1.0, 2.5], noise="pareto", shape=3.5, shuffle=False),

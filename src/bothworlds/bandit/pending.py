@@ -24,6 +24,7 @@ from bothworlds.errors import DecisionClosed, InvalidParameter, must
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.policies.base import LARGEST, Array, Policy
 from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
+from bothworlds.policies.late import width as width
 
 LONGEST_KEY = 1000
 """How many characters the key of a decision may have."""
@@ -47,12 +48,6 @@ class Notes:
         """Return what is kept of the decision of a round."""
         place = decided - self.first
         return int(self.slots[place]), self.table[place].tobytes(), self.lineup
-
-
-def width(policy: Policy, known: int) -> int:
-    """Return how many numbers the notes of a decision are, with ``known`` arms ever had."""
-    has_near = policy.kernels().near is not None
-    return CARRIED + policy.carried_rows + (-(-known // 64) if has_near else 0)
 
 
 def inverse_p_of(entry: Entry) -> float:

@@ -14,19 +14,8 @@ from numpy.typing import NDArray
 
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.policies.base import Array, Policy
-
-
-def pack(policy: Policy, n_arms: int, words: NDArray[np.int64]) -> Array:
-    """Return a bandit before its first round, its generator started at ``words``."""
-    parameters = policy.parameters(n_arms)
-    head = [float(n_arms), 0.0, float(parameters.size)]
-    start = policy.for_arms(n_arms).start(n_arms)
-    return np.concatenate([head, words.view(np.float64), parameters, start])
-
-
-def first_row(F: Array) -> int:
-    """Return where the state begins; its first row is the inverse probability."""
-    return HEAD + int(F[PARAMETERS])
+from bothworlds.policies.packed import first_row as first_row
+from bothworlds.policies.packed import pack as pack
 
 
 def unchanged(F: Array, number: int, inverse_p: float) -> Array | None:

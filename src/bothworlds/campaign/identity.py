@@ -75,6 +75,9 @@ def _numbers(environment: Environment, files: bool) -> bytes:
     if attack is not None:
         _add(digest, attack.parameters)
         _add(digest, attack.start(np.random.default_rng(0)))
+    delays = environment.delays()
+    if delays is not None:
+        _add(digest, delays)
     if not mapped:
         kept["_fingerprint"] = digest.digest()
     return digest.digest()

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
+from bothworlds.engine import delayed
 from bothworlds.engine.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
 from bothworlds.errors import ClusterError
 
@@ -73,7 +74,8 @@ def run_shard(
     outcomes = []
     for job in shard:
         try:
-            outcomes.append(run_job(job, stop, tick and (lambda n, job=job: tick(job, n))))
+            run = run_job if job.environment.delays() is None else delayed.run_job
+            outcomes.append(run(job, stop, tick and (lambda n, job=job: tick(job, n))))
         except Interrupted:
             break
     return outcomes

@@ -58,6 +58,7 @@ ENVIRONMENTS = {
     "contaminated": Entry(
         "Contaminated", "stochastic, with some losses replaced", base="Stochastic.gap"
     ),
+    "delayed": Entry("Delayed", "stochastic, with late feedback", base="Stochastic.gap"),
     "waves": Entry("AdversarialWithGap", "a best arm that leads in ever longer waves"),
 }
 

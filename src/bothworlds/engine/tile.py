@@ -140,20 +140,21 @@ def tile_size(policy: Player, n_arms: int) -> int:
     return max(1, min(LANES, CACHE_BYTES // policy.start(n_arms).nbytes))
 
 
-_compile_lock = threading.Lock()
+compiling = threading.Lock()
+"""Held while kernels are compiled."""
 
 
 def compile_kernels(policy: Player, environment: Environment) -> tuple[list[Any], int]:
     """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode."""
-    with _compile_lock:
+    with compiling:
         functions = _duel_kernels if policy.kind == "duel" else _bandit_kernels
         return functions(policy.sides(), environment)
 
 
-def _rehearse(job: TileJob) -> None:
+def rehearse(job: TileJob) -> None:
     """Run what a user wrote for some rounds, checked, before it runs unchecked; once a process."""
     horizon = job.checkpoints[-1]
-    with _compile_lock:
+    with compiling:
         if not job.environment.trusted:
             _rehearsed(job.environment, horizon)
         if not job.policy.trusted:
@@ -267,7 +268,7 @@ def run_job(
     About every tenth of a second this calls ``stop``, which returns whether to stop, and ``tick``
     with the number of rounds played since (times repetitions).
     """
-    _rehearse(job)
+    rehearse(job)
     functions, mode = compile_kernels(job.policy, job.environment)
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
@@ -311,11 +312,8 @@ def run_job(
     # Rows 1 to K of an environment's state say which arm of its constructor stands where.
     labels = np.stack(columns)[: job.count, ORDER : ORDER + K].astype(np.int64)
 
-    def by_label() -> NDArray[np.int64]:
-        counted = np.zeros((job.count, K), dtype=np.int64)
-        played = plays.reshape(K, LANES)[:, : job.count].T.astype(np.int64)
-        np.put_along_axis(counted, labels, played, 1)
-        return counted
+    def counted() -> NDArray[np.int64]:
+        return by_label(labels, plays.reshape(K, LANES)[:, : job.count].T)
 
     shares: list[NDArray[np.int64]] = []
     # Entering the loop costs a millisecond, so even the first stretch is not short.
@@ -329,19 +327,19 @@ def run_job(
         chunk_began = time.perf_counter()
         status = _play(job, functions, mode, K, now, last, *blocks)
         if status != engine.DONE:
-            raise _blame(job, status)
+            raise blame(job, status)
         seconds = max(time.perf_counter() - chunk_began, 1e-6)
         if tick is not None:
             tick((last - now + 1) * job.count)
         chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
         if job.shares and last == checkpoints[len(shares)]:
-            shares.append(by_label())
+            shares.append(counted())
     n = checkpoints.size
     return TileOutcome(
         first=job.first,
         cost=cost.reshape(1 + n, LANES)[1:, : job.count].T.copy(),
-        plays=by_label(),
+        plays=counted(),
         tracked=tracked.reshape(n, K, LANES)[:, :, : job.count].transpose(2, 0, 1).copy()
         if tracked_row >= 0
         else None,
@@ -350,6 +348,13 @@ def run_job(
         state=snapshot.pack(horizon, moving) if job.keep else None,
         shares=np.stack(shares, axis=1) if job.shares else None,
     )
+
+
+def by_label(labels: NDArray[np.int64], plays: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the plays of every repetition in the order of the environment's constructor."""
+    ordered = np.zeros(labels.shape, dtype=np.int64)
+    np.put_along_axis(ordered, labels, plays.astype(int), 1)
+    return ordered
 
 
 def _sound(
@@ -388,13 +393,19 @@ def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, las
     except BothworldsError:
         raise
     except Exception as error:
-        raise KernelError(
-            f"A kernel of {job.name} or {job.environment!r} raised "
-            f"{type(error).__name__}: {error} (rounds {first} to {last})."
-        ) from error
+        raise crashed(job, first, last, error) from error
 
 
-def _blame(job: TileJob, status: int) -> KernelError:
+def crashed(job: TileJob, first: int, last: int, error: Exception) -> KernelError:
+    """Return the error for a kernel that raised another one."""
+    return KernelError(
+        f"A kernel of {job.name} or {job.environment!r} raised "
+        f"{type(error).__name__}: {error} (rounds {first} to {last})."
+    )
+
+
+def blame(job: TileJob, status: int) -> KernelError:
+    """Return the error for a kernel that returned what it must not."""
     if status == engine.BAD_ARM:
         arms = job.environment.n_arms
         return KernelError(f"The choose of {job.name} must return an arm from 0 to {arms - 1}.")

@@ -7,6 +7,7 @@
 `Adaptive`                         losses that answer the agent's actions
 `Piecewise`                        fixed means within blocks of rounds
 `Corrupted`                        any of these, changed within a budget
+`Delayed`                          any of these, with feedback that arrives late or never
 `Contaminated`, `AdversarialWithGap` the regimes of Seldin and Slivkins
 `HeavyTailed`                      fixed means, losses without bounds
 `Utilities`, `Preferences`         duels
@@ -22,6 +23,8 @@ from bothworlds.environments.constrained import Constrained
 from bothworlds.environments.contaminated import Contaminated
 from bothworlds.environments.corrupted import Corrupted
 from bothworlds.environments.custom import custom
+from bothworlds.environments.delayed import Delayed
+from bothworlds.environments.delays import GeometricDelay, ListedDelay, UniformDelay
 from bothworlds.environments.duels import Preferences, Utilities
 from bothworlds.environments.heavy_tailed import HeavyTailed
 from bothworlds.environments.piecewise import Piecewise
@@ -36,12 +39,16 @@ __all__ = [
     "Constrained",
     "Contaminated",
     "Corrupted",
+    "Delayed",
     "Environment",
     "HeavyTailed",
+    "GeometricDelay",
+    "ListedDelay",
     "Piecewise",
     "Preferences",
     "Stochastic",
     "Switching",
+    "UniformDelay",
     "Utilities",
     "custom",
 ]

@@ -24,6 +24,7 @@ import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -156,6 +157,10 @@ class Environment:
         """Return the stage that changes what the agent observes, or None."""
         return None
 
+    def delays(self) -> Array | None:
+        """Return how long feedback takes, see `bothworlds.environments.delays`; None if no time."""
+        return None
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
@@ -210,7 +215,7 @@ def _show(value: object) -> str:
     """Print a parameter, long arrays by their ends or their shape."""
     if callable(value) and not isinstance(value, Environment):
         return getattr(value, "__qualname__", repr(value))
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and all(isinstance(each, Real) for each in value):
         value = np.array(value)
     if not isinstance(value, np.ndarray):
         return repr(value)

@@ -27,6 +27,10 @@ class Wrapped(Environment):
                 "that is not under attack itself"
             )
             raise InvalidParameter(must("base", owner, expected, base))
+        self._take_over(base)
+
+    def _take_over(self, base: Environment) -> None:
+        """Take over what the base is."""
         taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted")
         keep(self, base=base, **{name: getattr(base, name) for name in taken})
 
@@ -51,6 +55,10 @@ class Wrapped(Environment):
     def ranking(self) -> NDArray[np.int64]:
         """Return the labels of the arms, best first in the base."""
         return self.base.ranking()
+
+    def delays(self) -> Array | None:
+        """Return how long the base's feedback takes."""
+        return self.base.delays()
 
     @property
     def memory_row(self) -> int | None:

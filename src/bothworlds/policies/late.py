@@ -247,6 +247,12 @@ class LateKernels:
     tell_many: Any
 
 
+def width(policy: Policy, known: int) -> int:
+    """Return how many numbers the notes of a decision are, with ``known`` arms ever had."""
+    has_near = policy.kernels().near is not None
+    return CARRIED + policy.carried_rows + (-(-known // 64) if has_near else 0)
+
+
 def late_kernels(policy: Policy) -> LateKernels:
     """Return the compiled templates for a policy, made once for all with the same kernels."""
     skipped = -1 if policy.skipped_row is None else policy.skipped_row

@@ -125,6 +125,9 @@ def simulate(
         raise InvalidParameter(must("continuable", "simulate", "False without a store", True))
     if shares and store is not None:
         raise InvalidParameter(must("shares", "simulate", "False with a store", True))
+    if continuable and environment.delays() is not None:
+        expected = "False with late feedback, which is not kept while it is on its way"
+        raise InvalidParameter(must("continuable", "simulate", expected, True))
     seed = checked_seed(seed, "simulate")
     rounds = checked_checkpoints(checkpoints, horizon)
     rounds = np.union1d(rounds, [horizon])
