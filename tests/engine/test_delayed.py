@@ -31,6 +31,10 @@ POLICIES = [
     bw.UCB1(),
     bw.KLUCB(),
     bw.ThompsonSampling(),
+    bw.TsallisINFV(),
+    bw.LBINFV(horizon=400),
+    bw.HTINF(scale=0.5),
+    bw.AdaTINF(horizon=400),
     bw.Floor(bw.TsallisINF(), 0.5),
     bw.Restarted(bw.Broad(horizon=400), every=90),
     bw.Discounted(bw.TsallisINF(), window=100),
@@ -125,6 +129,14 @@ def test_regret_is_counted_when_a_decision_is_made():
         assert result.regret["x"].shape == (32, 2)
         assert np.isfinite(result.regret["x"]).all()
     assert result.plays["x"].sum(axis=1).tolist() == [100] * 32
+
+
+def test_losses_without_bounds_may_be_late():
+    base = env.HeavyTailed([1.0, 1.5, 1.5], noise="lognormal", shape=1.0)
+    result = run(bw.HTINF(scale=2.0), Delayed(base, 20), runs=32)
+    assert result.regret["x"][:, -1].mean() < 0.9 * 400 / 3
+    with pytest.raises(InvalidParameter, match="policies for losses without bounds"):
+        run(bw.TsallisINF(), Delayed(base, 20))
 
 
 def test_threads_shards_and_stores_change_nothing(tmp_path):

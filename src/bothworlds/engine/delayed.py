@@ -123,6 +123,7 @@ def run_job(
     waiting = _Waiting(job.count, FEWEST, width(policy, K))
     delays = environment.delays()
     assert delays is not None
+    mode = engine.ATTACKED * (attack is not None) + engine.UNTRUSTED * (not environment.trusted)
     now, chunk = 1, max(16, 50_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
@@ -131,7 +132,7 @@ def run_job(
         chunk_began, before = time.perf_counter(), int(progress[:, loop.NEXT].sum())
         try:
             status = loop.run_delayed(
-                *functions, engine.ATTACKED * (attack is not None), K, last, horizon, F, delays,
+                *functions, mode, K, last, horizon, F, delays,
                 np.arange(K), np.zeros(0, np.bool_), addresses, attacker, GD.ctypes.data,
                 checkpoints, tracked, progress, cost, plays, sums, *waiting.arrays,
             )  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from bothworlds.engine.loop import ATTACKED, BAD_ARM, BAD_LOSS, DONE, out_of_range
+from bothworlds.engine.loop import ATTACKED, BAD_ARM, BAD_LOSS, DONE, UNTRUSTED, out_of_range
 from bothworlds.engine.policy_loops import ASK, TELL
 from bothworlds.environments.base import ORDER
 from bothworlds.environments.delays import delay_of
@@ -115,7 +115,7 @@ def run_delayed(
     Parameters
     ----------
     mode : int
-        `ATTACKED` where an attack stage follows.
+        `ATTACKED` where an attack stage follows, plus `UNTRUSTED` where losses must be looked at.
     F : array (repetitions, numbers)
         The packed bandits.
     CD : array
@@ -136,6 +136,7 @@ def run_delayed(
     rows = environment[3]
     CA = numbers_at(attacker[0])
     attacked = mode & ATTACKED != 0
+    untrusted = mode & UNTRUSTED != 0
     flags = np.zeros(K, np.bool_)
     w = np.zeros(K)
     spare = np.zeros(N.shape[2])
@@ -162,7 +163,7 @@ def run_delayed(
                 value = attack(loss, K, t, CE, e, g, v, arm, CA, a)
             else:
                 value = loss(K, t, CE, e, g, v, arm)
-            if out_of_range(value):
+            if untrusted and out_of_range(value):
                 return BAD_LOSS
             cost[0, lane] += e[0]
             plays[arm, lane] += 1.0

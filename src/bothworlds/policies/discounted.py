@@ -223,7 +223,7 @@ class Discounted(Around):
         return 1.0 - 1.0 / self.window
 
     def own_numbers(self, n_arms: int) -> Array:
-        """Return the window, what remains of an estimate, and where estimates and predictions are."""
+        """Return the window, what remains of an estimate, and where to find them."""
         window = min(self.window, 2.0**53)
         return np.array([window, self.retained, self.policy.head_rows, self.policy.predicted])
 
