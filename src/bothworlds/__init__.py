@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bothworlds.bandit import Bandit as Bandit
     from bothworlds.bandit import Decision as Decision
     from bothworlds.bandit import DuelingBandit as DuelingBandit
+    from bothworlds.bandit import SegmentedBandit as SegmentedBandit
     from bothworlds.bandit import replay as replay
     from bothworlds.bandit import shared as shared
     from bothworlds.policies.shipped import *  # noqa: F403
@@ -53,6 +54,7 @@ _HOMES = {
     "Decision": "bothworlds.bandit",
     "DuelingBandit": "bothworlds.bandit",
     "Result": "bothworlds.simulation",
+    "SegmentedBandit": "bothworlds.bandit",
     "Sparring": "bothworlds.policies",
     "bounds": "bothworlds.theory.bounds",
     "checks": "bothworlds.checks",

@@ -1,4 +1,4 @@
-"""Bandits that decide and learn: `Bandit`, `DuelingBandit`, and the decisions they hand out."""
+"""Bandits that decide and learn, one, one per segment or in duels, and their decisions."""
 
 from typing import TYPE_CHECKING
 
@@ -8,9 +8,20 @@ if TYPE_CHECKING:
     from bothworlds.bandit.decision import Decision
     from bothworlds.bandit.dueling import DuelingBandit, Pair
     from bothworlds.bandit.replaying import replay
+    from bothworlds.bandit.segmented import SegmentDecision, SegmentedBandit
     from bothworlds.bandit.sharing import shared
 
-__all__ = ["ArmHistory", "Bandit", "Decision", "DuelingBandit", "Pair", "replay", "shared"]
+__all__ = [
+    "ArmHistory",
+    "Bandit",
+    "Decision",
+    "DuelingBandit",
+    "Pair",
+    "SegmentDecision",
+    "SegmentedBandit",
+    "replay",
+    "shared",
+]
 
 
 # Deciding needs Numba; reading decisions out of a log does not.
@@ -23,6 +34,8 @@ if not TYPE_CHECKING:
             "Decision": "decision",
             "DuelingBandit": "dueling",
             "Pair": "dueling",
+            "SegmentDecision": "segmented",
+            "SegmentedBandit": "segmented",
             "replay": "replaying",
             "shared": "sharing",
         }

@@ -15,12 +15,13 @@ from bothworlds.files import PATIENCE, locked
 
 if TYPE_CHECKING:
     from bothworlds.bandit.dueling import DuelingBandit
+    from bothworlds.bandit.segmented import SegmentedBandit
 
 
 @contextlib.contextmanager
 def shared(
     path: str | os.PathLike[str],
-    create: Callable[[], Bandit | DuelingBandit] | None = None,
+    create: Callable[[], Bandit | DuelingBandit | SegmentedBandit] | None = None,
     *,
     policy: Any = None,
     kind: Literal["bandit", "duel"] | None = None,
@@ -47,7 +48,7 @@ def shared(
 
     Yields
     ------
-    Bandit or DuelingBandit
+    Bandit, DuelingBandit or SegmentedBandit
         What the file holds.
 
     Raises
@@ -78,10 +79,10 @@ def shared(
 
 def _loaded(
     path: str | os.PathLike[str],
-    create: Callable[[], Bandit | DuelingBandit] | None,
+    create: Callable[[], Bandit | DuelingBandit | SegmentedBandit] | None,
     policy: Any,
     kind: str | None,
-) -> Bandit | DuelingBandit:
+) -> Bandit | DuelingBandit | SegmentedBandit:
     try:
         text = pathlib.Path(path).read_bytes()
     except FileNotFoundError:
@@ -97,4 +98,8 @@ def _loaded(
         from bothworlds.bandit.dueling import DuelingBandit
 
         return DuelingBandit._of(document, policy, owner)
+    if kind is None and named == "bothworlds.segmented":
+        from bothworlds.bandit.segmented import SegmentedBandit
+
+        return SegmentedBandit._of(document, policy, owner)
     return Bandit._of(document, policy, owner)

@@ -1,0 +1,490 @@
+"""`SegmentedBandit`: one independent bandit per segment, such as a country or a kind of device.
+
+Segments are made when they are first asked for.  Each draws by a seed that follows from its name,
+so what a segment does depends on its own decisions and feedback and on nothing else.  Beyond the
+limit the least recently used segment is dropped, with all it has learned and all that is pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Self
+
+from bothworlds.arguments import flag, whole
+from bothworlds.bandit.arms import ArmHistory, checked_names
+from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.decision import Arm, Decision
+from bothworlds.bandit.feedback import Feedback
+from bothworlds.bandit.pending import LONGEST_KEY, checked_age, is_key
+from bothworlds.bandit.persistence import Persistent
+from bothworlds.bandit.reading import MOST, listed, record
+from bothworlds.bandit.reading import whole as whole_number
+from bothworlds.errors import DecisionClosed, InvalidParameter, UnknownDecision, must
+from bothworlds.policies.base import Policy
+from bothworlds.seeding import checked_seed, derived_seed
+
+LIMIT = 10_000
+"""Segments that are kept unless the user says otherwise."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SegmentDecision:
+    """An arm to play in a segment, drawn by `SegmentedBandit.ask`.
+
+    Attributes
+    ----------
+    segment : str
+        For whom it was drawn.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+    >>> decision = bandit.ask("de/mobile")
+    >>> decision.id, decision.segment, decision.round, round(decision.probability, 12)
+    ('1.1@de/mobile', 'de/mobile', 1, 0.5)
+    """
+
+    segment: str
+    _birth: int
+    _decision: Decision
+
+    @property
+    def id(self) -> str:
+        """The text under which the bandit remembers the decision; `tell` takes it as well."""
+        return _id(self._birth, self.round, self.segment)
+
+    @property
+    def arm(self) -> Arm:
+        """The name of the arm."""
+        return self._decision.arm
+
+    @property
+    def index(self) -> int:
+        """The place of the arm among all the bandit ever had."""
+        return self._decision.index
+
+    @property
+    def round(self) -> int:
+        """The round of the segment in which it was drawn, from 1."""
+        return self._decision.round
+
+    @property
+    def time(self) -> float:
+        """When it was drawn, in seconds since 1970 as `time.time` counts them."""
+        return self._decision.time
+
+    @property
+    def probability(self) -> float | None:
+        """How likely the arm was to be drawn; None if the policy cannot tell."""
+        return self._decision.probability
+
+    @property
+    def probabilities(self) -> Mapping[Arm, float] | None:
+        """How likely every arm was to be drawn; None if the policy cannot tell."""
+        return self._decision.probabilities
+
+    def __repr__(self) -> str:
+        return f"SegmentDecision(id={self.id!r}, arm={self.arm!r}, probability={self.probability})"
+
+
+def _id(birth: int, number: int, segment: str) -> str:
+    return f"{birth}.{number}@{segment}"
+
+
+class SegmentedBandit(Persistent[Policy]):
+    """One independent bandit per segment, where segments may have different best arms.
+
+    A segment is made when it is first asked for. Feedback may come late, in any order, for any
+    number of outstanding decisions, once each. Segments do not learn from one another, so their
+    regrets add up: make them large enough to learn from. Threads may share a bandit.
+
+    Parameters
+    ----------
+    policy : Policy
+        The algorithm of every segment, such as ``TsallisINF()``.
+    arms : sequence of str or int, or int
+        The names of the arms, the same in all segments, or their number.
+    limit : int, default 10,000
+        How many segments are kept. Beyond it, the one that was asked or told longest ago is
+        dropped; feedback on its decisions is then refused, and asked again it starts afresh.
+    seed : int, optional
+        Makes the draws repeatable. A segment's draws follow from it and from the segment's name,
+        whichever other segments there are.
+    bounds : pair of float, default (0, 1)
+        The smallest and the largest possible reward, or loss, in the user's units.
+    clip : bool, default False
+        Whether a value beyond the bounds counts as the bound instead of being refused.
+    evidence : bool, optional
+        Whether segments keep what `Bandit.report` needs; see `Bandit`.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+    >>> best = {"de/mobile": "blue", "fr/desktop": "green"}
+    >>> for t in range(1000):
+    ...     segment = ("de/mobile", "fr/desktop")[t % 2]
+    ...     decision = bandit.ask(segment)
+    ...     bandit.tell(decision, reward=1.0 if decision.arm == best[segment] else 0.0)
+    >>> [max(bandit[name].probabilities().items(), key=lambda x: x[1])[0] for name in best]
+    ['blue', 'green']
+    >>> bandit.segments
+    ('de/mobile', 'fr/desktop')
+    """
+
+    __slots__ = ("_arms", "_births", "_born", "_limit", "_options", "_segments")
+
+    _OWNER = "SegmentedBandit"
+    _FORMAT = "bothworlds.segmented"
+    _VERSION = 1
+
+    _segments: dict[str, Bandit]
+    """The least recently used first."""
+    _births: dict[str, int]
+    """Numbers of the segments, by which a dropped one is told from its successor."""
+    _options: dict[str, Any]
+
+    def __init__(
+        self,
+        policy: Policy,
+        arms: Iterable[Arm] | int,
+        *,
+        limit: int = LIMIT,
+        seed: int | None = None,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        clip: bool = False,
+        evidence: bool | None = None,
+    ) -> None:
+        owner = self._OWNER
+        names = tuple(checked_names(arms))
+        kept = whole("limit", limit, owner, 1)
+        options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": evidence}
+        self._open(policy, names, kept, checked_seed(seed, owner), options)
+        # What a segment would refuse is refused now.
+        self._made("")
+
+    def _open(
+        self,
+        policy: Policy,
+        arms: tuple[Arm, ...],
+        limit: int,
+        seed: int,
+        options: dict[str, Any],
+    ) -> None:
+        self._policy = policy
+        self._arms = arms
+        self._limit = limit
+        self._seed = seed
+        self._options = options
+        self._round = self._born = 0
+        self._segments, self._births = {}, {}
+        self._seen, self._keyed, self._named = {}, {}, {}
+        self._guard()
+
+    def _made(self, segment: str) -> Bandit:
+        """Return the bandit with which a segment begins."""
+        seed = derived_seed(self._seed, "segment", segment)
+        return Bandit(self._policy, self._arms, seed=seed, **self._options)
+
+    # --- deciding ------------------------------------------------------------------------------
+
+    def ask(self, segment: str, available: Iterable[Arm] | None = None) -> SegmentDecision:
+        """Draw an arm to play in a segment.
+
+        Parameters
+        ----------
+        segment : str
+            Its name, of up to 1000 characters; a new one makes a new segment.
+        available : iterable of str or int, optional
+            The arms that can be played right now; by default all.
+
+        Returns
+        -------
+        SegmentDecision
+            Hand it, or its ``id``, to `tell` when the feedback is there.
+        """
+        self._check_name(segment, "ask")
+        with self._lock:
+            bandit = self._segments.get(segment) or self._made(segment)
+            decision = bandit.ask(available)
+            self._segments.pop(segment, None)
+            self._segments[segment] = bandit
+            if segment not in self._births:
+                self._born += 1
+                self._births[segment] = self._born
+                while len(self._segments) > self._limit:
+                    self._remove(next(iter(self._segments)))
+            self._round += 1
+            return SegmentDecision(segment, self._births[segment], decision)
+
+    def tell(
+        self,
+        decision: SegmentDecision | str,
+        *,
+        reward: Feedback | None = None,
+        loss: Feedback | None = None,
+    ) -> None:
+        """Learn what a decision brought.
+
+        Parameters
+        ----------
+        decision : SegmentDecision or str
+            What `ask` returned, or its ``id``; any pending one, in any order.
+        reward, loss : number or bool
+            Exactly one of them, within the bounds of the bandit.
+
+        Raises
+        ------
+        InvalidFeedback
+            If the reward or loss is missing, given twice, not a number or out of bounds.
+        DecisionClosed
+            If the decision was already told, has expired, or its segment was dropped.
+        UnknownDecision
+            If the decision is not one of this bandit's.
+        """
+        with self._lock:
+            segment, asked = self._found(decision, "tell")
+            self._segments[segment].tell(asked, reward=reward, loss=loss)
+            self._segments[segment] = self._segments.pop(segment)
+
+    def forget(self, decision: SegmentDecision | str) -> None:
+        """Close one decision without feedback; nothing is learned from it."""
+        with self._lock:
+            segment, asked = self._found(decision, "forget")
+            self._segments[segment].forget(asked)
+
+    def expire(
+        self,
+        *,
+        older_than: int | timedelta,
+        loss: Feedback | None = None,
+        reward: Feedback | None = None,
+    ) -> list[str]:
+        """Close decisions whose feedback never came, in all segments.
+
+        Parameters
+        ----------
+        older_than : int or timedelta
+            Decisions made more than this many rounds of their segment, or this long, ago are
+            closed; 0 closes all.
+        loss, reward : float, optional
+            What to assume they brought. Without it nothing is learned from them.
+
+        Returns
+        -------
+        list of str
+            The ids that were closed.
+        """
+        checked_age(older_than, f"{self._OWNER}.expire")
+        with self._lock:
+            closed = []
+            for segment, bandit in self._segments.items():
+                numbers = bandit.expire(older_than=older_than, loss=loss, reward=reward)
+                closed += [_id(self._births[segment], number, segment) for number in numbers]
+            return closed
+
+    def _found(self, decision: object, method: str) -> tuple[str, Decision | int]:
+        """Return the segment of a pending decision, and what its bandit calls the decision."""
+        owner = f"{self._OWNER}.{method}"
+        if isinstance(decision, SegmentDecision):
+            birth, segment = decision._birth, decision.segment
+            asked: Decision | int = decision._decision
+        else:
+            born, separator, rest = (
+                decision.partition(".") if isinstance(decision, str) else ("",) * 3
+            )
+            number, at, segment = rest.partition("@")
+            if not (separator and at and _digits(born) and _digits(number)):
+                expected = "a decision of this bandit or its id"
+                raise UnknownDecision(must("decision", owner, expected, decision))
+            birth, asked = int(born), int(number)
+        if self._births.get(segment) != birth:
+            if 1 <= birth <= self._born:
+                got = f"got {decision!r}, whose segment was dropped"
+                raise DecisionClosed(f"The decision of {owner} must be pending, {got}.")
+            raise UnknownDecision(must("decision", owner, "a decision of this bandit", decision))
+        return segment, asked
+
+    def _check_name(self, segment: object, method: str) -> None:
+        if not is_key(segment):
+            expected = f"a text of 1 to {LONGEST_KEY} characters"
+            raise InvalidParameter(must("segment", f"{self._OWNER}.{method}", expected, segment))
+
+    # --- segments ------------------------------------------------------------------------------
+
+    def drop(self, segment: str) -> None:
+        """Drop a segment with all it has learned; asked again it starts afresh.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> decision = bandit.ask("de")
+        >>> bandit.drop("de")
+        >>> bandit.segments
+        ()
+        """
+        with self._lock:
+            self._known(segment, "drop")
+            self._remove(segment)
+
+    def _remove(self, segment: str) -> None:
+        del self._segments[segment]
+        del self._births[segment]
+
+    def _known(self, segment: object, method: str) -> Bandit:
+        found = self._segments.get(segment) if isinstance(segment, str) else None
+        if found is None:
+            expected = "one of the segments there are"
+            raise InvalidParameter(must("segment", f"{self._OWNER}.{method}", expected, segment))
+        return found
+
+    def __getitem__(self, segment: str) -> Bandit:
+        """Return the bandit of a segment, to look at; its decisions go through `ask` and `tell`."""
+        with self._quiet:
+            return self._known(segment, "__getitem__")
+
+    def __contains__(self, segment: object) -> bool:
+        return segment in self._segments
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The names of the segments, the least recently used first."""
+        with self._quiet:
+            return tuple(self._segments)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The names of the arms."""
+        return self._arms
+
+    @property
+    def policy(self) -> Policy:
+        """The algorithm of every segment."""
+        return self._policy
+
+    @property
+    def seed(self) -> int:
+        """The seed from which those of the segments follow."""
+        return self._seed
+
+    @property
+    def limit(self) -> int:
+        """How many segments are kept."""
+        return self._limit
+
+    @property
+    def round(self) -> int:
+        """How many decisions were made, in all segments together."""
+        return self._round
+
+    @property
+    def pending(self) -> list[str]:
+        """The ids of the decisions that wait for feedback."""
+        with self._quiet:
+            return [
+                _id(self._births[segment], number, segment)
+                for segment, bandit in self._segments.items()
+                for number in bandit.pending
+            ]
+
+    def probabilities(self, segment: str) -> dict[Arm, float]:
+        """Return how likely each arm is to be drawn next in a segment; a new one is not made."""
+        self._check_name(segment, "probabilities")
+        with self._quiet:
+            found = self._segments.get(segment)
+            return (self._made(segment) if found is None else found).probabilities()
+
+    def history(self) -> dict[str, dict[Arm, ArmHistory]]:
+        """Return what happened to every arm, by segment."""
+        with self._quiet:
+            return {segment: bandit.history() for segment, bandit in self._segments.items()}
+
+    def __repr__(self) -> str:
+        units = (
+            "" if self._options["bounds"] == (0.0, 1.0) else f", bounds={self._options['bounds']}"
+        )
+        units += ", clip=True" if self._options["clip"] else ""
+        kept = "" if self._limit == LIMIT else f", limit={self._limit}"
+        arms = f"arms={list(self._arms)}{kept}, seed={self._seed}{units}"
+        return f"SegmentedBandit({self._policy!r}, {arms})"
+
+    # --- keeping -------------------------------------------------------------------------------
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "seed": self._seed,
+            "arms": list(self._arms),
+            "limit": self._limit,
+            "bounds": list(self._options["bounds"]),
+            "clip": self._options["clip"],
+            "evidence": self._options["evidence"],
+            "round": self._round,
+            "born": self._born,
+            "segments": [
+                {"name": segment, "birth": self._births[segment], "bandit": bandit._document()}
+                for segment, bandit in self._segments.items()
+            ],
+        }
+
+    def _canonicalise(self) -> None:
+        for bandit in self._segments.values():
+            bandit._canonicalise()
+
+    @classmethod
+    def _restored(cls, policy: Policy, document: dict[str, Any]) -> Self:
+        if not isinstance(policy, Policy):
+            raise ValueError("a policy of another kind")
+        low, high = listed(document["bounds"], "bounds")
+        made = cls(
+            policy,
+            listed(document["arms"], "arms"),
+            limit=document["limit"],
+            seed=document["seed"],
+            bounds=(low, high),
+            clip=document["clip"],
+            evidence=document["evidence"],
+        )
+        made._round = whole_number(document["round"], "round", 0, MOST)
+        made._born = whole_number(document["born"], "born", 0, MOST)
+        kept = listed(document["segments"], "segments")
+        if len(kept) > made._limit:
+            raise ValueError("more segments than the limit")
+        for value in kept:
+            each = record(value, "segments")
+            name, birth = each["name"], whole_number(each["birth"], "birth", 1, made._born)
+            if not is_key(name) or name in made._segments or birth in made._births.values():
+                raise ValueError("a segment that is none, or there twice")
+            bandit = Bandit._restored(policy, record(each["bandit"], "bandit"))
+            if bandit.arms != made._arms or bandit.seed != derived_seed(
+                made._seed, "segment", name
+            ):
+                raise ValueError("a segment of another bandit")
+            made._segments[name], made._births[name] = bandit, birth
+        return made
+
+    def _copy(self, seed: int | None) -> Self:
+        twin = type(self).__new__(type(self))
+        twin._open(
+            self._policy,
+            self._arms,
+            self._limit,
+            self._seed if seed is None else seed,
+            self._options,
+        )
+        twin._round, twin._born, twin._births = self._round, self._born, dict(self._births)
+        for segment, bandit in self._segments.items():
+            other = None if seed is None else derived_seed(seed, "segment", segment)
+            twin._segments[segment] = bandit.copy(seed=other)
+        return twin
+
+
+def _digits(text: str) -> bool:
+    """Tell whether a text is a number from 1 on, as an id has it."""
+    return text.isascii() and text.isdigit() and len(text) <= 18 and text[0] != "0"
