@@ -131,6 +131,16 @@ def test_regret_is_counted_when_a_decision_is_made():
     assert result.plays["x"].sum(axis=1).tolist() == [100] * 32
 
 
+def test_plays_over_time_and_the_other_comparator():
+    base = env.Piecewise([[0.2, 0.8], [0.8, 0.2]], every=200)
+    result = run(bw.TsallisINF(), Delayed(base, 5), checkpoints=[100, 300, 400], shares=True)
+    at = result.plays_at["x"]
+    assert at.sum(axis=2).tolist() == [[100, 300, 400]] * 3
+    assert np.array_equal(at[:, -1], result.plays["x"])
+    apart = result.regret["x"] - result.regret_against("fixed")["x"]
+    assert apart[0] == pytest.approx([0.0, 60.0, 120.0])
+
+
 def test_losses_without_bounds_may_be_late():
     base = env.HeavyTailed([1.0, 1.5, 1.5], noise="lognormal", shape=1.0)
     result = run(bw.HTINF(scale=2.0), Delayed(base, 20), runs=32)

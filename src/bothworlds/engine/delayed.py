@@ -123,12 +123,15 @@ def run_job(
     waiting = _Waiting(job.count, FEWEST, width(policy, K))
     delays = environment.delays()
     assert delays is not None
+    shares: list[NDArray[np.int64]] = []
     mode = engine.ATTACKED * (attack is not None) + engine.UNTRUSTED * (not environment.trusted)
     now, chunk = 1, max(16, 50_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
         last = min(horizon, now + chunk - 1)
+        if job.shares:
+            last = min(last, int(checkpoints[len(shares)]))
         chunk_began, before = time.perf_counter(), int(progress[:, loop.NEXT].sum())
         try:
             status = loop.run_delayed(
@@ -150,6 +153,8 @@ def run_job(
         seconds = max(time.perf_counter() - chunk_began, 1e-6)
         chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
+        if job.shares and last == checkpoints[len(shares)]:
+            shares.append(by_label(labels, plays.T))
     return TileOutcome(
         first=job.first,
         cost=cost[1:].T.copy(),
@@ -157,4 +162,5 @@ def run_job(
         tracked=sums.transpose(2, 0, 1).copy() if tracked >= 0 else None,
         cpu=time.thread_time() - cpu_began,
         wall=time.perf_counter() - began,
+        shares=np.stack(shares, axis=1) if job.shares else None,
     )
