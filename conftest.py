@@ -14,6 +14,8 @@ NEED_AN_EXTRA = (
     "src/bothworlds/interop/gymnasium.py",
     "src/bothworlds/interop/parquet.py",
     "src/bothworlds/interop/river.py",
+    "src/bothworlds/plotting/arms.py",
+    "src/bothworlds/plotting/pairs.py",
     "src/bothworlds/plotting/result.py",
     "src/bothworlds/simulation/export.py",
     "tests/campaign/test_cluster.py",
