@@ -70,7 +70,7 @@ class Place:
         return float(np.quantile(self.draws[1:], 1.0 - share, method="higher"))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=48)
 def _weights(cell: str, repetitions: int) -> NDArray[np.float64]:
     """Return how much each repetition counts: all alike, and then as often as it is drawn."""
     rng = np.random.default_rng([zlib.crc32(cell.encode()), repetitions])

@@ -336,7 +336,7 @@ def shared_legend(figure: Figure, columns: int = 4) -> None:
         for handle, label in zip(handles, labels, strict=True):
             entries.setdefault(label, handle)
     # A handle takes half an inch, and a letter about a fourteenth.
-    widest = 0.65 + 0.072 * max(map(len, entries), default=0)
+    widest = 0.55 + 0.068 * max(map(len, entries), default=0)
     fitting = max(1, int(figure.get_figwidth() / widest))
     figure.legend(
         entries.values(), entries.keys(), loc="outside upper center",
