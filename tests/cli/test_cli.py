@@ -200,7 +200,10 @@ def test_own_classes_by_module_and_name(own_module):
         ("nowhere:Mine", "There is no module 'nowhere' for the policy 'nowhere:Mine', here or "),
         ("mymodule:Mein", "There is no 'Mein' in the module 'mymodule'; did you mean 'Mine'?"),
         ("broken:Mine", "The module 'broken' could not be imported: ZeroDivisionError: "),
-        ("mymodule:number", "The policy 'mymodule:number' must be a Player of bothworlds, got 7."),
+        (
+            "mymodule:number",
+            "The policy 'mymodule:number' must make a policy of bothworlds, got 7.",
+        ),
         ("mymodule:Mine:d=2", "Unknown parameter 'd'; "),
         ("mymodule:TIDES", "The policy 'mymodule:TIDES' must name a class or an instance of one."),
     ],

@@ -225,6 +225,9 @@ def environment(text: str, n_arms: int, gap: float) -> Environment:
     return made
 
 
+_A = {"policy": "a policy", "environment": "an environment"}
+
+
 def own_name(text: str) -> bool:
     """Tell whether a word names something in a module of the user's.
 
@@ -263,7 +266,7 @@ def own(kind: str, text: str, base: type, offered: Mapping[str, Any]) -> Any:
         raise InvalidParameter(f"The {kind} {text!r} could not be made: {error}.") from error
     if not isinstance(made, base):
         raise InvalidParameter(
-            f"The {kind} {text!r} must be a {base.__name__} of bothworlds, got {made!r}."
+            f"The {kind} {text!r} must make {_A[kind]} of bothworlds, got {made!r}."
         )
     return made
 
