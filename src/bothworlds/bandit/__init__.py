@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bothworlds.bandit.alarms import Alarm
     from bothworlds.bandit.arms import ArmHistory
     from bothworlds.bandit.bandit import Bandit
     from bothworlds.bandit.decision import Decision
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from bothworlds.bandit.sharing import shared
 
 __all__ = [
+    "Alarm",
     "ArmHistory",
     "Bandit",
     "Decision",
@@ -29,6 +31,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name):
         homes = {
+            "Alarm": "alarms",
             "ArmHistory": "arms",
             "Bandit": "bandit",
             "Decision": "decision",

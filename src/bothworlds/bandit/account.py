@@ -1,4 +1,4 @@
-"""Account of told decisions: the evidence that a bandit keeps for `Bandit.report`.
+"""Account of told decisions: what a bandit keeps for `Bandit.report` and `Bandit.alarms`.
 
 What a late answer needs of its decision, the probability, guess and bet of every arm then, is kept
 with the pending decision: 4 K + 1 numbers.
@@ -13,12 +13,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.bandit.alarms import Alarms
 from bothworlds.bandit.decision import Lineup
 from bothworlds.bandit.reading import listed, raw_bytes, record, text, whole
 from bothworlds.evidence.evidence import Array, Evidence
 from bothworlds.evidence.fused import noting_of, observe_late_all, telling_of
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import ROUND
+from bothworlds.policies.alarm import listening_of
 from bothworlds.policies.base import Policy
 
 MANY = 512
@@ -38,10 +40,11 @@ class Batch:
 class Account:
     """Evidence on the arms a bandit has or had, by index, and notes of pending decisions."""
 
-    __slots__ = ("_one", "evidence", "notes")
+    __slots__ = ("_one", "alarms", "evidence", "notes")
 
     def __init__(self, n_arms: int, wanted: bool) -> None:
         self.evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
+        self.alarms = None if self.evidence is None else Alarms(n_arms)
         self.notes: dict[int, Array | Batch] = {}
         self._one: Any = None
 
@@ -56,8 +59,10 @@ class Account:
         if not policy.trusted or not _every_arm(lineup, evidence):
             return partial(self._tell_some, policy.guard_learning(tell), lineup)
         fused = telling_of(kernels.tell, kernels.weights if policy.knows_probability else None)
-        address = evidence.R.ctypes.data
-        return partial(direct(fused, address, F, 0, 0.0, 0.0), address)
+        assert self.alarms is not None
+        heard = listening_of(fused)
+        addresses = self.alarms.A.ctypes.data, evidence.R.ctypes.data
+        return partial(direct(heard, *addresses, F, 0, 0.0, 0.0), *addresses)
 
     def _tell_some(
         self, tell: Any, lineup: Lineup, F: Array, slot: int, inverse_p: float, loss: float
@@ -67,6 +72,12 @@ class Account:
         w, decided = self._weights(lineup, F), int(F[ROUND])
         tell(F, slot, inverse_p, loss)
         self.evidence.add(lineup.indices[slot], inverse_p, loss, decided, w)
+        self._listen(lineup.indices[slot], loss, decided)
+
+    def _listen(self, index: int, loss: float, number: int) -> None:
+        """Add a loss to those in which a change is looked for."""
+        assert self.alarms is not None
+        self.alarms.hear(index, loss, number)
 
     def _weights(self, lineup: Lineup, F: Array) -> Array | None:
         """Return the probabilities by index of the draw just made; NaN where an arm was away."""
@@ -124,6 +135,7 @@ class Account:
         evidence = self.evidence
         if evidence is None:
             return
+        self._listen(index, loss, number)
         note = self._taken(number)
         if note is None:
             evidence.add(index, inverse_p, loss, number)
@@ -159,6 +171,8 @@ class Account:
                 return
             table = np.array([self._taken(number) for number in numbers])
         rounds = np.array(numbers, np.int64)
+        assert self.alarms is not None
+        self.alarms.hear_all(indices, losses, rounds)
         observe_late_all(
             evidence.R, indices.astype(np.int64), np.ascontiguousarray(inverse_p), losses, rounds,
             table,
@@ -171,10 +185,12 @@ class Account:
     def grow(self, n_arms: int) -> None:
         """Make room for arms that came."""
         if n_arms >= MANY:
-            self.evidence = None
+            self.evidence = self.alarms = None
             self.notes.clear()
         elif self.evidence is not None and self.evidence.n_arms < n_arms:
             self.evidence.grow(n_arms)
+            assert self.alarms is not None
+            self.alarms = self.alarms.grown(n_arms)
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -185,8 +201,10 @@ class Account:
         notes: dict[int, Array] = {}
         for number, note in self.notes.items():
             notes[number] = note.table[number - note.first] if isinstance(note, Batch) else note
+        assert self.alarms is not None
         return {
             **self.evidence.document(),
+            "alarms": self.alarms.document(),
             "notes": [
                 {"round": number, "numbers": text(note.astype("<f8").tobytes())}
                 for number, note in {**notes, **fresh}.items()
@@ -203,6 +221,9 @@ class Account:
         made.evidence = Evidence.from_document(document)
         if made.evidence.n_arms != n_arms:
             raise ValueError("evidence on another number of arms")
+        # Files of old have no alarms; the losses to come are listened to.
+        found = document.get("alarms")
+        made.alarms = Alarms(n_arms) if found is None else Alarms.from_document(found, n_arms)
         for each in listed(document["notes"], "notes"):
             note = record(each, "notes")
             number = whole(note["round"], "round", 0, 2**53)
@@ -219,6 +240,7 @@ class Account:
         """Return an independent account of the same content."""
         made = type(self).__new__(type(self))
         made.evidence = None if self.evidence is None else self.evidence.copy()
+        made.alarms = None if self.alarms is None else self.alarms.copy()
         made.notes = self.notes.copy()
         made._one = None
         return made

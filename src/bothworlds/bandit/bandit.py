@@ -83,6 +83,8 @@ from bothworlds.seeding import checked_seed, stream_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from bothworlds.bandit.alarms import Alarm
+    from bothworlds.evidence.evidence import Evidence
     from bothworlds.evidence.report import Report
 
 __all__ = ["ArmHistory", "Bandit", "Decision"]
@@ -121,8 +123,8 @@ class Bandit(Persistent[Policy]):
         Where a line goes for every decision and one for every feedback, as JSON lines appended to
         a file, or as a mapping handed to a function. It is written before `ask` and `tell` return.
     evidence : bool, optional
-        Whether to keep the sums that `report` and `plot` need, which makes a round about a sixth
-        slower; by default where the policy has a `Floor`.
+        Whether to keep the sums that `report`, `plot` and `alarms` need, which makes a round about
+        a fifth slower; by default where the policy has a `Floor`.
 
     Examples
     --------
@@ -1399,13 +1401,7 @@ class Bandit(Persistent[Policy]):
         owner = "Bandit.report"
         sure = checked_confidence(confidence, owner)
         with self._lock:
-            if self._account.evidence is None:
-                if len(self._roster.names) < MANY_ARMS:
-                    expected = "kept from the start, by Bandit(..., evidence=True) or a Floor"
-                    raise InvalidParameter(must("evidence", owner, expected, None))
-                expected = f"fewer than {MANY_ARMS}, so that sums are kept of each"
-                raise InvalidParameter(must("number of arms", owner, expected, len(self)))
-            evidence = self._account.evidence.copy()
+            evidence = self._kept_evidence(owner).copy()
         counts = [(arm.pulls, arm.told) for arm in self.history().values()]
         return Report(
             evidence,
@@ -1417,6 +1413,56 @@ class Bandit(Persistent[Policy]):
             floored=self._policy.floored,
             source=f"{self._policy!r}, round {self._round:,}",
         )
+
+    def alarms(self) -> list[Alarm]:
+        """Return at which arms the losses have changed, when, and how sure that is.
+
+        Every arm's own losses are tested for a change of their mean as they are told, late ones
+        when they arrive; after an alarm the arm is listened to anew. Nothing is done about it: the
+        policy goes on as it was. `bothworlds.Alarmed` is the policy that begins anew.
+
+        A false alarm in a whole run has a probability of about 1 %, which is argued and not
+        proved. That an arm has improved is heard only while it is played, as with a `Floor`.
+
+        Returns
+        -------
+        list of Alarm
+            The latest 64, the oldest first.
+
+        Raises
+        ------
+        InvalidParameter
+            If nothing was kept; see `report`.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7, evidence=True)
+        >>> for t in range(400):
+        ...     decision = bandit.ask()
+        ...     bandit.tell(decision, loss=float((decision.arm == "green") == (t >= 200)))
+        >>> alarm = bandit.alarms()[0]
+        >>> alarm.arm, alarm.before, alarm.after, 200 < alarm.round < 230
+        ('green', 0.0, 1.0, True)
+        """
+        from bothworlds.evidence.report import Units
+
+        with self._lock:
+            self._kept_evidence("Bandit.alarms")
+            assert self._account.alarms is not None
+            units = Units(self._bounds, self._rewards)
+            return self._account.alarms.heard(self._roster.names, units.value)
+
+    def _kept_evidence(self, owner: str) -> Evidence:
+        """Return the sums of told decisions, or refuse where none are kept."""
+        evidence = self._account.evidence
+        if evidence is None and len(self._roster.names) < MANY_ARMS:
+            expected = "kept from the start, by Bandit(..., evidence=True) or a Floor"
+            raise InvalidParameter(must("evidence", owner, expected, None))
+        if evidence is None:
+            expected = f"fewer than {MANY_ARMS}, so that sums are kept of each"
+            raise InvalidParameter(must("number of arms", owner, expected, len(self)))
+        return evidence
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the probabilities over time, the means with intervals, and the counts.

@@ -20,10 +20,14 @@ The older one makes a cut between 2^j and 2^(j+1) losses ago.  So an observation
 log2 N cuts, and an arm 2 log2 N cells, whatever was observed.
 """
 
+import functools
 from typing import Any
 
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import ROUND as NOW
+from bothworlds.lanes.vectors import numbers_at
+from bothworlds.lanes.wrap import bound
 
 LEVELS = 24
 """Cuts reach back at least 2^(LEVELS - 1) losses; a longer memory would tell no more."""
@@ -102,3 +106,65 @@ def silence(R: Any, at: int, step: int) -> None:
     """Forget the losses of an arm."""
     for field in range(FIELDS):
         R[at + field * step] = 0.0
+
+
+# --- an alarm by itself ---------------------------------------------------------------------------
+#
+# One array: the number of arms, log(2 K / delta), how many alarms there were, a record of the last
+# of them, and the numbers of the test, arm after arm.
+
+ARMS, LOG_FACTOR, HEARD, RECORDS = 0, 1, 2, 3
+ARM, ROUND, STATISTIC, OBSERVED, CUT, BEFORE, AFTER, RECORD = 0, 1, 2, 3, 4, 5, 6, 7
+MOST = 64
+"""How many of the latest alarms are kept."""
+TESTS = RECORDS + RECORD * MOST
+
+
+@jit
+def hear(A: Any, arm: int, loss: float, number: int) -> None:
+    """Add the loss of a decision of round ``number``; record an alarm, then listen anew."""
+    if not 0.0 <= loss <= 1.0:
+        return
+    at = TESTS + FIELDS * arm
+    observe(A, at, 1, loss)
+    found, cut = change(A, at, 1, A[LOG_FACTOR])
+    if found > 0.0:
+        N = A[at + COUNT]
+        total = A[at + SUM]
+        before = 0.0
+        for level in range(LEVELS):
+            n = int(N) >> level
+            if n >= 2 and (n - 1) << level == cut:
+                before = A[at + CELLS + 2 * level]
+        record = RECORDS + RECORD * (int(A[HEARD]) % MOST)
+        A[record + ARM] = arm
+        A[record + ROUND] = number
+        A[record + STATISTIC] = found
+        A[record + OBSERVED] = N
+        A[record + CUT] = cut
+        A[record + BEFORE] = before / cut
+        A[record + AFTER] = (total - before) / (N - cut)
+        A[HEARD] += 1.0
+        silence(A, at, 1)
+
+
+@jit
+def hear_all(A: Any, arms: Any, losses: Any, rounds: Any) -> None:
+    """Add the losses of decisions of the past, in this order."""
+    for n in range(arms.size):
+        hear(A, arms[n], losses[n], rounds[n])
+
+
+told: Any = None
+
+
+def listening(alarms: int, address: int, F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Do what ``told`` does with the last decision, and add its loss to the alarm's."""
+    hear(numbers_at(alarms), arm, loss, int(F[NOW]))
+    told(address, F, arm, inverse_p, loss)
+
+
+@functools.cache
+def listening_of(told: Any) -> Any:
+    """Return `listening` around a function that learns and keeps evidence."""
+    return bound(listening, told=told)

@@ -1,0 +1,152 @@
+"""Drift alarm of a bandit: it reports changes of the arms' losses and never acts.
+
+`bothworlds.policies.alarm` has the test, and the layout of the array that holds everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.bandit.decision import Arm
+from bothworlds.bandit.reading import listed, many, record, whole
+from bothworlds.lanes.direct import direct
+from bothworlds.policies import alarm
+from bothworlds.policies.base import Array, Saved
+
+CONFIDENCE = 0.99
+"""How sure a change must be."""
+
+_SUMS = Saved("sums", low=0.0, high=2.0**53)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A change of an arm's losses, as `Bandit.alarms` reports it.
+
+    Attributes
+    ----------
+    arm : str or int
+        The arm whose losses have changed.
+    round : int
+        The decision whose feedback made it certain.
+    confidence : float
+        How sure it is: 1 less the probability of a false alarm in a whole run, were the threshold
+        where this one sounded.
+    before, after : float
+        The mean of what the arm brought before and after, in the user's units: rewards or losses.
+    since : int
+        How many times the arm has brought something since the change, as far as can be told.
+    """
+
+    arm: Arm
+    round: int
+    confidence: float
+    before: float
+    after: float
+    since: int
+
+
+class Alarms:
+    """The losses of all arms in dyadic sums, and the alarms so far."""
+
+    __slots__ = ("A", "_hear")
+
+    def __init__(self, n_arms: int) -> None:
+        self.A = np.zeros(alarm.TESTS + alarm.FIELDS * n_arms)
+        self.A[alarm.ARMS] = n_arms
+        self.A[alarm.LOG_FACTOR] = math.log(2.0 * n_arms / (1.0 - CONFIDENCE))
+        self._hear: Any = None
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are or were."""
+        return int(self.A[alarm.ARMS])
+
+    def hear(self, index: int, loss: float, number: int) -> None:
+        """Add the loss of a decision of round ``number``."""
+        if self._hear is None:
+            self._hear = direct(alarm.hear, self.A, 0, 0.0, 0)
+        self._hear(self.A, index, loss, number)
+
+    def hear_all(self, indices: NDArray[Any], losses: Array, rounds: NDArray[np.int64]) -> None:
+        """Add the losses of decisions of the past, in this order."""
+        alarm.hear_all(self.A, indices.astype(np.int64), np.ascontiguousarray(losses), rounds)
+
+    def _records(self) -> Array:
+        """Return the records of the latest alarms, the oldest first."""
+        total = int(self.A[alarm.HEARD])
+        table = self.A[alarm.RECORDS : alarm.TESTS].reshape(alarm.MOST, alarm.RECORD)
+        return table[[n % alarm.MOST for n in range(max(0, total - alarm.MOST), total)]]
+
+    def heard(self, names: Sequence[Arm], value: Callable[[float], float]) -> list[Alarm]:
+        """Return the latest alarms; ``value`` turns a loss in [0, 1] into the user's units."""
+        found = []
+        for each in self._records():
+            N = each[alarm.OBSERVED]
+            doubt = alarm.threshold(math.log(2.0 * self.n_arms), N) - each[alarm.STATISTIC]
+            found.append(
+                Alarm(
+                    names[int(each[alarm.ARM])],
+                    int(each[alarm.ROUND]),
+                    -math.expm1(min(doubt, 0.0)),
+                    value(float(each[alarm.BEFORE])),
+                    value(float(each[alarm.AFTER])),
+                    int(N - each[alarm.CUT]),
+                )
+            )
+        return found
+
+    def grown(self, n_arms: int) -> Self:
+        """Return the same with room for more arms."""
+        K = self.n_arms
+        made = type(self)(n_arms)
+        made.A[alarm.HEARD : alarm.TESTS] = self.A[alarm.HEARD : alarm.TESTS]
+        made.A[alarm.TESTS : alarm.TESTS + alarm.FIELDS * K] = self.A[alarm.TESTS :]
+        return made
+
+    def copy(self) -> Self:
+        """Return an independent one of the same content."""
+        made = type(self)(self.n_arms)
+        made.A[:] = self.A
+        return made
+
+    def document(self) -> dict[str, Any]:
+        """Return the alarms as JSON values; of the sums only the levels in use."""
+        tests = self.A[alarm.TESTS :].reshape(-1, alarm.FIELDS)
+        used = int(np.flatnonzero(tests.any(axis=0)).max(initial=alarm.SUM)) + 1
+        return {
+            "heard": int(self.A[alarm.HEARD]),
+            "records": self._records().ravel().tolist(),
+            "sums": tests[:, :used].ravel().tolist(),
+        }
+
+    @classmethod
+    def from_document(cls, value: Any, n_arms: int) -> Self:
+        """Return the alarms that `document` described."""
+        document = record(value, "alarms")
+        made = cls(n_arms)
+        total = made.A[alarm.HEARD] = whole(document["heard"], "heard", 0, 2**53)
+        kept = min(total, alarm.MOST)
+        numbers = many(listed(document["records"], "records"), _SUMS, kept * alarm.RECORD)
+        rows = numbers.reshape(kept, alarm.RECORD)
+        arms, cuts, observed = rows[:, alarm.ARM], rows[:, alarm.CUT], rows[:, alarm.OBSERVED]
+        if (arms >= n_arms).any() or (rows[:, [alarm.ARM, alarm.ROUND, alarm.CUT]] % 1).any():
+            raise ValueError("alarms of other arms")
+        if not ((cuts >= 1) & (cuts < observed)).all():
+            raise ValueError("alarms that cannot be")
+        table = made.A[alarm.RECORDS : alarm.TESTS].reshape(alarm.MOST, alarm.RECORD)
+        table[[n % alarm.MOST for n in range(total - kept, total)]] = rows
+        sums = listed(document["sums"], "sums")
+        if len(sums) % n_arms or len(sums) > alarm.FIELDS * n_arms:
+            raise ValueError("sums and arms differ in number")
+        tests = made.A[alarm.TESTS :].reshape(n_arms, alarm.FIELDS)
+        tests[:, : len(sums) // n_arms] = many(sums, _SUMS, len(sums)).reshape(n_arms, -1)
+        if (tests[:, alarm.COUNT] % 1).any():
+            raise ValueError("losses that are not counted by whole numbers")
+        return made
