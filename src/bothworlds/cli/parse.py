@@ -40,12 +40,15 @@ class Entry:
         Arguments the name stands for.
     base : str
         What the environment changes, if it is one that changes another.
+    usual : mapping
+        Arguments that are given if the user does not set them.
     """
 
     home: str
     about: str
     preset: Mapping[str, Any] | None = None
     base: str = ""
+    usual: Mapping[str, Any] | None = None
 
 
 ENVIRONMENTS = {
@@ -58,7 +61,12 @@ ENVIRONMENTS = {
     "contaminated": Entry(
         "Contaminated", "stochastic, with some losses replaced", base="Stochastic.gap"
     ),
-    "delayed": Entry("Delayed", "stochastic, with late feedback", base="Stochastic.gap"),
+    "delayed": Entry(
+        "Delayed",
+        "stochastic, with feedback 100 rounds late",
+        base="Stochastic.gap",
+        usual={"delay": 100},
+    ),
     "waves": Entry("AdversarialWithGap", "a best arm that leads in ever longer waves"),
 }
 
@@ -221,7 +229,8 @@ def environment(text: str, n_arms: int, gap: float) -> Environment:
     fixed = {"n_arms": n_arms, "gap": gap, **(entry.preset or {})}
     if entry.base:
         fixed = {"base": _home(environments, entry.base)(**fixed)}
-    made: Environment = _made(_home(environments, entry.home), fixed, given, text)
+    told = {**(entry.usual or {}), **given}
+    made: Environment = _made(_home(environments, entry.home), fixed, told, text)
     return made
 
 
