@@ -213,8 +213,10 @@ def _details(table: Table) -> str:
     rows = "\n".join(
         "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
+    shown = " open" if table.title.startswith("Published") else ""
     return (
-        f'<details><summary>{_text(table.title)}</summary><div class="wide"><table><thead><tr>'
+        f"<details{shown}><summary>{_text(table.title)}</summary>"
+        '<div class="wide"><table><thead><tr>'
         f"{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div></details>"
     )
 
