@@ -52,6 +52,7 @@ def fits(text):
 
 HELP = [
     ["compare"],
+    ["arena"],
     ["bounds"],
     ["bench"],
     ["warm-up"],

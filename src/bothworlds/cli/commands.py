@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from bothworlds import __version__
+from bothworlds.cli.arena import arena
 from bothworlds.cli.bench import bench
 from bothworlds.cli.bounds import bounds
 from bothworlds.cli.compare import compare
@@ -42,6 +43,7 @@ def bothworlds(
 
 app.command()(paper)
 app.command()(compare)
+app.command()(arena)
 app.add_typer(results, name="results")
 app.add_typer(decide, name="decide")
 app.command()(report)

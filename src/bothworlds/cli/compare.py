@@ -219,12 +219,12 @@ def _simulated(
             policy.parameters(world.n_arms)
             if workers is None:
                 compile_kernels(policy, world)
-    with _progress(screen) as show:
+    with progress_bar(screen) as show:
         return simulate(chosen, world, progress=show, executor=workers, **settings)
 
 
 @contextlib.contextmanager
-def _progress(screen: Any) -> Iterator[Callable[[Progress], None] | bool]:
+def progress_bar(screen: Any) -> Iterator[Callable[[Progress], None] | bool]:
     """Show a bar on a terminal, and nothing elsewhere."""
     if not screen.is_terminal:
         yield False

@@ -1,0 +1,102 @@
+"""`bothworlds arena`: which policy for which world, as a heat map and in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bothworlds.cli import parse
+from bothworlds.cli.compare import progress_bar
+from bothworlds.cli.console import STOPPED, console, refusals, say
+from bothworlds.files import replacing
+
+if TYPE_CHECKING:
+    from bothworlds.simulation.result import Result
+
+ALL = "all"
+
+
+@refusals()
+def arena(
+    policies: Annotated[
+        str,
+        typer.Option(help="Policies between commas, or all.", metavar="NAMES"),
+    ] = ALL,
+    worlds: Annotated[
+        str,
+        typer.Option(help="Worlds between commas, such as drift,delay, or all.", metavar="NAMES"),
+    ] = ALL,
+    arms: Annotated[str, typer.Option(help="Number of arms.", metavar="K")] = "5",
+    gap: Annotated[
+        str,
+        typer.Option(help="How much more all arms but the best lose per round.", metavar="GAP"),
+    ] = "0.2",
+    horizon: Annotated[str, typer.Option(help="Number of rounds.", metavar="T")] = "1e4",
+    repetitions: Annotated[
+        str, typer.Option(help="Independent runs of every policy.", metavar="N")
+    ] = "48",
+    seed: Annotated[
+        str, typer.Option(help="The same seed gives the same numbers.", metavar="SEED")
+    ] = "0",
+    threads: Annotated[
+        str | None,
+        typer.Option(help="Threads to use.", metavar="N", show_default="one per core"),
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for the heat map (PNG, PDF), the table (Markdown) and the runs.",
+            metavar="FOLDER",
+        ),
+    ] = Path("arena"),
+) -> None:
+    """Play all policies in all kinds of worlds and draw who does well where.
+
+    Prints a line for every world, draws a heat map of regret and keeps every run. Ctrl-C stops
+    early; the same command goes on where it stopped.
+
+    Example: bothworlds arena --policies tsallis,ucb1,thompson --worlds drift,delay
+    """
+    from bothworlds.experiments.arena import WORLDS, entrants, in_words, play
+    from bothworlds.plotting import plot_regret_table, save
+
+    rounds = parse.count(horizon, "--horizon")
+    chosen = entrants(rounds) if policies == ALL else parse.policies(policies, rounds)
+    named = [
+        parse.choose("world", word, WORLDS)
+        for word in (WORLDS if worlds == ALL else parse.listed(worlds, "--worlds"))
+    ]
+    n_arms, distance = parse.count(arms, "--arms", least=4), parse.number(gap, "--gap")
+    output.mkdir(parents=True, exist_ok=True)
+    screen = console(stderr=True)
+    found: dict[str, Result] = {}
+    with progress_bar(screen) as show:
+        try:
+            for name, result in play(
+                chosen, named, n_arms=n_arms, gap=distance, horizon=rounds,
+                repetitions=parse.count(repetitions, "--repetitions"),
+                seed=parse.count(seed, "--seed", least=0),
+                threads=None if threads is None else parse.count(threads, "--threads"),
+                store=output / "store", progress=lambda world: show,
+            ):  # fmt: skip
+                found[name] = result
+        except KeyboardInterrupt:
+            pass
+    stopped = not found or any(result.interrupted for result in found.values())
+    stopped = stopped or len(found) < len(named)
+    found = {name: result for name, result in found.items() if not result.interrupted}
+    if found:
+        table = in_words(found)
+        typer.echo(table, nl=False)
+        title = f"{n_arms} arms, gap {distance:g}, {rounds:,} rounds"
+        figure = plot_regret_table(found, title=title)
+        for ending in ("png", "pdf"):
+            save(figure, output / f"arena.{ending}")
+        with replacing(output / "arena.md") as draft:
+            draft.write_text(table, encoding="utf-8")
+        typer.echo(f"Written: {output}/arena.png, .pdf and .md")
+    if stopped:
+        say(f"Stopped early: {len(found)} of {len(named)} worlds are complete.")
+        raise typer.Exit(STOPPED)
