@@ -73,7 +73,7 @@ def saved(F: Array, policy: Policy) -> dict[str, Array]:
     twin = policy.for_arms(n_arms)
     if twin is policy:
         return policy.saved_state(n_arms, F[first_row(F) :])
-    head = np.zeros(policy.head_rows)
+    head = F[first_row(F) :][: policy.head_rows]
     return policy.saved_state(n_arms, np.concatenate([head, columns(F, policy).ravel()]))
 
 
@@ -95,6 +95,8 @@ def rebuilt(
         rows = state[policy.head_rows :]
         start = first_row(F) + twin.head_rows
         F[start : start + rows.size] = rows
+        for row in policy.saved_head:
+            F[first_row(F) + row] = state[row]
     changed = twin.kernels().estimates_changed
     if changed is not None:
         changed(F)

@@ -73,6 +73,27 @@ FRAME = 512.0  # how large x may be against the least y; V - x keeps all but 9 b
 
 
 @jit
+def series(
+    a2: float, a3: float, a4: float, a5: float, a6: float, a7: float, a8: float, a9: float,
+    a10: float, a11: float, rest: float, q: float,
+) -> Any:  # fmt: skip
+    """Return sum_m (m + k - 1 choose m) a_(k + m) q^m for k = 2 to 5; ``rest`` is part of a_2."""
+    p2 = fma(q, 10.0 * a11, 9.0 * a10)
+    p2 = fma(q, fma(q, p2, 8.0 * a9), 7.0 * a8)
+    p2 = fma(q, fma(q, p2, 6.0 * a7), 5.0 * a6)
+    p2 = fma(q, fma(q, p2, 4.0 * a5), 3.0 * a4)
+    p2 = a2 + fma(q, fma(q, p2, 2.0 * a3), rest)
+    p3 = fma(q, fma(q, 45.0 * a11, 36.0 * a10), 28.0 * a9)
+    p3 = fma(q, fma(q, p3, 21.0 * a8), 15.0 * a7)
+    p3 = fma(q, fma(q, fma(q, fma(q, p3, 10.0 * a6), 6.0 * a5), 3.0 * a4), a3)
+    p4 = fma(q, fma(q, 56.0 * a9, 35.0 * a8), 20.0 * a7)
+    p4 = fma(q, fma(q, fma(q, p4, 10.0 * a6), 4.0 * a5), a4)
+    p5 = fma(q, fma(q, 70.0 * a9, 35.0 * a8), 15.0 * a7)
+    p5 = fma(q, fma(q, p5, 5.0 * a6), a5)
+    return p2, p3, p4, p5
+
+
+@jit
 def evaluate(K: int, S: Any, x: float, limit: Any) -> None:
     """Make x the centre and evaluate the sums there, bucket by bucket."""
     W = as_words(S)
@@ -94,29 +115,11 @@ def evaluate(K: int, S: Any, x: float, limit: Any) -> None:
         else:
             scale = S[row + SCALE]
             delta = frame(S, key, x) - S[row + CENTRE]
-            q = delta * scale
-            a3 = S[row + T2 + 1]
-            a4 = S[row + T2 + 2]
-            a5 = S[row + T2 + 3]
-            a6 = S[row + T2 + 4]
-            a7 = S[row + T2 + 5]
-            a8 = S[row + T2 + 6]
-            a9 = S[row + T2 + 7]
-            a10 = S[row + T2 + 8]
-            a11 = S[row + T2 + 9]
-            # sum_m (m + k - 1 choose m) T_(k + m) q^m for k = 2, 3, 4, 5.
-            p2 = fma(q, 10.0 * a11, 9.0 * a10)
-            p2 = fma(q, fma(q, p2, 8.0 * a9), 7.0 * a8)
-            p2 = fma(q, fma(q, p2, 6.0 * a7), 5.0 * a6)
-            p2 = fma(q, fma(q, p2, 4.0 * a5), 3.0 * a4)
-            p2 = S[row + T2] + fma(q, fma(q, p2, 2.0 * a3), S[row + REST])
-            p3 = fma(q, fma(q, 45.0 * a11, 36.0 * a10), 28.0 * a9)
-            p3 = fma(q, fma(q, p3, 21.0 * a8), 15.0 * a7)
-            p3 = fma(q, fma(q, fma(q, fma(q, p3, 10.0 * a6), 6.0 * a5), 3.0 * a4), a3)
-            p4 = fma(q, fma(q, 56.0 * a9, 35.0 * a8), 20.0 * a7)
-            p4 = fma(q, fma(q, fma(q, p4, 10.0 * a6), 4.0 * a5), a4)
-            p5 = fma(q, fma(q, 70.0 * a9, 35.0 * a8), 15.0 * a7)
-            p5 = fma(q, fma(q, p5, 5.0 * a6), a5)
+            p2, p3, p4, p5 = series(
+                S[row + T2], S[row + T2 + 1], S[row + T2 + 2], S[row + T2 + 3], S[row + T2 + 4],
+                S[row + T2 + 5], S[row + T2 + 6], S[row + T2 + 7], S[row + T2 + 8], S[row + T2 + 9],
+                S[row + REST], delta * scale,
+            )  # fmt: skip
             square = scale * scale
             S[row + P2] = square * p2
             S[row + P3] = square * scale * p3

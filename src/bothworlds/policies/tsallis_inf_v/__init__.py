@@ -56,6 +56,7 @@ from bothworlds.omd.estimators import correction
 from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.tsallis_inf import MANY
 from bothworlds.registry import POLICIES, Entry
 
 Rate = Literal["matched", "residual"]
@@ -313,6 +314,15 @@ class TsallisINFV(Policy):
         w0 = 1.0 / (rows.shape[1] + 1) if probability is None else probability
         eta = RATE / float(head[BETA])
         return np.array([entry_estimate(rows[0], eta, 0.5, w0), MEAN_1, 0.0])
+
+    def for_arms(self, n_arms: int) -> Policy:
+        """Return a twin that does not look at every arm where there are many."""
+        plain = type(self).kernels is TsallisINFV.kernels
+        if self.rate != "residual" or n_arms < MANY or not plain:
+            return self
+        from bothworlds.policies.tsallis_inf_v.many import ManyArms
+
+        return ManyArms(self)
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

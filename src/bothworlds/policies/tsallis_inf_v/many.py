@@ -1,0 +1,135 @@
+"""TsallisINFV at the residual rate for many arms: kernels over `bothworlds.omd.many.moving`.
+
+`bothworlds.TsallisINFV` uses them by itself; see its method ``for_arms``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bothworlds.lanes.jit import jit
+from bothworlds.omd import half
+from bothworlds.omd.estimators import correction
+from bothworlds.omd.many import moving
+from bothworlds.policies.base import LARGEST, Array, Kernels, Policy
+from bothworlds.policies.tsallis_inf_v import (
+    BETA,
+    BETA_1,
+    MEAN_1,
+    RATE,
+    SOLVER,
+    TsallisINFV,
+    moved_mean,
+    near_limit,
+    next_beta,
+    solver,
+    sums,
+)
+
+
+@jit
+def choose_many(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+    """Solve and draw, every arm in its family; see `moving.choose`."""
+    P = solver(S, u)
+    beta = S[BETA]
+    arm = moving.choose(K, P, sums(S, u), G, RATE / beta, near_limit(beta), u)
+    S[0] = P[half.INVERSE_P]
+    return arm
+
+
+@jit
+def update_many(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
+) -> None:
+    """L_i += B_i for every arm; L_I += d / w_I; then the rate and the mean of the arm."""
+    P = solver(S, loss)
+    limit = near_limit(S[BETA])
+    mean = P[moving.field(K, moving.MEANS) + arm]
+    told = moving.field(K, moving.TOLD) + arm
+    base = mean if moving.is_near(K, P, arm, limit) else 0.0
+    new = moved_mean(C, mean, P[told], loss)
+    moving.learn(K, P, sums(S, loss), arm, correction(loss, base, inverse_p), new, limit)
+    P[told] += 1.0
+    S[0] = 0.0
+    S[BETA] = next_beta(C, S, S[BETA], loss - base, inverse_p)
+
+
+@jit
+def weights_many(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """w_i = 4 / (eta y_i)^2 at the root of the round."""
+    moving.fill_weights(K, solver(S, 0.0), RATE / S[BETA], out)
+
+
+@jit
+def late_many(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
+) -> None:
+    """Learn from a decision that is no longer the last one: baseline 0, the rate stays."""
+    write_back_many(K, t, C, S, G)
+    P = solver(S, loss)
+    mean, told = moving.field(K, moving.MEANS) + arm, moving.field(K, moving.TOLD) + arm
+    P[moving.field(K, moving.LOSSES) + arm] += correction(loss, 0.0, inverse_p)
+    P[mean] = moved_mean(C, P[mean], P[told], loss)
+    P[told] += 1.0
+
+
+@jit
+def write_back_many(K: int, t: int, C: Any, S: Any, G: Any) -> None:
+    """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
+    moving.close(K, solver(S, 0.0))
+    S[0] = 0.0
+
+
+_KERNELS = Kernels.of(
+    choose_many,
+    update_many,
+    weights_many,
+    late=late_many,
+    write_back=write_back_many,
+    any_draw=True,
+    wide=False,
+)
+
+
+@dataclass(frozen=True, repr=False)
+class ManyArms(Policy):
+    """What `TsallisINFV` is at many arms: the same algorithm with another state.
+
+    Parameters
+    ----------
+    policy : TsallisINFV
+        The algorithm, at the residual rate.
+    """
+
+    policy: TsallisINFV
+
+    head_rows: ClassVar[int] = SOLVER + moving.SHARED
+    rows_per_arm: ClassVar[int] = moving.FIELDS
+    estimates: ClassVar[bool] = True
+    late_as_prompt: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return repr(self.policy)
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the parameters of the algorithm."""
+        return self.policy.parameters(n_arms)
+
+    def start(self, n_arms: int) -> Array:
+        """Return L = 0 and means of 1/2, with the buckets to be made by the first ``ask``."""
+        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state[BETA] = BETA_1
+        state[self.head_rows + n_arms : self.head_rows + 2 * n_arms] = MEAN_1
+        return state
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether buckets, slots and alarms describe every arm once."""
+        own = bool((np.abs(state[:SOLVER]) <= LARGEST).all())
+        return own and all(moving.sound(n_arms, np.ascontiguousarray(S[SOLVER:])) for S in state.T)
+
+    def kernels(self) -> Kernels:
+        """Return the kernels."""
+        return _KERNELS
