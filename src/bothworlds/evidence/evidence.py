@@ -50,7 +50,16 @@ class Evidence:
     [1.0, 0.0]
     """
 
-    __slots__ = ("R",)
+    __slots__ = ("R", "address", "n_arms")
+
+    R: Array
+    address: int
+    """Of the numbers in memory, for compiled functions."""
+    n_arms: int
+    """How many arms there are or were."""
+
+    def _hold(self, R: Array) -> None:
+        self.R, self.address, self.n_arms = R, R.ctypes.data, int(R[layout.ARMS])
 
     def __init__(self, n_arms: int, cells: int = CELLS) -> None:
         R = np.zeros(layout.size(n_arms, cells))
@@ -58,7 +67,7 @@ class Evidence:
         R[layout.CHECKPOINT], R[layout.RATIO] = 1.0, 1.1
         R[layout.LAM] = observing.LARGEST_BET
         R[layout.LAM_PSI] = observing.psi(observing.LARGEST_BET)
-        self.R = R
+        self._hold(R)
         self.row(layout.LEAST)[:] = np.inf
         for side in range(2):
             self.row(layout.BET + layout.SIDE * side)[:] = observing.LARGEST_BET
@@ -74,11 +83,6 @@ class Evidence:
         with np.errstate(divide="ignore"):
             tables = np.concatenate([mu, 0.5 / mu, 0.5 / mu[::-1]])
         self.R[at : at + tables.size] = tables
-
-    @property
-    def n_arms(self) -> int:
-        """How many arms there are or were."""
-        return int(self.R[layout.ARMS])
 
     @property
     def cells(self) -> int:
@@ -211,7 +215,7 @@ class Evidence:
         table[:, 0] = rounds
         table[:, 1 : 1 + layout.KEPT * K] = kept.reshape(rounds.size, layout.KEPT * K)
         table[:, 1 + layout.KEPT * K :] = np.nan
-        self.R = new.R
+        self._hold(new.R)
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -250,7 +254,7 @@ class Evidence:
             raise ValueError("sums and arms differ in number")
         numbers = np.frombuffer(raw, "<f8")
         made = cls.__new__(cls)
-        made.R = numbers.astype(np.float64)
+        made._hold(numbers.astype(np.float64))
         if (made.R[layout.ARMS], made.R[layout.GRID]) != (K, cells):
             raise ValueError("sums and arms differ in number")
         made._fill_tables()
@@ -286,7 +290,7 @@ class Evidence:
     def copy(self) -> Self:
         """Return independent evidence of the same content."""
         made = type(self).__new__(type(self))
-        made.R = self.R.copy()
+        made._hold(self.R.copy())
         return made
 
 

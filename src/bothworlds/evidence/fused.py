@@ -17,10 +17,10 @@ from typing import Any
 from numba import carray
 
 from bothworlds.evidence.layout import ARMS, weights_at
-from bothworlds.evidence.observing import ALL, NOTHING, note, observe_at, observe_late
+from bothworlds.evidence.observing import ALL, NOTHING, note_at, observe_at, observe_late_at
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND
-from bothworlds.lanes.vectors import advance, numbers_at
+from bothworlds.lanes.vectors import advance, numbers_at, pointer
 from bothworlds.lanes.wrap import bound
 
 # What the templates call; filled in for each policy.
@@ -46,20 +46,35 @@ def telling_unknown(address: int, F: Any, arm: int, inverse_p: float, loss: floa
     tell(F, arm, inverse_p, loss)
 
 
-def noting(A: Any, F: Any, out: Any) -> None:
+def noting(address: int, F: Any, out: Any) -> None:
     """Write the distribution of the decision just drawn, then what `note` does."""
-    K = int(A[ARMS])
-    weights(F, out[:K])
-    note(A, out[K : 2 * K], out[2 * K :])
+    note_draw(numbers_at(address), F, pointer(out))
 
 
-def noting_all(A: Any, snapshots: Any, out: Any) -> None:
+def noting_all(address: int, snapshots: Any, out: Any) -> None:
     """Do what `noting` does for decisions made before any of them is told."""
+    size = out.shape[1]
     for n in range(snapshots.shape[0]):
-        noted(A, snapshots[n], out[n])
+        note_draw(numbers_at(address), snapshots[n], advance(pointer(out), n * size))
 
 
-noted: Any = None
+def noting_at(R: Any, F: Any, out: Any) -> None:
+    """Do what `noting` does, given pointers."""
+    K = int(R[ARMS])
+    weights(F, carray(out, (K,)))
+    note_at(R, advance(out, K), advance(out, 2 * K))
+
+
+note_draw: Any = None
+
+
+@jit
+def observe_noted(address: int, arm: int, inverse_p: float, y: float, t: int, noted: Any) -> None:
+    """Add a decision of the past, of which `noting` wrote ``noted``."""
+    R = numbers_at(address)
+    K = int(R[ARMS])
+    w = pointer(noted)
+    observe_late_at(R, arm, inverse_p, y, t, ALL, w, advance(w, K), advance(w, 2 * K))
 
 
 @jit
@@ -67,12 +82,13 @@ def observe_late_all(
     A: Any, arms: Any, inverse_p: Any, losses: Any, rounds: Any, table: Any
 ) -> None:
     """Add decisions of the past, a row of ``table`` each, as `noting` wrote it."""
-    K = int(A[ARMS])
+    R = pointer(A)
+    K, size = int(R[ARMS]), table.shape[1]
     for n in range(arms.size):
-        row = table[n]
-        observe_late(
-            A, arms[n], inverse_p[n], losses[n], rounds[n], ALL, row[:K], row[K : 2 * K],
-            row[2 * K :],
+        w = advance(pointer(table), n * size)
+        observe_late_at(
+            R, arms[n], inverse_p[n], losses[n], rounds[n], ALL, w, advance(w, K),
+            advance(w, 2 * K),
         )  # fmt: skip
 
 
@@ -87,5 +103,5 @@ def telling_of(tell: Any, weights: Any) -> Any:
 @functools.cache
 def noting_of(weights: Any) -> tuple[Any, Any]:
     """Return `noting` and `noting_all` of a policy."""
-    one = bound(noting, weights=weights)
-    return one, bound(noting_all, noted=one)
+    one = bound(noting_at, weights=weights)
+    return bound(noting, note_draw=one), bound(noting_all, release=True, note_draw=one)

@@ -280,7 +280,14 @@ def observe_late(
     ``w``, ``m`` and ``bets`` are probabilities (NaN where the arm was away), guesses and the bets
     of the drift form: the lower ends', the upper ends', and last the one for gaps.
     """
-    R = pointer(A)
+    observe_late_at(pointer(A), arm, inverse_p, y, t, known, pointer(w), pointer(m), pointer(bets))
+
+
+@jit
+def observe_late_at(
+    R: Any, arm: int, inverse_p: float, y: float, t: int, known: int, w: Any, m: Any, bets: Any
+) -> None:
+    """Do what `observe_late` does, given pointers."""
     K = int(R[ARMS])
     R[LAST] = max(R[LAST], t)
     if known == NOTHING:
@@ -299,13 +306,13 @@ def observe_late(
                 if w[i] == 0.0:
                     R[row(K, LEAST) + i] = 0.0
                 continue
-            p = w[i] if known == ALL else 1.0
+            share = w[i] if known == ALL else 1.0
             G = m[i]
             if i == arm:
                 G += (y - G) * inverse_p
-            add_aipw(K, R, i, math.sqrt(p), p, G)
+            add_aipw(K, R, i, math.sqrt(share), share, G)
             if known == ALL:
-                x = K * p
+                x = K * share
                 at = row(K, LEAST) + i
                 R[at] = min(R[at], x * x * x * t)
             for side in range(2):
@@ -314,9 +321,13 @@ def observe_late(
                 guess = m[i] if side == 0 else 1.0 - m[i]
                 first = row(K, BET + SIDE * side) + i
                 bet = bets[side * K + i]
-                add_weighted(K, R, first, bet, psi(bet), guess, X, 1.0)
+                # A logarithm costs as much as all the rest.
+                p = R[first + K] if bet == R[first] else psi(bet)
+                add_weighted(K, R, first, bet, p, guess, X, 1.0)
         if whole:
-            count_gaps(K, R, arm, bets[2 * K], psi(bets[2 * K]), inverse_p, y)
+            lam = bets[2 * K]
+            p = R[LAM_PSI] if lam == R[LAM] else psi(lam)
+            count_gaps(K, R, arm, lam, p, inverse_p, y)
         else:
             R[PARTIAL] += 1.0
     fold_aipw(K, R, arm, mean_before(R[row(K, N) + arm], R[row(K, S) + arm]))
@@ -329,7 +340,12 @@ def observe_late(
 @jit
 def note(A: Any, m: Any, bets: Any) -> None:
     """Write down the guesses and bets that a decision of this moment will need when it is late."""
-    R = pointer(A)
+    note_at(pointer(A), pointer(m), pointer(bets))
+
+
+@jit
+def note_at(R: Any, m: Any, bets: Any) -> None:
+    """Do what `note` does, given pointers."""
     K = int(R[ARMS])
     if R[WEIGHTED] >= R[REFRESH]:
         refresh_bets(K, R)

@@ -26,15 +26,22 @@ except (ImportError, AttributeError) as error:
     )
 
 
-def jit(function: Callable[..., Any]) -> Any:
+def jit(function: Callable[..., Any], release: bool = True) -> Any:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
-    IEEE arithmetic throughout: no fast-math, and division by zero gives infinity.
+    IEEE arithmetic throughout: no fast-math, and division by zero gives infinity. Called from
+    Python, the function lets other threads run meanwhile, if it should ``release`` them: that
+    costs as much as a short kernel takes.
     """
-    dispatcher = numba.njit(function, nogil=True, error_model="numpy")
+    dispatcher = compiled(function, release)
     if KernelCache is not None and hasattr(dispatcher, "_cache"):
         dispatcher._cache = KernelCache(function, functools.partial(_stamp, function))
     return dispatcher
+
+
+def compiled(function: Callable[..., Any], release: bool = True) -> Any:
+    """Do the same for a function whose machine code must not be kept, such as a user's."""
+    return numba.njit(function, nogil=release, error_model="numpy")
 
 
 def in_package(function: Callable[..., Any]) -> bool:

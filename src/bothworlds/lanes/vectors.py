@@ -270,7 +270,12 @@ def _data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
 
 @intrinsic
 def pointer(typingctx: Any, array: Any) -> Any:
-    """Return the address of an array's first element, which costs no reference counting."""
+    """Return the address of an array's first element, which costs no reference counting.
+
+    The address of an address is itself, so that kernels take either.
+    """
+    if isinstance(array, types.CPointer):
+        return signature(array, array), lambda context, builder, sig, args: args[0]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _data(context, builder, sig.args[0], args[0])

@@ -18,10 +18,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import numba
-
 from bothworlds.lanes.distributions import fill_weights
-from bothworlds.lanes.jit import in_package, jit
+from bothworlds.lanes.jit import compiled, in_package, jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 
@@ -132,13 +130,16 @@ def wrapped(
     return bound(template, **names, **({} if after is None else {"after": after}))
 
 
-def bound(template: Callable[..., Any], **names: Any) -> Any:
+def bound(template: Callable[..., Any], *, release: bool = False, **names: Any) -> Any:
     """Return a compiled function: a template in whose body these names stand for these things.
 
     Parameters
     ----------
     template : function
         A function that calls its kernels by names of its module.
+    release : bool
+        Whether other threads may run during a call from Python. One decision takes less time than
+        letting them; many decisions do not.
     **names : dispatcher or other constant
         What the names stand for. Kernels and tuples of numbers become part of the function's own
         name, by which caches know it; single numbers must follow from the kernels.
@@ -153,8 +154,8 @@ def bound(template: Callable[..., Any], **names: Any) -> Any:
     clone.__qualname__ = name
     clone.__doc__ = template.__doc__
     if all(map(in_package, sources)) and not any("<locals>" in s.__qualname__ for s in sources):
-        return jit(clone)
-    return numba.njit(clone, nogil=True, error_model="numpy")
+        return jit(clone, release)
+    return compiled(clone, release)
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -20,11 +20,11 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
-from bothworlds.lanes.jit import in_package, jit
-from bothworlds.lanes.kernels import GENERATOR, HEAD, PARAMETERS, ROUND
+from bothworlds.lanes.jit import compiled, in_package, jit
+from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND, as_words
+from bothworlds.lanes.vectors import advance, pointer
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.policies.base import Kernels, Policy
 
@@ -47,7 +47,7 @@ def no_tell(F: Any, arm: int, inverse_p: float, loss: float) -> None:
 @jit
 def nothing_out(F: Any, out: Any) -> None:
     """Mark no arm."""
-    for i in range(out.size):
+    for i in range(int(F[ARMS])):
         out[i] = 0
 
 
@@ -82,10 +82,20 @@ carried: int = 0
 head: int = 1
 
 
-def noting(F: Any, indices: Any, N: Any, flags: Any, w: Any) -> None:
+@jit
+def mark(index: int) -> Any:
+    """Return the bit of an arm in its word of marks, as `numpy.packbits` orders them."""
+    return 1 << ((index & 63) ^ 7)
+
+
+# What follows takes addresses: an array that is handed on is counted at every call, which costs
+# as much as the work.
+
+
+def note_at(F: Any, K: int, indices: Any, N: Any, size: int, flags: Any, w: Any) -> None:
     """Write into ``N`` what a late tell will need of the draw just made.
 
-    ``flags`` and ``w`` are room for a value per arm.
+    ``flags`` and ``w`` are room for a value per arm, ``size`` is how many numbers ``N`` has.
     """
     start = HEAD + int(F[PARAMETERS])
     N[INVERSE_P] = F[start]
@@ -94,51 +104,48 @@ def noting(F: Any, indices: Any, N: Any, flags: Any, w: Any) -> None:
         N[CARRIED + row] = F[start + 1 + row]
     if not has_near:
         return
-    for word in range(CARRIED + carried, N.size):
-        N[word] = 0.0
-    K = indices.size
+    marks = as_words(advance(N, CARRIED + carried))
+    for word in range(size - CARRIED - carried):
+        marks[word] = 0
     near(F, flags)
     weights(F, w)
-    bits = N.view(np.uint8)
-    first = 8 * (CARRIED + carried)
     total = 0.0
     for i in range(K):
         if flags[i]:
             total += w[i]
-            index = indices[i]
-            bits[first + (index >> 3)] |= 0x80 >> (index & 7)
+            marks[indices[i] >> 6] |= mark(indices[i])
     N[MEAN_BASELINE] = min(BASELINE * total, BASELINE)
 
 
-def learning(
+def learn_at(
     F: Any,
     slot: int,
     loss: float,
     number: float,
     N: Any,
+    size: int,
+    K: int,
     indices: Any,
     present: Any,
+    known: int,
     played: int,
     flags: Any,
 ) -> None:
     """Learn from the decision of round ``number``, in which the arms ``present`` could be drawn.
 
     ``slot`` is where the arm ``played`` is now, negative if it was retired; ``present`` is by
-    index and empty if all arms in ``F`` were there. ``flags`` is room for a value per arm.
+    index, for ``known`` arms, none if all arms in ``F`` were there. ``flags`` is room for a value
+    per arm.
     """
     start = HEAD + int(F[PARAMETERS])
-    K = indices.size
-    bits = N.view(np.uint8)
-    first = 8 * (CARRIED + carried)
-    reach = 8 * (bits.size - first)
+    marks = as_words(advance(N, CARRIED + carried))
+    reach = 64 * (size - CARRIED - carried)
     base = 0.0
     if has_near:
         for i in range(K):
             index = indices[i]
-            flags[i] = False
-            if index < reach:
-                flags[i] = bits[first + (index >> 3)] & (0x80 >> (index & 7)) != 0
-        if played < reach and bits[first + (played >> 3)] & (0x80 >> (played & 7)) != 0:
+            flags[i] = int(index < reach and marks[index >> 6] & mark(index) != 0)
+        if played < reach and marks[played >> 6] & mark(played) != 0:
             base = BASELINE
     now = F[ROUND]
     F[ROUND] = number
@@ -160,20 +167,43 @@ def learning(
                 F[start + head + i] += BASELINE
                 moved = True
     F[ROUND] = now
-    if has_estimates and present.size > 0:
+    if has_estimates and known > 0:
         # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
         rise = loss - base + N[MEAN_BASELINE]
         if not learned:
             rise = 0.0
         for i in range(K):
             index = indices[i]
-            if index >= present.size or not present[index]:
+            if index >= known or present[index] == 0:
                 if not moved:
                     write_back(F)
                     moved = True
                 F[start + head + i] += rise
     if moved:
         changed(F)
+
+
+def noting(F: Any, indices: Any, N: Any, flags: Any, w: Any) -> None:
+    """Do what `note_at` does, called from Python."""
+    note(pointer(F), indices.size, pointer(indices), pointer(N), N.size, pointer(flags), pointer(w))
+
+
+def learning(
+    F: Any,
+    slot: int,
+    loss: float,
+    number: float,
+    N: Any,
+    indices: Any,
+    present: Any,
+    played: int,
+    flags: Any,
+) -> None:
+    """Do what `learn_at` does, called from Python."""
+    learn(
+        pointer(F), slot, loss, number, pointer(N), N.size, indices.size, pointer(indices),
+        pointer(present), present.size, played, pointer(flags),
+    )  # fmt: skip
 
 
 def asking_among(F: Any, slots: Any, few: Any, rows: int) -> Any:
@@ -212,24 +242,31 @@ def asking_among(F: Any, slots: Any, few: Any, rows: int) -> Any:
 
 def asking_many(F: Any, slots: Any, indices: Any, notes: Any, snapshots: Any) -> None:
     """Draw as often as there is room in ``slots``, noting every decision."""
-    flags = np.zeros(indices.size, np.bool_)
-    w = np.zeros(indices.size)
+    K, size, state = indices.size, notes.shape[1], pointer(F)
+    flags = np.zeros(K, np.uint8)
+    w = np.zeros(K)
     for n in range(slots.size):
         F[ROUND] += 1.0
         slots[n] = ask(F)
         if snapshots.size > 0:
-            snapshots[n] = F
-        note(F, indices, notes[n], flags, w)
+            for i in range(F.size):
+                snapshots[n, i] = F[i]
+        row = advance(pointer(notes), n * size)
+        note(state, K, pointer(indices), row, size, pointer(flags), pointer(w))
 
 
 def telling_many(
     F: Any, slots: Any, losses: Any, numbers: Any, notes: Any, indices: Any, present: Any
 ) -> None:
     """Learn from many decisions of the past, all of whose arms are in ``F``."""
-    flags = np.zeros(indices.size, np.bool_)
+    K, size, state = indices.size, notes.shape[1], pointer(F)
+    flags = np.zeros(K, np.uint8)
     for n in range(slots.size):
-        slot = slots[n]
-        learn(F, slot, losses[n], numbers[n], notes[n], indices, present, indices[slot], flags)
+        row = advance(pointer(notes), n * size)
+        learn(
+            state, slots[n], losses[n], numbers[n], row, size, K, pointer(indices),
+            pointer(present), present.size, indices[slots[n]], pointer(flags),
+        )  # fmt: skip
 
 
 note: Any = None
@@ -284,20 +321,20 @@ def _late_kernels(
     # Numba's cache knows a function by its name but not by its globals.
     suffix = ".".join(f"{part.__module__}.{part.__qualname__}" for part in parts)
 
-    def made(template: Any, **more: Any) -> Any:
+    def made(template: Any, release: bool = False, **more: Any) -> Any:
         scope = {**template.__globals__, **names, **more}
         name = f"{template.__name__}.{suffix}".replace("bothworlds.", "")
         clone = types.FunctionType(template.__code__, scope, name)
         clone.__qualname__ = name
         if all(in_package(part) and "<locals>" not in part.__qualname__ for part in parts):
-            return jit(clone)
-        return numba.njit(clone, nogil=True, error_model="numpy")
+            return jit(clone, release)
+        return compiled(clone, release)
 
-    note, learn = made(noting), made(learning)
+    note, learn = made(note_at), made(learn_at)
     return LateKernels(
-        note,
-        learn,
+        made(noting, note=note),
+        made(learning, learn=learn),
         made(asking_among),
-        made(asking_many, note=note),
-        made(telling_many, learn=learn),
+        made(asking_many, release=True, note=note),
+        made(telling_many, release=True, learn=learn),
     )

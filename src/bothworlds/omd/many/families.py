@@ -209,6 +209,28 @@ def raise_near(K: int, S: Any, limit: float) -> Any:
 
 
 @jit
+def between(S: Any) -> Any:
+    """Return the first slot that is not of the near family, and the first of the far one."""
+    W = as_words(S)
+    rank = find(S, BAND)
+    begin = W[bucket(rank) + START]
+    inside = rank < W[COUNT] and W[bucket(rank) + KEY] == BAND
+    return begin, W[bucket(rank + 1) + START] if inside else begin
+
+
+@jit
+def raise_marked(K: int, S: Any, near: Any, limit: float) -> Any:
+    """Add the baseline to the marked arms of the band; return whether one should leave it."""
+    W = as_words(S)
+    begin, end = between(S)
+    leaving = False
+    for slot in range(begin, end):
+        S[value_row(K, slot)] += baseline(near[W[arm_row(K, slot)]] != 0, 0.0)
+        leaving = leaving or abs(S[value_row(K, slot)] - S[half.ROOT] - limit) > OUTER
+    return leaving
+
+
+@jit
 def place(K: int, S: Any, arm: int, family: int, y: float, key: int) -> None:
     """Give an arm of a family (0: the band) its new y and the bucket ``key``."""
     W = as_words(S)

@@ -19,7 +19,9 @@ LEAST = OFFSET + 1
 """Row of a lower bound of all y, seen from the centre."""
 COUNT, NEAR, FAR, BASE = LEAST + 1, LEAST + 2, LEAST + 3, LEAST + 4
 """Words: number of buckets (0: not built), of near arms, of far arms, exponent of bucket 0."""
-SCRATCH = BASE + 1
+LIMIT = BASE + 1
+"""Row of the limit of the near arms in the round last drawn, by which the families are kept."""
+SCRATCH = LIMIT + 1
 """Room for as many vectors as there are terms."""
 
 EXPONENTS = 40

@@ -12,7 +12,7 @@ from bothworlds.lanes.kernels import as_words
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import fma
 from bothworlds.omd import half
-from bothworlds.omd.estimators import baseline, correction
+from bothworlds.omd.estimators import BASELINE, baseline, correction
 from bothworlds.omd.many import heaps
 from bothworlds.omd.many.buckets import (
     empty,
@@ -25,11 +25,14 @@ from bothworlds.omd.many.buckets import (
     transfer,
 )
 from bothworlds.omd.many.families import (
+    band,
+    between,
     enter_band,
     is_near,
     key_of,
     leave_band,
     place,
+    raise_marked,
     raise_near,
     sum_band,
 )
@@ -43,6 +46,7 @@ from bothworlds.omd.many.layout import (
     KEY,
     KEYS,
     LEAST,
+    LIMIT,
     LOW,
     NEAR,
     OFFSET,
@@ -217,6 +221,7 @@ def choose(K: int, S: Any, G: Any, eta: float, limit: Any, u: float) -> Any:
         solve(K, S, eta, limit)
     arm = draw(K, S, G, eta, u)
     if limit is not None:
+        S[LIMIT] = limit
         enter_band(K, S, limit)
     return arm
 
@@ -252,6 +257,15 @@ def learn_iw(K: int, S: Any, arm: int, by: float) -> None:
 
 
 @jit
+def predict_rise(S: Any, base: float, by: float) -> None:
+    """Tell the predictor that near arms rise by B and the drawn one by ``base + by``."""
+    centre = S[half.CENTRE]
+    half.shift_near(S, base)
+    half.replace_drawn(S, by)
+    S[LEAST] = min(S[LEAST] - (S[half.CENTRE] - centre), S[half.DRAWN] + by)
+
+
+@jit
 def learn_rv(K: int, S: Any, arm: int, inverse_p: float, loss: float, limit: float) -> None:
     """Raise the near arms by B and the arm just drawn by (l - B_I) / w_I."""
     W = as_words(S)
@@ -259,10 +273,7 @@ def learn_rv(K: int, S: Any, arm: int, inverse_p: float, loss: float, limit: flo
     y = see_drawn(K, S, arm)
     base = baseline(is_near(K, S, arm, limit), 0.0)
     by = correction(loss, base, inverse_p)
-    centre = S[half.CENTRE]
-    half.shift_near(S, base)
-    half.replace_drawn(S, by)
-    S[LEAST] = min(S[LEAST] - (S[half.CENTRE] - centre), S[half.DRAWN] + by)
+    predict_rise(S, base, by)
     if raise_near(K, S, limit):
         leave_band(K, S, limit)
     if by == 0.0:
@@ -271,6 +282,45 @@ def learn_rv(K: int, S: Any, arm: int, inverse_p: float, loss: float, limit: flo
     family = NEAR if key < BAND else FAR if key > BAND else 0
     y += base + by
     place(K, S, arm, family, y, key_of(S, y, limit))
+
+
+@jit
+def learn_late_rv(K: int, S: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
+    """Learn from a decision of the past, whose near arms are marked in ``near``.
+
+    The near family rises as one; arms that were not of it then, or no longer are, move by
+    themselves. No y falls but that of ``arm``, so that the predictor stays below every pole.
+    """
+    W = as_words(S)
+    S[half.INVERSE_P] = 0.0
+    base = baseline(near[arm] != 0, 0.0)
+    by = correction(loss, base, inverse_p)
+    if W[COUNT] == 0:
+        for i in range(K):
+            S[SHARED + i] += baseline(near[i] != 0, 0.0)
+        S[SHARED + arm] += by
+        return
+    y = see_drawn(K, S, arm)
+    limit = S[LIMIT]
+    predict_rise(S, base, by)
+    S[OFFSET] += BASELINE
+    leaving = raise_marked(K, S, near, limit)
+    begin, end = between(S)
+    for i in range(K):
+        slot = W[slot_row(K, i)]
+        inside = slot < begin
+        if i == arm or inside == (near[i] != 0) or begin <= slot < end:
+            continue
+        v = S[value_row(K, slot)] - frame(S, 0 if inside else FIRST_FAR, S[half.ROOT])
+        v += -BASELINE if inside else BASELINE
+        place(K, S, i, NEAR if inside else FAR, v, key_of(S, v, limit))
+        begin, end = between(S)
+    slot = W[slot_row(K, arm)]
+    family = NEAR if slot < begin else FAR if slot >= end else 0
+    y += base + by
+    place(K, S, arm, family, y, key_of(S, y, limit))
+    if leaving and band(S) >= 0:
+        leave_band(K, S, limit)
 
 
 # --- beginning and end -----------------------------------------------------------------------

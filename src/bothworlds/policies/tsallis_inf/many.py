@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import carray
 
 from bothworlds.lanes.jit import jit
-from bothworlds.omd.estimators import add_estimates, correction
+from bothworlds.omd.estimators import correction
 from bothworlds.omd.many import layout, rounds
 from bothworlds.policies.base import Array, Kernels, Policy
 from bothworlds.policies.tsallis_inf import TsallisINF
@@ -73,9 +72,7 @@ def late_many_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
 ) -> None:
     """Learn from a decision that is no longer the last one; ``near`` as it was then."""
-    rounds.close(K, S)
-    L = carray(S, (layout.SHARED + K,))[layout.SHARED :]
-    add_estimates(L, arm, inverse_p, loss, near, 1.0)
+    rounds.learn_late_rv(K, S, arm, inverse_p, loss, near)
 
 
 @jit
