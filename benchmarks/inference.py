@@ -26,7 +26,7 @@ CELLS: list[tuple[str, Any, tuple[float, ...]]] = [
 
 def played(policy: Any, means: tuple[float, ...], seed: int) -> Any:
     """Return the evidence of one run."""
-    bandit = bw.Bandit(policy, arms=len(means), seed=seed, evidence=True)
+    bandit = bw.Bandit(policy, arms=len(means), seed=seed)
     for u in np.random.default_rng(seed).random(ROUNDS).tolist():
         decision = bandit.ask()
         bandit.tell(decision, loss=1.0 if u < means[decision.index] else 0.0)
@@ -83,8 +83,8 @@ def rounds_of(bandit: Any, n: int = 20_000) -> Callable[[], None]:
 def cost() -> None:
     print("\nask + tell in microseconds, without and with the sums of a report")
     for K in (2, 8, 64):
-        with_sums = bw.Bandit(bw.TsallisINF(), K, seed=1, evidence=True)
-        without = bw.Bandit(bw.TsallisINF(), K, seed=1)
+        with_sums = bw.Bandit(bw.TsallisINF(), K, seed=1)
+        without = bw.Bandit(bw.TsallisINF(), K, seed=1, evidence=False)
         took = [math.inf, math.inf]
         for _ in range(9):
             for place, bandit in enumerate((without, with_sums)):

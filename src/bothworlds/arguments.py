@@ -36,7 +36,8 @@ def is_whole(value: object) -> TypeGuard[int]:
     >>> is_whole(3), is_whole(np.int64(3)), is_whole(True), is_whole(3.0)
     (True, True, False, False)
     """
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    # A type is told apart ten times as fast as an abstract class.
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def is_flag(value: object) -> TypeGuard[bool]:

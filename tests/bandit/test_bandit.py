@@ -344,7 +344,7 @@ def test_pending_decisions_are_small_and_expire():
 
 
 def test_closed_decisions_leave_nothing_behind():
-    bandit = bw.Bandit(bw.TsallisINF(), arms=3, seed=1, evidence=True)
+    bandit = bw.Bandit(bw.TsallisINF(), arms=3, seed=1)
     sizes = []
     for _ in range(3):
         play(bandit, 1000, np.random.default_rng(0))

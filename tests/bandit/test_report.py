@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from bothworlds.bandit.account import MANY
 from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.errors import InvalidParameter, StateFileError
 
-Bandit = partial(bw.Bandit, evidence=True)
 ARMS = ["blue", "green", "red"]
 MEANS = {"blue": 0.3, "green": 0.6, "red": 0.7}
 FLOOR = bw.Floor(bw.TsallisINF(), 0.5)
@@ -47,7 +45,7 @@ def alike(one, other):
 @pytest.mark.parametrize("policy", [FLOOR, bw.Exp3(), bw.UCB1(), bw.Uniform()], ids=repr)
 def test_a_bandit_and_its_log_say_the_same(policy, monkeypatch):
     monkeypatch.setattr("bothworlds.inference.reports.FINE", 400)
-    bandit, log = Bandit(policy, arms=ARMS, seed=4), []
+    bandit, log = bw.Bandit(policy, arms=ARMS, seed=4), []
     play(bandit, 1500, log=log)
     ours, theirs = bandit.report(), bw.inference.report(log)
     for name in ARMS:
@@ -60,7 +58,7 @@ def test_a_bandit_and_its_log_say_the_same(policy, monkeypatch):
 
 @pytest.mark.parametrize("drift", [False, True])
 def test_files_copies_and_pickles_continue(tmp_path, drift):
-    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 700)
     waiting = [bandit.ask() for _ in range(5)]
     bandit.save(tmp_path / "state.json")
@@ -80,7 +78,7 @@ def test_files_copies_and_pickles_continue(tmp_path, drift):
 
 
 def test_files_without_evidence_are_read(tmp_path):
-    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 100)
     document = bandit._document()
     del document["evidence"], document["rewards"]
@@ -91,7 +89,7 @@ def test_files_without_evidence_are_read(tmp_path):
 
 
 def test_damaged_evidence_is_refused(tmp_path):
-    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 50)
     bandit.ask()
     for change in (
@@ -110,7 +108,7 @@ def test_late_answers_in_batches_one_by_one_and_in_any_order():
     """Told late, what counts is what was known at the decision, however it is told."""
     reports = []
     for way in ("batch", "singly", "parts"):
-        bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+        bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
         play(bandit, 300)
         decisions = bandit.ask_many(40)
         losses = np.random.default_rng(3).integers(2, size=40).astype(float)
@@ -122,7 +120,7 @@ def test_late_answers_in_batches_one_by_one_and_in_any_order():
         else:
             bandit.tell_many(decisions[:15], losses[:15])
             bandit.tell_many([d.id for d in decisions[15:]], losses[15:])
-        assert bandit._account.notes == {}
+        assert not bandit._ledger
         reports.append(bandit.report())
     alike(reports[0], reports[1])
     alike(reports[0], reports[2])
@@ -131,17 +129,18 @@ def test_late_answers_in_batches_one_by_one_and_in_any_order():
 
 
 def test_expired_decisions_leave_nothing_behind():
-    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
     for _ in range(20):
         bandit.ask()
     bandit.expire(older_than=5)
     bandit.expire(older_than=2, loss=1.0)
-    assert set(bandit._account.notes) == set(bandit.pending)
+    assert list(bandit._ledger) == bandit.pending
+    assert all(bandit._entry(number)[4] is not None for number in bandit._ledger)
     assert sum(each.missing for each in bandit.report().values()) == 17
 
 
 def test_arms_that_come_go_and_are_away():
-    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 400)
     for _ in range(100):
         decision = bandit.ask(available=["blue", "red"])
@@ -163,7 +162,7 @@ def test_arms_that_come_go_and_are_away():
 
 
 def test_units_follow_what_was_told():
-    losing, winning = (Bandit(FLOOR, arms=ARMS, seed=4, bounds=(0, 10)) for _ in range(2))
+    losing, winning = (bw.Bandit(FLOOR, arms=ARMS, seed=4, bounds=(0, 10)) for _ in range(2))
     rng = np.random.default_rng(1)
     for _ in range(600):
         value = float(rng.integers(0, 11))
@@ -187,7 +186,7 @@ def test_units_follow_what_was_told():
     ids=repr,
 )
 def test_where_no_interval_is_sound_the_report_says_so(policy, words):
-    bandit = Bandit(policy, arms=ARMS, seed=4)
+    bandit = bw.Bandit(policy, arms=ARMS, seed=4)
     play(bandit, 800)
     for each in bandit.report().values():
         assert each.interval is None
@@ -198,7 +197,7 @@ def test_where_no_interval_is_sound_the_report_says_so(policy, words):
 
 
 def test_few_events_have_no_interval():
-    bandit = Bandit(bw.Uniform(), arms=2, seed=4)
+    bandit = bw.Bandit(bw.Uniform(), arms=2, seed=4)
     for t in range(1, 1001):
         bandit.tell(bandit.ask(), reward=float(t % 100 == 0))
     for each in bandit.report().values():
@@ -208,7 +207,7 @@ def test_few_events_have_no_interval():
 
 
 def test_a_mean_that_moved_is_noticed():
-    bandit = Bandit(bw.Uniform(), arms=2, seed=4)
+    bandit = bw.Bandit(bw.Uniform(), arms=2, seed=4)
     rng = np.random.default_rng(2)
     for t in range(4000):
         bandit.tell(bandit.ask(), loss=float(rng.random() < (0.1 if t < 2000 else 0.9)))
@@ -224,7 +223,7 @@ def test_a_mean_that_moved_is_noticed():
 
 
 def test_before_the_first_answer():
-    report = Bandit(FLOOR, arms=ARMS, seed=4).report()
+    report = bw.Bandit(FLOOR, arms=ARMS, seed=4).report()
     for each in report.values():
         assert (each.mean, each.interval, each.sequence) == (None, None, (0.0, 1.0))
         assert each.why == "There is no answer yet."
@@ -232,27 +231,52 @@ def test_before_the_first_answer():
     assert report.sure() == []
 
 
-def test_without_evidence_the_report_says_how_to_keep_it():
+@pytest.mark.parametrize(
+    ("policy", "arms", "kept"),
+    [(bw.TsallisINF(), 3, True), (bw.UCB1(), 64, True), (bw.TsallisINF(), 65, False)],
+    ids=repr,
+)
+def test_sums_are_kept_by_default_up_to_64_arms(policy, arms, kept):
+    bandit = bw.Bandit(policy, arms=arms, seed=4)
+    for _ in range(10):
+        bandit.tell(bandit.ask(), loss=0.5)
+    if kept:
+        assert sum(each.told for each in bandit.report().values()) == 10
+    else:
+        with pytest.raises(InvalidParameter, match=r"The evidence of Bandit\.report must be kept"):
+            bandit.report()
+
+
+def test_without_a_floor_the_report_says_what_is_not_sure():
     bandit = bw.Bandit(bw.TsallisINF(), arms=ARMS, seed=4)
+    play(bandit, 2000)
+    report = bandit.report()
+    assert all(each.interval is None and "floor" in each.why for each in report.values())
+    low, high = report["blue"].sequence
+    assert low < 0.3 < high
+
+
+def test_without_evidence_the_report_says_how_to_keep_it():
+    bandit = bw.Bandit(bw.TsallisINF(), arms=ARMS, seed=4, evidence=False)
     play(bandit, 10)
     with pytest.raises(InvalidParameter, match=r"The evidence of Bandit\.report must be kept"):
         bandit.report()
-    floored = bw.Bandit(FLOOR, arms=ARMS, seed=4)
-    play(floored, 10)
-    assert sum(each.told for each in floored.report().values()) == 10
+    floored = bw.Bandit(FLOOR, arms=65, seed=4)
+    floored.tell(floored.ask(), loss=0.5)
+    assert sum(each.told for each in floored.report().values()) == 1
     with pytest.raises(InvalidParameter, match="The evidence of Bandit"):
         bw.Bandit(FLOOR, arms=ARMS, seed=4, evidence="yes")
 
 
 def test_many_arms_are_refused():
-    bandit = Bandit(FLOOR, arms=MANY, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=MANY, seed=4)
     bandit.tell(bandit.ask(), loss=0.5)
     with pytest.raises(InvalidParameter, match=r"The number of arms of Bandit\.report must be few"):
         bandit.report()
 
 
 def some_report():
-    bandit = Bandit(FLOOR, arms=ARMS, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=ARMS, seed=4)
     play(bandit, 2000)
     bandit.ask()
     return bandit, bandit.report()
@@ -279,4 +303,4 @@ def test_pictures(tmp_path):
 @pytest.mark.parametrize("confidence", [0, 1, 0.4, 95, "0.95", True, None, float("nan")])
 def test_bad_confidence(confidence):
     with pytest.raises(InvalidParameter, match=r"The confidence of Bandit\.report must be a numbe"):
-        Bandit(FLOOR, arms=2, seed=1).report(confidence)
+        bw.Bandit(FLOOR, arms=2, seed=1).report(confidence)

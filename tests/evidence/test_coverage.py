@@ -25,7 +25,7 @@ def limit(rate, runs, sigmas=3.5):
 
 def played(policy, means, seed, rounds=ROUNDS):
     """Return the evidence of a run with constant means, and the plain mean and error of each."""
-    bandit = bw.Bandit(policy, arms=len(means), seed=seed, evidence=True)
+    bandit = bw.Bandit(policy, arms=len(means), seed=seed)
     draws = np.random.default_rng(seed).random(rounds)
     ask, tell = bandit.ask, bandit.tell
     for u in draws.tolist():
@@ -90,7 +90,7 @@ def looks(rounds):
 
 def watched(policy, world_means, seed, rounds, judge):
     """Play and let ``judge(evidence, t)`` look now and then; return whether it ever said so."""
-    bandit = bw.Bandit(policy, arms=world_means.shape[1], seed=seed, evidence=True)
+    bandit = bw.Bandit(policy, arms=world_means.shape[1], seed=seed)
     draws = np.random.default_rng(seed).random(rounds).tolist()
     marks, ever = set(looks(rounds)), False
     for t, u in enumerate(draws, start=1):

@@ -68,7 +68,7 @@ class Lineup:
         self.names = names
         self.indices = indices
         self.index_array = np.array(indices, dtype=np.intp)
-        self._present: NDArray[np.bool_] | None = None
+        self._present: NDArray[np.uint8] | None = None
         self.weights = weights
         # Given a round and an inverse probability, the packed bandit that still has them.
         self.live = live
@@ -90,11 +90,11 @@ class Lineup:
         return twin
 
     @property
-    def present(self) -> NDArray[np.bool_]:
+    def present(self) -> NDArray[np.uint8]:
         """Which arms these are, by index; later ones are not among them."""
         if self._present is None:
-            self._present = np.zeros(max(self.indices) + 1, np.bool_)
-            self._present[self.index_array] = True
+            self._present = np.zeros(max(self.indices) + 1, np.uint8)
+            self._present[self.index_array] = 1
         return self._present
 
     def state_of(self, decision: Decision) -> NDArray[np.float64]:

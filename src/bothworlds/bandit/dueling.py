@@ -23,9 +23,10 @@ from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import checked_seed, derived_seed
 
 Side = Literal["left", "right"]
+SIDES = ("left", "right")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False, slots=True)
 class Pair:
     """Two arms to compare, drawn by `DuelingBandit.ask`.
 
@@ -143,10 +144,11 @@ class DuelingBandit(Persistent[Sparring]):
         names = checked_names(arms, owner)
         seed = checked_seed(seed, owner)
         inner = policy.side()
-        left = Bandit(inner, names, seed=derived_seed(seed, owner, "left"))
+        # Nobody asks for a report of a side.
+        left = Bandit(inner, names, seed=derived_seed(seed, owner, "left"), evidence=False)
         right = left
         if not policy.shared:
-            right = Bandit(inner, names, seed=derived_seed(seed, owner, "right"))
+            right = Bandit(inner, names, seed=derived_seed(seed, owner, "right"), evidence=False)
         self._open(policy, seed, left, right)
 
     def _open(self, policy: Sparring, seed: int, left: Bandit, right: Bandit) -> None:
@@ -196,7 +198,11 @@ class DuelingBandit(Persistent[Sparring]):
                     self._keyed[key] = found
                     self._named[found.round] = key
                 return found
-        with self._lock:
+        try:
+            self._take()
+        except IndexError:
+            self._lock.wait()
+        try:
             # A user's policy may fail on the right side after it has chosen on the left.
             kept = None if self._policy.policy.trusted else self._left.copy()
             left = self._left.ask()
@@ -205,8 +211,10 @@ class DuelingBandit(Persistent[Sparring]):
             except KernelError:
                 self._left = self._left if kept is None else kept
                 raise
-            self._round += 1
-            return Pair(self._round, left, right)
+            number = self._round = self._round + 1
+            return Pair(number, left, right)
+        finally:
+            self._give(None)
 
     def tell(self, pair: Pair | int | str, *, winner: Side) -> None:
         """Learn which side of a pair won.
@@ -241,17 +249,35 @@ class DuelingBandit(Persistent[Sparring]):
         ...
         bothworlds.errors.DecisionClosed: The pair of DuelingBandit.tell must be pending, got 1, ...
         """
-        if not isinstance(winner, str) or winner not in ("left", "right"):
+        if not isinstance(winner, str) or winner not in SIDES:
             expected = '"left" or "right", a side and not an arm'
             raise InvalidFeedback(must("winner", "DuelingBandit.tell", expected, winner))
-        with self._lock:
-            number = self._admit(pair)
-            first, second = self._draws(number)
-            loss = 0.0 if winner == "left" else 1.0
+        loss = 0.0 if winner == "left" else 1.0
+        try:
+            self._take()
+        except IndexError:
+            self._lock.wait()
+        try:
+            left, right = self._left, self._right
+            first: Decision | int
+            second: Decision | int
+            if (
+                type(pair) is Pair
+                and pair._left._lineup is left._lineup
+                and pair._right._lineup is right._lineup
+                and left.awaits(pair._left.round)
+            ):
+                number, first, second = pair.round, pair._left, pair._right
+            else:
+                number = self._admit(pair)
+                first, second = self._draws(number)
             # The right side's draw is the later one; if it is the last, it is learned fastest.
-            self._right.tell(second, loss=1.0 - loss)
-            self._left.tell(first, loss=loss)
-            self._unname(number)
+            right.tell(second, loss=1.0 - loss)
+            left.tell(first, loss=loss)
+            if self._named:
+                self._unname(number)
+        finally:
+            self._give(None)
 
     def _admit(self, pair: object, owner: str = "DuelingBandit.tell") -> int:
         """Return the round of a pending pair, or refuse it."""
@@ -366,7 +392,7 @@ class DuelingBandit(Persistent[Sparring]):
         {'blue': 0.5, 'green': 0.5}
         """
         owner = "DuelingBandit.probabilities"
-        if side is not None and side not in ("left", "right"):
+        if side is not None and side not in SIDES:
             raise InvalidParameter(must("side", owner, '"left", "right" or None', side))
         if not self._policy.policy.knows_probability:
             expected = "one that knows its probabilities"
@@ -396,24 +422,9 @@ class DuelingBandit(Persistent[Sparring]):
         return left if self._policy.shared else merged(left, self._right.history())
 
     @property
-    def policy(self) -> Sparring:
-        """The algorithm."""
-        return self._policy
-
-    @property
     def arms(self) -> tuple[Arm, ...]:
         """The names of the arms."""
         return self._left.arms
-
-    @property
-    def seed(self) -> int:
-        """The seed, also if none was given."""
-        return self._seed
-
-    @property
-    def round(self) -> int:
-        """How many pairs have been drawn."""
-        return self._round
 
     @property
     def pending(self) -> list[int]:

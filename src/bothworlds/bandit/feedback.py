@@ -53,17 +53,6 @@ def loss_within(
     0.8
     """
     low, high = bounds
-    # The common case first: what follows it is slow, and feedback is told in every round.
-    if loss is None:
-        kind = type(reward)
-        if (kind is float or kind is int or kind is bool) and low <= reward <= high:
-            gained: float = (high - reward) / (high - low)
-            return gained
-    elif reward is None:
-        kind = type(loss)
-        if (kind is float or kind is int or kind is bool) and low <= loss <= high:
-            lost: float = (loss - low) / (high - low)
-            return lost
     if (reward is None) == (loss is None):
         got = "neither" if loss is None else "both"
         raise InvalidFeedback(f"The feedback of {owner} must be a reward or a loss, got {got}.")
@@ -135,12 +124,14 @@ def losses_within(
             ]
             return np.array(each_of, np.float64)
         given = np.array(given, np.float64)
-    slack = ROUNDING * (high - low)
-    outside = np.flatnonzero(~((given >= low - slack) & (given <= high + slack)))
-    if outside.size:
-        parameter = "losses" if rewards is None else "rewards"
-        expected = f"numbers in [{low:g}, {high:g}]"
-        raise InvalidFeedback(must(parameter, owner, expected, given[outside[0]]))
-    given = np.clip(given, low, high)
+    # Not true if one of them is NaN.
+    if given.size and not (given.min() >= low and given.max() <= high):
+        slack = ROUNDING * (high - low)
+        outside = np.flatnonzero(~((given >= low - slack) & (given <= high + slack)))
+        if outside.size:
+            parameter = "losses" if rewards is None else "rewards"
+            expected = f"numbers in [{low:g}, {high:g}]"
+            raise InvalidFeedback(must(parameter, owner, expected, given[outside[0]]))
+        given = np.clip(given, low, high)
     values: NDArray[np.float64] = given - low if rewards is None else high - given
     return values / (high - low)

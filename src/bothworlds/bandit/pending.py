@@ -29,25 +29,43 @@ from bothworlds.policies.late import width as width
 LONGEST_KEY = 1000
 """How many characters the key of a decision may have."""
 
-Entry = tuple[int, bytes, Lineup]
-"""Place of the drawn arm in its lineup, the notes of `bothworlds.policies.late`, the lineup."""
+Entry = tuple[int, bytes, Lineup, float, Array | None]
+"""Place of the drawn arm in its lineup, the notes of `policies.late`, the lineup, the time, and
+what `bothworlds.bandit.account` notes."""
 
 
 class Notes:
     """The notes of decisions made in one go, of consecutive rounds."""
 
-    __slots__ = ("first", "lineup", "slots", "table")
+    __slots__ = ("evidence", "first", "lineup", "slots", "table", "time")
 
-    def __init__(self, first: int, slots: NDArray[np.int64], table: Array, lineup: Lineup) -> None:
+    def __init__(
+        self,
+        first: int,
+        slots: NDArray[np.int64],
+        table: Array,
+        lineup: Lineup,
+        time: float,
+        evidence: Array | None,
+    ) -> None:
         self.first = first
         self.slots = slots
         self.table = table
         self.lineup = lineup
+        self.time = time
+        self.evidence = evidence
 
     def entry(self, decided: int) -> Entry:
         """Return what is kept of the decision of a round."""
         place = decided - self.first
-        return int(self.slots[place]), self.table[place].tobytes(), self.lineup
+        noted = None if self.evidence is None else self.evidence[place]
+        raw = self.table[place].tobytes()
+        return int(self.slots[place]), raw, self.lineup, self.time, noted
+
+
+def time_of(kept: Entry | Notes) -> float:
+    """Return when a decision was made, in seconds since 1970."""
+    return kept.time if isinstance(kept, Notes) else kept[3]
 
 
 def inverse_p_of(entry: Entry) -> float:
@@ -57,7 +75,7 @@ def inverse_p_of(entry: Entry) -> float:
 
 def document_of(decided: int, entry: Entry, policy: Policy, known: int) -> dict[str, Any]:
     """Return an entry as JSON values; ``known`` is how many arms the bandit has ever had."""
-    slot, raw, lineup = entry
+    slot, raw, lineup, _, _ = entry
     numbers = np.frombuffer(raw)
     carried = CARRIED + policy.carried_rows
     near = raw[8 * carried :].ljust((known + 7) // 8, b"\0")[: (known + 7) // 8]
@@ -75,12 +93,12 @@ def document_of(decided: int, entry: Entry, policy: Policy, known: int) -> dict[
 
 
 def entry_of(
-    value: object, policy: Policy, current: Lineup, known: int, newest: int
+    value: object, policy: Policy, current: Lineup, known: int, newest: int, time: float
 ) -> tuple[int, Entry]:
     """Return the round and the entry that `document_of` described.
 
-    ``current`` are the arms of the bandit now, ``known`` is how many it has ever had and
-    ``newest`` its last round.
+    ``current`` are the arms of the bandit now, ``known`` is how many it has ever had, ``newest``
+    its last round and ``time`` when the decision was made.
     """
     given = record(value, "pending")
     then = whole(given["known"], "known", 1, known)
@@ -115,7 +133,7 @@ def entry_of(
         # Nothing is asked of these arms but which they were.
         lineup = Lineup(current.origin, (), tuple(indices.tolist()), None)
     slot = lineup.indices.index(played)
-    return whole(given["id"], "id", 1, newest), (slot, notes.tobytes(), lineup)
+    return whole(given["id"], "id", 1, newest), (slot, notes.tobytes(), lineup, time, None)
 
 
 class About(NamedTuple):

@@ -148,6 +148,21 @@ class Persistent(Generic[Config]):
         self._keys = threading.RLock()
         _LIVING.add(self)
 
+    @property
+    def policy(self) -> Config:
+        """The algorithm."""
+        return self._policy
+
+    @property
+    def seed(self) -> int:
+        """The seed, also if none was given."""
+        return self._seed
+
+    @property
+    def round(self) -> int:
+        """How many decisions, or pairs, have been drawn."""
+        return self._round
+
     def _unname(self, number: int) -> None:
         """Forget the key of a decision that is closed."""
         key = self._named.pop(number, None)

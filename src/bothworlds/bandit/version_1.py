@@ -69,12 +69,13 @@ def translated(policy: Policy, old: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_decision(
-    policy: Policy, F: Array, lineup: Lineup, known: int, fresh: object
+    policy: Policy, F: Array, lineup: Lineup, known: int, fresh: object, time: float
 ) -> tuple[int, Entry]:
     """Return the entry of the decision that was the last one when version 1 saved.
 
     ``F`` is the bandit rebuilt, which has learned nothing since. Its solver is led to the
-    distribution of that decision, on a copy, by drawing again.
+    distribution of that decision, on a copy, by drawing again. ``time`` is when it was loaded:
+    version 1 kept none.
     """
     slot, inverse_p = listed(fresh, "fresh")
     slot = whole(slot, "fresh", 0, len(lineup.indices) - 1)
@@ -90,10 +91,10 @@ def last_decision(
     again[ROUND] = t
     notes = np.zeros(width(twin, known))
     n_arms = len(lineup.indices)
-    flags, w = np.zeros(n_arms, np.bool_), np.zeros(n_arms)
+    flags, w = np.zeros(n_arms, np.uint8), np.zeros(n_arms)
     late_kernels(twin).note(again, lineup.index_array, notes, flags, w)
     notes[INVERSE_P] = given
-    return t, (slot, notes.tobytes(), lineup)
+    return t, (slot, notes.tobytes(), lineup, time, None)
 
 
 def _entry(value: object) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from typing import Any
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
-from bothworlds.lanes.vectors import numbers_at
+from bothworlds.lanes.vectors import numbers_at, words_at
 from bothworlds.lanes.wrap import bound
 
 LEVELS = 24
@@ -121,12 +121,26 @@ TESTS = RECORDS + RECORD * MOST
 
 
 @jit
+def is_due(N: int) -> Any:
+    """Tell whether to test after N losses: after each of the first 128, then 64 times per doubling.
+
+    An alarm may come N / 64 losses later than with a test after each; it is no less sure.
+    """
+    step = 1
+    while N >= step << 7:
+        step <<= 1
+    return N & (step - 1) == 0
+
+
+@jit
 def hear(A: Any, arm: int, loss: float, number: int) -> None:
     """Add the loss of a decision of round ``number``; record an alarm, then listen anew."""
     if not 0.0 <= loss <= 1.0:
         return
     at = TESTS + FIELDS * arm
     observe(A, at, 1, loss)
+    if not is_due(int(A[at + COUNT])):
+        return
     found, cut = change(A, at, 1, A[LOG_FACTOR])
     if found > 0.0:
         N = A[at + COUNT]
@@ -158,10 +172,14 @@ def hear_all(A: Any, arms: Any, losses: Any, rounds: Any) -> None:
 told: Any = None
 
 
-def listening(alarms: int, address: int, F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Do what ``told`` does with the last decision, and add its loss to the alarm's."""
-    hear(numbers_at(alarms), arm, loss, int(F[NOW]))
-    told(address, F, arm, inverse_p, loss)
+def listening(addresses: int, F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Do what ``told`` does with the last decision, and add its loss to the alarm's.
+
+    ``addresses`` is where two addresses stand: that of the alarm, and that of what ``told`` keeps.
+    """
+    at = words_at(addresses)
+    hear(numbers_at(at[0]), arm, loss, int(F[NOW]))
+    told(at[1], F, arm, inverse_p, loss)
 
 
 @functools.cache
