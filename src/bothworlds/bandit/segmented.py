@@ -118,7 +118,7 @@ class SegmentedBandit(Persistent[Policy]):
     clip : bool, default False
         Whether a value beyond the bounds counts as the bound instead of being refused.
     evidence : bool, optional
-        Whether segments keep what `Bandit.report` needs; see `Bandit`.
+        Whether segments keep what `Bandit.report` needs; by default where the policy has a `Floor`.
 
     Examples
     --------
@@ -161,7 +161,9 @@ class SegmentedBandit(Persistent[Policy]):
         owner = self._OWNER
         names = tuple(checked_names(arms))
         kept = whole("limit", limit, owner, 1)
-        options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": evidence}
+        # Sums of a report take many times the memory of all else, and there are many segments.
+        kept_sums = policy.floored if evidence is None else evidence
+        options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": kept_sums}
         self._open(policy, names, kept, checked_seed(seed, owner), options)
         # What a segment would refuse is refused now.
         self._made("")

@@ -136,7 +136,7 @@ def run_job(
         try:
             status = loop.run_delayed(
                 *functions, mode, K, last, horizon, F, delays,
-                np.arange(K), np.zeros(0, np.bool_), addresses, attacker, GD.ctypes.data,
+                np.arange(K), np.zeros(0, np.uint8), addresses, attacker, GD.ctypes.data,
                 checkpoints, tracked, progress, cost, plays, sums, *waiting.arrays,
             )  # fmt: skip
         except BothworldsError:

@@ -137,7 +137,7 @@ def run_delayed(
     CA = numbers_at(attacker[0])
     attacked = mode & ATTACKED != 0
     untrusted = mode & UNTRUSTED != 0
-    flags = np.zeros(K, np.bool_)
+    flags = np.zeros(K, np.uint8)
     w = np.zeros(K)
     spare = np.zeros(N.shape[2])
     start = HEAD + int(F[0, PARAMETERS])
@@ -198,7 +198,7 @@ def run_delayed(
     return DONE
 
 
-_numbers, _words, _flags = types.float64[::1], types.int64[::1], types.boolean[::1]
+_numbers, _words, _flags = types.float64[::1], types.int64[::1], types.uint8[::1]
 NOTE = types.void(_numbers, _words, _numbers, _flags, _numbers)
 LEARN = types.void(
     _numbers, types.int64, types.float64, types.float64, _numbers, _words, _flags, types.int64,
