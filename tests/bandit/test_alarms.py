@@ -10,7 +10,7 @@ import pytest
 import bothworlds as bw
 from bothworlds.bandit.persistence import checksum
 from bothworlds.errors import InvalidParameter, StateFileError
-from bothworlds.policies.alarm import FIELDS, MOST, change, observe
+from bothworlds.policies.alarm import FIELDS, MOST, change, is_due, observe
 
 ARMS = ["a", "b", "c"]
 
@@ -36,12 +36,19 @@ def play(bandit, rounds, first=0):
     return arms
 
 
+def due(N):
+    """After each of the first 128 losses, then 64 times per doubling."""
+    return N % max(1, 2 ** (int(math.log2(N)) - 6)) == 0
+
+
 def reference(arms, first=0):
     """What the test says, arm by arm, with a ring for each."""
     rings = np.zeros((3, FIELDS))
     found = []
     for t, arm in enumerate(arms, first):
         observe(rings[arm], 0, 1, turned(t, arm))
+        if not due(int(rings[arm][0])):
+            continue
         value, cut = change(rings[arm], 0, 1, math.log(2 * 3 / 0.01))
         if value > 0:
             N = rings[arm][0]
@@ -67,6 +74,11 @@ def test_it_sounds_when_the_test_says_so_and_says_how_sure():
     assert first.before == pytest.approx(0.2, abs=0.1)
     assert first.after == pytest.approx(0.8, abs=0.25)
     assert 0.99 < first.confidence < 1
+
+
+def test_when_it_tests():
+    assert [N for N in range(1, 3000) if is_due(N)] == [N for N in range(1, 3000) if due(N)]
+    assert sum(map(due, range(1024, 2048))) == 64
 
 
 def test_it_never_acts():

@@ -112,8 +112,8 @@ class Alarms:
 
     def copy(self) -> Self:
         """Return an independent one of the same content."""
-        made = type(self)(self.n_arms)
-        made.A[:] = self.A
+        made = type(self).__new__(type(self))
+        made.A, made._hear = self.A.copy(), self._hear
         return made
 
     def document(self) -> dict[str, Any]:

@@ -124,9 +124,9 @@ class Bandit(Persistent[Policy]):
         Where a line goes for every decision and one for every feedback, as JSON lines appended to
         a file, or as a mapping handed to a function. It is written before `ask` and `tell` return.
     evidence : bool, optional
-        Whether to keep the sums that `report`, `plot` and `alarms` need, which makes a round about a tenth
-        slower and a state file longer by 3 kilobytes an arm; by default up to 64 arms, and where
-        the policy has a `Floor`.
+        Whether to keep the sums that `report`, `plot` and `alarms` need, which makes a round about
+        a tenth slower and a state file longer by 3 kilobytes an arm; by default up to 64 arms, and
+        where the policy has a `Floor`.
 
     Examples
     --------
