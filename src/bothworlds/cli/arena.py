@@ -91,7 +91,9 @@ def arena(
         table = in_words(found)
         typer.echo(table, nl=False)
         title = f"{n_arms} arms, gap {distance:g}, {rounds:,} rounds"
-        figure = plot_regret_table(found, title=title)
+        figure = plot_regret_table(
+            {name.replace(" ", "\n"): result for name, result in found.items()}, title=title
+        )
         for ending in ("png", "pdf"):
             save(figure, output / f"arena.{ending}")
         with replacing(output / "arena.md") as draft:

@@ -55,12 +55,13 @@ WORLDS: dict[str, World] = {
     "betrayal": World(
         "the level jumps when an arm is trusted", lambda K, D, T: env.Adaptive(K, "betray", D)
     ),
-    "corruption": World(
-        "the best arm is hidden for a while",
+    "hidden best": World(
+        "an adversary hides the best arm for a while",
         lambda K, D, T: env.Corrupted(_fixed(K, D), budget=T / 50),
     ),
-    "contamination": World(
-        "some losses are replaced for ever", lambda K, D, T: env.Contaminated(_fixed(K, D))
+    "replaced losses": World(
+        "a share of the losses is replaced, to do harm",
+        lambda K, D, T: env.Contaminated(_fixed(K, D)),
     ),
     "drift": World(
         "the best arm moves three times",
