@@ -161,12 +161,13 @@ class SegmentedBandit(Persistent[Policy]):
         owner = self._OWNER
         names = tuple(checked_names(arms))
         kept = whole("limit", limit, owner, 1)
-        # Sums of a report take many times the memory of all else, and there are many segments.
-        kept_sums = policy.floored if evidence is None else evidence
-        options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": kept_sums}
+        options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": evidence}
         self._open(policy, names, kept, checked_seed(seed, owner), options)
         # What a segment would refuse is refused now.
         self._made("")
+        if evidence is None:
+            # The sums take many times the memory of all else, and there are many segments.
+            options["evidence"] = policy.floored
 
     def _open(
         self,
