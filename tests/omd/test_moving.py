@@ -10,7 +10,7 @@ from scipy import stats
 import bothworlds as bw
 from bothworlds.bandit.state import first_row
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
-from bothworlds.omd.many import moving
+from bothworlds.omd.moving import layout as moving
 from bothworlds.policies import tsallis_inf_v as v
 from bothworlds.policies.tsallis_inf_v.many import ManyArms
 from bothworlds.seeding import stream_words

@@ -1,4 +1,4 @@
-"""TsallisINFV at the residual rate for many arms: kernels over `bothworlds.omd.many.moving`.
+"""TsallisINFV at the residual rate for many arms: kernels over `bothworlds.omd.moving`.
 
 `bothworlds.TsallisINFV` uses them by itself; see its method ``for_arms``.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from bothworlds.lanes.jit import jit
 from bothworlds.omd import half
 from bothworlds.omd.estimators import correction
-from bothworlds.omd.many import moving
+from bothworlds.omd.moving import layout, rounds
 from bothworlds.policies.base import LARGEST, Array, Kernels, Policy
 from bothworlds.policies.tsallis_inf_v import (
     BETA,
@@ -32,10 +32,10 @@ from bothworlds.policies.tsallis_inf_v import (
 
 @jit
 def choose_many(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
-    """Solve and draw, every arm in its family; see `moving.choose`."""
+    """Solve and draw, every arm in its family; see `rounds.choose`."""
     P = solver(S, u)
     beta = S[BETA]
-    arm = moving.choose(K, P, sums(S, u), G, RATE / beta, near_limit(beta), u)
+    arm = rounds.choose(K, P, sums(S, u), G, RATE / beta, near_limit(beta), u)
     S[0] = P[half.INVERSE_P]
     return arm
 
@@ -47,11 +47,11 @@ def update_many(
     """L_i += B_i for every arm; L_I += d / w_I; then the rate and the mean of the arm."""
     P = solver(S, loss)
     limit = near_limit(S[BETA])
-    mean = P[moving.field(K, moving.MEANS) + arm]
-    told = moving.field(K, moving.TOLD) + arm
-    base = mean if moving.is_near(K, P, arm, limit) else 0.0
+    mean = P[layout.field(K, layout.MEANS) + arm]
+    told = layout.field(K, layout.TOLD) + arm
+    base = mean if rounds.is_near(K, P, arm, limit) else 0.0
     new = moved_mean(C, mean, P[told], loss)
-    moving.learn(K, P, sums(S, loss), arm, correction(loss, base, inverse_p), new, limit)
+    rounds.learn(K, P, sums(S, loss), arm, correction(loss, base, inverse_p), new, limit)
     P[told] += 1.0
     S[0] = 0.0
     S[BETA] = next_beta(C, S, S[BETA], loss - base, inverse_p)
@@ -60,7 +60,7 @@ def update_many(
 @jit
 def weights_many(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """w_i = 4 / (eta y_i)^2 at the root of the round."""
-    moving.fill_weights(K, solver(S, 0.0), RATE / S[BETA], out)
+    rounds.fill_weights(K, solver(S, 0.0), RATE / S[BETA], out)
 
 
 @jit
@@ -70,8 +70,8 @@ def late_many(
     """Learn from a decision that is no longer the last one: baseline 0, the rate stays."""
     write_back_many(K, t, C, S, G)
     P = solver(S, loss)
-    mean, told = moving.field(K, moving.MEANS) + arm, moving.field(K, moving.TOLD) + arm
-    P[moving.field(K, moving.LOSSES) + arm] += correction(loss, 0.0, inverse_p)
+    mean, told = layout.field(K, layout.MEANS) + arm, layout.field(K, layout.TOLD) + arm
+    P[layout.field(K, layout.LOSSES) + arm] += correction(loss, 0.0, inverse_p)
     P[mean] = moved_mean(C, P[mean], P[told], loss)
     P[told] += 1.0
 
@@ -79,7 +79,7 @@ def late_many(
 @jit
 def write_back_many(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
-    moving.close(K, solver(S, 0.0))
+    rounds.close(K, solver(S, 0.0))
     S[0] = 0.0
 
 
@@ -106,8 +106,8 @@ class ManyArms(Policy):
 
     policy: TsallisINFV
 
-    head_rows: ClassVar[int] = SOLVER + moving.SHARED
-    rows_per_arm: ClassVar[int] = moving.FIELDS
+    head_rows: ClassVar[int] = SOLVER + layout.SHARED
+    rows_per_arm: ClassVar[int] = layout.FIELDS
     estimates: ClassVar[bool] = True
     late_as_prompt: ClassVar[bool] = False
 
@@ -128,7 +128,7 @@ class ManyArms(Policy):
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether buckets, slots and alarms describe every arm once."""
         own = bool((np.abs(state[:SOLVER]) <= LARGEST).all())
-        return own and all(moving.sound(n_arms, np.ascontiguousarray(S[SOLVER:])) for S in state.T)
+        return own and all(layout.sound(n_arms, np.ascontiguousarray(S[SOLVER:])) for S in state.T)
 
     def kernels(self) -> Kernels:
         """Return the kernels."""
