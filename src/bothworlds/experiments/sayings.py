@@ -72,8 +72,9 @@ _UCB = (
     "94 % of the mean regret, and the exponent is 0.5."
 )
 _GAPS = (
-    "Knowing the gaps makes regret logarithmic, not small: below alpha = 3/8 Theorem 4's rate "
-    "learns more slowly than Theorem 3's, and within 30,000 rounds it loses."
+    "Theorem 4 promises the order log T, not less regret within 30,000 rounds: for the arms "
+    "nearest to the best its rate stays below Theorem 3's at alpha up to 1/4 (ratio 0.05 to 0.93) "
+    "and is 4 to 29 times larger at alpha = 1; at just these four powers it loses."
 )
 _WAVES = (
     "The waves throw single runs off by thousands, ten times the mean's own crest: 320 runs still "
