@@ -494,6 +494,17 @@ def test_decide_in_other_units_and_out_of_order(tmp_path):
     assert shown["pending"] == []
 
 
+def test_decide_without_bounds_counts_what_is_skipped(tmp_path):
+    path = str(tmp_path / "state.json")
+    run("decide", "init", path, "--arms", "eu,us", "--policy", "htinf:scale=20", "--seed", "1")
+    for number, loss in enumerate(("-9000", "1e6"), start=1):
+        run("decide", "ask", path)
+        run("decide", "tell", path, str(number), f"--loss={loss}")
+    assert "Losses skipped as too large: 1" in run("decide", "show", path).stdout
+    shown = json.loads(run("decide", "show", path, "--json").stdout)
+    assert (shown["bounds"], shown["skipped"], shown["policy"]) == (None, 1, "HTINF(scale=20.0)")
+
+
 def test_decide_refuses_ids_below_one(state):
     before = state.read_bytes()
     assert "must be a decision of this bandit, got 0." in refused(

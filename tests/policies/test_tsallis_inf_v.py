@@ -108,6 +108,35 @@ def test_with_frozen_means_and_the_rate_of_reduced_variance_it_is_tsallis_inf(n_
         ours.tell(M, arm, M[start], loss)
 
 
+def test_the_step_is_optimal_from_any_estimates_and_rate():
+    """X_i - 2 / (eta sqrt(w_i)) is one number; X over 12 decades, eta over 6."""
+    rng = np.random.default_rng(6)
+    worst = shifted = permuted = 0.0
+    for _ in range(1000):
+        n_arms = int(rng.choice([1, 2, 3, 8, 50, 500]))
+        X = rng.exponential(1.0, n_arms) * 10.0 ** rng.uniform(-5, 7)
+        F, row, kernels = packed(bw.TsallisINFV(), n_arms)
+        F[row + v.BETA] = 10.0 ** rng.uniform(0, 6)
+        order = rng.permutation(n_arms)
+        found = []
+        for estimates in (X, X + 100.0, X[order]):
+            F[row + bw.TsallisINFV.head_rows :][:n_arms] = estimates
+            kernels.estimates_changed(F)
+            kernels.ask(F)
+            w = np.zeros(n_arms)
+            kernels.weights(F, w)
+            found.append(w)
+        w = found[0]
+        assert w.sum() == pytest.approx(1.0, abs=1e-12)
+        # Seen from the best arm, because estimates are known by their differences.
+        y = 2.0 / (v.RATE / F[row + v.BETA] * np.sqrt(w))
+        apart = (X - X.min()) - (y - y[X.argmin()])
+        worst = max(worst, np.abs(apart / np.maximum(y, X - X.min())).max())
+        shifted = max(shifted, np.abs(found[1] / w - 1).max())
+        permuted = max(permuted, np.abs(found[2] / w[order] - 1).max())
+    assert worst <= 1e-9 and shifted <= 1e-9 and permuted <= 1e-9
+
+
 # --- the estimator ----------------------------------------------------------------------------
 
 

@@ -174,6 +174,8 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     --------
     >>> policy("ucb1:c=2")
     ('UCB1(c=2.0)', UCB1(c=2.0))
+    >>> policy("htinf:scale=20")
+    ('HTINF(scale=20.0)', HTINF(scale=20.0))
     >>> policy("broad", horizon=1000)
     ('BROAD', Broad(horizon=1000))
     """
@@ -186,10 +188,12 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     name, given = _described("policy", text, known)
     entry, variant = known[name]
     maker = entry.load()
-    told = dict(given)
+    # Of several variants each is made by its preset; that of a single one is what it usually has.
+    fixed = dict(variant.preset) if len(entry.variants) > 1 else {}
+    told = {**({} if fixed else variant.preset), **given}
     if horizon is not None and maker.needs_horizon:
         told.setdefault("horizon", max(horizon, 2))
-    found: Policy = _made(maker, dict(variant.preset), told, text)
+    found: Policy = _made(maker, fixed, told, text)
     return repr(found) if given else variant.label, found
 
 
