@@ -29,6 +29,7 @@ NEED_AN_EXTRA = (
     "tests/lanes/test_lanes.py",
     "tests/omd/test_half.py",
     "tests/omd/test_many.py",
+    "tests/omd/test_moving.py",
     "tests/omd/test_omd.py",
     "tests/plotting",
     "tests/policies/test_baselines.py",

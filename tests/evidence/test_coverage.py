@@ -130,21 +130,18 @@ def test_a_claimed_gap_is_true_under_optional_stopping(gap_runs):
     assert np.mean([bounds.gap(e, 1, 0, 0.95) > 0 for e in gap_runs]) <= limit(0.05, RUNS)
 
 
-def switching_levels(rounds, gap, factor=1.6):
-    """Return means whose level jumps between 0 and 1 - gap in ever longer phases."""
-    low = np.zeros(rounds, bool)
-    at, length, phase = 0, 4.0, 0
-    while at < rounds:
-        low[at : at + int(length)] = phase % 2 == 0
-        at, length, phase = at + int(length), length * factor, phase + 1
-    best = np.where(low, 0.0, 1.0 - gap)
+def switching_means(rounds, gap):
+    """Return the means of `Switching`, round by round; the first arm is the best."""
+    switches = bw.environments.Switching(2, gap).switches(rounds)
+    phase = np.searchsorted(switches, np.arange(1, rounds + 1), side="right")
+    best = np.where(phase % 2 == 0, 1.0 - gap, 0.0)
     return np.stack([best, best + gap], axis=1)
 
 
 def test_moving_means():
     """`drift=True`: sequences hold for the bet-weighted average, gaps for every gap alike."""
     rounds, gap = 1500, 0.2
-    means = switching_levels(rounds, gap)
+    means = switching_means(rounds, gap)
     missed, wrong, naive = [], [], []
     for seed in range(300):
         state = {"bets": np.zeros((2, 2)), "sums": np.zeros((2, 2)), "bad": False, "naive": False}
