@@ -28,7 +28,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.alarm import COUNT, FIELDS, change, observe, silence
-from bothworlds.policies.around import Around, checked_policy, weights_of
+from bothworlds.policies.around import Around, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.floor import Floor
 from bothworlds.policies.restarted import copied, first_rows, handed_back
@@ -143,26 +143,17 @@ def alarmed(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
     """Return the kernels of a policy with an alarm."""
     parts = kernels.parts
     assert parts is not None
-
-    def hook(template: Any, part: Any) -> Any:
-        return None if part is None else bound(template, hook_inner=part, shape=shape)
-
-    def fill(part: Any) -> Any:
-        return None if part is None else bound(weights, weights_inner=part, shape=shape)
-
-    return Kernels.of(
-        bound(choose, choose_inner=kernels.choose, shape=shape),
-        bound(update, update_inner=kernels.update, shape=shape),
-        fill(weights_of(parts)),
-        draws=parts.draws,
-        asked=hook(asked, parts.asked),
-        answered=hook(answered, parts.answered),
-        near=fill(parts.near),
-        late=None if parts.late is None else bound(late, late_inner=parts.late, shape=shape),
-        estimates_changed=hook(changing, parts.estimates_changed),
-        write_back=hook(changing, parts.write_back),
-        any_draw=parts.any_draw,
+    return kernels_around(
+        kernels,
+        choose=choose,
+        update=bound(update, update_inner=kernels.update, shape=shape),
+        weights=weights,
+        late=parts.late and bound(late, late_inner=parts.late, shape=shape),
+        asked=asked,
+        answered=answered,
+        changing=changing,
         wide=False,
+        shape=shape,
     )
 
 

@@ -23,7 +23,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.base import Array, Parts, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved
 
 DRIFT = "one that is not restarted, discounted or alarmed itself"
 """What a policy must be to go into one of the wrappers for drift."""
@@ -46,6 +46,50 @@ def weights_of(parts: Parts) -> Any:
     if isinstance(parts.weights, tuple):
         return bound(weights_in_rows, rows=parts.weights)
     return parts.weights
+
+
+def kernels_around(
+    kernels: Kernels,
+    *,
+    choose: Any,
+    update: Any,
+    weights: Any,
+    late: Any,
+    asked: Any,
+    answered: Any,
+    changing: Any,
+    wide: bool,
+    **names: Any,
+) -> Kernels:
+    """Return the kernels of a wrapper: its templates, bound to a policy's kernels.
+
+    The templates call the policy's kernels ``choose_inner``, ``weights_inner`` (which also marks
+    the near arms) and ``hook_inner``. ``update`` and ``late`` are bound already, ``late`` to be
+    left out where the policy has none; ``names`` is what else the templates call.
+    """
+    parts = kernels.parts
+    assert parts is not None
+
+    def hook(template: Any, part: Any) -> Any:
+        return None if part is None else bound(template, hook_inner=part, **names)
+
+    def fill(part: Any) -> Any:
+        return None if part is None else bound(weights, weights_inner=part, **names)
+
+    return Kernels.of(
+        bound(choose, choose_inner=kernels.choose, **names),
+        update,
+        fill(weights_of(parts)),
+        draws=parts.draws,
+        asked=hook(asked, parts.asked),
+        answered=hook(answered, parts.answered),
+        near=fill(parts.near),
+        late=None if parts.late is None else late,
+        estimates_changed=hook(changing, parts.estimates_changed),
+        write_back=hook(changing, parts.write_back),
+        any_draw=parts.any_draw,
+        wide=wide,
+    )
 
 
 class Around(Policy):

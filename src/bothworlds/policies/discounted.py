@@ -26,7 +26,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.recentring import least
-from bothworlds.policies.around import Around, checked_policy, near_none, weights_of
+from bothworlds.policies.around import Around, checked_policy, kernels_around, near_none
 from bothworlds.policies.base import Array, Kernels, Policy
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
@@ -141,13 +141,6 @@ def discounted(kernels: Kernels) -> Kernels:
     """Return the kernels of a policy that forgets."""
     parts = kernels.parts
     assert parts is not None
-
-    def hook(template: Any, part: Any) -> Any:
-        return None if part is None else bound(template, hook_inner=part)
-
-    def fill(part: Any) -> Any:
-        return None if part is None else bound(weights, weights_inner=part)
-
     changed = parts.estimates_changed or nothing_changed
     if parts.late is None:
         learn = bound(update, update_inner=kernels.update, changed_inner=changed)
@@ -156,19 +149,15 @@ def discounted(kernels: Kernels) -> Kernels:
     else:
         near = near_none if parts.near is None else parts.near
         learn = bound(update_with_near, late_inner=parts.late, near_inner=near)
-    return Kernels.of(
-        bound(choose, choose_inner=kernels.choose),
-        learn,
-        fill(weights_of(parts)),
-        draws=parts.draws,
-        asked=hook(of_an_arm, parts.asked),
-        answered=hook(of_an_arm, parts.answered),
-        near=fill(parts.near),
-        late=None
-        if parts.late is None
-        else bound(late, late_inner=parts.late, changed_inner=changed),
-        estimates_changed=hook(changing, parts.estimates_changed),
-        write_back=hook(changing, parts.write_back),
+    return kernels_around(
+        kernels,
+        choose=choose,
+        update=learn,
+        weights=weights,
+        late=parts.late and bound(late, late_inner=parts.late, changed_inner=changed),
+        asked=of_an_arm,
+        answered=of_an_arm,
+        changing=changing,
         wide=False,
     )
 

@@ -26,7 +26,7 @@ from bothworlds.arguments import keep, whole
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance, any_lane, load, splat, store, width
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.around import Around, checked_policy, weights_of
+from bothworlds.policies.around import Around, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
@@ -42,7 +42,6 @@ DEFAULT = TsallisINF()
 choose_inner: Any = None
 update_inner: Any = None
 weights_inner: Any = None
-near_inner: Any = None
 late_inner: Any = None
 hook_inner: Any = None
 shape: tuple[int, int] = (0, 0)
@@ -153,26 +152,17 @@ def restarted(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
     """Return the kernels of a policy with restarts."""
     parts = kernels.parts
     assert parts is not None
-
-    def hook(template: Any, part: Any) -> Any:
-        return None if part is None else bound(template, hook_inner=part, shape=shape)
-
-    def fill(part: Any) -> Any:
-        return None if part is None else bound(weights, weights_inner=part, shape=shape)
-
-    return Kernels.of(
-        bound(choose, choose_inner=kernels.choose, shape=shape),
-        bound(update, update_inner=kernels.update, shape=shape),
-        fill(weights_of(parts)),
-        draws=parts.draws,
-        asked=hook(of_an_arm, parts.asked),
-        answered=hook(of_an_arm, parts.answered),
-        near=fill(parts.near),
-        late=None if parts.late is None else bound(late, late_inner=parts.late, shape=shape),
-        estimates_changed=hook(changing, parts.estimates_changed),
-        write_back=hook(changing, parts.write_back),
-        any_draw=parts.any_draw,
+    return kernels_around(
+        kernels,
+        choose=choose,
+        update=bound(update, update_inner=kernels.update, shape=shape),
+        weights=weights,
+        late=parts.late and bound(late, late_inner=parts.late, shape=shape),
+        asked=of_an_arm,
+        answered=of_an_arm,
+        changing=changing,
         wide=kernels.wide,
+        shape=shape,
     )
 
 
