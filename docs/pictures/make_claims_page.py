@@ -3,6 +3,7 @@
 Run ``python docs/pictures/make_claims_page.py results/quick results/full``: of an experiment that
 several folders have, the last one counts.  Whatever ran at the paper's own scale also goes into
 docs/data/full_scale.parquet, every run at every checkpoint, and its verdicts into the package.
+With ``--beyond results/beyond`` it writes docs/beyond.md instead, about what came after the paper.
 """
 
 import json
@@ -14,9 +15,10 @@ import pyarrow.parquet as parquet
 from PIL import Image
 
 from bothworlds.experiments.archive import everything
+from bothworlds.experiments.catalogue import part_of
 from bothworlds.experiments.report import BOTH_WORLDS
 from bothworlds.experiments.sayings import FULL_SCALE
-from bothworlds.experiments.summary import ordered, said
+from bothworlds.experiments.summary import OWNERS, ordered, said
 
 DOCS = Path(__file__).parent.parent
 IMAGES = {"stochastic": "stochastic-log", "switching": "switching-log"}
@@ -36,6 +38,17 @@ run is shorter than what the claim speaks of. It **differs** where it fails for 
 known. `bothworlds paper` measures all of this again, and its report shows every figure.
 """
 
+BEYOND = """\
+# Beyond the paper, measured
+
+{said}
+
+`bothworlds beyond` measures what came after the paper, as `bothworlds paper` does the paper: the
+claims of the authors of each method, and claims of this project, marked as ours, by the
+[same rules](claims.md). It takes a minute or two, once everything is compiled; its report has a
+table of all regrets. `bothworlds beyond drift` runs one experiment, `--full` more repetitions.
+"""
+
 SCALES = """
 The paper's own scale, ten million rounds and a hundred repetitions of every curve, is run for
 {full}; all its runs are in [full_scale.parquet](data/full_scale.parquet), {size:.1f} MB, with
@@ -53,8 +66,7 @@ def small(source: Path, target: Path) -> None:
 
 def row(claim) -> str:
     """Return a claim as a row of a table."""
-    whose = "the paper's" if claim.owner == "paper" else "ours"
-    told = f"{claim.sentence}. *{whose[0].upper() + whose[1:]}: {claim.place}.*"
+    told = f"{claim.sentence}. *{OWNERS[claim.owner]}: {claim.place}.*"
     measured = f"{claim.measured}; asked for: {claim.threshold}."
     if claim.why:
         measured += f" *{claim.why}*"
@@ -63,9 +75,11 @@ def row(claim) -> str:
 
 
 def section(each) -> str:
-    """Return the claims of an experiment."""
+    """Return the claims of an experiment, and what a page beyond the paper says of it."""
     lines = [f"\n## {each.title}\n", f"{each.source}; {each.settings}.\n"]
-    if each.id in IMAGES and IMAGES[each.id] in each.figures:
+    if part_of(each.id) == "beyond":
+        lines += [f"{each.summary}\n", f"![{each.title}](images/beyond_{each.id}.png)\n"]
+    elif each.id in IMAGES and IMAGES[each.id] in each.figures:
         lines.append(f"![{each.title}](images/claims_{each.id}.png)\n")
     lines += ["| verdict | claim | measured |", "|---|---|---|"]
     return "\n".join([*lines, *map(row, ordered(each.claims))]) + "\n"
@@ -112,7 +126,8 @@ def main(folders: list[Path]) -> None:
     found, places = {}, {}
     for folder in folders:
         for each in everything(folder):
-            found[each.id], places[each.id] = each, folder
+            if part_of(each.id) == "paper":
+                found[each.id], places[each.id] = each, folder
     claims = [claim for each in found.values() for claim in each.claims]
     picture = "images/claims_both_worlds.png"
     small(places["switching"] / f"{BOTH_WORLDS}.png", DOCS / picture)
@@ -129,5 +144,19 @@ def main(folders: list[Path]) -> None:
     print(*said(claims), sep="\n")
 
 
+def beyond(folder: Path) -> None:
+    """Write the page about what came after the paper, and its pictures."""
+    found = [each for each in everything(folder) if part_of(each.id) == "beyond"]
+    claims = [claim for each in found for claim in each.claims]
+    for each in found:
+        small(folder / f"{each.figures[0]}.png", DOCS / "images" / f"beyond_{each.id}.png")
+    page = [BEYOND.format(said=" ".join(said(claims))), *map(section, found)]
+    (DOCS / "beyond.md").write_text("".join(page), encoding="utf-8")
+    print(*said(claims), sep="\n")
+
+
 if __name__ == "__main__":
-    main([Path(folder) for folder in sys.argv[1:]])
+    if sys.argv[1] == "--beyond":
+        beyond(Path(sys.argv[2]))
+    else:
+        main([Path(folder) for folder in sys.argv[1:]])

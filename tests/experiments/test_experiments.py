@@ -26,28 +26,11 @@ from bothworlds.experiments.algorithms import (
 from bothworlds.experiments.model import Claim, Outcome, Settings, paper_checkpoints
 from bothworlds.experiments.paper.dueling import ONE, TWO
 from bothworlds.experiments.plan import adjusted
-from bothworlds.simulation.result import Result
 from bothworlds.text import fraction
 from bothworlds.theory import bounds
+from helpers.regrets import made_up
 
 # --- made-up results --------------------------------------------------------------------------
-
-
-def made_up(cell, regret):
-    """Return a result whose mean regret is ``regret(cell, name, t)``, with a spread of 0.2 %."""
-    t = np.array(cell.checkpoints)
-    spread = np.repeat([0.998, 1.0, 1.0, 1.002], 4)[:, None]
-    return Result(
-        checkpoints=t,
-        regret={name: spread * regret(cell, name, t) for name in cell.policies},
-        plays={name: np.ones((16, cell.n_arms), dtype=np.int64) for name in cell.policies},
-        repetitions={name: np.arange(16) for name in cell.policies},
-        wall=dict.fromkeys(cell.policies, 1.0),
-        cpu=dict.fromkeys(cell.policies, 1.0),
-        policies={name: repr(policy) for name, policy in cell.policies.items()},
-        environment=repr(cell.environment),
-        seed=0,
-    )
 
 
 LONG = ("stochastic", "switching")
@@ -441,7 +424,7 @@ def test_the_full_scale_is_the_papers():
     assert (full.horizon, full.repetitions, full.arms) == (10**7, 1000, (2, 4, 8, 16))
 
 
-@pytest.mark.parametrize("name", experiment_names())
+@pytest.mark.parametrize("name", [*experiment_names(), *experiment_names("beyond")])
 @pytest.mark.parametrize("scale", ["quick", "full"])
 def test_cells_have_names_of_their_own_and_fit_their_environment(name, scale):
     each = experiment(name)

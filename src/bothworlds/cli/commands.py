@@ -7,6 +7,7 @@ import typer
 from bothworlds import __version__
 from bothworlds.cli.arena import arena
 from bothworlds.cli.bench import bench
+from bothworlds.cli.beyond import beyond
 from bothworlds.cli.bounds import bounds
 from bothworlds.cli.compare import compare
 from bothworlds.cli.decide import app as decide
@@ -42,6 +43,7 @@ def bothworlds(
 
 
 app.command()(paper)
+app.command()(beyond)
 app.command()(compare)
 app.command()(arena)
 app.add_typer(results, name="results")

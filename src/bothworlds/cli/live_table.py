@@ -1,4 +1,4 @@
-"""The live table of ``bothworlds paper``: what runs, how fast, and how long it will take."""
+"""The live table of ``bothworlds paper`` and ``beyond``: what runs, how fast, how long it takes."""
 
 from __future__ import annotations
 

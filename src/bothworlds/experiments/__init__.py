@@ -1,6 +1,7 @@
-"""The paper's figures and tables as experiments: settings, claims and figures, with stable names.
+"""Experiments with stable names, claims and figures: the paper's, and those on what came after it.
 
-`run` reproduces any of them and writes a report; the command ``bothworlds paper`` calls it.
+`run` reproduces any of them and writes a report; the commands ``bothworlds paper`` and
+``bothworlds beyond`` call it.
 """
 
 from typing import TYPE_CHECKING

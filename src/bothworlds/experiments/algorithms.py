@@ -15,6 +15,11 @@ _LABELS = tuple(_WORDS[word][1].label for word in _PAPER)
 
 RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD, KL = _LABELS
 
+_BEYOND = ("tsallis-v", "lbinfv", "htinf", "adatinf", "restarted", "discounted", "alarmed", "floor")
+
+V, LB, HT, ADA, RESTARTED, DISCOUNTED, ALARMED, FLOOR = (_WORDS[word][1].label for word in _BEYOND)
+"""Labels of what came after the paper."""
+
 RIVALS = (UCB, EXP3, EXP3PP, BROAD)
 """Those that Tsallis-INF is to beat in the stochastic regime."""
 

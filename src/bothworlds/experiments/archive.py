@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.experiments.catalogue import experiment_names
+from bothworlds.experiments.catalogue import SHELVES
 from bothworlds.experiments.model import Claim, Outcome, Settings, Table
 from bothworlds.files import pyarrow, replacing
 
@@ -115,6 +115,6 @@ def _finished(content: Mapping[str, Any]) -> Finished:
 
 
 def everything(folder: Path) -> list[Finished]:
-    """Return all finished experiments of a folder, in the order of the paper."""
-    found = (kept(folder, name) for name in experiment_names())
+    """Return all finished experiments of a folder, in the order of the catalogue."""
+    found = (kept(folder, name) for shelf in SHELVES.values() for name in shelf.names)
     return [done for done in found if done is not None]

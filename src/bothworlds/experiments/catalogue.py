@@ -1,33 +1,98 @@
-"""Catalogue of experiments by name, in the order of the paper; each is one file."""
+"""Catalogue of experiments by name: those of the paper in its order, then those beyond it.
+
+Each experiment is one file, in the package that its part of the catalogue names.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Literal
 
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.model import Experiment
 
-_FILES = (
-    "stochastic",
-    "switching",
-    "copies",
-    "alpha",
-    "corruption",
-    "open_problem",
-    "dueling",
-    "table_1",
-)
+Part = Literal["paper", "beyond"]
+"""The parts of the catalogue: the paper's own experiments, and those on what came after it."""
 
 
-def experiment_names() -> list[str]:
-    """Return the names of all experiments.
+@dataclass(frozen=True)
+class Shelf:
+    """One part of the catalogue, with the words its report opens with.
+
+    Parameters
+    ----------
+    files : tuple of str
+        The experiments' files, in order.
+    title, about : str
+        The report's heading, and what stands under it.
+    """
+
+    files: tuple[str, ...]
+    title: str
+    about: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its experiments."""
+        return [file.replace("_", "-") for file in self.files]
+
+
+SHELVES: dict[Part, Shelf] = {
+    "paper": Shelf(
+        (
+            "stochastic",
+            "switching",
+            "copies",
+            "alpha",
+            "corruption",
+            "open_problem",
+            "dueling",
+            "table_1",
+        ),
+        "Tsallis-INF, reproduced",
+        "The figures and tables of J. Zimmert and Y. Seldin, “Tsallis-INF: An Optimal Algorithm "
+        "for Stochastic and Adversarial Bandits”, JMLR 22(28), 2021",
+    ),
+    "beyond": Shelf(
+        ("variance", "heavy_tails", "drift", "delay", "floor"),
+        "Beyond Tsallis-INF, measured",
+        "What came after the paper: low rates, heavy tails, best arms that move, late feedback "
+        "and floors; claims of the authors, and claims of this project, marked as ours",
+    ),
+}
+"""The parts by the commands that run them."""
+
+
+def experiment_names(part: Part = "paper") -> list[str]:
+    """Return the names of all experiments of the paper, or of those beyond it.
 
     Examples
     --------
-    >>> experiment_names()[:3]
-    ['stochastic', 'switching', 'copies']
+    >>> experiment_names()[:3], experiment_names("beyond")[:2]
+    (['stochastic', 'switching', 'copies'], ['variance', 'heavy-tails'])
     """
-    return [file.replace("_", "-") for file in _FILES]
+    return SHELVES[part].names
+
+
+def part_of(name: str) -> Part:
+    """Return the part of the catalogue that has an experiment.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is none of that name.
+
+    Examples
+    --------
+    >>> part_of("switching"), part_of("drift")
+    ('paper', 'beyond')
+    """
+    for part, shelf in SHELVES.items():
+        if name in shelf.names:
+            return part
+    names = ", ".join(name for shelf in SHELVES.values() for name in shelf.names)
+    raise InvalidParameter(must("name", "experiment", f"one of {names}", name))
 
 
 def experiment(name: str) -> Experiment:
@@ -43,9 +108,6 @@ def experiment(name: str) -> Experiment:
     >>> experiment("switching").source
     'Figures 3 and 4'
     """
-    names = experiment_names()
-    if name not in names:
-        raise InvalidParameter(must("name", "experiment", f"one of {', '.join(names)}", name))
-    module = import_module(f"bothworlds.experiments.paper.{name.replace('-', '_')}")
-    found: Experiment = module.EXPERIMENT
+    place = f"bothworlds.experiments.{part_of(name)}.{name.replace('-', '_')}"
+    found: Experiment = import_module(place).EXPERIMENT
     return found

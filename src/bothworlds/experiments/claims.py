@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,20 +126,30 @@ def ratio_claim(
     pairs: Iterable[tuple[str, str]],
     limit: float,
     reason: str = NOT_SETTLED,
+    *,
+    at_most: bool = True,
+    place: Callable[[Cell], str] = where,
 ) -> Claim:
-    """Claim that the regret of the first of each pair is at most ``limit`` times the second's."""
+    """Claim that the regret of the first of each pair is at most ``limit`` times the second's.
+
+    With ``at_most=False``, at least; ``place`` names a cell in the sentence.
+    """
     pairs = list(pairs)
     places = [
         Place(
-            f"{a} / {b}, {where(cell)}",
+            f"{a} / {b}, {place(cell)}",
             ratio(finals(outcome, cell, a), finals(outcome, cell, b)),
         )
         for cell in cells
         for a, b in pairs
         if a in cell.policies and b in cell.policies
     ]
-    threshold = f"ratio at most {limit:g}" if limit != 1 else "ratio below 1"
-    return judged(id, sentence, outcome, places, limit, threshold=threshold, reason=reason)
+    words = ("at most", "below", "up to {}") if at_most else ("at least", "above", "from {}")
+    threshold = f"ratio {words[limit == 1]} {limit:g}"
+    return judged(
+        id, sentence, outcome, places, limit, threshold=threshold, shown=words[2], at_most=at_most,
+        reason=reason,
+    )  # fmt: skip
 
 
 def logarithmic_claim(
@@ -149,11 +159,12 @@ def logarithmic_claim(
     cells: Iterable[Cell],
     names: Iterable[str],
     rounds: int = 0,
+    place: Callable[[Cell], str] = where,
 ) -> Claim:
     """Claim that the growth of regret per log t no longer grows, in every cell."""
     names = list(names)
     places = [
-        Place(f"{name}, {where(cell)}", acceleration(outcome, cell, name))
+        Place(f"{name}, {place(cell)}", acceleration(outcome, cell, name))
         for cell in cells
         for name in names
     ]

@@ -103,13 +103,14 @@ Verdict = Literal["holds", "fails", "open", "differs"]
 """What can be said about a claim, see `bothworlds.experiments.judging`; "differs" is a failure
 whose cause is known and explained."""
 
-Owner = Literal["paper", "ours"]
-"""Whose claim it is: the paper's, or a conjecture or extension of this project."""
+Owner = Literal["paper", "authors", "ours"]
+"""Whose claim it is: the paper's, that of the authors of what came after it, or a conjecture or
+extension of this project."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, or one of ours, beside what was measured.
+    """A sentence of the paper, of its followers or of ours, beside what was measured.
 
     Parameters
     ----------
@@ -123,10 +124,10 @@ class Claim:
         What the measurement must satisfy.
     verdict : {"holds", "fails", "open", "differs"}
         What the rules of `bothworlds.experiments.judging` say.
-    owner : {"paper", "ours"}
+    owner : {"paper", "authors", "ours"}
         Whose claim it is.
     place : str
-        Where the paper says it, or what it extends.
+        Where the paper or the authors say it, or what it extends.
     figure : str
         The figure that shows it.
     why : str
@@ -193,7 +194,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of the paper.
+    """A figure or table of the paper, or a measurement of what came after it.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ class Experiment:
     title : str
         One line.
     source : str
-        Where it stands in the paper.
+        Where it stands in the paper, or whose work it measures.
     summary : str
         What is run and why, for the report.
     scales : mapping of str to Settings

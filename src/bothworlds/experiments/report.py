@@ -10,9 +10,10 @@ from pathlib import Path
 
 import bothworlds
 from bothworlds.experiments.archive import Finished
+from bothworlds.experiments.catalogue import SHELVES, part_of
 from bothworlds.experiments.model import Claim, Settings, Table
 from bothworlds.experiments.sayings import full_scale
-from bothworlds.experiments.summary import counts, ordered, said
+from bothworlds.experiments.summary import OWNERS, counts, ordered, said
 from bothworlds.files import replacing
 from bothworlds.text import fraction
 
@@ -74,12 +75,13 @@ def write_report(folder: Path, finished: Sequence[Finished]) -> Path:
 def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     """Return the report as a string; the figures are read from ``folder``."""
     claims = [claim for each in finished for claim in each.claims]
+    # A folder may hold experiments of both parts; the paper's come first and give the title.
+    shelf = SHELVES[part_of(finished[0].id) if finished else "paper"]
     links = "".join(f'<a href="#{_text(each.id)}">{_text(each.id)}</a>' for each in finished)
     body = [
-        "<h1>Tsallis-INF, reproduced</h1>",
-        '<p class="quiet">The figures and tables of J. Zimmert and Y. Seldin, “Tsallis-INF: An '
-        "Optimal Algorithm for Stochastic and Adversarial Bandits”, JMLR 22(28), 2021, "
-        f"as measured by bothworlds {_text(bothworlds.__version__)}.</p>",
+        f"<h1>{_text(shelf.title)}</h1>",
+        f'<p class="quiet">{_text(shelf.about)}, as measured by bothworlds '
+        f"{_text(bothworlds.__version__)}.</p>",
         *(f'<p class="said">{_text(sentence)}</p>' for sentence in said(claims)),
         *_elsewhere(finished),
         *_first_picture(folder, finished),
@@ -91,7 +93,7 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Tsallis-INF, reproduced</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
+        f"<title>{_text(shelf.title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
@@ -100,7 +102,8 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
 def _elsewhere(finished: Sequence[Finished]) -> list[str]:
     """Say what the paper's own scale gave, where this run is a smaller one."""
     known = full_scale()
-    if not known["claims"] or all(each.settings.scale == "full" for each in finished):
+    own = [each for each in finished if part_of(each.id) == "paper"]
+    if not known["claims"] or all(each.settings.scale == "full" for each in own):
         return []
     verdicts = [claim["verdict"] for claim in known["claims"].values()]
     holding = verdicts.count("holds")
@@ -133,7 +136,7 @@ def _overview(claims: Sequence[Claim]) -> list[str]:
     every = _claims(ordered(claims))
     return [
         *shown,
-        f"<details><summary>All {len(claims)} claims, the paper's first</summary>{every}</details>",
+        f"<details><summary>All {len(claims)} claims, ours last</summary>{every}</details>",
     ]
 
 
@@ -147,8 +150,8 @@ def _section(folder: Path, each: Finished) -> str:
     parts = [
         f'<section id="{_text(each.id)}">',
         f"<h2>{_text(each.title)}</h2>",
-        f'<p class="quiet">{_text(each.source)} · <code>bothworlds paper {_text(each.id)}</code> · '
-        f"{_text(judged)}</p>",
+        f'<p class="quiet">{_text(each.source)} · <code>bothworlds {part_of(each.id)} '
+        f"{_text(each.id)}</code> · {_text(judged)}</p>",
         f"<p>{_text(each.summary)}</p>",
         *(_figure(folder, name, each) for name in each.figures if name != BOTH_WORLDS),
         "<h3>Claims</h3>",
@@ -188,7 +191,7 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    whose = f"The paper's: {claim.place}" if claim.owner == "paper" else f"Ours: {claim.place}"
+    whose = f"{OWNERS[claim.owner]}: {claim.place}"
     shown = ""
     if claim.figure:
         figure = _text(claim.figure)

@@ -45,7 +45,7 @@ def run(
     finished: Callable[[Finished], Any] | None = None,
     compiling: Callable[[int, int], Any] | None = None,
 ) -> list[Finished]:
-    """Reproduce experiments of the paper.
+    """Reproduce experiments of the paper, or measure what came after it.
 
     Finished simulations are kept in the output folder and found again; stopping loses at most
     the parts that are running.
@@ -53,7 +53,7 @@ def run(
     Parameters
     ----------
     names : str or sequence of str
-        One experiment or several, see `experiment_names`; all by default.
+        One experiment or several, see `experiment_names`; all of the paper's by default.
     scale : {"quick", "full"}
         "full" is the paper's scale.
     output : path, optional

@@ -17,6 +17,12 @@ _VERBS: dict[Verdict, tuple[str, str]] = {
 }
 """What one claim does, and what several do, in the order of a sentence."""
 
+WHOSE: dict[Owner, str] = {"paper": "the paper's", "authors": "the authors'", "ours": "our own"}
+"""Whose claims they are, in the order of a report."""
+
+OWNERS: dict[Owner, str] = {"paper": "The paper's", "authors": "The authors'", "ours": "Ours"}
+"""The same as a heading, or before the place of one claim."""
+
 
 def counts(claims: Iterable[Claim], owner: Owner | None = None) -> dict[Verdict, int]:
     """Return how many claims have each verdict, of one owner or of both."""
@@ -38,23 +44,23 @@ def sentence(claims: Sequence[Claim], owner: Owner) -> str:
     total = sum(found.values())
     if not total:
         return ""
-    whose = "the paper's" if owner == "paper" else "our own"
     told = [
         f"{found[verdict]} {one if found[verdict] == 1 else many}"
         for verdict, (one, many) in _VERBS.items()
         if found[verdict]
     ]
     listed = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
-    return f"Of {whose} {total} claims {listed}."
+    return f"Of {WHOSE[owner]} {total} claims {listed}."
 
 
 def said(claims: Sequence[Claim]) -> list[str]:
-    """Return a sentence on the paper's claims, and one on ours."""
-    both = (sentence(claims, "paper"), sentence(claims, "ours"))
-    return [each for each in both if each]
+    """Return a sentence on the claims of every owner who has some, ours last."""
+    every = [sentence(claims, owner) for owner in WHOSE]
+    return [each for each in every if each]
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:
-    """Return claims with the paper's first, and what does not hold before what does."""
+    """Return claims with ours last, and what does not hold before what does."""
+    owners = list(WHOSE)
     rank = {"fails": 0, "differs": 1, "open": 2, "holds": 3}
-    return sorted(claims, key=lambda claim: (claim.owner == "ours", rank[claim.verdict]))
+    return sorted(claims, key=lambda claim: (owners.index(claim.owner), rank[claim.verdict]))

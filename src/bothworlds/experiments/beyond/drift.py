@@ -1,0 +1,125 @@
+"""Drift: restarts, discounts and alarms, where the best arm moves and where it does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bothworlds.experiments.algorithms import ALARMED, DISCOUNTED, RESTARTED, RV
+from bothworlds.experiments.beyond.worlds import (
+    NOT_RUN,
+    SCALES,
+    cell_of,
+    equal_gaps,
+    named,
+    world,
+)
+from bothworlds.experiments.claims import ratio_claim, regret_table
+from bothworlds.experiments.figures import linear_figure
+from bothworlds.experiments.judging import Place, finals, judged
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOVING, STILL, LEVELS = "moving best arm", "nothing moves", "jumping level"
+TITLES = {
+    MOVING: "best arm moves, K = 5",
+    STILL: "nothing moves, K = 5",
+    LEVELS: "level jumps, K = 6",
+}
+GAP, FLOOR = 0.2, 0.02
+FOLLOWERS = (RESTARTED, DISCOUNTED, ALARMED)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return a best arm that moves three times, one that stays, and levels that jump."""
+    import bothworlds as bw
+
+    env = bw.environments
+    rv = bw.TsallisINF()
+    often = max(1, settings.horizon // 10)
+    policies = {
+        RV: rv,
+        RESTARTED: bw.Restarted(rv, every=often),
+        DISCOUNTED: bw.Discounted(rv, window=often),
+        ALARMED: bw.Alarmed(rv, floor=FLOOR),
+    }
+    moving = env.Piecewise.gap(5, GAP, every=settings.horizon // 4, blocks=4)
+    return [
+        world(MOVING, moving, policies, settings, None, covered=False),
+        world(STILL, env.Stochastic.gap(5, GAP), policies, settings, equal_gaps(5, GAP)),
+        world(LEVELS, env.Switching(6, GAP), policies, settings, equal_gaps(6, GAP)),
+    ]
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge what following a moving arm saves, and what it costs where nothing moves."""
+    moving, still, levels = (cell_of(outcome, id) for id in (MOVING, STILL, LEVELS))
+    return [
+        ratio_claim(
+            "drift.followers-follow",
+            "Where the best arm moves, restarts, discounts and alarms all have less regret than "
+            "plain Tsallis-INF (RV)",
+            outcome, [moving], [(name, RV) for name in FOLLOWERS], 1.0, NOT_RUN, place=named,
+        ),
+        ratio_claim(
+            "drift.alarm-halves",
+            "Where the best arm moves, the alarm has at most half the regret of Tsallis-INF (RV)",
+            outcome, [moving], [(ALARMED, RV)], 0.5, NOT_RUN, place=named,
+        ),
+        ratio_claim(
+            "drift.restart-pays",
+            "Where nothing moves, blind restarts at least double the regret",
+            outcome, [still], [(RESTARTED, RV)], 2.0, NOT_RUN, at_most=False, place=named,
+        ),
+        _silence(outcome, still),
+        ratio_claim(
+            "drift.alarm-pays",
+            "Where only the level of all losses jumps, the alarm at least doubles the regret",
+            outcome, [levels], [(ALARMED, RV)], 2.0, NOT_RUN, at_most=False, place=named,
+        ),
+    ]  # fmt: skip
+
+
+def _silence(outcome: Outcome, still: Cell) -> Claim:
+    """Claim that an alarm that has nothing to hear costs what its floor costs."""
+    gaps = still.gaps or ()
+    price = FLOOR * still.horizon * sum(gaps) / len(gaps)
+    added = finals(outcome, still, ALARMED) - finals(outcome, still, RV)
+    return judged(
+        "drift.alarm-in-silence",
+        "Where nothing moves, the alarm adds no more regret than its floor can cost",
+        outcome, [Place(still.id, added / price)], 1.0, reason=NOT_RUN,
+        threshold="at most floor times rounds times the mean gap", shown="{} of that",
+    )  # fmt: skip
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret against rounds in the three worlds."""
+    return {"drift": linear_figure(outcome, [outcome.cells], TITLES)}
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets."""
+    return [regret_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="drift",
+    title="Drift: when the best arm moves",
+    source="Ours, with the change test of Besson, Kaufmann, Maillard and Seznec (JMLR 2022)",
+    summary=(
+        "Tsallis-INF competes with one fixed arm. Three wrappers follow an arm that moves: "
+        "restarts every tenth of the horizon, a window of that length, and an alarm that tests "
+        "every arm's own losses, draws every arm with a floor of 2 % and restarts when it rings. "
+        "The best arm moves three times, or never, or it stays while the level of all losses "
+        "jumps, which rings the alarm though no restart is needed. Regret is measured against the "
+        "best arm of every block."
+    ),
+    scales=SCALES,
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+    varies=frozenset(),
+)

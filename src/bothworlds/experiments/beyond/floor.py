@@ -1,0 +1,112 @@
+"""Floor: what it costs to keep drawing every arm, for the sake of inference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bothworlds.experiments.algorithms import FLOOR, RV
+from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, UNEVEN, equal_gaps, named, world
+from bothworlds.experiments.claims import ratio_claim, regret_table
+from bothworlds.experiments.figures import linear_figure
+from bothworlds.experiments.judging import Place, finals, judged
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.policies.base import Player
+
+POWER, DEFAULT = 1 / 3, 0.5
+FOUR, FIVE = "four arms", "uneven means"
+TITLES = {FOUR: "K = 4, gap .2", FIVE: "means .3 .45 .5 .5 .7"}
+
+
+def floor_name(scale: float) -> str:
+    """Return how a floor is called in figures and tables.
+
+    Examples
+    --------
+    >>> floor_name(0.5)
+    'Tsallis-INF, floor 0.5'
+    """
+    return f"{FLOOR} {scale:g}"
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return two worlds with fixed means."""
+    import bothworlds as bw
+
+    env = bw.environments
+    rv = bw.TsallisINF()
+    policies: dict[str, Player] = {RV: rv}
+    policies |= {floor_name(c): bw.Floor(rv, scale=c, power=POWER) for c in settings.points}
+    least = min(UNEVEN)
+    uneven = tuple(mean - least for mean in UNEVEN)
+    return [
+        world(FOUR, env.Stochastic.gap(4, 0.2), policies, settings, equal_gaps(4, 0.2)),
+        world(FIVE, env.Stochastic(UNEVEN), policies, settings, uneven),
+    ]
+
+
+def price(cell: Cell, scale: float) -> float:
+    """Return the most a floor can cost: its sum over the rounds times the mean gap."""
+    rounds = np.arange(1, cell.horizon + 1)
+    floors = np.minimum(1.0, scale * rounds**-POWER)
+    gaps = cell.gaps or ()
+    return float(floors.sum()) * sum(gaps) / len(gaps)
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge the price of a floor."""
+    places = [
+        Place(
+            f"{floor_name(c)}, {cell.id}",
+            (finals(outcome, cell, floor_name(c)) - finals(outcome, cell, RV)) / price(cell, c),
+        )
+        for cell in outcome.cells
+        for c in outcome.settings.points
+    ]
+    return [
+        judged(
+            "floor.price",
+            "A floor adds at most its sum over the rounds times the mean gap to the regret",
+            outcome, places, 1.0, reason=NOT_RUN, shown="up to {} of that",
+            threshold="at most the sum of the floors times the mean gap",
+        ),
+        ratio_claim(
+            "floor.default-cheap",
+            "The floor that inference asks for, 1/2, adds at most half of the regret there is",
+            outcome, outcome.cells, [(floor_name(DEFAULT), RV)], 1.5, NOT_RUN, place=named,
+        ),
+    ]  # fmt: skip
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret against rounds for every floor."""
+    return {"floor": linear_figure(outcome, [outcome.cells], TITLES)}
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets."""
+    return [regret_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="floor",
+    title="Floors: what exploring for inference costs",
+    source="Ours",
+    summary=(
+        "A floor mixes the drawing of the arm with chance, in round t by a share of scale / "
+        "t^(1/3), so that intervals for every arm stay sound. Each such draw costs the mean gap; "
+        "as it also informs, it can cost less."
+    ),
+    scales={name: replace(scale, points=(0.25, DEFAULT, 1.0)) for name, scale in SCALES.items()},
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+    varies=frozenset(),
+)

@@ -1,0 +1,124 @@
+"""Heavy tails: HTINF and AdaTINF on losses without bounds, signed and positive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from bothworlds.experiments.algorithms import ADA, HT
+from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, equal_gaps, named, world
+from bothworlds.experiments.claims import (
+    LINEAR,
+    bound_claim,
+    bound_table,
+    growth,
+    ratio_claim,
+    regret_table,
+)
+from bothworlds.experiments.figures import linear_figure
+from bothworlds.experiments.judging import Place, judged
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BOTH = f"{HT}, both sides"
+"""HTINF as its authors have it: it skips losses that are too large on either side."""
+
+SCALE = 3.5
+"""Above the root mean square of every arm's losses, which is 3.4 and 3.1 at most."""
+
+STUDENT, LOGNORMAL = "Student", "lognormal"
+TITLES = {
+    STUDENT: "Student noise, 2.2 degrees, K = 6",
+    LOGNORMAL: "lognormal, means 1 / 1.5, K = 5",
+}
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return signed losses with Student noise, and positive lognormal ones."""
+    import bothworlds as bw
+
+    tailed = bw.environments.HeavyTailed
+    policies = {
+        HT: bw.HTINF(SCALE),
+        BOTH: bw.HTINF(SCALE, skip="both"),
+        ADA: bw.AdaTINF(settings.horizon),
+    }
+    signed = tailed([0.0, *5 * (0.5,)], noise="student", shape=2.2)
+    positive = tailed([1.0, *4 * (1.5,)], noise="lognormal", shape=1.2)
+    # Skipping on one side is proved for losses that are not negative.
+    return [
+        world(STUDENT, signed, policies, settings, equal_gaps(6, 0.5), covered=False),
+        world(LOGNORMAL, positive, policies, settings, equal_gaps(5, 0.5)),
+    ]
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge growth with unbounded losses, and what skipping on one side saves."""
+    return [
+        _sublinear(
+            "heavy-tails.htinf-sublinear",
+            "HTINF, told a scale of the losses, has sublinear regret although they have no bounds",
+            outcome, [BOTH],
+        ),
+        _sublinear(
+            "heavy-tails.adatinf-sublinear",
+            "AdaTINF, told nothing about the losses, has sublinear regret",
+            outcome, [ADA],
+        ),
+        ratio_claim(
+            "heavy-tails.below-beats-both",
+            "Skipping only losses far below 0 leaves less regret than skipping on both sides",
+            outcome, outcome.cells, [(HT, BOTH)], 1.0, NOT_RUN, place=named,
+        ),
+        ratio_claim(
+            "heavy-tails.price-of-not-knowing",
+            "AdaTINF has at most twice the regret of the authors' HTINF, which knows a scale",
+            outcome, outcome.cells, [(ADA, BOTH)], 2.0, NOT_RUN, place=named,
+        ),
+        bound_claim("heavy-tails.bound", outcome),
+    ]  # fmt: skip
+
+
+def _sublinear(id: str, sentence: str, outcome: Outcome, names: Iterable[str]) -> Claim:
+    """Claim that regret grows clearly slower than t in every cell."""
+    places = [
+        Place(f"{name}, {cell.id}", growth(outcome, cell, name))
+        for cell in outcome.cells
+        for name in names
+    ]
+    return judged(
+        id, sentence, outcome, places, LINEAR, shown="b up to {}", reason=NOT_RUN,
+        threshold=f"regret is t^b with b at most {LINEAR:g}",
+    )  # fmt: skip
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret against rounds in both worlds."""
+    return {"heavy-tails": linear_figure(outcome, [outcome.cells], TITLES)}
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets and margins below the bounds."""
+    return [regret_table(outcome), bound_table(outcome)]
+
+
+EXPERIMENT = Experiment(
+    id="heavy-tails",
+    title="Heavy tails: losses without bounds",
+    source="Huang, Dai and Huang (ICML 2022); skipping on one side is ours",
+    summary=(
+        "Latencies and costs have no bound. Huang, Dai and Huang run Tsallis-INF at a rate scaled "
+        "by the root mean square of the losses and skip those that are too large on either side; "
+        "AdaTINF finds the scale by itself. HTINF here skips only losses far below 0, as large "
+        "positive ones do no harm and tell bad arms apart. One world has signed losses with "
+        "Student noise, the other positive lognormal ones."
+    ),
+    scales=SCALES,
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=tables,
+    varies=frozenset(),
+)
