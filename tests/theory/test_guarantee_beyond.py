@@ -1,4 +1,4 @@
-"""What `guarantee` says of the policies beyond the article: proved, argued, or an order only."""
+"""Answers of `guarantee` for policies beyond the article: proved, argued, or an order only."""
 
 import pytest
 
