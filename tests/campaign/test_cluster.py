@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -553,3 +553,15 @@ def test_an_asynchronous_client_is_refused():
 
     with pytest.raises(InvalidParameter, match="a client that is not asynchronous"):
         run(executor=Executor())
+
+
+def test_a_pool_that_broke_without_a_word_is_noticed(tmp_path):
+    """A future handed out while the pool breaks may never end."""
+
+    class Silent(ThreadPoolExecutor):
+        def submit(self, *arguments):
+            self._broken = "a process died"
+            return Future()
+
+    with Silent(2) as pool, pytest.raises(ClusterError, match="The workers are gone"):
+        run(executor=pool, store=tmp_path)

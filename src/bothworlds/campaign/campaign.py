@@ -100,6 +100,7 @@ class Campaign:
                 self._hand_out()
                 for future in done:
                     self._collect(future)
+                self._workers.check()
                 self._look_elsewhere()
         except KeyboardInterrupt:
             self._wind_up()

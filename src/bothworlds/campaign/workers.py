@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Protocol
 
 from bothworlds.campaign.shard import run_shard, stamp
@@ -34,6 +35,9 @@ class Workers(Protocol):
 
     def submit(self, shard: Sequence[TileJob], tick: Tick) -> Future[list[TileOutcome]]:
         """Hand out a shard."""
+
+    def check(self) -> None:
+        """Raise an error if the workers are gone and nobody said so."""
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """End what is running."""
@@ -74,6 +78,9 @@ class Threads:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._count, "bothworlds")
         return self._pool.submit(run_shard, shard, None, self._halt.is_set, tick)
+
+    def check(self) -> None:
+        """Do nothing: threads do not get lost."""
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """Ask the threads to stop."""
@@ -122,6 +129,14 @@ class Remote:
 
     def _send(self, shard: Sequence[TileJob], stamped: str) -> Future[list[TileOutcome]]:
         return self._executor.submit(run_shard, shard, stamped)
+
+    def check(self) -> None:
+        """Raise an error if a process died.
+
+        A pool that breaks while a shard is handed out may never end that shard's future.
+        """
+        if getattr(self._executor, "_broken", False):
+            raise gone(BrokenProcessPool())
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """Take back what has not begun."""
