@@ -245,8 +245,8 @@ def test_contamination_stays_within_the_regime_and_uses_it(base, tau):
         (lambda: Corrupted(Utilities([0.1, 0.2]), 1), "base of Corrupted must be an environment"),
         (
             lambda: Corrupted(Corrupted(Stochastic.gap(2, 0.5), 1), 1),
-            r"base of Corrupted must be an environment for one arm a round, with losses in \[0, 1\], "
-            "that is not under attack itself",
+            "base of Corrupted must be an environment for one arm a round, "
+            r"with losses in \[0, 1\], that is not under attack itself",
         ),
         (lambda: Corrupted(Adaptive(2), 1), "targets of Corrupted must be given, as Adaptive"),
         (lambda: Corrupted(Adaptive(2), 1, "swap", [0]), "targets of Corrupted must be 2 or more"),
