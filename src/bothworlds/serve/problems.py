@@ -1,0 +1,220 @@
+"""Problems of the decision service: every refusal, with its stable code and its HTTP status.
+
+A code is a promise: programs branch on it. Sentences may change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bothworlds.errors import BothworldsError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of refusal.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status it is answered with.
+    title : str
+        What happened, the same in every answer of this kind.
+    advice : str
+        What the caller can do about it.
+    """
+
+    status: int
+    title: str
+    advice: str
+
+
+KINDS: dict[str, Kind] = {
+    # The request itself.
+    "invalid_json": Kind(400, "The body is not JSON", "Send UTF-8 JSON."),
+    "invalid_request": Kind(
+        400,
+        "A field or a parameter is missing, unknown or of the wrong kind",
+        "Change the request as the detail says; the OpenAPI document lists what is accepted.",
+    ),
+    "out_of_bounds": Kind(
+        400,
+        "A loss or a reward lies outside the experiment's bounds",
+        "Clip it, or create the experiment with wider bounds.",
+    ),
+    "bad_token": Kind(
+        400,
+        "The decision id is malformed",
+        "Send the decision_id back as it was received, all of it.",
+    ),
+    "policy_not_served": Kind(
+        400,
+        "The policy cannot be served",
+        "Take Tsallis-INF or a member of the Exp3 family.",
+    ),
+    # Who asks.
+    "key_missing": Kind(401, "A key is required", "Send `Authorization: Bearer bw_...`."),
+    "key_invalid": Kind(401, "The key is unknown or revoked", "Ask an administrator for a key."),
+    "scope_missing": Kind(
+        403, "The key lacks the scope", "Use a key with the scope that the detail names."
+    ),
+    "bad_signature": Kind(
+        403,
+        "The decision id was not signed by this deployment",
+        "Nothing: the id was altered, or it belongs to another deployment.",
+    ),
+    "foreign_origin": Kind(
+        403,
+        "A web page of another origin asks",
+        "Call the service from a program, or run it with keys.",
+    ),
+    # What is asked for.
+    "not_found": Kind(404, "There is nothing at this path", "Compare with the OpenAPI document."),
+    "experiment_not_found": Kind(
+        404, "There is no such experiment", "Create it, or use a key of its tenant."
+    ),
+    "arm_not_found": Kind(404, "There is no such arm", "Use an arm of the experiment."),
+    "key_not_found": Kind(404, "There is no such key", "List the keys."),
+    "method_not_allowed": Kind(
+        405, "The path does not take this method", "Use one of the header Allow."
+    ),
+    "not_acceptable": Kind(406, "The format is not offered", "Use jsonl, csv, vw or parquet."),
+    "body_timeout": Kind(408, "The body did not arrive in time", "Send it again, at once."),
+    # The state it is in.
+    "experiment_exists": Kind(
+        409, "There is an experiment of this name", "Choose another name, or use that one."
+    ),
+    "experiment_archived": Kind(
+        409, "The experiment is archived", "Resume it, or ask another experiment."
+    ),
+    "experiment_paused": Kind(
+        409, "The experiment is paused", "Use your default, or resume the experiment."
+    ),
+    "already_told": Kind(
+        409,
+        "The decision was told a different loss before",
+        "Nothing: the first feedback stands.",
+    ),
+    "arm_id_used": Kind(
+        409,
+        "The name belongs to an arm, or belonged to one that was retired",
+        "Choose a name that was never used in this experiment.",
+    ),
+    "last_arms": Kind(
+        409, "The experiment would be left with fewer than two arms", "Add an arm first."
+    ),
+    "nothing_available": Kind(
+        409, "No arm is left to choose from", "Name at least one active arm as available."
+    ),
+    "mode_conflict": Kind(
+        409, "The experiment's mode does not allow it", "Resume the experiment first."
+    ),
+    "expired": Kind(
+        410, "The feedback window of the decision is over", "Tell sooner, or widen the window."
+    ),
+    "epoch_over": Kind(
+        410,
+        "The experiment was reset after the decision",
+        "Nothing: what was decided before a reset is not learned from.",
+    ),
+    "config_changed": Kind(
+        412,
+        "The experiment changed since it was read",
+        "Read it again and send its new ETag as If-Match.",
+    ),
+    "body_too_large": Kind(413, "The body is too large", "Send less, or use a batch."),
+    "unsupported_media_type": Kind(
+        415, "The body is not of the type application/json", "Say `Content-Type: application/json`."
+    ),
+    "idempotency_key_reused": Kind(
+        422,
+        "The Idempotency-Key was used with another request",
+        "Use a new key for every new request.",
+    ),
+    "contribution_too_large": Kind(
+        422,
+        "The feedback would outgrow the sums",
+        "Widen the exploration floor; an alarm is raised.",
+    ),
+    "if_match_missing": Kind(
+        428, "A change needs the version it is based on", "Send the ETag as If-Match."
+    ),
+    "rate_limited": Kind(429, "Too many requests with this key", "Wait as Retry-After says."),
+    "headers_too_large": Kind(431, "The headers are too large", "Send fewer or shorter headers."),
+    # The service.
+    "internal": Kind(500, "The service failed", "Report the request id; nothing was acknowledged."),
+    "overloaded": Kind(503, "The buffer of the log is full", "Wait as Retry-After says."),
+    "store_unavailable": Kind(
+        503,
+        "The store did not take the write",
+        "Send the same request again; a retry is safe.",
+    ),
+    "shutting_down": Kind(
+        503, "The service is stopping", "Send the same request again, to another replica."
+    ),
+}
+"""Every refusal by its code."""
+
+RETRYABLE = frozenset({"rate_limited", "overloaded", "store_unavailable", "shutting_down"})
+"""Codes after which the same request may be sent again, and may succeed."""
+
+
+class Problem(BothworldsError):
+    """A refusal with a code; whoever raises it has changed nothing.
+
+    Parameters
+    ----------
+    code : str
+        A key of `KINDS`.
+    detail : str, optional
+        One sentence about this very case; by default the title of its kind.
+    retry_after : float, optional
+        Seconds after which another attempt may succeed.
+
+    Examples
+    --------
+    >>> problem = Problem("experiment_not_found", "There is no experiment 'headline'.")
+    >>> problem.status, str(problem)
+    (404, "There is no experiment 'headline'.")
+    """
+
+    def __init__(
+        self, code: str, detail: str | None = None, *, retry_after: float | None = None
+    ) -> None:
+        kind = KINDS[code]
+        super().__init__(detail or f"{kind.title}.")
+        self.code = code
+        self.retry_after = retry_after
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return KINDS[self.code].status
+
+    @property
+    def title(self) -> str:
+        """What happened, the same for every problem of this code."""
+        return KINDS[self.code].title
+
+    @property
+    def detail(self) -> str:
+        """One sentence about this very case."""
+        return str(self)
+
+    def document(self, request_id: str) -> dict[str, Any]:
+        """Return the fields of ``application/problem+json`` (RFC 9457).
+
+        Examples
+        --------
+        >>> Problem("expired").document("r1")["status"]
+        410
+        """
+        return {
+            "type": f"urn:bothworlds:problem:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            "request_id": request_id,
+        }
