@@ -147,6 +147,8 @@ BUILT_IN = {
     errors.KernelError: RuntimeError,
     errors.ForkError: RuntimeError,
     errors.ClusterError: RuntimeError,
+    errors.ServiceError: RuntimeError,
+    errors.ServiceAway: ConnectionError,
     errors.CheckFailed: AssertionError,
     errors.MissingExtra: ImportError,
 }

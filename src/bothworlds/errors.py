@@ -12,6 +12,8 @@
     ├── KernelError        (RuntimeError)    a user's own policy or environment misbehaved
     ├── ForkError          (RuntimeError)    a bandit was made in the parent of this process
     ├── ClusterError       (RuntimeError)    workers, or what schedules them, cannot be used
+    ├── ServiceError       (RuntimeError)    the decision service refused a request
+    │   └── ServiceAway    (ConnectionError) ... or cannot be reached, or is overloaded
     ├── CheckFailed        (AssertionError)  a policy or environment failed its checks
     └── MissingExtra       (ImportError)     an optional package is not installed
 
@@ -36,6 +38,8 @@ __all__ = [
     "KernelError",
     "MissingExtra",
     "ResultFileError",
+    "ServiceAway",
+    "ServiceError",
     "StateFileError",
     "UnknownDecision",
     "missing_extra",
@@ -95,6 +99,34 @@ class ForkError(BothworldsError, RuntimeError):
 
 class ClusterError(BothworldsError, RuntimeError):
     """Workers on this or other machines, or what schedules them, cannot be used."""
+
+
+class ServiceError(BothworldsError, RuntimeError):
+    """The decision service refused a request.
+
+    Parameters
+    ----------
+    message : str
+        One sentence, the service's own where it gave one.
+    code : str
+        The stable code of the refusal, such as ``"already_told"``.
+    status : int, default 0
+        The HTTP status, 0 where there was no answer.
+    request_id : str, optional
+        What the service's log calls the request.
+    """
+
+    def __init__(
+        self, message: str, code: str = "", status: int = 0, request_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.request_id = request_id
+
+
+class ServiceAway(ServiceError, ConnectionError):
+    """The decision service cannot be reached, is overloaded, or did not answer in time."""
 
 
 class CheckFailed(BothworldsError, AssertionError):

@@ -1,0 +1,303 @@
+"""Client of the decision service that is awaited, for programs built on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from bothworlds.client import calls
+from bothworlds.client.calls import Action, Call, Decision, Failure, Pause, Result, Settings, Told
+from bothworlds.client.exchange import Malformed, Parser, Response
+from bothworlds.errors import ServiceError
+
+T = TypeVar("T")
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class AsyncClient:
+    """Ask the decision service for decisions and send their feedback, without blocking.
+
+    Parameters
+    ----------
+    url : str
+        Where the service listens, such as ``"http://127.0.0.1:8080"``.
+    key : str, optional
+        A key of the service, ``bw_...``.
+    timeout : float, default 0.5
+        Seconds that a call may take with all its retries; a decision that is not there by then is
+        the default.
+    feedback_timeout : float, default 10.0
+        The same for feedback, which nobody waits for and nobody wants to lose.
+    retries : int, default 3
+        How often a request is sent again at most.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> async def main():
+    ...     async with AsyncClient("http://127.0.0.1:9", timeout=0.2) as client:
+    ...         return await client.decide("headline", default="blue")
+    >>> asyncio.run(main()).default  # nobody listens there
+    True
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 0.5,
+        feedback_timeout: float = 10.0,
+        retries: int = 3,
+    ) -> None:
+        self._settings = Settings.of("AsyncClient", url, key, timeout, feedback_timeout, retries)
+        self._context = self._settings.endpoint.context()
+        self._idle: list[Connection] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        endpoint = self._settings.endpoint
+        return f"<AsyncClient of {endpoint.authority}{endpoint.prefix}>"
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the idle connections; the next call opens one again."""
+        idle, self._idle = self._idle, []
+        for _, writer in idle:
+            writer.close()
+
+    async def decide(
+        self,
+        experiment: str,
+        *,
+        default: str | None = None,
+        available: Sequence[str] | None = None,
+        unit: str | None = None,
+        deferred: bool = False,
+        idempotency_key: str | None = None,
+        vector: bool = False,
+        timeout: float | None = None,
+    ) -> Decision:
+        """Ask which arm to use.
+
+        Parameters
+        ----------
+        experiment : str
+            Its name.
+        default : str, optional
+            The arm to use when the service is away or the experiment is paused. The decision is
+            then marked as `Decision.default`, and its feedback is not sent.
+        available : sequence of str, optional
+            The arms that can be used right now; all by default.
+        unit : str, optional
+            Who it is for; with a sticky experiment the same unit gets the same decision again.
+        deferred : bool, default False
+            The decision counts only once it is activated.
+        idempotency_key : str, optional
+            The same key gives the same decision, however often it is sent.
+        vector : bool, default False
+            Ask for the probabilities of all arms, too.
+        timeout : float, optional
+            In place of the client's.
+
+        Raises
+        ------
+        ServiceAway
+            If the service is away and there is no default.
+        ServiceError
+            If it refuses the request.
+        """
+        call = calls.decide(experiment, available, unit, deferred, idempotency_key, vector)
+        try:
+            return await self._call(call, timeout)
+        except ServiceError as error:
+            return calls.stand_in(experiment, default, error)
+
+    async def decide_many(
+        self, experiment: str, count: int, *, timeout: float | None = None
+    ) -> list[Decision]:
+        """Ask for several decisions at once, at most 256."""
+        return await self._call(calls.decide_many(experiment, count), timeout)
+
+    async def feedback(
+        self,
+        decision: Decision | str,
+        *,
+        loss: float | None = None,
+        reward: float | None = None,
+        timeout: float | None = None,
+    ) -> Told:
+        """Tell what a decision brought, once; sending it again is harmless.
+
+        Parameters
+        ----------
+        decision : Decision or str
+            The decision, or its id.
+        loss, reward : float, optional
+            One of them, in the experiment's bounds.
+        timeout : float, optional
+            In place of the client's ``feedback_timeout``.
+
+        Returns
+        -------
+        str
+            ``"learned"``, ``"duplicate"``, ``"quarantined"``, ``"not_learnable"``, or
+            ``"default"`` for a default, of which the service is told nothing.
+        """
+        call = calls.feedback(decision, loss, reward)
+        if call is None:
+            return "default"
+        return await self._call(call, timeout or self._settings.feedback_timeout)
+
+    async def feedback_many(
+        self,
+        decisions: Sequence[Decision | str],
+        *,
+        losses: Sequence[float] | None = None,
+        rewards: Sequence[float] | None = None,
+        timeout: float | None = None,
+    ) -> list[Result]:
+        """Tell what many decisions brought; return for each what became of it, or its refusal."""
+        batches = calls.feedback_many(decisions, losses, rewards)
+        seconds = timeout or self._settings.feedback_timeout
+        return batches.results([await self._call(call, seconds) for call in batches.calls])
+
+    async def activate(self, decision: Decision | str, *, timeout: float | None = None) -> None:
+        """Say that a deferred decision was shown, so that it counts."""
+        call = calls.activate(decision)
+        if call is not None:
+            await self._call(call, timeout or self._settings.feedback_timeout)
+
+    async def create(
+        self, experiment: str, arms: Sequence[str] | Mapping[str, Any], **settings: Any
+    ) -> dict[str, Any]:
+        """Create an experiment and return its description.
+
+        Parameters
+        ----------
+        experiment : str
+            Its name.
+        arms : sequence of str, or mapping of str to object
+            The names of the arms, or what each carries by name.
+        **settings
+            ``policy``, ``bounds``, ``feedback_window`` and so on, as the wire API has them.
+        """
+        found: dict[str, Any] = await self._call(calls.create(experiment, arms, settings))
+        return found
+
+    async def experiments(self) -> list[dict[str, Any]]:
+        """Return the descriptions of all experiments."""
+        found: list[dict[str, Any]] = await self._call(calls.experiments())
+        return found
+
+    async def experiment(self, name: str) -> dict[str, Any]:
+        """Return the description of an experiment: settings, arms, probabilities, alarms."""
+        found: dict[str, Any] = await self._call(calls.experiment(name))
+        return found
+
+    async def change(self, name: str, version: int, **settings: Any) -> dict[str, Any]:
+        """Change settings of an experiment; ``version`` is the ``config_version`` they replace."""
+        found: dict[str, Any] = await self._call(calls.change(name, version, settings))
+        return found
+
+    async def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
+        """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
+        found: dict[str, Any] = await self._call(calls.act(name, action, arm))
+        return found
+
+    async def report(self, name: str) -> dict[str, Any]:
+        """Return how good every arm is and how sure that is."""
+        found: dict[str, Any] = await self._call(calls.report(name))
+        return found
+
+    async def ready(self) -> bool:
+        """Return whether the service is there and ready."""
+        try:
+            return await self._call(calls.ready())
+        except ServiceError:
+            return False
+
+    async def _call(self, call: Call[T], timeout: float | None = None) -> T:
+        settings = self._settings
+        request = call.request(settings.endpoint, settings.key)
+        seconds = settings.timeout if timeout is None else timeout
+        steps = calls.attempts(call, settings.endpoint, seconds, settings.retries)
+        outcome: Response | Failure | None = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = await self._sent(request, step.deadline, call.repeatable)
+
+    async def _sent(self, request: bytes, deadline: float, repeatable: bool) -> Response | Failure:
+        """Send a request over an idle connection, or a new one if those have gone.
+
+        A request that must not be repeated takes a new one: on an idle connection nobody can tell
+        whether the service closed it before or after it read the request.
+        """
+        while repeatable and (kept := self._taken()) is not None:
+            outcome = await self._exchanged(kept, request, deadline)
+            if not isinstance(outcome, Failure) or outcome.late:
+                return outcome
+        endpoint = self._settings.endpoint
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                made = await asyncio.open_connection(
+                    endpoint.host, endpoint.port, ssl=self._context
+                )
+        except TimeoutError:
+            return Failure("did not answer in time", sent=False, late=True)
+        except (OSError, ssl.SSLError) as error:
+            return Failure(f"cannot be reached ({error.strerror or error})", sent=False)
+        return await self._exchanged(made, request, deadline)
+
+    async def _exchanged(
+        self, connection: Connection, request: bytes, deadline: float
+    ) -> Response | Failure:
+        reader, writer = connection
+        parser = Parser()
+        response: Response | None = None
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                writer.write(request)
+                await writer.drain()
+                while response is None:
+                    data = await reader.read(65_536)
+                    response = parser.feed(data) if data else parser.end()
+        except TimeoutError:
+            return Failure("did not answer in time", sent=True, late=True)
+        except (OSError, Malformed) as error:
+            return Failure(f"broke off ({error})", sent=True)
+        finally:
+            # Also when the caller is cancelled: a late answer must not meet another request.
+            if response is None or not response.reusable:
+                writer.close()
+        if response.reusable:
+            self._idle.append(connection)
+        return response
+
+    def _taken(self) -> Connection | None:
+        """Return an idle connection of this event loop."""
+        if self._loop is not asyncio.get_running_loop():
+            self._idle, self._loop = [], asyncio.get_running_loop()
+        return self._idle.pop() if self._idle else None

@@ -1,0 +1,477 @@
+"""Calls of the client: what each sends, what its answer means, and when it is sent again.
+
+Nothing here waits or touches a socket. `attempts` is the one loop of both clients: it yields what
+to do next, a request to send or a pause, and is told what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+from bothworlds.arguments import is_name, positive, real
+from bothworlds.client.exchange import Endpoint, Response, visible
+from bothworlds.errors import (
+    InvalidFeedback,
+    InvalidParameter,
+    ServiceAway,
+    ServiceError,
+    must,
+)
+
+T = TypeVar("T")
+Told = Literal["learned", "duplicate", "quarantined", "not_learnable", "default"]
+Action = Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"]
+
+AWAY = frozenset({"rate_limited", "overloaded", "store_unavailable", "shutting_down", "internal"})
+"""Codes that say nothing about the request, only about the moment."""
+BATCH = 1000
+"""How many feedbacks one request can carry."""
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 1.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision of the service, or the default that stands in for it.
+
+    Parameters
+    ----------
+    experiment : str
+        Whose it is.
+    arm : str
+        What to use.
+    value : object
+        What the arm carries, None if nothing.
+    id : str or None
+        What feedback names; None for a default.
+    probability : float or None
+        How likely the arm was; None for a default.
+    round : int or None
+        The round; None for a default.
+    mode : str
+        ``"learn"``, ``"pinned"``, ``"uniform"``, ``"shadow"``, or ``"default"``.
+    expires_at : float or None
+        Seconds since 1970 after which feedback is refused.
+    probabilities : mapping of str to float, optional
+        How likely every arm was, where that was asked for.
+    away : ServiceError, optional
+        Why this is a default.
+    """
+
+    experiment: str
+    arm: str
+    value: Any = None
+    id: str | None = None
+    probability: float | None = None
+    round: int | None = None
+    mode: str = "default"
+    expires_at: float | None = None
+    probabilities: Mapping[str, float] | None = None
+    away: ServiceError | None = field(default=None, compare=False)
+
+    @property
+    def default(self) -> bool:
+        """Whether the service was away: nothing can be learned from this decision."""
+        return self.id is None
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """A request and how to read its answer.
+
+    Parameters
+    ----------
+    method, path : str
+        Of the request.
+    answer : callable
+        Makes the result of the decoded JSON, None for an empty answer.
+    document : object, optional
+        Sent as JSON.
+    headers : dict of str to str
+        Besides those of every request.
+    repeatable : bool
+        Whether it may be sent again although the first one may have been carried out.
+    """
+
+    method: str
+    path: str
+    answer: Callable[[Any], T]
+    document: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+    def request(self, endpoint: Endpoint, key: str | None) -> bytes:
+        """Return the request as bytes."""
+        body = None if self.document is None else json.dumps(self.document).encode()
+        headers = {"Accept": "application/json", **self.headers}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        return endpoint.request(self.method, self.path, headers, body)
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send the request and wait for its answer, until ``deadline`` of the monotonic clock."""
+
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """No answer came.
+
+    Parameters
+    ----------
+    reason : str
+        Completes "The service at X ...".
+    sent : bool
+        Whether the service may have carried the request out.
+    late : bool
+        Whether the time was up.
+    """
+
+    reason: str
+    sent: bool
+    late: bool = False
+
+
+Steps = Generator[Send | Pause, Response | Failure | None, T]
+
+
+def attempts(call: Call[T], endpoint: Endpoint, seconds: float, retries: int) -> Steps[T]:
+    """Yield what to do until the call has its answer, within a budget of seconds.
+
+    A request is sent again after an answer that only speaks of the moment, after a failed
+    connection, and after a lost answer if the call is repeatable.
+    """
+    begun = time.monotonic()
+    deadline = begun + seconds
+    pause = _FIRST_PAUSE
+    for attempt in range(retries + 1):
+        outcome = yield Send(deadline)
+        assert outcome is not None
+        wanted = 0.0
+        if isinstance(outcome, Response):
+            error = refusal(outcome)
+            if error is None:
+                return call.answer(decoded(outcome))
+            if error.code not in AWAY:
+                raise error
+            again = error.code != "internal" or call.repeatable
+            wanted = real(_number(outcome.headers.get("retry-after"))) or 0.0
+        else:
+            where = f"{endpoint.host}:{endpoint.port}"
+            error = ServiceAway(f"The service at {where} {outcome.reason}.", "away")
+            again = not outcome.late and (call.repeatable or not outcome.sent)
+        # Full jitter: clients that failed together do not come back together.
+        delay = max(wanted, random.uniform(0.0, pause))
+        if not again or attempt == retries or time.monotonic() + delay >= deadline:
+            raise error
+        yield Pause(delay)
+        pause = min(2.0 * pause, _LONGEST_PAUSE)
+    raise AssertionError("unreachable")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def decoded(response: Response) -> Any:
+    """Return the JSON of an answer, None if it is empty."""
+    if not response.body:
+        return None
+    try:
+        return json.loads(response.body)
+    except (ValueError, RecursionError):
+        raise ServiceError(
+            "The service answered with something that is not JSON.", "not_json", response.status
+        ) from None
+
+
+def refusal(response: Response) -> ServiceError | None:
+    """Return the error an answer stands for, None if it is none."""
+    if response.status < 400:
+        return None
+    try:
+        document = json.loads(response.body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        document = {}
+    # What stands between, such as a proxy, answers without our codes.
+    between = {429: "rate_limited", 502: "away", 503: "overloaded", 504: "away"}
+    code = document.get("code") or between.get(response.status, f"http_{response.status}")
+    detail = document.get("detail") or f"The service answered with status {response.status}."
+    kind = ServiceAway if code in AWAY or code == "away" else ServiceError
+    return kind(str(detail), str(code), response.status, document.get("request_id"))
+
+
+# ---- the calls
+
+
+def decide(
+    experiment: str,
+    available: Sequence[str] | None,
+    unit: str | None,
+    deferred: bool,
+    idempotency_key: str | None,
+    vector: bool,
+) -> Call[Decision]:
+    """Ask for a decision."""
+    headers = {}
+    if idempotency_key is not None:
+        if not isinstance(idempotency_key, str) or not visible(idempotency_key):
+            expected = "a text of visible ASCII characters"
+            raise InvalidParameter(must("idempotency_key", "decide", expected, idempotency_key))
+        headers["Idempotency-Key"] = idempotency_key
+    document: dict[str, Any] = {}
+    if available is not None:
+        document["available"] = list(available)
+    if unit is not None:
+        document["unit"] = unit
+    if deferred:
+        document["deferred"] = True
+    path = experiment_path(experiment, "/decisions") + ("?vector=1" if vector else "")
+    # A decision whose answer was lost is never used: asking again harms nobody, unless missing
+    # feedback counts as a loss, for which there is the Idempotency-Key.
+    return Call("POST", path, lambda found: decision_of(experiment, found), document, headers)
+
+
+def decide_many(experiment: str, count: int) -> Call[list[Decision]]:
+    """Ask for several decisions at once."""
+    return Call(
+        "POST",
+        experiment_path(experiment, "/decisions:batch"),
+        lambda found: [decision_of(experiment, each) for each in found["decisions"]],
+        {"count": count},
+    )
+
+
+def decision_of(experiment: str, found: Any) -> Decision:
+    """Return the decision that an answer describes."""
+    return Decision(
+        experiment,
+        found["arm"],
+        found.get("value"),
+        found["decision_id"],
+        found["probability"],
+        found["round"],
+        found["mode"],
+        found["expires_at"],
+        found.get("probabilities"),
+    )
+
+
+def stand_in(experiment: str, default: str | None, error: ServiceError) -> Decision:
+    """Return the default in place of a decision, or raise why there is none."""
+    # A paused experiment asks its callers to do what they would do without it.
+    if default is None or not (isinstance(error, ServiceAway) or error.code == "experiment_paused"):
+        raise error
+    return Decision(experiment, default, away=error)
+
+
+def feedback(
+    decision: Decision | str, loss: float | None, reward: float | None
+) -> Call[Told] | None:
+    """Tell what a decision brought; None for a default, which nothing is learned from."""
+    told = _told(loss, reward)
+    id = id_of(decision)
+    if id is None:
+        return None
+    path = f"/v1/decisions/{quote(id, safe='')}/feedback"
+    return Call("PUT", path, lambda found: found["status"], told)
+
+
+Result = Told | ServiceError
+"""What became of one feedback of many."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Feedback of many decisions, in as many requests as it takes.
+
+    Parameters
+    ----------
+    calls : list of Call
+        One for every thousand decisions of the service.
+    sent : list of bool
+        Which of the decisions are in them; the others are defaults.
+    """
+
+    calls: list[Call[list[Result]]]
+    sent: list[bool]
+
+    def results(self, answers: list[list[Result]]) -> list[Result]:
+        """Return what became of each decision, in their order."""
+        told = (each for answer in answers for each in answer)
+        return [next(told) if sent else "default" for sent in self.sent]
+
+
+def feedback_many(
+    decisions: Sequence[Decision | str],
+    losses: Sequence[float] | None,
+    rewards: Sequence[float] | None,
+) -> Batches:
+    """Tell what many decisions brought."""
+    if (losses is None) == (rewards is None):
+        raise InvalidFeedback("Exactly one of losses and rewards must be given to feedback_many.")
+    many, word, numbers = (
+        ("losses", "loss", losses) if losses is not None else ("rewards", "reward", rewards)
+    )
+    assert numbers is not None
+    if len(numbers) != len(decisions):
+        expected = f"as many numbers as there are decisions, {len(decisions)}"
+        raise InvalidParameter(must(many, "feedback_many", expected, len(numbers)))
+    ids = [id_of(decision) for decision in decisions]
+    items = [
+        {"decision_id": id, **told}
+        for id, told in zip(ids, [_told(**{word: x}) for x in numbers], strict=True)
+        if id is not None
+    ]
+    calls = [
+        Call("POST", "/v1/feedback:batch", _each_told, {"items": items[begin : begin + BATCH]})
+        for begin in range(0, len(items), BATCH)
+    ]
+    return Batches(calls, [id is not None for id in ids])
+
+
+def _each_told(found: Any) -> list[Result]:
+    return [
+        ServiceError(each["detail"], each["code"])
+        if each["status"] == "refused"
+        else each["status"]
+        for each in found["results"]
+    ]
+
+
+def _told(loss: float | None = None, reward: float | None = None) -> dict[str, float]:
+    if (loss is None) == (reward is None):
+        raise InvalidFeedback("Exactly one of loss and reward must be given.")
+    word, given = ("loss", loss) if loss is not None else ("reward", reward)
+    x = float(given) if isinstance(given, bool) else real(given)
+    if x is None:
+        raise InvalidFeedback(must(word, "feedback", "a finite number", given))
+    return {word: x}
+
+
+def activate(decision: Decision | str) -> Call[None] | None:
+    """Say that a deferred decision was shown; None for a default."""
+    id = id_of(decision)
+    if id is None:
+        return None
+    return Call("POST", f"/v1/decisions/{quote(id, safe='')}/activate", lambda _: None)
+
+
+def create(experiment: str, arms: Sequence[str] | Mapping[str, Any], settings: Any) -> Call[Any]:
+    """Create an experiment."""
+    if isinstance(arms, Mapping):
+        listed = [{"name": name, "value": value} for name, value in arms.items()]
+    else:
+        listed = [{"name": name} for name in arms]
+    document = {"name": experiment, "arms": listed, **settings}
+    return Call("POST", "/v1/experiments", _same, document, repeatable=False)
+
+
+def experiments() -> Call[Any]:
+    """List the experiments."""
+    return Call("GET", "/v1/experiments", lambda found: found["experiments"])
+
+
+def experiment(name: str) -> Call[Any]:
+    """Read an experiment."""
+    return Call("GET", experiment_path(name), _same)
+
+
+def change(name: str, version: int, settings: Any) -> Call[Any]:
+    """Change settings of an experiment that was read at a version."""
+    headers = {"If-Match": f'"{version}"'}
+    return Call("PATCH", experiment_path(name), _same, settings, headers, repeatable=False)
+
+
+def act(name: str, action: Action, arm: str | None) -> Call[Any]:
+    """Pin, pause, resume and so on; a reset is not repeated, each begins an epoch."""
+    document = None if arm is None else {"arm": arm}
+    path = experiment_path(name, f"/{action}")
+    return Call("POST", path, _same, document, repeatable=action != "reset")
+
+
+def report(name: str) -> Call[Any]:
+    """Read the report of an experiment."""
+    return Call("GET", experiment_path(name, "/report"), _same)
+
+
+def ready() -> Call[bool]:
+    """Ask whether the service is ready."""
+    return Call("GET", "/readyz", lambda _: True)
+
+
+def _same(found: Any) -> Any:
+    return found
+
+
+def experiment_path(name: object, rest: str = "") -> str:
+    """Return the path of an experiment."""
+    if not isinstance(name, str) or not name:
+        raise InvalidParameter(must("experiment", "the call", "the name of an experiment", name))
+    return f"/v1/experiments/{quote(name, safe='')}{rest}"
+
+
+def id_of(decision: object) -> str | None:
+    """Return the id of a decision, None for a default."""
+    if isinstance(decision, Decision):
+        return decision.id
+    if not isinstance(decision, str) or not decision:
+        expected = "a Decision or the id of one"
+        raise InvalidParameter(must("decision", "the call", expected, decision))
+    return decision
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What both clients are constructed with, checked."""
+
+    endpoint: Endpoint
+    key: str | None
+    timeout: float
+    feedback_timeout: float
+    retries: int
+
+    @classmethod
+    def of(
+        cls,
+        owner: str,
+        url: object,
+        key: object,
+        timeout: object,
+        feedback_timeout: object,
+        retries: object,
+    ) -> Settings:
+        """Check the parameters of a client."""
+        if key is not None and (not isinstance(key, str) or not key or not visible(key)):
+            # The key itself is a secret, and errors end up in logs.
+            raise InvalidParameter(must("key", owner, "a key of the service", type(key).__name__))
+        if not is_name(retries) or isinstance(retries, str) or not 0 <= retries <= 100:
+            raise InvalidParameter(must("retries", owner, "an integer from 0 to 100", retries))
+        return cls(
+            Endpoint.of(url),
+            key,
+            positive("timeout", timeout, owner),
+            positive("feedback_timeout", feedback_timeout, owner),
+            int(retries),
+        )
