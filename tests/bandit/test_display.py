@@ -72,15 +72,16 @@ def test_configurations_that_differ_print_differently():
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make",
     [
-        bw.Bandit(bw.TsallisINF(), arms=["blue", "it's", 3], seed=7, bounds=(-1, 250)),
-        bw.Bandit(bw.UCB1(), arms=3),
-        bw.DuelingBandit(bw.Sparring(bw.Exp3()), arms=["a", "b"], seed=2),
+        lambda: bw.Bandit(bw.TsallisINF(), arms=["blue", "it's", 3], seed=7, bounds=(-1, 250)),
+        lambda: bw.Bandit(bw.UCB1(), arms=3),
+        lambda: bw.DuelingBandit(bw.Sparring(bw.Exp3()), arms=["a", "b"], seed=2),
     ],
     ids=["named", "fresh seed", "duel"],
 )
-def test_a_bandit_pasted_back_plays_the_same_rounds(made):
+def test_a_bandit_pasted_back_plays_the_same_rounds(make):
+    made = make()
     again = pasted(repr(made))
     assert repr(again) == repr(made)
     mine, other = [made.ask() for _ in range(20)], [again.ask() for _ in range(20)]

@@ -1,5 +1,6 @@
 """Reports and values from logs: formats, slices, estimators, and sentences for what is wrong."""
 
+import functools
 import itertools
 import json
 
@@ -17,6 +18,12 @@ ARMS = ["blue", "green", "red"]
 MEANS = {"blue": 0.3, "green": 0.6, "red": 0.7}
 
 
+@functools.cache
+def learned():
+    """The log that most tests read."""
+    return decisions()
+
+
 def decisions(n=900, seed=5, **extra):
     """A log of a bandit that learns, as `LoggedDecision`."""
     rng = np.random.default_rng(seed)
@@ -28,9 +35,6 @@ def decisions(n=900, seed=5, **extra):
         bandit.tell(decision, loss=loss)
         made.append(LoggedDecision.of(decision, loss=loss, day=t // 300, **extra))
     return made
-
-
-LOG = decisions()
 
 
 def columns_of(log):
@@ -51,21 +55,23 @@ def same(one, other):
 
 
 def test_every_way_to_give_a_log_gives_the_same_report(tmp_path):
-    expected = inference.report(LOG)
-    logs.write_parquet(tmp_path / "log.parquet", LOG)
-    logs.write_jsonl(tmp_path / "log.jsonl", LOG)
+    expected = inference.report(learned())
+    logs.write_parquet(tmp_path / "log.parquet", learned())
+    logs.write_jsonl(tmp_path / "log.jsonl", learned())
     by_name = {each.arm: each for each in expected.values()}
     for log in (
         tmp_path / "log.parquet",
         str(tmp_path / "log.jsonl"),
-        iter(LOG),
-        [json.loads(line) for line in map(_line, LOG)],
-        columns_of(LOG),
+        iter(learned()),
+        [json.loads(line) for line in map(_line, learned())],
+        columns_of(learned()),
     ):
         found = inference.report(log)
         assert {each.arm: each for each in found.values()} == by_name
-    bare = {key: value for key, value in columns_of(LOG).items() if key[:3] not in ("arm", "pro")}
-    frame = pandas.DataFrame({**bare, "arm": columns_of(LOG)["arm"]})
+    bare = {
+        key: value for key, value in columns_of(learned()).items() if key[:3] not in ("arm", "pro")
+    }
+    frame = pandas.DataFrame({**bare, "arm": columns_of(learned())["arm"]})
     assert inference.report(frame)["blue"].sequence == by_name["blue"].sequence
 
 
@@ -81,11 +87,11 @@ def _line(decision):
 
 
 def test_formats_without_all_probabilities_have_sequences_and_no_interval(tmp_path):
-    plain = [LoggedDecision(d.round, d.arm, d.probability, d.loss) for d in LOG]
+    plain = [LoggedDecision(d.round, d.arm, d.probability, d.loss) for d in learned()]
     logs.write_vw(tmp_path / "log.vw", plain, ARMS)
-    rewards = [LoggedDecision(d.round, d.arm, d.probability, None, 1 - d.loss) for d in LOG]
+    rewards = [LoggedDecision(d.round, d.arm, d.probability, None, 1 - d.loss) for d in learned()]
     logs.write_open_bandit(tmp_path / "log.csv", rewards, ARMS)
-    whole = inference.report(LOG)
+    whole = inference.report(learned())
     vw = inference.report(tmp_path / "log.vw")
     csv = inference.report(tmp_path / "log.csv")
     for number, name in enumerate(ARMS):
@@ -98,18 +104,18 @@ def test_formats_without_all_probabilities_have_sequences_and_no_interval(tmp_pa
 
 
 def test_a_log_larger_than_a_block_is_read_in_parts(tmp_path, monkeypatch):
-    expected = inference.report(LOG)
-    value = inference.value(LOG, "uniform")
-    logs.write_parquet(tmp_path / "log.parquet", LOG)
+    expected = inference.report(learned())
+    value = inference.value(learned(), "uniform")
+    logs.write_parquet(tmp_path / "log.parquet", learned())
     monkeypatch.setattr("bothworlds.inference.rows.BLOCK", 70)
-    for log in (iter(LOG), tmp_path / "log.parquet", columns_of(LOG)):
+    for log in (iter(learned()), tmp_path / "log.parquet", columns_of(learned())):
         assert same(inference.report(log), expected)
-    for log in (iter(LOG), tmp_path / "log.parquet", columns_of(LOG)):
+    for log in (iter(learned()), tmp_path / "log.parquet", columns_of(learned())):
         assert inference.value(log, "uniform") == value
 
 
 def test_arms_that_appear_late_in_a_log_were_there_before(monkeypatch):
-    plain = [LoggedDecision(d.round, d.arm, d.probability, d.loss) for d in LOG]
+    plain = [LoggedDecision(d.round, d.arm, d.probability, d.loss) for d in learned()]
     late = sorted(plain[:40], key=lambda d: d.arm == "red") + plain[40:]
     late = [LoggedDecision(n + 1, d.arm, d.probability, d.loss) for n, d in enumerate(late)]
     whole, value = inference.report(late), inference.value(late, "uniform", "ips")
@@ -122,41 +128,41 @@ def test_arms_that_appear_late_in_a_log_were_there_before(monkeypatch):
 
 
 def test_slices_by_rounds_and_by_a_column(tmp_path):
-    by_day = inference.report(LOG, by="day")
+    by_day = inference.report(learned(), by="day")
     assert list(by_day) == [0, 1, 2]
-    assert same(by_day[1], inference.report(LOG, between=(301, 600)))
-    by_rounds = inference.report(LOG, by=300)
+    assert same(by_day[1], inference.report(learned(), between=(301, 600)))
+    by_rounds = inference.report(learned(), by=300)
     assert list(by_rounds) == [(1, 300), (301, 600), (601, 900)]
     assert same(by_rounds[301, 600], by_day[1])
-    logs.write_parquet(tmp_path / "log.parquet", LOG)
+    logs.write_parquet(tmp_path / "log.parquet", learned())
     assert same(inference.report(tmp_path / "log.parquet", by="day")[2], by_day[2])
-    values = inference.value(LOG, "blue", by="day")
-    assert values[0] == inference.value(LOG, "blue", between=(1, 300))
+    values = inference.value(learned(), "blue", by="day")
+    assert values[0] == inference.value(learned(), "blue", between=(1, 300))
     assert sum(value.rows for value in values.values()) == 900
     with pytest.raises(InvalidParameter, match=r"The by of inference\.report must be a column"):
-        inference.report(LOG, by="country")
+        inference.report(learned(), by="country")
 
 
 def test_units_are_the_users():
     rewards = [
-        LoggedDecision(d.round, d.arm, d.probability, reward=250 * (1 - d.loss)) for d in LOG
+        LoggedDecision(d.round, d.arm, d.probability, reward=250 * (1 - d.loss)) for d in learned()
     ]
-    ours, losses = inference.report(rewards, bounds=(0, 250)), inference.report(LOG)
+    ours, losses = inference.report(rewards, bounds=(0, 250)), inference.report(learned())
     for name in ARMS:
         low, high = losses[name].sequence
         assert ours[name].sequence == pytest.approx((250 * (1 - high), 250 * (1 - low)))
     assert ours.gap("blue", "red") == pytest.approx(250 * losses.gap("blue", "red"))
     assert inference.gap(rewards, "blue", "red", bounds=(0, 250)) == ours.gap("blue", "red")
     value = inference.value(rewards, "blue", "ips", bounds=(0, 250)).value
-    rho = np.array([(d.arm == "blue") / d.probability for d in LOG])
-    assert value == pytest.approx((rho * 250 * (1 - np.array([d.loss for d in LOG]))).mean())
+    rho = np.array([(d.arm == "blue") / d.probability for d in learned()])
+    assert value == pytest.approx((rho * 250 * (1 - np.array([d.loss for d in learned()]))).mean())
 
 
 def test_missing_answers_are_counted_and_not_judged():
     def unanswered(d):
         return LoggedDecision(d.round, d.arm, d.probability, probabilities=d.probabilities)
 
-    kept = [d if n % 3 else unanswered(d) for n, d in enumerate(LOG)]
+    kept = [d if n % 3 else unanswered(d) for n, d in enumerate(learned())]
     report = inference.report(kept)
     told = inference.report([d for d in kept if d.loss is not None])
     assert sum(each.missing for each in report.values()) == 300
@@ -170,8 +176,8 @@ def test_missing_answers_are_counted_and_not_judged():
 
 
 def by_hand(target, method, clip=20.0):
-    rho = np.array([target.get(d.arm, 0.0) / d.probability for d in LOG])
-    v = np.array([d.loss for d in LOG])
+    rho = np.array([target.get(d.arm, 0.0) / d.probability for d in learned()])
+    v = np.array([d.loss for d in learned()])
     if method == "ips":
         return (rho * v).mean()
     if method == "cips":
@@ -179,12 +185,12 @@ def by_hand(target, method, clip=20.0):
     if method == "snips":
         return (rho * v).sum() / rho.sum()
     n, s, total = dict.fromkeys(ARMS, 0.0), dict.fromkeys(ARMS, 0.0), 0.0
-    for d, r in zip(LOG, rho, strict=True):
+    for d, r in zip(learned(), rho, strict=True):
         q = {a: (0.5 + s[a]) / (1 + n[a]) for a in ARMS}
         total += sum(p * q[a] for a, p in target.items()) + r * (d.loss - q[d.arm])
         n[d.arm] += 1
         s[d.arm] += d.loss
-    return total / len(LOG)
+    return total / len(learned())
 
 
 @pytest.mark.parametrize("method", ["ips", "cips", "snips", "dr"])
@@ -197,9 +203,9 @@ def test_estimators_are_those_of_their_definitions(method):
         (lambda row: "green", {"green": 1.0}),
         (lambda row: mixed, mixed),
     ):
-        found = inference.value(LOG, target, method, clip=2.0)
+        found = inference.value(learned(), target, method, clip=2.0)
         assert found.value == pytest.approx(by_hand(meant, method, clip=2.0), rel=1e-12)
-        rho = np.array([meant.get(d.arm, 0.0) / d.probability for d in LOG])
+        rho = np.array([meant.get(d.arm, 0.0) / d.probability for d in learned()])
         assert found.ess == pytest.approx(rho.sum() ** 2 / (rho**2).sum())
         assert found.rows == 900
         truth = sum(p * MEANS[a] for a, p in meant.items())
@@ -207,10 +213,12 @@ def test_estimators_are_those_of_their_definitions(method):
 
 
 def test_a_function_sees_the_row(tmp_path):
-    days = inference.value(LOG, lambda row: "blue" if row.extra["day"] else "red", "ips").value
-    blue, red = (inference.value(LOG, arm, "ips", by="day") for arm in ("blue", "red"))
+    days = inference.value(
+        learned(), lambda row: "blue" if row.extra["day"] else "red", "ips"
+    ).value
+    blue, red = (inference.value(learned(), arm, "ips", by="day") for arm in ("blue", "red"))
     assert days == pytest.approx((red[0].value + blue[1].value + blue[2].value) / 3)
-    logs.write_parquet(tmp_path / "log.parquet", LOG)
+    logs.write_parquet(tmp_path / "log.parquet", learned())
     by_round = inference.value(
         tmp_path / "log.parquet", lambda row: "red" if row.round <= 300 else "blue", "ips"
     )
@@ -264,11 +272,11 @@ def test_small_effective_samples_have_no_interval():
 
 
 def test_replay_says_what_it_cost():
-    played = bw.inference.replay(bw.UCB1(), LOG, seed=3)
+    played = bw.inference.replay(bw.UCB1(), learned(), seed=3)
     assert played.rounds <= played.kept <= played.rows == 900
     assert played.rounds == played.bandit.round - len(played.bandit.pending)
     assert 0 < played.share < 1
-    again = bw.inference.replay(bw.UCB1(), LOG, seed=3)
+    again = bw.inference.replay(bw.UCB1(), learned(), seed=3)
     assert (again.mean, again.rounds) == (played.mean, played.rounds)
 
 
