@@ -49,8 +49,8 @@ def pytest_ignore_collect(collection_path, config):
     """Leave out the files that need an extra."""
     if not config.getoption("core"):
         return None
-    place = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
-    return True if place.startswith(NEED_AN_EXTRA) else None
+    named = {ROOT / place for place in NEED_AN_EXTRA}
+    return True if named & {collection_path, *collection_path.parents} else None
 
 
 def pytest_collection_modifyitems(config, items):

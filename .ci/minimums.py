@@ -9,22 +9,29 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-STATED = re.compile(r"([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)$")
-EXTRAS = ("lab", "cluster", "interop", "dev")
-"""The extras that the tests need; the others hold no code of the package up."""
+STATED = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)$")
+EXTRA = "dev"
+"""The extra that the tests need, with those it contains; the others hold up no code of ours."""
 
 
-def floors(project: dict[str, object]) -> dict[str, str]:
+def stated(project: dict[str, Any], lines: list[str]) -> Iterator[str]:
+    """Yield the requirements among ``lines``, and those of the project's extras they name."""
+    for line in lines:
+        own = re.fullmatch(rf"{project['name']}\[([\w,-]+)\]", line)
+        for extra in own[1].split(",") if own else ():
+            yield from stated(project, project["optional-dependencies"][extra])
+        if own is None:
+            yield line
+
+
+def floors(project: dict[str, Any]) -> dict[str, str]:
     """Return the lowest stated version of every dependency and of those of the extras."""
-    optional = project["optional-dependencies"]
-    assert isinstance(optional, dict)
-    stated = [*project["dependencies"], *(line for extra in EXTRAS for line in optional[extra])]  # type: ignore[misc]
     found: dict[str, str] = {}
-    for line in stated:
-        if line.startswith(f"{project['name']}["):
-            continue
+    for line in stated(project, [*project["dependencies"], f"{project['name']}[{EXTRA}]"]):
         match = STATED.match(line)
         if match is None:
             sys.exit(f"The requirement {line!r} must state its lowest version as name>=version.")

@@ -1,0 +1,64 @@
+"""Selection of tests: what ``pytest --core`` leaves out, and which floors are installed."""
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def loaded(path):
+    """The module at a path of the repository, which no package contains."""
+    spec = importlib.util.spec_from_file_location(path.stem, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CORE = loaded(Path("conftest.py"))
+MINIMUMS = loaded(Path(".ci/minimums.py"))
+
+
+def left_out(path, core=True):
+    return CORE.pytest_ignore_collect(ROOT / path, SimpleNamespace(getoption=lambda name: core))
+
+
+def test_what_needs_an_extra_exists():
+    assert [path for path in CORE.NEED_AN_EXTRA if not (ROOT / path).exists()] == []
+
+
+def test_a_folder_is_left_out_and_its_neighbours_are_not():
+    assert left_out("tests/cli")
+    assert left_out("tests/cli/test_cli.py")
+    assert left_out("tests/omd/test_half.py")
+    for kept in ("tests/client/test_client.py", "src/bothworlds/client", "tests/omd", "tests"):
+        assert left_out(kept) is None
+    assert left_out("tests/cli", core=False) is None
+
+
+PROJECT = {
+    "name": "us",
+    "dependencies": ["one>=1"],
+    "optional-dependencies": {
+        "inner": ["two[fast,binary]>=2.5", "one>=1"],
+        "outer": ["us[inner]", "three>=3"],
+        "dev": ["us[outer]", "four-five>=4.0.1"],
+        "idle": ["never"],
+    },
+}
+
+
+def test_the_floors_are_those_of_every_extra_that_tests_need():
+    expected = {"one": "1", "two": "2.5", "three": "3", "four-five": "4.0.1"}
+    assert MINIMUMS.floors(PROJECT) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"), [("one", "must state its lowest"), ("two>=2.6", "must have one floor")]
+)
+def test_floors_that_say_nothing_or_two_things_are_refused(line, sentence):
+    extras = {**PROJECT["optional-dependencies"], "inner": ["two>=2.5", line]}
+    with pytest.raises(SystemExit, match=sentence):
+        MINIMUMS.floors({**PROJECT, "optional-dependencies": extras})
