@@ -150,6 +150,7 @@ KINDS: dict[str, Kind] = {
         "The store did not take the write",
         "Send the same request again; a retry is safe.",
     ),
+    "not_ready": Kind(503, "The service is not ready", "Wait, or ask another replica."),
     "shutting_down": Kind(
         503, "The service is stopping", "Send the same request again, to another replica."
     ),

@@ -1,0 +1,420 @@
+"""Wire format of the decision service: the JSON of every request and every answer.
+
+Fields that a request does not have are refused, so a misspelt option is never ignored. The
+schemas of the OpenAPI document are made from these classes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from bothworlds.serve.problems import Problem
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,99}$(?!\n)"
+"""Names of experiments: they stand in paths, files and metrics."""
+PLAIN = r"^[^\u0000-\u001F\u007F]+$(?!\n)"
+"""Texts without control characters; to Python ``$`` alone would let a last line break pass."""
+BATCH = 256
+"""How many decisions one request can ask for."""
+FEEDBACK_BATCH = 1000
+"""How many feedbacks one request can carry."""
+_YEAR = 366 * 86_400.0
+
+ExperimentName = Annotated[str, Meta(pattern=NAME, max_length=100)]
+ArmName = Annotated[str, Meta(min_length=1, max_length=200, pattern=PLAIN)]
+Seconds = Annotated[float, Meta(ge=0.0, le=10 * _YEAR)]
+Scope = Literal["decide", "feedback", "read", "admin"]
+Missing = Literal["drop", "default", "deferred"]
+Log = Literal["after", "before"]
+Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
+Cap = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Text = Annotated[str, Meta(max_length=2000)]
+Id = Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True):
+    """What a caller sends."""
+
+
+class Answer(msgspec.Struct, omit_defaults=True):
+    """What the service answers; what is not known is left out."""
+
+
+# ---- deciding
+
+
+class Decide(Request, kw_only=True):
+    """Ask for a decision; an empty body asks for one among all arms."""
+
+    available: Annotated[list[ArmName], Meta(min_length=1, max_length=4096)] | None = None
+    unit: Annotated[str, Meta(min_length=1, max_length=200, pattern=PLAIN)] | None = None
+    deferred: bool = False
+
+
+class DecideMany(Request, kw_only=True):
+    """Ask for several decisions at once."""
+
+    count: Annotated[int, Meta(ge=1, le=BATCH)]
+
+
+class Decided(Answer, kw_only=True):
+    """A decision: use the arm, and keep the id for its feedback."""
+
+    decision_id: str
+    arm: str
+    probability: float
+    round: int
+    mode: Mode
+    expires_at: float
+    value: Any = None
+    probabilities: dict[str, float] | None = None
+
+
+class DecidedMany(Answer, kw_only=True):
+    """Several decisions."""
+
+    decisions: list[Decided]
+
+
+class Feedback(Request, kw_only=True):
+    """What a decision brought: a loss or a reward, one of them."""
+
+    loss: float | UnsetType = UNSET
+    reward: float | UnsetType = UNSET
+
+
+class FeedbackItem(Feedback, kw_only=True):
+    """What one decision of many brought."""
+
+    decision_id: Id
+
+
+class FeedbackMany(Request, kw_only=True):
+    """What many decisions brought; all that is accepted is stored in one transaction."""
+
+    items: Annotated[list[FeedbackItem], Meta(min_length=1, max_length=FEEDBACK_BATCH)]
+
+
+class Told(Answer, kw_only=True):
+    """What became of a feedback."""
+
+    status: Literal["learned", "duplicate", "quarantined", "not_learnable"]
+
+
+class ToldOfMany(Answer, kw_only=True):
+    """What became of one feedback of many; if it was refused, why."""
+
+    status: Literal["learned", "duplicate", "quarantined", "not_learnable", "refused"]
+    code: str | None = None
+    detail: str | None = None
+
+
+class ToldMany(Answer, kw_only=True):
+    """What became of each feedback, in their order."""
+
+    results: list[ToldOfMany]
+
+
+# ---- experiments
+
+
+class Arm(Request, kw_only=True):
+    """An arm and what it carries, any JSON."""
+
+    name: ArmName
+    value: Any = None
+
+
+class NewArm(Arm, kw_only=True):
+    """An arm to add."""
+
+    probability: Annotated[float, Meta(gt=0.0, lt=1.0)] | None = None
+
+
+class Settings(Request, kw_only=True):
+    """Settings of an experiment that can be changed later."""
+
+    feedback_window: Annotated[float, Meta(gt=0.0, le=10 * _YEAR)] | UnsetType = UNSET
+    missing: Missing | UnsetType = UNSET
+    default_loss: float | UnsetType | None = UNSET
+    floor: Share | UnsetType = UNSET
+    floor_power: Share | UnsetType = UNSET
+    sticky_seconds: Seconds | UnsetType = UNSET
+    log: Log | UnsetType = UNSET
+    unit_cap: Cap | UnsetType | None = UNSET
+    key_cap: Cap | UnsetType | None = UNSET
+    description: Text | UnsetType = UNSET
+
+
+class NewExperiment(Settings, kw_only=True):
+    """An experiment to create."""
+
+    name: ExperimentName
+    arms: Annotated[list[Arm], Meta(min_length=2, max_length=4096)]
+    policy: str | dict[str, Any] | UnsetType = UNSET
+    bounds: tuple[float, float] | UnsetType = UNSET
+
+
+class Change(Settings, kw_only=True):
+    """Settings to change."""
+
+
+class Pin(Request, kw_only=True):
+    """The arm that everybody gets, or that is played in the shadow of the others."""
+
+    arm: ArmName
+
+
+class ArmState(Answer, kw_only=True):
+    """An arm of an experiment."""
+
+    name: str
+    status: Literal["active", "retired"]
+    value: Any = None
+    probability: float | None = None
+    decided: int | None = None
+    told: int | None = None
+    mean_loss: float | None = None
+    missing_rate: float | None = None
+
+
+class Experiment(Answer, kw_only=True):
+    """An experiment: settings, arms, and what it has learned."""
+
+    name: str
+    arms: list[ArmState]
+    policy: Any
+    bounds: tuple[float, float]
+    mode: Mode
+    epoch: int
+    config_version: int
+    round: int
+    alarms: list[str]
+    learned: int | None = None
+    description: str | None = None
+    feedback_window: float | None = None
+    missing: Missing | None = None
+    default_loss: float | None = None
+    floor: float | None = None
+    floor_power: float | None = None
+    sticky_seconds: float | None = None
+    log: Log | None = None
+    unit_cap: int | None = None
+    key_cap: int | None = None
+    pinned_arm: str | None = None
+    created_at: float | None = None
+    state_age: float | None = None
+
+
+class Experiments(Answer, kw_only=True):
+    """All experiments of the key's tenant."""
+
+    experiments: list[Experiment]
+
+
+class Ids(Request, kw_only=True):
+    """Feedbacks in quarantine, by the UUIDs of their decisions; all if none is named."""
+
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=10_000)] | None = None
+
+
+class Moved(Answer, kw_only=True):
+    """How many feedbacks were released or dropped."""
+
+    count: int
+
+
+class Quarantined(Answer, kw_only=True):
+    """Feedbacks in quarantine."""
+
+    items: list[dict[str, Any]]
+
+
+# ---- keys and audit
+
+
+class NewKey(Request, kw_only=True):
+    """A key to create."""
+
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=4)]
+    label: Annotated[str, Meta(max_length=200)] = ""
+
+
+class Key(Answer, kw_only=True):
+    """A key, without its secret."""
+
+    id: str
+    scopes: list[Scope]
+    label: str = ""
+    created_at: float | None = None
+    revoked_at: float | None = None
+
+
+class KeyMade(Key, kw_only=True):
+    """A new key. The secret is shown this once."""
+
+    key: str
+
+
+class Keys(Answer, kw_only=True):
+    """All keys of the tenant."""
+
+    keys: list[Key]
+
+
+class Rotated(Answer, kw_only=True):
+    """The token key that signs from now on."""
+
+    token_key: int
+
+
+class Audit(Answer, kw_only=True):
+    """Changes, oldest first; ``after`` of the next request is the last id."""
+
+    entries: list[dict[str, Any]]
+
+
+# ---- the service itself
+
+
+class Health(Answer, kw_only=True):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class ProblemDocument(Answer, kw_only=True):
+    """A refusal, as RFC 9457 has it; ``code`` is stable, sentences are not."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str
+
+
+# ---- queries
+
+
+class DecideQuery(Request, kw_only=True):
+    """How a decision is answered."""
+
+    vector: bool = False
+
+
+class ReportQuery(Request, kw_only=True):
+    """What a report states."""
+
+    confidence: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
+
+
+class ExportQuery(Request, kw_only=True):
+    """What is exported."""
+
+    format: str = "jsonl"
+    since: Annotated[float, Meta(ge=0.0, le=1e12)] | None = None
+
+
+class PageQuery(Request, kw_only=True):
+    """One page of a list."""
+
+    after: Annotated[int, Meta(ge=0, le=2**62)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+
+
+class EventsQuery(Request, kw_only=True):
+    """From where events are sent."""
+
+    after: Annotated[int, Meta(ge=0, le=2**62)] = 0
+
+
+# ---- reading
+
+
+class Reader:
+    """Decode the JSON of one kind of request.
+
+    Parameters
+    ----------
+    kind : type
+        A `Request`.
+
+    Examples
+    --------
+    >>> Reader(DecideMany).read(b'{"count": 3}').count
+    3
+    >>> Reader(DecideMany).read(b'{"count": 0}')
+    Traceback (most recent call last):
+    ...
+    bothworlds.serve.problems.Problem: The body must fit DecideMany: Expected `int` >= 1 - at ...
+    """
+
+    def __init__(self, kind: type[Any]) -> None:
+        self.kind = kind
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def read(self, body: bytes) -> Any:
+        """Return the request in a body."""
+        try:
+            found = self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise Problem(
+                "invalid_request", f"The body must fit {self.kind.__name__}: {error}."
+            ) from None
+        except msgspec.DecodeError as error:
+            raise Problem("invalid_json", f"The body must be JSON: {error}.") from None
+        except RecursionError:
+            raise Problem("invalid_json", "The body must not nest so deeply.") from None
+        if isinstance(found, Feedback):
+            one_of_two(found)
+        elif isinstance(found, FeedbackMany):
+            for place, item in enumerate(found.items):
+                one_of_two(item, f" in item {place}")
+        return found
+
+
+def one_of_two(told: Feedback, where: str = "") -> None:
+    """Refuse a feedback without a number, or with two."""
+    if (told.loss is UNSET) == (told.reward is UNSET):
+        raise Problem("invalid_request", f"Exactly one of loss and reward must be given{where}.")
+
+
+def query(kind: type[Any], given: list[tuple[str, str]]) -> Any:
+    """Return the parameters of a query.
+
+    Examples
+    --------
+    >>> query(DecideQuery, [("vector", "1")]).vector
+    True
+    >>> query(DecideQuery, [("vektor", "1")])
+    Traceback (most recent call last):
+    ...
+    bothworlds.serve.problems.Problem: The query must fit DecideQuery: Object contains unknown ...
+    """
+    if len(dict(given)) < len(given):
+        raise Problem("invalid_request", "A parameter of the query must not be given twice.")
+    try:
+        return msgspec.convert(dict(given), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem("invalid_request", f"The query must fit {kind.__name__}: {error}.") from None
+
+
+def given(settings: Request) -> dict[str, Any]:
+    """Return the fields of a request that were given, by name.
+
+    Examples
+    --------
+    >>> given(Change(floor=0.1))
+    {'floor': 0.1}
+    """
+    found = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    return {name: value for name, value in found.items() if value is not UNSET}
+
+
+encode = msgspec.json.Encoder().encode
+"""JSON of an answer, a mapping or a list."""
