@@ -17,6 +17,7 @@ from bothworlds.engine import delayed_loop as loop
 from bothworlds.engine import loop as engine
 from bothworlds.engine.policy_loops import ASK, TELL, compiled
 from bothworlds.engine.policy_loops import loop as compiled_loop
+from bothworlds.engine.realised import realised_regret
 from bothworlds.engine.tile import (
     CHUNK_SECONDS,
     Interrupted,
@@ -43,7 +44,7 @@ def compile_kernels(job: TileJob) -> list[Any]:
     """Return the functions `loop.run_delayed` takes."""
     policy = job.policy
     assert isinstance(policy, Policy)
-    own, late, attack = policy.kernels(), late_kernels(policy), job.environment.stage()
+    own, late, attack = policy.kernels(), late_kernels(policy), job.stage()
     strike = engine.idle_attack if attack is None else attack.kernel
     with compiling:
         compiled_loop(loop.run_delayed, loop.RUN_DELAYED)
@@ -107,7 +108,7 @@ def run_job(
     GD = stacked(lambda r: stream_words(job.seed, world, "delay", r))
     CE = np.ascontiguousarray(environment.parameters())
     CA, A = np.zeros(1), np.zeros((job.count, 1))
-    attack = environment.stage()
+    attack = job.stage()
     if attack is not None:
         CA = attack.parameters
         A = stacked(lambda r: attack.start(numpy_generator(job.seed, world, "attack", r)))
@@ -124,14 +125,15 @@ def run_job(
     delays = environment.delays()
     assert delays is not None
     shares: list[NDArray[np.int64]] = []
+    realised: list[NDArray[np.float64]] = []
     mode = engine.ATTACKED * (attack is not None) + engine.UNTRUSTED * (not environment.trusted)
     now, chunk = 1, max(16, 50_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
         last = min(horizon, now + chunk - 1)
-        if job.shares:
-            last = min(last, int(checkpoints[len(shares)]))
+        if job.shares or job.realised:
+            last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
         chunk_began, before = time.perf_counter(), int(progress[:, loop.NEXT].sum())
         try:
             status = loop.run_delayed(
@@ -153,8 +155,10 @@ def run_job(
         seconds = max(time.perf_counter() - chunk_began, 1e-6)
         chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
-        if job.shares and last == checkpoints[len(shares)]:
+        if job.shares and last in checkpoints:
             shares.append(by_label(labels, plays.T))
+        if job.realised and last in checkpoints:
+            realised.append(realised_regret(A.T, K))
     return TileOutcome(
         first=job.first,
         cost=cost[1:].T.copy(),
@@ -163,4 +167,5 @@ def run_job(
         cpu=time.thread_time() - cpu_began,
         wall=time.perf_counter() - began,
         shares=np.stack(shares, axis=1) if job.shares else None,
+        realised=np.stack(realised, axis=1) if job.realised else None,
     )

@@ -17,7 +17,8 @@ from bothworlds.engine import loop as engine
 from bothworlds.engine import snapshot
 from bothworlds.engine.policy_loops import compiled
 from bothworlds.engine.policy_loops import loop as compiled_loop
-from bothworlds.environments.base import ORDER, Environment
+from bothworlds.engine.realised import measuring, realised_regret
+from bothworlds.environments.base import ORDER, Attack, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, PREFER_ONE, PREFER_WIDE
@@ -64,6 +65,8 @@ class TileJob:
         The round after which the repetitions go on; 0 from the start.
     shares : bool
         Whether the outcome holds the plays of every arm at every checkpoint.
+    realised : bool
+        Whether the outcome holds the realised regret; not in duels.
     earlier : TileOutcome, optional
         The outcome of these repetitions until then, with the snapshot to go on from. Its
         checkpoints are not recorded again.
@@ -80,6 +83,12 @@ class TileJob:
     after: int = 0
     earlier: TileOutcome | None = None
     shares: bool = False
+    realised: bool = False
+
+    def stage(self) -> Attack | None:
+        """Return what stands between the losses and the agent: an attack, a measurement."""
+        attack = self.environment.stage()
+        return measuring(attack, self.environment.n_arms) if self.realised else attack
 
     @property
     def span(self) -> tuple[int, int]:
@@ -113,6 +122,8 @@ class TileOutcome:
         Snapshot of a tile after its last round, see `TileJob.keep`.
     shares : ndarray (count, checkpoints, arms) or None
         How often each arm was played by every checkpoint, see `TileJob.shares`.
+    realised : ndarray (count, checkpoints) or None
+        The realised regret, see `TileJob.realised`.
     """
 
     first: int
@@ -123,6 +134,7 @@ class TileOutcome:
     wall: float
     state: bytes | None = None
     shares: NDArray[np.int64] | None = None
+    realised: NDArray[np.float64] | None = None
 
     @property
     def count(self) -> int:
@@ -144,11 +156,18 @@ compiling = threading.Lock()
 """Held while kernels are compiled."""
 
 
-def compile_kernels(policy: Player, environment: Environment) -> tuple[list[Any], int]:
-    """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode."""
+def compile_kernels(
+    policy: Player, environment: Environment, stage: Attack | None = None
+) -> tuple[list[Any], int]:
+    """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode.
+
+    The stage is the environment's own unless another is given.
+    """
     with compiling:
-        functions = _duel_kernels if policy.kind == "duel" else _bandit_kernels
-        return functions(policy.sides(), environment)
+        if policy.kind == "duel":
+            return _duel_kernels(policy.sides(), environment)
+        attack = environment.stage() if stage is None else stage
+        return _bandit_kernels(policy.sides(), environment, attack)
 
 
 def rehearse(job: TileJob) -> None:
@@ -166,11 +185,12 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
     user.rehearse(*arguments)
 
 
-def _bandit_kernels(only: Sides, environment: Environment) -> tuple[list[Any], int]:
+def _bandit_kernels(
+    only: Sides, environment: Environment, attack: Attack | None
+) -> tuple[list[Any], int]:
     compiled_loop(engine.run_tile, engine.RUN_TILE)
     (choose,), (update,) = only.choose, only.update
     loss = environment.unchecked_kernel()
-    attack = environment.stage()
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
@@ -269,7 +289,8 @@ def run_job(
     with the number of rounds played since (times repetitions).
     """
     rehearse(job)
-    functions, mode = compile_kernels(job.policy, job.environment)
+    attack = job.stage()
+    functions, mode = compile_kernels(job.policy, job.environment, attack)
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
     wide = mode & engine.WIDE_POLICY != 0
@@ -290,7 +311,6 @@ def run_job(
     rows = job.policy.start(K).size
     blocks = [_block(*_address(C, S, G), rows) for S, G in players]
     blocks.append(_block(*_address(CE, E, GE), columns[0].size))
-    attack = job.environment.stage()
     CA, A, attack_rows = np.zeros(1), np.zeros(1), 0
     if attack is not None:
         CA = _aligned(attack.parameters)
@@ -316,14 +336,15 @@ def run_job(
         return by_label(labels, plays.reshape(K, LANES)[:, : job.count].T)
 
     shares: list[NDArray[np.int64]] = []
+    realised: list[NDArray[np.float64]] = []
     # Entering the loop costs a millisecond, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
             raise Interrupted
         last = min(horizon, now + chunk - 1)
-        if job.shares:
-            last = min(last, int(checkpoints[len(shares)]))
+        if job.shares or job.realised:
+            last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
         chunk_began = time.perf_counter()
         status = _play(job, functions, mode, K, now, last, *blocks)
         if status != engine.DONE:
@@ -333,8 +354,11 @@ def run_job(
             tick((last - now + 1) * job.count)
         chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
-        if job.shares and last == checkpoints[len(shares)]:
+        if job.shares and last in checkpoints:
             shares.append(counted())
+        if job.realised and last in checkpoints:
+            sums = _columns(A, attack_rows, job.environment.wide)[:, : job.count]
+            realised.append(realised_regret(sums, K))
     n = checkpoints.size
     return TileOutcome(
         first=job.first,
@@ -347,6 +371,7 @@ def run_job(
         wall=time.perf_counter() - began,
         state=snapshot.pack(horizon, moving) if job.keep else None,
         shares=np.stack(shares, axis=1) if job.shares else None,
+        realised=np.stack(realised, axis=1) if job.realised else None,
     )
 
 

@@ -291,7 +291,11 @@ def symlog_axes(axes: Any, first: float, last: float, low: float, high: float) -
     axes.yaxis.set_major_locator(FixedLocator([*(-marked), 0.0, *marked]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: ("-" if value < 0 else "") + (_power(abs(value), 0) or "0"))
+        FuncFormatter(
+            lambda value, _: (
+                ("\N{MINUS SIGN}" if value < 0 else "") + (_power(abs(value), 0) or "0")
+            )
+        )
     )
     axes.axhline(0.0, color="#9A9A9A", linewidth=0.7, zorder=1.2)
 

@@ -61,6 +61,10 @@ class Pairs(Protocol):
     def level(self) -> float:
         """Confidence that all intervals hold."""
 
+    @property
+    def words(self) -> str:
+        """Which regret it is."""
+
 
 def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw the difference of every pair with its interval, the largest at the top.
@@ -91,7 +95,7 @@ def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> 
         axes.set_yticks(range(len(pairs)), names)
         axes.set_ylim(-0.6, len(pairs) - 0.4)
         axes.grid(visible=False)
-        axes.set_xlabel(f"difference in pseudo-regret at round {ranking.round:,}")
+        axes.set_xlabel(f"difference in {ranking.words} at round {ranking.round:,}")
         note(
             figure,
             f"{ranking.runs} repetitions; all intervals hold together with {ranking.level:.0%} "

@@ -107,6 +107,7 @@ def plot_result(
     policies: Iterable[str] | None = None,
     bounds: Mapping[str, Bound] | None = None,
     size: str | tuple[float, float] | None = None,
+    regret: str = "pseudo-regret",
 ) -> Figure:
     """Draw a simulation: mean regret of every policy, and a thin band.
 
@@ -135,6 +136,8 @@ def plot_result(
         checkpoints. A name that begins with "lower" is drawn as a lower bound.
     size : {"page", "column"} or (width, height), optional
         In inches.
+    regret : str
+        What the regret of the result is, in words; it names the axis.
 
     Returns
     -------
@@ -160,7 +163,7 @@ def plot_result(
             raise InvalidParameter(must("scale", "plot", '"linear", "log" or "symlog"', each))
     with style():
         if ax is not None:
-            _panel(ax, result, scales[0], 1, horizon, names, band, lines)
+            _panel(ax, result, scales[0], 1, horizon, names, band, lines, regret)
             figure: Figure = ax.figure
             if title is not None:
                 ax.set_title(title)
@@ -174,7 +177,7 @@ def plot_result(
                 (LINEAR_END, horizon) if split else (horizon,),
                 strict=True,
             ):
-                _panel(axes, result, each, first, last, names, band, lines)
+                _panel(axes, result, each, first, last, names, band, lines, regret)
             for axes in grid[0, 1:]:
                 axes.set_ylabel("")
             _named(figure, grid[0], result, names)
@@ -244,6 +247,7 @@ def _panel(
     names: list[str],
     band: str,
     lines: Mapping[str, NDArray[np.float64]],
+    label: str,
 ) -> None:
     """Draw one panel between two rounds."""
     begin = int(result.checkpoints[result.checkpoints >= first][0])
@@ -266,7 +270,7 @@ def _panel(
         tops = [float(values[inside].max()) for values in lines.values()]
         log_axes(axes, begin, last, low, max([high, *(1.3 * top for top in tops)]))
         axes.set_xlabel("round t")
-    axes.set_ylabel("pseudo-regret")
+    axes.set_ylabel(label)
 
 
 def _named(figure: Figure, row: Sequence[Any], result: Curves, names: list[str]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.simulation.comparison import Comparison
+from bothworlds.simulation.measures import MEASURES, title
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -38,6 +39,8 @@ class Ranking:
         Mean regret of every policy, the least first.
     pairs : tuple of Comparison
         Every pair, the better policy second.
+    regret : str
+        Which regret: "pseudo", "realised", "block" or "fixed".
     """
 
     round: int
@@ -45,14 +48,20 @@ class Ranking:
     level: float
     means: Mapping[str, float]
     pairs: tuple[Comparison, ...]
+    regret: str = "pseudo"
+
+    @property
+    def words(self) -> str:
+        """Which regret it is, in words."""
+        return MEASURES[self.regret]
 
     def __str__(self) -> str:
         width = min(28, max(map(len, self.means)))
         best = next(iter(self.means))
         against = {pair.first: pair for pair in self.pairs if pair.second == best}
         lines = [
-            f"Pseudo-regret at round {self.round:,}, {self.runs} repetitions; differences to the "
-            f"best hold together with {self.level:.0%} confidence"
+            f"{title(self.regret)} at round {self.round:,}, {self.runs} repetitions; "
+            f"differences to the best hold together with {self.level:.0%} confidence"
         ]
         for place, (name, mean) in enumerate(self.means.items(), start=1):
             shown = name if len(name) <= width else name[: width - 1] + "…"

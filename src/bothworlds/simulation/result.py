@@ -7,7 +7,7 @@ import html
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ from bothworlds.files import pyarrow as arrow_package
 from bothworlds.files import read_table, replacing
 from bothworlds.simulation import tables
 from bothworlds.simulation.comparison import Comparison as Comparison
+from bothworlds.simulation.measures import MEASURES, title
 from bothworlds.simulation.ranking import Ranking, ranked
 from bothworlds.text import narrow
 
@@ -64,16 +65,19 @@ class Summary:
         The checkpoint.
     rows : dict
         Name of the policy to a dict of statistics.
+    regret : str
+        Which regret: "pseudo", "realised", "block" or "fixed".
     """
 
     round: int
     rows: dict[str, dict[str, float]]
+    regret: str = "pseudo"
 
     def __str__(self) -> str:
         heads = ("mean", "trimmed", "sd", "5 %", "median", "95 %")
         width = min(26, max(len(name) for name in self.rows))
         lines = [
-            f"Pseudo-regret at round {self.round:,}",
+            f"{title(self.regret)} at round {self.round:,}",
             f"{'':{width}}  runs" + "".join(f"{head:>8}" for head in heads),
         ]
         for name, row in self.rows.items():
@@ -139,6 +143,9 @@ class Result:
         for it; empty elsewhere.
     comparators : dict of str to ndarray (checkpoints,)
         What else regret can be measured against, and what to add to it; see `regret_against`.
+    realised : dict of str to ndarray (repetitions, checkpoints)
+        Realised regret, where ``simulate(realised=True)`` asked for it; empty elsewhere. The
+        losses of the arms played minus those of the arm that was best in the run.
 
     Examples
     --------
@@ -163,6 +170,7 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     plays_at: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     comparators: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    realised: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -199,18 +207,46 @@ class Result:
         more = f" (of {len(rounds)}, the nearest)" if len(shown) < len(rounds) else ""
         return f"one of the result's checkpoints {listed}{more}"
 
-    def summary(self, at: int | None = None) -> Summary:
+    def _chosen(self, regret: str, owner: str) -> dict[str, NDArray[np.float64]]:
+        """Return one of the regrets there are."""
+        if regret == "pseudo":
+            return self.regret
+        if regret == "realised" and self.realised:
+            return self.realised
+        if regret in self.comparators:
+            return self.regret_against(regret)
+        if regret == "realised":
+            expected = "kept by simulate(realised=True)"
+        else:
+            known = ["pseudo", *(["realised"] if self.realised else []), *self.comparators]
+            expected = f"one of {', '.join(known)}"
+        raise InvalidParameter(must("regret", owner, expected, regret))
+
+    def summary(self, at: int | None = None, regret: str = "pseudo") -> Summary:
         """Return mean, trimmed mean, standard deviation and quantiles of the regret.
 
         Parameters
         ----------
         at : int, optional
             A checkpoint; the last by default.
+        regret : str
+            Which regret: "pseudo", "realised", or one of ``comparators``.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> world = bw.environments.Stochastic.gap(n_arms=2, gap=0.25)
+        >>> runs = {"horizon": 500, "repetitions": 32, "seed": 3}
+        >>> result = bw.simulate(bw.Uniform(), world, realised=True, **runs)
+        >>> print(result.summary(regret="realised"))
+        Realised regret at round 500
+                   runs    mean trimmed      sd     5 %  median    95 %
+        Uniform()    32    63.6    63.7     6.7    54.0    63.5    74.0
         """
         column = self._column(at, "Result.summary")
         rows = {}
-        for name, regret in self.regret.items():
-            final = regret[:, column]
+        for name, runs in self._chosen(regret, "Result.summary").items():
+            final = runs[:, column]
             low, median, high = np.quantile(final, [0.05, 0.5, 0.95])
             rows[name] = {
                 "runs": float(len(final)),
@@ -221,7 +257,7 @@ class Result:
                 "median": float(median),
                 "95 %": float(high),
             }
-        return Summary(int(self.checkpoints[column]), rows)
+        return Summary(int(self.checkpoints[column]), rows, regret)
 
     def compare(
         self,
@@ -230,10 +266,12 @@ class Result:
         at: int | None = None,
         level: float = 0.95,
         resamples: int = 10_000,
+        regret: str = "pseudo",
     ) -> Comparison:
         """Return the mean paired difference of two policies with a bootstrap interval.
 
         The pairs are repetitions with the same number, which met the same environment stream.
+        ``regret`` says which regret, as in `summary`.
         """
         for parameter, name in (("first", first), ("second", second)):
             if name not in self.regret:
@@ -245,7 +283,8 @@ class Result:
         _, here, there = np.intersect1d(
             self.repetitions[first], self.repetitions[second], return_indices=True
         )
-        pairs = self.regret[first][here, column] - self.regret[second][there, column]
+        of = self._chosen(regret, "Result.compare")
+        pairs = of[first][here, column] - of[second][there, column]
         if pairs.size == 0:
             raise InvalidParameter(
                 must("first", "Result.compare", f"run in repetitions of {second}", first)
@@ -289,7 +328,11 @@ class Result:
         return {name: regret + added for name, regret in self.regret.items()}
 
     def ranking(
-        self, at: int | None = None, level: float = 0.95, resamples: int = 10_000
+        self,
+        at: int | None = None,
+        level: float = 0.95,
+        resamples: int = 10_000,
+        regret: str = "pseudo",
     ) -> Ranking:
         """Rank the policies, with intervals for all differences that hold at once.
 
@@ -304,6 +347,8 @@ class Result:
             Confidence that all intervals hold.
         resamples : int
             Bootstrap samples.
+        regret : str
+            Which regret: "pseudo", "realised", or one of ``comparators``.
 
         Examples
         --------
@@ -315,12 +360,14 @@ class Result:
         (['RV', 'UCB1', 'random'], True)
         """
         column = self._column(at, "Result.ranking")
-        regret = {name: runs[:, column] for name, runs in self.regret.items()}
+        of = self._chosen(regret, "Result.ranking")
+        final = {name: runs[:, column] for name, runs in of.items()}
         last = int(self.checkpoints[column])
-        return ranked(regret, self.repetitions, last, level, resamples, self.seed)
+        made = ranked(final, self.repetitions, last, level, resamples, self.seed)
+        return replace(made, regret=regret)
 
     def to_frame(self) -> pyarrow.Table:
-        """Return a tidy table: policy, repetition, round, regret.
+        """Return a tidy table: policy, repetition, round, regret, and realised where there is any.
 
         An Arrow table, which ``.to_pandas()`` or ``polars.from_arrow`` take as it is.
         """
@@ -329,6 +376,9 @@ class Result:
         names: list[str] = []
         for name, regret in self.regret.items():
             names += [name] * regret.size
+        realised = {}
+        if self.realised:
+            realised["realised"] = np.concatenate([self.realised[n].ravel() for n in self.names])
         return arrow.table(
             {
                 "policy": arrow.array(names).dictionary_encode(),
@@ -339,6 +389,7 @@ class Result:
                     [np.tile(self.checkpoints, len(self.regret[name])) for name in self.names]
                 ),
                 "regret": np.concatenate([regret.ravel() for regret in self.regret.values()]),
+                **realised,
             }
         )
 
@@ -372,6 +423,7 @@ class Result:
         policies: Iterable[str] | None = None,
         bounds: Mapping[str, Any] | None = None,
         size: Literal["page", "column"] | tuple[float, float] | None = None,
+        regret: str = "pseudo",
     ) -> matplotlib.figure.Figure:
         """Draw mean regret with a band; save it if a path is given.
 
@@ -395,12 +447,15 @@ class Result:
             Names to functions of the rounds, or to values at the checkpoints, drawn as lines.
         size : {"page", "column"} or (width, height), optional
             In inches.
+        regret : str
+            Which regret: "pseudo", "realised", or one of ``comparators``.
         """
         from bothworlds.plotting import plot_result
 
+        shown = replace(self, regret=self._chosen(regret, "Result.plot"))
         return plot_result(
-            self, path, title=title, ax=ax, scale=scale, band=band, policies=policies,
-            bounds=bounds, size=size,
+            shown, path, title=title, ax=ax, scale=scale, band=band, policies=policies,
+            bounds=bounds, size=size, regret=MEASURES[regret],
         )  # fmt: skip
 
     def plot_arms(
@@ -461,6 +516,9 @@ class Result:
         if self.plays_at:
             rows = [row.ravel() for name in self.names for row in self.plays_at[name]]
             table = table.append_column("plays_at", [rows])
+        if self.realised:
+            rows = [row for name in self.names for row in self.realised[name]]
+            table = table.append_column("realised", [rows])
         settings = {
             "format": FORMAT,
             "version": VERSION,
@@ -517,6 +575,10 @@ class Result:
             counted = np.asarray(table["plays_at"].to_pylist(), dtype=np.int64)
             counted = counted.reshape(len(owners), -1, plays.shape[1])
             plays_at = {name: counted[owners == name] for name in names}
+        realised = {}
+        if "realised" in table.column_names:
+            measured = np.asarray(table["realised"].to_pylist(), dtype=np.float64)
+            realised = {name: measured[owners == name] for name in names}
         return cls(
             checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
             regret={name: regret[owners == name] for name in names},
@@ -533,6 +595,7 @@ class Result:
             comparators={
                 name: np.asarray(added) for name, added in settings.get("comparators", {}).items()
             },
+            realised=realised,
         )
 
 

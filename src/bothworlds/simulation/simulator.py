@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import count
+from bothworlds.arguments import count, flag
 from bothworlds.campaign.campaign import Campaign, run_missing
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
@@ -47,6 +47,7 @@ def simulate(
     store: str | os.PathLike[str] | Store | None = None,
     continuable: bool = False,
     shares: bool = False,
+    realised: bool = False,
     progress: bool | Callable[[Progress], Any] = True,
 ) -> Result:
     """Play every policy in the environment and record its pseudo-regret.
@@ -89,6 +90,10 @@ def simulate(
     shares : bool
         Whether the result also holds how often every arm was played by every checkpoint, for
         `Result.plot_arms`; a store does not keep that.
+    realised : bool
+        Whether the result also holds the realised regret: the losses of the arms played minus
+        those of the arm that was best in this very run. It takes the losses of all arms in every
+        round, so a run takes longer; a store does not keep it, and duels have none.
     progress : bool or callable
         True shows rounds per second and time left on a terminal; a callable receives a
         `Progress` a few times a second.
@@ -123,8 +128,13 @@ def simulate(
         raise InvalidParameter(must("horizon", "simulate", expected, horizon))
     if continuable and store is None:
         raise InvalidParameter(must("continuable", "simulate", "False without a store", True))
-    if shares and store is not None:
-        raise InvalidParameter(must("shares", "simulate", "False with a store", True))
+    kept = {"shares": flag("shares", shares, "simulate")}
+    kept["realised"] = flag("realised", realised, "simulate")
+    for parameter, wanted in kept.items():
+        if wanted and store is not None:
+            raise InvalidParameter(must(parameter, "simulate", "False with a store", True))
+    if realised and environment.kind == "duel":
+        raise InvalidParameter(must("realised", "simulate", "False in duels", True))
     if continuable and environment.delays() is not None:
         expected = "False with late feedback, which is not kept while it is on its way"
         raise InvalidParameter(must("continuable", "simulate", expected, True))
@@ -139,10 +149,10 @@ def simulate(
     ]
     workers = Threads(threads) if executor is None else workers_of(executor)
     if store is None:
-        found, interrupted = _in_memory(curves, workers, progress, shares)
+        found, interrupted = _in_memory(curves, workers, progress, kept)
     else:
-        kept = store if isinstance(store, Store) else Store(store, _say)
-        found, interrupted = _in_store(curves, workers, progress, kept, continuable)
+        folder = store if isinstance(store, Store) else Store(store, _say)
+        found, interrupted = _in_store(curves, workers, progress, folder, continuable)
     if not any(found):
         raise KeyboardInterrupt
     parts = zip(curves, found, strict=True)
@@ -209,17 +219,16 @@ def _in_memory(
     curves: list[Curve],
     workers: Workers,
     show: bool | Callable[[Progress], Any],
-    shares: bool,
+    kept: Mapping[str, Any],
 ) -> tuple[Found, bool]:
-    """Run curves and return what was finished."""
+    """Run curves, keep what was asked for, and return what was finished."""
     found: list[dict[int, TileOutcome]] = [{} for _ in curves]
 
     def take(index: int, outcomes: list[TileOutcome]) -> None:
         found[index] |= {outcome.first: outcome for outcome in outcomes}
 
     jobs = [
-        [replace(job, shares=shares) for job in cut(curve, [(0, curve.repetitions)])]
-        for curve in curves
+        [replace(job, **kept) for job in cut(curve, [(0, curve.repetitions)])] for curve in curves
     ]
     campaign = Campaign(curves, jobs, workers, take, abreast=True, show=show, say=_say)
     interrupted = campaign.run()
@@ -283,6 +292,11 @@ def assemble(
             name: np.concatenate([o.shares for o in part[1] if o.shares is not None])
             for name, part in finished.items()
             if all(o.shares is not None for o in part[1])
+        },
+        realised={
+            name: np.concatenate([o.realised for o in part[1] if o.realised is not None])
+            for name, part in finished.items()
+            if all(o.realised is not None for o in part[1])
         },
     )
 

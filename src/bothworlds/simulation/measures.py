@@ -1,0 +1,21 @@
+"""Kinds of regret: their names as methods of `Result` take them, and in words."""
+
+MEASURES = {
+    "pseudo": "pseudo-regret",
+    "realised": "realised regret",
+    "block": "regret against the best arm of each block",
+    "fixed": "regret against the best fixed arm",
+}
+"""What regret can be."""
+
+
+def title(regret: str) -> str:
+    """Return the words for a kind of regret, to begin a line with.
+
+    Examples
+    --------
+    >>> title("realised")
+    'Realised regret'
+    """
+    words = MEASURES[regret]
+    return words[0].upper() + words[1:]
