@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.experiments.catalogue import SHELVES
-from bothworlds.experiments.model import Claim, Outcome, Settings, Table
+from bothworlds.experiments.model import Claim, Outcome, Panel, Settings, Table
 from bothworlds.files import pyarrow, replacing
 
 
@@ -41,6 +41,8 @@ class Finished:
         The seed in force.
     made : dict of str to str
         Where it was judged: date, processor, cores, versions.
+    panels : dict of str to tuple of Panel
+        Where the panels of every figure are.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Finished:
     seconds: float
     seed: int
     made: Mapping[str, str] = field(default_factory=dict)
+    panels: Mapping[str, tuple[Panel, ...]] = field(default_factory=dict)
 
     @property
     def files(self) -> list[str]:
@@ -111,6 +114,10 @@ def _finished(content: Mapping[str, Any]) -> Finished:
     fields["tables"] = tuple(
         Table(t["title"], tuple(t["head"]), tuple(map(tuple, t["rows"]))) for t in fields["tables"]
     )
+    fields["panels"] = {
+        figure: tuple(Panel(tuple(p["shows"]), tuple(p["box"])) for p in panels)
+        for figure, panels in fields.get("panels", {}).items()
+    }
     return Finished(**fields)
 
 

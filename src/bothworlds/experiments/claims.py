@@ -46,6 +46,11 @@ def where(cell: Cell) -> str:
     return f"K={cell.n_arms}, gap {fraction(cell.gap)}"
 
 
+def seen(cell: Cell, name: str = "") -> str:
+    """Name the panel that shows an algorithm in a cell, see `Claim.panel`."""
+    return f"{cell.id}: {name}" if name else cell.id
+
+
 def growth(outcome: Outcome, cell: Cell, name: str) -> Draws:
     """Fit the exponent b of mean regret ~ t^b to the last factor of 32 in rounds.
 
@@ -139,6 +144,7 @@ def ratio_claim(
         Place(
             f"{a} / {b}, {place(cell)}",
             ratio(finals(outcome, cell, a), finals(outcome, cell, b)),
+            seen(cell, a),
         )
         for cell in cells
         for a, b in pairs
@@ -164,7 +170,7 @@ def logarithmic_claim(
     """Claim that the growth of regret per log t no longer grows, in every cell."""
     names = list(names)
     places = [
-        Place(f"{name}, {place(cell)}", acceleration(outcome, cell, name))
+        Place(f"{name}, {place(cell)}", acceleration(outcome, cell, name), seen(cell, name))
         for cell in cells
         for name in names
     ]
@@ -184,7 +190,7 @@ def linear_claim(
     rounds: int = 0,
 ) -> Claim:
     """Claim that regret grows nearly as fast as t in every cell."""
-    fits = [Place(where(cell), growth(outcome, cell, name)) for cell in cells]
+    fits = [Place(where(cell), growth(outcome, cell, name), seen(cell, name)) for cell in cells]
     fits = [fit for fit in fits if np.isfinite(fit.value)]
     fast = sum(fit.value >= LINEAR for fit in fits)
     return judged(
@@ -265,7 +271,10 @@ def margins(outcome: Outcome) -> list[Margin]:
 
 def bound_claim(id: str, outcome: Outcome) -> Claim:
     """Claim that mean regret is below the guarantee at every checkpoint of every cell."""
-    places = [Place(f"{each.name}, {each.cell.id}", each.shares) for each in margins(outcome)]
+    places = [
+        Place(f"{each.name}, {each.cell.id}", each.shares, seen(each.cell, each.name))
+        for each in margins(outcome)
+    ]
     return judged(
         id, "Measured mean regret is below every guarantee that applies, at all checkpoints",
         outcome, places, 1.0, threshold="at most 100 % of the bound", percent=True,

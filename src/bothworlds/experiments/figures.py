@@ -71,6 +71,7 @@ def linear_figure(
             draw_published(panel, cell, published or {}, 1, last)
             plotting.linear_axes(panel, last, tops)
             panel.set_title((titles or {}).get(cell.id) or title_of(cell))
+            plotting.shows(panel, cell.id)
             _label(panel, i == rows - 1, j == 0, plotting.rounds_label(last))
         _hide(axes[i, len(row) :])
     plotting.shared_legend(figure)
@@ -99,6 +100,7 @@ def log_figure(
             lows.append(low)
             highs.append(high)
             axes[i, j].set_title((titles or {}).get(cell.id) or title_of(cell))
+            plotting.shows(axes[i, j], cell.id)
             _label(axes[i, j], i == rows - 1, j == 0, "round t")
         for j, cell in enumerate(row):
             plotting.log_axes(axes[i, j], LINEAR_END, cell.horizon, min(lows), max(highs))

@@ -11,7 +11,7 @@ from typing import Any
 from bothworlds import plotting
 from bothworlds.campaign.store import Store
 from bothworlds.experiments.archive import Finished, everything, keep, kept, write_results
-from bothworlds.experiments.model import Outcome
+from bothworlds.experiments.model import Outcome, Panel
 from bothworlds.experiments.plan import Plan
 from bothworlds.experiments.report import write_report
 from bothworlds.experiments.sayings import sourced
@@ -87,10 +87,12 @@ def finish(
         return None
     chosen = plan.experiment
     outcome = Outcome(plan.settings, plan.cells, results)
+    panels: dict[str, tuple[Panel, ...]] = {}
     with plotting.style():
         figures = chosen.figures(outcome)
         for name, figure in figures.items():
             plotting.save(figure, folder / f"{name}.png")
+            panels[name] = tuple(Panel(*each) for each in plotting.shown_panels(figure))
             # The first drawing has settled the layout, which takes as long as the drawing.
             figure.set_layout_engine("none")
             plotting.save(figure, folder / f"{name}.pdf")
@@ -109,6 +111,7 @@ def finish(
         seconds=time.perf_counter() - began,
         seed=plan.seed,
         made=surroundings(),
+        panels=panels,
     )
     keep(folder, plan.key, made)
     return _reported(made, folder)

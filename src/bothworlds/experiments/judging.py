@@ -51,10 +51,13 @@ class Place:
         The cell, algorithms or arms, for a sentence.
     draws : ndarray (1 + RESAMPLES,)
         The statistic of the runs, then of the bootstrap samples.
+    panel : str
+        Where it can be seen, see `Claim.panel`.
     """
 
     name: str
     draws: Draws
+    panel: str = ""
 
     @property
     def value(self) -> float:
@@ -192,23 +195,25 @@ def judged(
     shares = (LEVEL / len(places), LEVEL) if upwards else (LEVEL, LEVEL / len(places))
     where = f" ({worst.name})" if worst.name else ""
     measured = f"{shown.format(told(worst.value))} {between(worst)}{where}{note}"
+    claim = functools.partial(Claim, id, sentence, measured, threshold)
     runs = outcome.settings.repetitions
     horizon = outcome.settings.horizon
     if horizon < rounds:
         why = f"The claim speaks of {rounds:,} rounds, and these are {horizon:,}."
-        return Claim(id, sentence, measured, threshold, "open", why=why)
+        return claim("open", why=why, panel=worst.panel)
     if runs < FEWEST:
         why = f"{runs} repetitions are too few to tell chance from the rest; {FEWEST} are needed."
-        return Claim(id, sentence, measured, threshold, "open", why=why)
+        return claim("open", why=why, panel=worst.panel)
     verdict = verdict_of(places, limit, at_most=at_most, some=some)
-    why = ""
+    why, panel = "", worst.panel
     if verdict == "open":
         doubt = _doubtful(places, limit, at_most)
+        panel = doubt.panel
         why = (
             f"Too close to call with {runs} repetitions: the interval "
             f"{between(doubt)} ({doubt.name}) contains the threshold."
         )
-    return Claim(id, sentence, measured, threshold, verdict, why=why)
+    return claim(verdict, why=why, panel=panel)
 
 
 def _doubtful(places: Sequence[Place], limit: float, at_most: bool) -> Place:

@@ -130,6 +130,9 @@ class Claim:
         Where the paper or the authors say it, or what it extends.
     figure : str
         The figure that shows it.
+    panel : str
+        What the panel shows where it was decided: a cell, or a cell and after a colon the
+        algorithm; empty where no single panel does.
     why : str
         Why it does not hold, in one sentence; empty where it does.
     full : str
@@ -146,11 +149,28 @@ class Claim:
     figure: str = ""
     why: str = ""
     full: str = ""
+    panel: str = ""
 
     @property
     def holds(self) -> bool | None:
         """Whether it holds; None where that is open."""
         return None if self.verdict == "open" else self.verdict == "holds"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of a figure.
+
+    Parameters
+    ----------
+    shows : tuple of str
+        What can be seen in it, by the words of `Claim.panel`.
+    box : tuple of float
+        Left, top, width and height, as shares of the figure's.
+    """
+
+    shows: tuple[str, ...]
+    box: tuple[float, ...]
 
 
 @dataclass(frozen=True)

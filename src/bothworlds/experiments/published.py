@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, IW, RV, THOMPSON, UCB
-from bothworlds.experiments.model import Cell, Claim, Outcome, Table
+from bothworlds.experiments.claims import seen
+from bothworlds.experiments.model import Cell, Claim, Outcome, Table, Verdict
 from bothworlds.text import grouped
 
 ARMS, GAP = 8, 0.125
@@ -145,7 +146,9 @@ def published_claim(
         f"{worst.mean:,.0f} ± {worst.error:,.0f} beside {worst.published:,.0f}, "
         f"{worst.used:.0%} of the tolerance" + (f"; {noisy} too noisy to compare" * bool(noisy))
     )
-    return Claim(id, sentence, measured, threshold, "holds" if worst.used <= 1.0 else "fails")
+    verdict: Verdict = "holds" if worst.used <= 1.0 else "fails"
+    shown = next(seen(cell, name) for cell, name, _ in rows if name == worst.name)
+    return Claim(id, sentence, measured, threshold, verdict, panel=shown)
 
 
 def published_table(

@@ -40,8 +40,11 @@ h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
 .said { font-size: 1.12rem; margin: 1rem 0; }
 nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; margin: 1rem 0; font-size: .93rem; }
 figure { margin: 1.2rem 0; }
-figure img { display: block; width: 100%; height: auto; background: #fff; border-radius: 6px;
-  padding: .4rem; }
+.paper { background: #fff; border-radius: 6px; padding: .4rem; }
+.drawn { position: relative; }
+.drawn img { display: block; width: 100%; height: auto; }
+.panel { position: absolute; scroll-margin-top: 4rem; border-radius: 4px; pointer-events: none; }
+.panel:target { outline: 3px solid #d55e00; outline-offset: 2px; }
 .claims { list-style: none; margin: 0; padding: 0; }
 .claims li { display: grid; grid-template-columns: 5.6rem 1fr; gap: .2rem .8rem; padding: .6rem 0;
   border-bottom: 1px solid var(--line); }
@@ -86,7 +89,7 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
         *_elsewhere(finished),
         *_first_picture(folder, finished),
         f"<nav>{links}</nav>",
-        *_overview(claims),
+        *_overview(finished),
         *(_section(folder, each) for each in finished),
         *_made(finished),
     ]
@@ -129,11 +132,14 @@ def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[str]:
     return []
 
 
-def _overview(claims: Sequence[Claim]) -> list[str]:
+def _overview(finished: Sequence[Finished]) -> list[str]:
     """List what does not hold at once, and everything on request."""
+    claims = [claim for each in finished for claim in each.claims]
     doubtful = [claim for claim in ordered(claims) if claim.verdict != "holds"]
-    shown = ["<h3>What does not hold, or is open</h3>", _claims(doubtful)] if doubtful else []
-    every = _claims(ordered(claims))
+    shown = []
+    if doubtful:
+        shown = ["<h3>What does not hold, or is open</h3>", _claims(doubtful, finished)]
+    every = _claims(ordered(claims), finished)
     return [
         *shown,
         f"<details><summary>All {len(claims)} claims, ours last</summary>{every}</details>",
@@ -155,7 +161,7 @@ def _section(folder: Path, each: Finished) -> str:
         f"<p>{_text(each.summary)}</p>",
         *(_figure(folder, name, each) for name in each.figures if name != BOTH_WORLDS),
         "<h3>Claims</h3>",
-        _claims(ordered(each.claims)),
+        _claims(ordered(each.claims), [each]),
         *(_details(table) for table in each.tables if table.rows),
         _settings(each.settings, each),
         "</section>",
@@ -170,10 +176,34 @@ def _figure(folder: Path, name: str, each: Finished) -> str:
 def _picture(folder: Path, name: str, each: Finished, caption: str) -> str:
     data = base64.b64encode(_small(folder / f"{name}.png")).decode("ascii")
     alt = _text(f"{each.title} ({name}), {each.settings}")
+    places = "".join(
+        f'<span class="panel" id="{_anchor(name, place)}" style="left:{100 * box[0]:.2f}%;'
+        f'top:{100 * box[1]:.2f}%;width:{100 * box[2]:.2f}%;height:{100 * box[3]:.2f}%"></span>'
+        for place, box in enumerate(panel.box for panel in each.panels.get(name, ()))
+    )
     return (
-        f'<figure id="figure-{_text(name)}"><img alt="{alt}" src="data:image/png;base64,{data}">'
+        f'<figure id="figure-{_text(name)}"><div class="paper"><div class="drawn">'
+        f'<img alt="{alt}" src="data:image/png;base64,{data}">{places}</div></div>'
         f"<figcaption>{_text(caption)}</figcaption></figure>"
     )
+
+
+def _anchor(figure: str, place: int) -> str:
+    """Name a panel by its place in the figure."""
+    return _text(f"panel-{figure}-{place}")
+
+
+def panel_of(claim: Claim, each: Finished) -> tuple[int, str] | None:
+    """Return the place of the panel that shows where a claim was decided, and what it shows.
+
+    None where no panel of its figure shows that, or the figures were drawn by version 0.1.
+    """
+    cell = claim.panel.partition(": ")[0]
+    for wanted in (claim.panel, cell):
+        for place, panel in enumerate(each.panels.get(claim.figure, ())):
+            if wanted in panel.shows:
+                return place, cell
+    return None
 
 
 def _small(path: Path) -> bytes:
@@ -186,16 +216,20 @@ def _small(path: Path) -> bytes:
     return target.getvalue()
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    return '<ul class="claims">\n' + "\n".join(map(_claim, claims)) + "\n</ul>"
+def _claims(claims: Sequence[Claim], finished: Sequence[Finished]) -> str:
+    owners = {claim.id: each for each in finished for claim in each.claims}
+    rows = "\n".join(_claim(claim, owners[claim.id]) for claim in claims)
+    return f'<ul class="claims">\n{rows}\n</ul>'
 
 
-def _claim(claim: Claim) -> str:
+def _claim(claim: Claim, each: Finished) -> str:
     whose = f"{OWNERS[claim.owner]}: {claim.place}"
     shown = ""
-    if claim.figure:
-        figure = _text(claim.figure)
-        shown = f' · <a href="#figure-{figure}">figure</a>'
+    found = panel_of(claim, each)
+    if found is not None:
+        shown = f' · <a href="#{_anchor(claim.figure, found[0])}">panel {_text(found[1])}</a>'
+    elif claim.figure:
+        shown = f' · <a href="#figure-{_text(claim.figure)}">figure</a>'
     lines = [
         f"<p>{_text(claim.sentence)}</p>",
         f'<p class="measured">{_text(claim.measured)}. Asked for: {_text(claim.threshold)}.</p>',

@@ -19,6 +19,8 @@ from bothworlds.plotting.draw import (
     rounds_label,
     save,
     shared_legend,
+    shown_panels,
+    shows,
     style,
     symlog_axes,
 )
@@ -54,6 +56,8 @@ __all__ = [
     "save",
     "shade",
     "shared_legend",
+    "shown_panels",
+    "shows",
     "style",
     "symlog_axes",
 ]

@@ -96,6 +96,9 @@ def panels(
     return figure, axes
 
 
+Box = tuple[float, ...]
+"""Where a panel is: left, top, width and height as shares of the figure's width and height."""
+
 BANDS = {
     "se": "two standard errors of the mean",
     "sd": "two standard deviations of a run",
@@ -353,6 +356,34 @@ def note(figure: Figure, text: str) -> None:
     width = int(18.0 * figure.get_figwidth())
     text = "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, width))
     figure.supxlabel(text, x=0.012, ha="left", fontsize=7.5, color=QUIET)
+
+
+def shows(axes: Any, *names: str) -> None:
+    """Note what a panel shows, by the names that `shown_panels` finds it under."""
+    axes.set_gid("; ".join(names))
+
+
+def shown_panels(figure: Figure) -> list[tuple[tuple[str, ...], Box]]:
+    """Return where the panels of a drawn figure are, and what each of them shows.
+
+    Examples
+    --------
+    >>> figure, grid = panels(1, 2, 2.0)
+    >>> shows(grid[0, 1], "K=8")
+    >>> ((names, box),) = shown_panels(figure)
+    >>> names, box[0] > 0.45
+    (('K=8',), True)
+    """
+    figure.draw_without_rendering()
+    whole = figure.transFigure.inverted()
+    found = []
+    for axes in figure.axes:
+        names, extent = axes.get_gid(), axes.get_tightbbox()
+        if names and extent is not None:
+            box = extent.transformed(whole)
+            place = (box.x0, 1.0 - box.y1, box.width, box.height)
+            found.append((tuple(names.split("; ")), tuple(round(x, 4) for x in place)))
+    return found
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -78,7 +78,7 @@ def _additive(outcome: Outcome) -> Claim:
     """Claim that every round of delay costs less than half a loss."""
     clean = {c.group: finals(outcome, c, IW) for c in outcome.cells if not c.point}
     places = [
-        Place(cell.id, (finals(outcome, cell, IW) - clean[cell.group]) / cell.point)
+        Place(cell.id, (finals(outcome, cell, IW) - clean[cell.group]) / cell.point, cell.id)
         for cell in outcome.cells
         if cell.point and cell.group in clean
     ]
@@ -101,6 +101,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
             plotting.draw_points(panel, [100.0], [KNOWN[group]], LOOKS[IW])
         plotting.linear_axes(panel, float(delays.max()), [0.0, float(runs.mean(axis=0).max())])
         panel.set_title(title)
+        plotting.shows(panel, *(cell.id for cell in row))
         panel.set_xlabel("delay in rounds")
     axes[0, 0].set_ylabel("pseudo-regret at T")
     plotting.shared_legend(figure)

@@ -89,7 +89,7 @@ def _silence(outcome: Outcome, still: Cell) -> Claim:
     return judged(
         "drift.alarm-in-silence",
         "Where nothing moves, the alarm adds no more regret than its floor can cost",
-        outcome, [Place(still.id, added / price)], 1.0, reason=NOT_RUN,
+        outcome, [Place(still.id, added / price, still.id)], 1.0, reason=NOT_RUN,
         threshold="at most floor times rounds times the mean gap", shown="{} of that",
     )  # fmt: skip
 

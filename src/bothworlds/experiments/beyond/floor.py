@@ -65,6 +65,7 @@ def score(outcome: Outcome) -> list[Claim]:
         Place(
             f"{floor_name(c)}, {cell.id}",
             (finals(outcome, cell, floor_name(c)) - finals(outcome, cell, RV)) / price(cell, c),
+            cell.id,
         )
         for cell in outcome.cells
         for c in outcome.settings.points

@@ -84,7 +84,7 @@ def score(outcome: Outcome) -> list[Claim]:
 def _sublinear(id: str, sentence: str, outcome: Outcome, names: Iterable[str]) -> Claim:
     """Claim that regret grows clearly slower than t in every cell."""
     places = [
-        Place(f"{name}, {cell.id}", growth(outcome, cell, name))
+        Place(f"{name}, {cell.id}", growth(outcome, cell, name), cell.id)
         for cell in outcome.cells
         for name in names
     ]

@@ -90,7 +90,7 @@ def _follows(outcome: Outcome) -> Claim:
     return judged(
         "variance.lb-follows",
         f"At the same gaps, {LB} has at most half the regret where the variances are small",
-        outcome, [Place(f"{CLICKS} / {FAIR}", ratio(small, large))], 0.5, reason=NOT_RUN,
+        outcome, [Place(f"{CLICKS} / {FAIR}", ratio(small, large), CLICKS)], 0.5, reason=NOT_RUN,
         threshold="ratio at most 0.5", shown="{}",
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from bothworlds.experiments.claims import (
     bound_claim,
     bound_table,
     ratio,
+    seen,
     settled,
     where,
 )
@@ -173,7 +174,7 @@ def _worst_case(outcome: Outcome, tag: str, with_paper: bool) -> Claim:
         rival = [name for name in names if name != ours][int(others[:, 0].argmin())]
         own, best = worst[half, 0], others[:, 0].min()
         name = f"{own:.3f} against {best:.3f} of {rival}, K={both[0].n_arms}"
-        places.append(Place(name, worst[half] / others.min(axis=0)))
+        places.append(Place(name, worst[half] / others.min(axis=0), seen(both[0])))
     return judged(
         f"alpha.{tag}", sentence, outcome, places, 1.0, digits=3,
         shown="larger ratio to the best of both worlds {} times that of the next",
@@ -186,7 +187,7 @@ def _power_growth(outcome: Outcome) -> Claim:
     """Claim that without gaps small powers explore too much: their regret is not logarithmic."""
     late = settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
     places = [
-        Place(where(cell), acceleration(outcome, cell, name_of(0.0, SYMMETRIC)))
+        Place(where(cell), acceleration(outcome, cell, name_of(0.0, SYMMETRIC)), seen(cell))
         for cell in late
         if 0.0 in outcome.settings.points
     ]
@@ -209,6 +210,7 @@ def _oracle_helps(outcome: Outcome) -> Claim:
                 finals(outcome, cell, name_of(a, ORACLE)),
                 finals(outcome, cell, name_of(a, SYMMETRIC)),
             ),
+            seen(cell),
         )
         for cell in late
         for a in outcome.settings.points
@@ -241,6 +243,8 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
         axes[i, 0].set_title(f"stochastic, {size}")
         axes[i, 1].set_title(f"hardest for T, {size}")
         axes[i, 2].set_title(f"bounds, {size}")
+        plotting.shows(axes[i, 0], stochastic.id)
+        plotting.shows(axes[i, 1], hardest.id)
         axes[i, 0].set_ylabel("pseudo-regret at T")
     for panel in axes[-1]:
         panel.set_xlabel("power alpha")

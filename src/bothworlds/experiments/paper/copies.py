@@ -14,6 +14,7 @@ from bothworlds.experiments.claims import (
     logarithmic_claim,
     ratio,
     regret_table,
+    seen,
     settled,
     where,
 )
@@ -96,7 +97,7 @@ def _decreasing(outcome: Outcome, name: str, tag: str) -> Claim:
         row = sorted((c for c in outcome.cells if c.gap == gap), key=lambda c: c.n_arms)
         for fewer, more in itertools.pairwise(row):
             change = ratio(finals(outcome, more, name), finals(outcome, fewer, name))
-            places.append(Place(f"{where(more)} / K={fewer.n_arms}", change))
+            places.append(Place(f"{where(more)} / K={fewer.n_arms}", change, seen(more, name)))
     return judged(
         f"copies.{tag}-decreasing", f"More copies of the best arm mean less regret of {name}",
         outcome, places, 1.0, threshold="ratio below 1", reason="only one number of arms",
@@ -145,6 +146,7 @@ def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
                         plotting.draw_points(panel, list(inside), list(inside.values()), look)
         for panel in axes[i]:
             panel.set_title(f"{name}, gap {row[0].group}")
+        plotting.shows(axes[i, -1], *(seen(cell, name) for cell in row))
         axes[i, 0].set_ylabel("pseudo-regret")
     tops = [end[0] for panel in axes[:, 0] for end in ends[panel]]
     for panel in axes[:, 0]:

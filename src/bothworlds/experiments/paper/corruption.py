@@ -15,6 +15,7 @@ from bothworlds.experiments.claims import (
     guarantees,
     ratio,
     regret_table,
+    seen,
 )
 from bothworlds.experiments.figures import caption
 from bothworlds.experiments.judging import Place, finals, judged
@@ -105,7 +106,7 @@ def _additive(outcome: Outcome, name: str, tag: str) -> Claim:
         clean = [finals(outcome, cell, name) for cell in row if cell.point == 0.0]
         if clean:
             places += [
-                Place(cell.id, (finals(outcome, cell, name) - clean[0]) / cell.point)
+                Place(cell.id, (finals(outcome, cell, name) - clean[0]) / cell.point, seen(cell))
                 for cell in row
                 if cell.point > 0.0
             ]
@@ -121,7 +122,7 @@ def _break(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that an attack with the largest budget hurts a stochastic algorithm far more."""
     last = [row[-1] for row in groups(outcome).values() if row[-1].point > 0.0]
     places = [
-        Place(cell.id, ratio(finals(outcome, cell, name), finals(outcome, cell, RV)))
+        Place(cell.id, ratio(finals(outcome, cell, name), finals(outcome, cell, RV)), seen(cell))
         for cell in last
     ]
     return judged(
@@ -166,6 +167,7 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
     plotting.log_heights(panel, min(old[0], max(lowest, 1.0) / 1.5), max(old[1], 1.5 * highest))
     scene, _, size = group.partition(", ")
     panel.set_title(f"{SCENES[scene]}\n{size}")
+    plotting.shows(panel, *(cell.id for cell in row))
 
 
 def tables(outcome: Outcome) -> list[Table]:

@@ -24,6 +24,7 @@ from bothworlds.experiments.claims import (
     logarithmic_claim,
     ratio_claim,
     regret_table,
+    seen,
     settled,
 )
 from bothworlds.experiments.figures import caption
@@ -202,7 +203,7 @@ def _root_claim(outcome: Outcome) -> Claim:
     """Claim that where the lead fades, regret grows like sqrt(K T) and no faster."""
     runs = [(cell, name) for cell in late(outcome, FADING) for name in (ONE, TWO)]
     places = [
-        Place(f"{name}, K={cell.n_arms}", abs(growth(outcome, cell, name) - 0.5))
+        Place(f"{name}, K={cell.n_arms}", abs(growth(outcome, cell, name) - 0.5), seen(cell))
         for cell, name in runs
     ]
     per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
@@ -219,7 +220,7 @@ def _crest_claim(outcome: Outcome) -> Claim:
     """Claim that the crests of Thompson sampling's regret grow as fast as t."""
     # One turn of both arms is three phases, a factor of 27.
     cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * WINDOW]
-    places = [Place(cell.id, crests(outcome, cell, THOMPSON)) for cell in cells]
+    places = [Place(cell.id, crests(outcome, cell, THOMPSON), seen(cell)) for cell in cells]
     top = [outcome.results[c.id].regret[THOMPSON].mean(axis=0).max() / c.horizon for c in cells]
     return judged(
         "dueling.thompson-nearly-linear",
@@ -274,6 +275,7 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
         plotting.draw_bound(panel, at, upper, "upper", theorem)
         tops.append(upper)
     panel.set_title(_title(cell))
+    plotting.shows(panel, cell.id)
     if cell.group == TURNING:
         ends = np.min([top.min() for top in tops]), np.max([top.max() for top in tops])
         plotting.symlog_axes(panel, float(rounds[0]), cell.horizon, *ends)

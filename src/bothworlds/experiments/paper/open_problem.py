@@ -17,6 +17,7 @@ from bothworlds.experiments.claims import (
     logarithmic_claim,
     ratio_claim,
     regret_table,
+    seen,
     settled,
     where,
 )
@@ -122,7 +123,9 @@ def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> 
     return judged(
         f"open-problem.gap-{tag}-logarithmic",
         f"Tried, not proved: logarithmic regret of {name}, adversary with a gap",
-        outcome, [Place(where(cell), crests(outcome, cell, name)) for cell in cells], LOGARITHMIC,
+        outcome,
+        [Place(where(cell), crests(outcome, cell, name), seen(cell)) for cell in cells],
+        LOGARITHMIC,
         threshold=f"highest regret is t^b with b at most {LOGARITHMIC:g}", shown="b up to {}",
         reason=NOT_SETTLED,
     )  # fmt: skip
@@ -151,6 +154,7 @@ def _waves(outcome: Outcome, grid: list[list[Cell]]) -> Figure:
             first = float(result.checkpoints[late][0])
             plotting.symlog_axes(panel, first, cell.horizon, np.min(means), np.max(means))
             panel.set_title(f"adversary with a gap, {title_of(cell)}")
+            plotting.shows(panel, cell.id)
         panels[0].set_ylabel("pseudo-regret")
     for panel in axes[-1]:
         panel.set_xlabel("round t")

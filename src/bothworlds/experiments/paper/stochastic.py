@@ -27,6 +27,7 @@ from bothworlds.experiments.claims import (
     per_log,
     ratio_claim,
     regret_table,
+    seen,
     settled,
     where,
 )
@@ -161,7 +162,7 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _twice_lower(outcome: Outcome, late: list[Cell]) -> Claim:
     places = [
-        Place(where(c), per_log(outcome, c, RV) / bounds.lai_robbins(c.means, math.e))
+        Place(where(c), per_log(outcome, c, RV) / bounds.lai_robbins(c.means, math.e), seen(c))
         for c in late
         if c.means is not None
     ]

@@ -15,6 +15,7 @@ from bothworlds.experiments.claims import (
     logarithmic_claim,
     ratio_claim,
     regret_table,
+    seen,
     settled,
 )
 from bothworlds.experiments.figures import caption, regret_figures, title_of
@@ -154,9 +155,12 @@ def score(outcome: Outcome) -> list[Claim]:
 def _unaffected(outcome: Outcome) -> Claim:
     still, moved = twins(outcome)
     places = [
-        Place(name, abs(finals(outcome, moved, name) / finals(outcome, still, name) - 1.0))
+        Place(
+            name, abs(finals(outcome, moved, name) / finals(outcome, still, name) - 1.0),
+            seen(moved),
+        )
         for name in STEADY
-    ]
+    ]  # fmt: skip
     return judged(
         "switching.others-unaffected",
         "All but UCB1 and Thompson sampling are almost unaffected by the shifting means",
@@ -202,6 +206,7 @@ def _both_worlds(outcome: Outcome) -> Figure:
         first = min(_FIRST_ROUND, cell.horizon // 2)
         plotting.log_axes(axes, first, cell.horizon, min(lows), max(highs))
         axes.set_title(f"{world}, {title_of(cell)}")
+        plotting.shows(axes, cell.id)
         axes.set_xlabel("round t")
         plotting.end_labels(axes, last)
     grid[0, 0].set_ylabel("pseudo-regret")

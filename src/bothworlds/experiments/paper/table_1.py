@@ -35,6 +35,8 @@ FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The hardest instance for T has a gap of some small multiple of sqrt(K/T); these are tried."""
 
 STOCHASTIC, HARDEST = "stochastic", "hardest"
+FIXED_MEANS, BY_HORIZON, BY_ARMS = "stochastic by K", "hardest by T", "hardest by K"
+"""What the panels show, see `Claim.panel`."""
 PAPER = {
     (RV, STOCHASTIC): "O(1)",
     (RV, HARDEST): "O(1)",
@@ -127,7 +129,7 @@ def score(outcome: Outcome) -> list[Claim]:
 def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
     ours = {c.n_arms: stochastic_ratio(outcome, c, RV) for c in late}
     rivals = {
-        f"{name}, K={c.n_arms}": ours[c.n_arms] / stochastic_ratio(outcome, c, name)
+        (f"{name}, K={c.n_arms}", FIXED_MEANS): ours[c.n_arms] / stochastic_ratio(outcome, c, name)
         for c in late
         for name in NAMES[2:]
     }
@@ -136,11 +138,15 @@ def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
             "table-1.stochastic-constant",
             "Stochastic: regret of Tsallis-INF (RV) is within twice the lower bound, at every K",
             outcome,
-            {f"K={k}": ratio for k, ratio in ours.items()},
+            {(f"K={k}", FIXED_MEANS): ratio for k, ratio in ours.items()},
             2.0,
         ),
         _spread(
-            "table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", outcome, ours
+            "table-1.stochastic-flat",
+            "Stochastic: for RV it does not depend on K",
+            outcome,
+            ours,
+            FIXED_MEANS,
         ),
         _least(
             "table-1.stochastic-least",
@@ -154,7 +160,7 @@ def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
 def _hardest_claims(outcome: Outcome) -> list[Claim]:
     ours = hardest_ratios(outcome, RV)
     rivals = {
-        f"{name}, K={size[0]}, T={size[1]:,}": ours[size] / ratio
+        (f"{name}, K={size[0]}, T={size[1]:,}", _by(outcome, size[1])): ours[size] / ratio
         for name in NAMES[2:]
         for size, ratio in hardest_ratios(outcome, name).items()
     }
@@ -163,7 +169,7 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
             "table-1.adversarial-constant",
             "Hardest instances: regret of Tsallis-INF (RV) is within 15 times the lower bound",
             outcome,
-            {f"K={k}, T={t:,}": ratio for (k, t), ratio in ours.items()},
+            {(f"K={k}, T={t:,}", _by(outcome, t)): ratio for (k, t), ratio in ours.items()},
             15.0,
         ),
         _spread(
@@ -171,12 +177,14 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
             "Hardest instances: for RV it does not depend on T",
             outcome,
             {size: r for size, r in ours.items() if size[0] == middle(outcome.settings.arms)},
+            BY_HORIZON,
         ),
         _spread(
             "table-1.adversarial-flat-in-K",
             "Hardest instances: for RV it does not depend on K",
             outcome,
             {size: r for size, r in ours.items() if size[1] == outcome.settings.horizon},
+            BY_ARMS,
         ),
         _least(
             "table-1.adversarial-least",
@@ -187,20 +195,27 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
     ]
 
 
+def _by(outcome: Outcome, horizon: int) -> str:
+    """Name the panel with the hardest instances of a horizon."""
+    return BY_ARMS if horizon == outcome.settings.horizon else BY_HORIZON
+
+
 def _at_most(
-    id: str, sentence: str, outcome: Outcome, ratios: dict[str, Draws], limit: float
+    id: str, sentence: str, outcome: Outcome, ratios: dict[tuple[str, str], Draws], limit: float
 ) -> Claim:
-    places = [Place(name, ratio) for name, ratio in ratios.items()]
+    places = [Place(name, ratio, panel) for (name, panel), ratio in ratios.items()]
     threshold = f"ratio at most {limit:g}"
     return judged(id, sentence, outcome, places, limit, threshold=threshold, reason=NOT_SETTLED)
 
 
-def _spread(id: str, sentence: str, outcome: Outcome, ratios: dict[Any, Draws]) -> Claim:
+def _spread(
+    id: str, sentence: str, outcome: Outcome, ratios: dict[Any, Draws], panel: str
+) -> Claim:
     places = []
     if len(ratios) > 1:
         found = np.array(list(ratios.values()))
         low, high = found.min(axis=0), found.max(axis=0)
-        places = [Place(f"from {low[0]:.2f} to {high[0]:.2f}", high / low)]
+        places = [Place(f"from {low[0]:.2f} to {high[0]:.2f}", high / low, panel)]
     return judged(
         id, sentence, outcome, places, 2.0, shown="factor {}",
         threshold="largest and smallest ratio differ by at most a factor of 2",
@@ -208,8 +223,10 @@ def _spread(id: str, sentence: str, outcome: Outcome, ratios: dict[Any, Draws]) 
     )  # fmt: skip
 
 
-def _least(id: str, sentence: str, outcome: Outcome, relative: dict[str, Draws]) -> Claim:
-    places = [Place(name, ratio) for name, ratio in relative.items()]
+def _least(
+    id: str, sentence: str, outcome: Outcome, relative: dict[tuple[str, str], Draws]
+) -> Claim:
+    places = [Place(name, ratio, panel) for (name, panel), ratio in relative.items()]
     return judged(
         id, sentence, outcome, places, 1.0, threshold="ratio of the ratios below 1",
         reason=NOT_SETTLED,
@@ -243,6 +260,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     _finish(axes[0, 1], f"stochastic, T = {horizon:,}", 2.0, top[0])
     _finish(axes[1, 0], f"hardest for T, K = {k}", 15.0, top[1])
     _finish(axes[1, 1], f"hardest for T, T = {horizon:,}", 15.0, top[1])
+    plotting.shows(axes[0, 1], FIXED_MEANS, *(cell.id for cell in row))
+    hard = [cell for cell in outcome.cells if cell.group == HARDEST]
+    plotting.shows(axes[1, 0], BY_HORIZON, *(c.id for c in hard if c.n_arms == k))
+    plotting.shows(axes[1, 1], BY_ARMS, *(c.id for c in hard if c.horizon == horizon))
     for panel in axes[:, 0]:
         panel.set_ylabel("regret / lower bound")
         panel.set_xlabel("round t" if panel is axes[0, 0] else "horizon T")
