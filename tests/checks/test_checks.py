@@ -25,6 +25,9 @@ from bothworlds.lanes.vectors import any_lane, select
 from bothworlds.policies import exp3
 from bothworlds.policies.tsallis_inf import half
 
+# What is broken on purpose is compiled in every run.
+pytestmark = pytest.mark.slow
+
 jit = numba.njit(nogil=True, error_model="numpy")
 SOUND = exp3._KERNELS
 ALONE = replace(SOUND, wide=False)

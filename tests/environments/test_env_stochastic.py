@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import integrate, stats
 
 from bothworlds.environments import Constrained, Stochastic, Switching
 from bothworlds.environments.noise import CELLS, quantile_table
@@ -69,7 +69,7 @@ def test_truncated_normal_quantiles(mean, sigma):
         tilt = 0.5 * (low + high)
         exponent = tilt * x - 0.5 * np.square(x / sigma)
         density = np.exp(exponent - exponent.max())
-        reached = np.trapezoid(x * density) / np.trapezoid(density)
+        reached = integrate.trapezoid(x * density) / integrate.trapezoid(density)
         low, high = (tilt, high) if reached < mean else (low, tilt)
     cumulative = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
     table = quantile_table("normal", mean, sigma)

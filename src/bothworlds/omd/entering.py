@@ -33,8 +33,8 @@ def entry_estimate(L: NDArray[np.float64], eta: float, alpha: float, w0: float) 
     >>> import numpy as np
     >>> L = np.array([3.0, 0.0, 1.0])
     >>> newcomer = entry_estimate(L, eta=0.5, alpha=0.5, w0=0.25)
-    >>> weights([*L, newcomer], eta=0.5)[-1].round(12)
-    np.float64(0.25)
+    >>> round(float(weights([*L, newcomer], eta=0.5)[-1]), 12)
+    0.25
     """
     best = int(L.argmin())
     if eta == 0.0:

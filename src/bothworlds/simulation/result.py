@@ -316,8 +316,8 @@ class Result:
         >>> world = bw.environments.Piecewise.gap(2, 0.5, every=500)
         >>> result = bw.simulate(bw.UCB1(), world, horizon=1000, repetitions=16, seed=1)
         >>> block, fixed = result.regret["UCB1()"], result.regret_against("fixed")["UCB1()"]
-        >>> (block - fixed)[0, -1]
-        np.float64(250.0)
+        >>> float((block - fixed)[0, -1])
+        250.0
         """
         if comparator not in self.comparators:
             known = ", ".join(self.comparators) or "known to the environment, and none is"
