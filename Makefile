@@ -4,6 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Without byte code, every worker and every process that a test starts would parse all sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Of the whole, each worker takes a stretch of its own; one that ends early takes from the other's
+# end. Neighbours, which share fixtures and kernels, so stay together.
+SHARED := -n 2 --dist worksteal
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast check-core check-minimums lint bench bench-peers docs clean
 
@@ -14,16 +21,16 @@ run: $(VENV)/.stamp-run  ## Reproduce the paper's figures and tables
 	@$(BIN)/bothworlds paper
 
 test: $(VENV)/.stamp  ## Run the tests and the examples of the docstrings
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(SHARED)
 
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
-	$(BIN)/python -m pytest -q -n 2 -m "not processes and not statistical and not slow"
+	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow"
 
 check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the core is installed
 	.venv-core/bin/python -m pytest -q --core
 
 check-minimums: .venv-minimums/.stamp  ## Run the tests with the lowest stated version of everything
-	.venv-minimums/bin/python -m pytest -q -n 2 -m "not statistical"
+	.venv-minimums/bin/python -m pytest -q $(SHARED) -m "not statistical"
 
 lint: $(VENV)/.stamp  ## Check style and types
 	$(BIN)/ruff check .
