@@ -93,7 +93,7 @@ def test_the_item_without_a_number_is_named():
         (wire.NewExperiment, {"name": "a", "arms": [{"name": "x"}, {"name": "y\n"}]}),
         (wire.Change, {"bounds": [0, 1]}),
         (wire.Change, {"floor": -0.1}),
-        (wire.Change, {"unit_cap": 0}),
+        (wire.Change, {"unit_cap": -1}),
         (wire.NewKey, {"scopes": ["root"]}),
         (wire.NewKey, {"scopes": []}),
     ],

@@ -35,7 +35,16 @@ def write_parquet(path: str | os.PathLike[str], decisions: Iterable[LoggedDecisi
     """
     arrow = pyarrow()
     rows = [fields_of(decision) for decision in decisions]
-    kind = arrow.string() if _named(rows) else arrow.int64()
+    table = table_of(rows, _named(rows))
+    with replacing(path) as draft:
+        arrow.parquet.write_table(table, draft)
+    return len(rows)
+
+
+def table_of(rows: list[dict[str, Any]], named: bool) -> Any:
+    """Return an Arrow table of the fields of decisions, whose arms are names or numbers."""
+    arrow = pyarrow()
+    kind = arrow.string() if named else arrow.int64()
     columns: dict[str, Any] = {
         "round": arrow.array([row["round"] for row in rows], arrow.int64()),
         "arm": arrow.array([row["arm"] for row in rows], kind),
@@ -47,9 +56,7 @@ def write_parquet(path: str | os.PathLike[str], decisions: Iterable[LoggedDecisi
     columns["probabilities"] = arrow.array(shares, arrow.list_(arrow.float64()))
     extra = [json.dumps(row["extra"]) if "extra" in row else None for row in rows]
     columns["extra"] = arrow.array(extra, arrow.string())
-    with replacing(path) as draft:
-        arrow.parquet.write_table(arrow.table(columns), draft)
-    return len(rows)
+    return arrow.table(columns)
 
 
 def read_parquet(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:

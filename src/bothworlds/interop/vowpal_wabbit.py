@@ -64,7 +64,7 @@ def write_vw(
     count = 0
     with replacing(path) as draft, open(draft, "w", encoding="utf-8", newline="\n") as stream:
         for decision in decisions:
-            stream.write(_line(decision, numbering) + "\n")
+            stream.write(vw_line(decision, numbering) + "\n")
             count += 1
     return count
 
@@ -104,7 +104,8 @@ def read_vw(
             yield _parsed(line.strip(), place, numbering, f"line {number} of {name}")
 
 
-def _line(decision: LoggedDecision, numbering: Numbering) -> str:
+def vw_line(decision: LoggedDecision, numbering: Numbering) -> str:
+    """Return a decision as a line without its end."""
     where = f"round {decision.round} in write_vw"
     if decision.probability is None:
         raise InvalidParameter(must("probability", where, "known", None))

@@ -21,16 +21,16 @@ BATCH = 256
 """How many decisions one request can ask for."""
 FEEDBACK_BATCH = 1000
 """How many feedbacks one request can carry."""
-_YEAR = 366 * 86_400.0
+_LONGEST = 400 * 86_400.0
 
 ExperimentName = Annotated[str, Meta(pattern=NAME, max_length=100)]
 ArmName = Annotated[str, Meta(min_length=1, max_length=200, pattern=PLAIN)]
-Seconds = Annotated[float, Meta(ge=0.0, le=10 * _YEAR)]
+Seconds = Annotated[float, Meta(ge=0.0, le=_LONGEST)]
 Scope = Literal["decide", "feedback", "read", "admin"]
 Missing = Literal["drop", "default", "deferred"]
 Log = Literal["after", "before"]
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
-Cap = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Cap = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Text = Annotated[str, Meta(max_length=2000)]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
@@ -138,7 +138,7 @@ class NewArm(Arm, kw_only=True):
 class Settings(Request, kw_only=True):
     """Settings of an experiment that can be changed later."""
 
-    feedback_window: Annotated[float, Meta(gt=0.0, le=10 * _YEAR)] | UnsetType = UNSET
+    feedback_window: Annotated[float, Meta(ge=1.0, le=_LONGEST)] | UnsetType = UNSET
     missing: Missing | UnsetType = UNSET
     default_loss: float | UnsetType | None = UNSET
     floor: Share | UnsetType = UNSET
