@@ -10,7 +10,8 @@ import pytest
 import bothworlds as bw
 from bothworlds.bandit.persistence import checksum
 from bothworlds.errors import InvalidParameter, StateFileError
-from bothworlds.policies.alarm import FIELDS, MOST, change, is_due, observe
+from bothworlds.lanes.functions import is_due
+from bothworlds.policies.alarm import FIELDS, MOST, change, observe
 
 ARMS = ["a", "b", "c"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import MethodType
 from typing import Any, Self
 
 import numpy as np
@@ -19,9 +18,10 @@ from bothworlds.bandit.decision import Lineup
 from bothworlds.bandit.reading import listed, raw_bytes, record, text, whole
 from bothworlds.evidence.evidence import Array, Evidence
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
-from bothworlds.lanes.direct import direct
+from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ROUND
-from bothworlds.policies.alarm import listening_of
+from bothworlds.lanes.wrap import telling_code
+from bothworlds.policies.alarm import BANDIT, EVIDENCE, listening_late_of, listening_of
 from bothworlds.policies.base import Policy
 
 MANY = 512
@@ -43,7 +43,7 @@ def keeps_sums(policy: Policy, n_arms: int) -> bool:
 class Account:
     """Evidence on the arms a bandit has or had, by index."""
 
-    __slots__ = ("_fused", "_kernels", "_late", "_lineup", "_one", "_places", "alarms", "evidence")
+    __slots__ = ("_fused", "_kernels", "_late", "_lineup", "_one", "_place", "alarms", "evidence")
 
     def __init__(self, n_arms: int, wanted: bool) -> None:
         self.evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
@@ -55,26 +55,59 @@ class Account:
         self._fused: Any = None
         self._late: Any = None
         self._one: Any = None
+        # Where the alarms are, which know where the rest is.
+        self._place = 0
+        self._locate()
 
-    def telling(self, policy: Policy, F: Array, lineup: Lineup) -> Callable[..., None]:
-        """Return what learns from the last decision and adds it to the evidence."""
+    def _locate(self) -> None:
+        """Write down where the alarms and the evidence are."""
+        if self.evidence is not None and self.alarms is not None:
+            self._place = address(self.alarms.A)
+            self.alarms.A[EVIDENCE] = self.evidence.address
+            self._late = None
+
+    def telling(self, policy: Policy, F: Array, where: int, lineup: Lineup) -> Callable[..., None]:
+        """Return what learns from the last decision of ``F`` and adds it to the evidence.
+
+        It takes the slot of the arm, 1 / its probability and the loss; ``where`` is the address
+        of ``F``.
+        """
         evidence = self.evidence
         kernels = policy.for_arms(len(lineup.names)).kernels()
         whole = evidence is not None and _every_arm(lineup, evidence)
         self._lineup = lineup if whole else None
         if kernels is not self._kernels:
             self._kernels, self._fused, self._one = kernels, None, None
-        if evidence is None or not policy.trusted or not whole:
-            tell = policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0))
-            return tell if evidence is None else partial(self._tell_some, tell, lineup)
-        if self._fused is None:
-            weights = kernels.weights if policy.knows_probability else None
-            heard = listening_of(telling_of(kernels.tell, weights))
-            self._fused = direct(heard, 0, F, 0, 0.0, 0.0)
+        if evidence is not None and policy.trusted and whole:
+            if self._fused is None:
+                weights = kernels.weights if policy.knows_probability else None
+                heard = listening_of(telling_of(kernels.tell, weights))
+                self._fused = direct(heard, 0.0, 0, 0.0, 0.0)
+            return self._telling_whole(where)
+        if not policy.trusted:
+            guarded = policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0))
+            tell: Any = partial(guarded, F)
+        else:
+            tell = placed(telling_code(kernels.tell), where)
+        return tell if evidence is None else partial(self._tell_some, tell, lineup, F)
+
+    def telling_again(
+        self, tell: Any, policy: Policy, F: Array, where: int, lineup: Lineup
+    ) -> Callable[..., None]:
+        """Return what `telling` does for the copy of a bandit, to which it returned ``tell``."""
+        if not policy.trusted or (self.evidence is not None and self._lineup is None):
+            return self.telling(policy, F, where, lineup)
+        if self.evidence is None:
+            again: Callable[..., None] = placed(tell.__func__, where)
+            return again
+        self._lineup = lineup
+        return self._telling_whole(where)
+
+    def _telling_whole(self, where: int) -> Callable[..., None]:
         assert self.alarms is not None
-        self._places = np.array([self.alarms.A.ctypes.data, evidence.address], np.int64)
-        # A bound method hands on its first argument in a tenth of the time a partial does.
-        return MethodType(self._fused, self._places.ctypes.data)
+        self.alarms.A[BANDIT] = where
+        made: Callable[..., None] = placed(self._fused, self._place)
+        return made
 
     def _tell_some(
         self, tell: Any, lineup: Lineup, F: Array, slot: int, inverse_p: float, loss: float
@@ -82,7 +115,7 @@ class Account:
         """Do the same where arms were retired, or where a user's function may refuse to learn."""
         assert self.evidence is not None
         w, decided = self._weights(lineup, F), int(F[ROUND])
-        tell(F, slot, inverse_p, loss)
+        tell(slot, inverse_p, loss)
         self.evidence.add(lineup.indices[slot], inverse_p, loss, decided, w)
         self._listen(lineup.indices[slot], loss, decided)
 
@@ -114,8 +147,8 @@ class Account:
             return np.concatenate([w, evidence.note()])
         out = np.empty(4 * evidence.n_arms + 1)
         if self._one is None:
-            self._one = direct(noting_of(lineup.weights)[0], 0, F, out)
-        self._one(evidence.address, F, out)
+            self._one = direct(noting_of(lineup.weights)[0], 0.0, F, out)
+        self._one(float(evidence.address), F, out)
         return out
 
     def noted_many(self, lineup: Lineup, snapshots: Array) -> Array | None:
@@ -126,7 +159,7 @@ class Account:
         if not _every_arm(lineup, evidence):
             return np.array([self.noted(lineup, F) for F in snapshots])
         table = np.empty((snapshots.shape[0], 4 * evidence.n_arms + 1))
-        noting_of(lineup.weights)[1](evidence.address, snapshots, table)
+        noting_of(lineup.weights)[1](float(evidence.address), snapshots, table)
         return table
 
     def late(
@@ -136,16 +169,17 @@ class Account:
         evidence = self.evidence
         if evidence is None:
             return
+        if noted is not None and noted.size == 4 * evidence.n_arms + 1 and inverse_p:
+            if self._late is None:
+                code = direct(listening_late_of(observe_noted), 0.0, 0, 0.0, 0.0, 0, noted)
+                self._late = placed(code, self._place)
+            self._late(index, inverse_p, loss, number, noted)
+            return
         self._listen(index, loss, number)
         if noted is None:
             evidence.add(index, inverse_p, loss, number)
             return
         known = (noted.size - 1) // 4
-        if known == evidence.n_arms and inverse_p:
-            if self._late is None:
-                self._late = direct(observe_noted, 0, 0, 0.0, 0.0, 0, noted)
-            self._late(evidence.address, index, inverse_p, loss, number, noted)
-            return
         evidence.add(index, inverse_p, loss, number, noted[:known], noted[known:])
 
     def late_many(
@@ -165,7 +199,10 @@ class Account:
         if isinstance(noted, list) and all(n is not None and n.size == size for n in noted):
             table = np.array(noted)
         if isinstance(table, np.ndarray) and table.shape[1] == size:
-            rounds = np.array(numbers, np.int64)
+            if type(numbers) is range:
+                rounds = np.arange(numbers.start, numbers.stop)
+            else:
+                rounds = np.array(numbers, np.int64)
             where = indices.astype(np.int64)
             assert self.alarms is not None
             self.alarms.hear_all(where, losses, rounds)
@@ -185,6 +222,7 @@ class Account:
             self.evidence.grow(n_arms)
             assert self.alarms is not None
             self.alarms = self.alarms.grown(n_arms)
+            self._locate()
 
     # --- keeping -------------------------------------------------------------------------------
 
@@ -219,6 +257,7 @@ class Account:
         # Files of old have no alarms; the losses to come are listened to.
         found = document.get("alarms")
         made.alarms = Alarms(n_arms) if found is None else Alarms.from_document(found, n_arms)
+        made._locate()
         for each in listed(document["notes"], "notes"):
             note = record(each, "notes")
             number = whole(note["round"], "round", 0, 2**53)
@@ -237,7 +276,11 @@ class Account:
         made.evidence = None if self.evidence is None else self.evidence.copy()
         made.alarms = None if self.alarms is None else self.alarms.copy()
         made._kernels, made._fused, made._one = self._kernels, self._fused, self._one
-        made._late, made._lineup = self._late, None
+        # Of the other bandit; that there is one says that every arm is in it.
+        made._lineup = self._lineup
+        made._late = None
+        made._place = 0
+        made._locate()
         return made
 
 

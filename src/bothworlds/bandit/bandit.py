@@ -74,9 +74,10 @@ from bothworlds.errors import (
     UnknownDecision,
     must,
 )
-from bothworlds.lanes.direct import direct
+from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ARMS, ROUND
 from bothworlds.lanes.random import WORDS
+from bothworlds.lanes.wrap import drawing_code
 from bothworlds.policies.base import Array, Policy, Saved
 from bothworlds.policies.late import INVERSE_P, LateKernels, late_kernels
 from bothworlds.seeding import checked_seed, stream_words
@@ -270,7 +271,7 @@ class Bandit(Persistent[Policy]):
         self._start = first_row(F)
         self._ask = self._asking(F)
         self._lineup = self._lineup_of(self._roster.slots, origin, F)
-        self._tell = self._account.telling(self._policy, F, self._lineup)
+        self._tell = self._account.telling(self._policy, F, address(F), self._lineup)
         # What late feedback and missing arms need is made when they first come.
         self._note = self._learn = self._late = None
         self._among: dict[tuple[Arm, ...], _Among] = {}
@@ -294,11 +295,14 @@ class Bandit(Persistent[Policy]):
         assert self._late is not None
         return self._late
 
-    def _asking(self, F: Array) -> Callable[[Array], int]:
-        """Return the compiled function that draws an arm from a bandit such as ``F``."""
+    def _asking(self, F: Array) -> Callable[[], int]:
+        """Return the compiled function that draws an arm from ``F``."""
         policy = self._policy
-        ask: Callable[[Array], int] = direct(policy.for_arms(int(F[ARMS])).kernels().ask, F)
-        return policy.guard_choice(ask)
+        ask = policy.for_arms(int(F[ARMS])).kernels().ask
+        if policy.trusted:
+            made: Callable[[], int] = placed(drawing_code(ask), address(F))
+            return made
+        return partial(policy.guard_choice(direct(ask, F)), F)
 
     def _lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
         """Return what decisions drawn from ``F`` have in common."""
@@ -402,7 +406,7 @@ class Bandit(Persistent[Policy]):
             number = self._round + 1
             rows[ROUND] = number
             try:
-                slot = self._ask(self._F)
+                slot = self._ask()
             except KernelError:
                 rows[ROUND] = self._round
                 raise
@@ -459,7 +463,7 @@ class Bandit(Persistent[Policy]):
         number = self._round + 1
         self._rows[ROUND] = number
         try:
-            slot = self._ask(self._F)
+            slot = self._ask()
         except KernelError:
             self._rows[ROUND] = self._round
             raise
@@ -487,7 +491,7 @@ class Bandit(Persistent[Policy]):
             indices = [self._roster.slots[slot] for slot in slots]
             lineup = self._lineup_of(indices, self._lineup.origin, F)
         F[ROUND] = self._frozen
-        slot = self._asking(F)(F)
+        slot = self._asking(F)()
         generator(self._F)[:] = generator(F)
         number = self._round = self._round + 1
         time = now()
@@ -595,7 +599,7 @@ class Bandit(Persistent[Policy]):
         F = with_columns(self._F, policy, rows)
         lineup = self._lineup_of(indices, self._lineup.origin, F)
         F[ROUND] = self._round + 1
-        place = self._asking(F)(F)
+        place = self._asking(F)()
         generator(self._F)[:] = generator(F)
         asked = policy.for_arms(len(self)).kernels().asked
         if asked is not None:
@@ -673,7 +677,7 @@ class Bandit(Persistent[Policy]):
                 value = self._loss_of(reward, loss, "Bandit.tell")
             if number == self._fresh:
                 slot = self._fresh_slot
-                self._tell(self._F, slot, self._fresh_inverse_p, value)
+                self._tell(slot, self._fresh_inverse_p, value)
                 self._fresh = NOTHING_FRESH
                 if self._named:
                     self._unname(number)
@@ -715,7 +719,7 @@ class Bandit(Persistent[Policy]):
                 raise
         index = entry[2].indices[entry[0]]
         if is_fresh:
-            self._tell(self._F, self._fresh_slot, self._fresh_inverse_p, value)
+            self._tell(self._fresh_slot, self._fresh_inverse_p, value)
             self._fresh = NOTHING_FRESH
             self._unname(number)
         else:
@@ -946,7 +950,7 @@ class Bandit(Persistent[Policy]):
             # Drawn on the side, for what the policy notes of its distribution in this round.
             F = self._F.copy()
             F[ROUND] = number
-            self._asking(F)(F)
+            self._asking(F)()
             row = first_row(F)
             if not self._policy.knows_probability:
                 F[row] = 0.0
@@ -1030,7 +1034,7 @@ class Bandit(Persistent[Policy]):
         try:
             for place in range(slots.size):
                 self._F[ROUND] += 1.0
-                slots[place] = self._ask(self._F)
+                slots[place] = self._ask()
                 if snapshots.size:
                     snapshots[place] = self._F
                 self._note(self._F, self._lineup.index_array, table[place], self._flags, self._w)
@@ -1104,18 +1108,12 @@ class Bandit(Persistent[Policy]):
         numbers = self._admit_many(decisions, values.size, owner)
         if not numbers:
             return
-        entries = list(map(ledger.get, numbers))
-        notes = entries[0]
-        whole_batch = (
-            type(notes) is Notes
-            and type(numbers) is range
-            and len(notes.slots) == len(numbers)
-            and entries.count(notes) == len(entries)
-        )
-        if whole_batch and notes.lineup is lineup:  # type: ignore[union-attr]
-            slots, table = notes.slots, notes.table  # type: ignore[union-attr]
-            noted: Any = notes.evidence  # type: ignore[union-attr]
+        notes = ledger.get(numbers[0])
+        if type(notes) is Notes and notes.lineup is lineup and notes.are(numbers, ledger):
+            slots, table = notes.slots, notes.table
+            noted: Any = notes.evidence
         else:
+            entries = list(map(ledger.get, numbers))
             if None in entries:
                 raise self._refusal(numbers[entries.index(None)])
             found = [
@@ -1161,8 +1159,11 @@ class Bandit(Persistent[Policy]):
 
     def _close(self, numbers: Sequence[int], indices: Any, values: Array) -> None:
         """Count feedback and forget the decisions it was for."""
-        # A loop in C: a batch has thousands.
-        deque(map(self._ledger.__delitem__, numbers), maxlen=0)
+        if len(numbers) == len(self._ledger):
+            self._ledger.clear()
+        else:
+            # A loop in C: a batch has thousands.
+            deque(map(self._ledger.__delitem__, numbers), maxlen=0)
         if self._named:
             for number in numbers:
                 self._unname(number)
@@ -1318,7 +1319,7 @@ class Bandit(Persistent[Policy]):
         with self._quiet:
             F = self._F.copy()
             F[ROUND] = self._frozen or self._round + 1
-            self._ask(F)
+            self._asking(F)()
             w = np.empty(len(self._lineup.names))
             self._lineup.weights(F, w)
             return dict(zip(self._lineup.names, w.tolist(), strict=True))
@@ -1608,7 +1609,7 @@ class Bandit(Persistent[Policy]):
         for number, note in noted.items():
             bandit._ledger[number] = (*bandit._ledger[number][:4], note)  # type: ignore[index]
         bandit._account = account
-        bandit._tell = account.telling(policy, state, bandit._lineup)
+        bandit._tell = account.telling(policy, state, address(state), bandit._lineup)
         return bandit
 
     def _pending(self, number: int) -> Decision:
@@ -1659,15 +1660,15 @@ class Bandit(Persistent[Policy]):
         twin._F = F
         twin._rows = F.data
         twin._start = self._start
-        twin._ask = self._ask
+        where = address(F)
+        ask: Any = self._ask
+        twin._ask = placed(ask.__func__, where) if self._policy.trusted else twin._asking(F)
         twin._rewards = self._rewards
         twin._account = self._account.copy()
         lineup = self._lineup
         live = None if lineup.live is None else partial(unchanged, F)
         twin._lineup = lineup.for_bandit(Origin(lineup.origin.seed, crossed=True), live)
-        # Its own evidence has another place in memory.
-        alone = self._account.evidence is None
-        twin._tell = self._tell if alone else twin._account.telling(self._policy, F, twin._lineup)
+        twin._tell = twin._account.telling_again(self._tell, self._policy, F, where, twin._lineup)
         twin._note, twin._learn, twin._late = self._note, self._learn, self._late
         if self._late is not None:
             twin._N = np.zeros(self._N.size)

@@ -11,6 +11,7 @@ state file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -54,6 +55,15 @@ class Notes:
         self.lineup = lineup
         self.time = time
         self.evidence = evidence
+
+    def are(self, numbers: Sequence[int], ledger: dict[int, Any]) -> bool:
+        """Tell whether these rounds are those of all the decisions noted here, still pending."""
+        if type(numbers) is not range or numbers != range(self.first, self.first + len(self.slots)):
+            return False
+        if len(ledger) == len(numbers):
+            # Rounds are distinct, so that so many of them in the range are all of it.
+            return min(ledger) >= numbers.start and max(ledger) < numbers.stop
+        return all(map(ledger.__contains__, numbers))
 
     def entry(self, decided: int) -> Entry:
         """Return what is kept of the decision of a round."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.evidence import layout, observing
+from bothworlds.lanes.direct import address
 
 Array = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class Evidence:
     """How many arms there are or were."""
 
     def _hold(self, R: Array) -> None:
-        self.R, self.address, self.n_arms = R, R.ctypes.data, int(R[layout.ARMS])
+        self.R, self.address, self.n_arms = R, address(R), int(R[layout.ARMS])
 
     def __init__(self, n_arms: int, cells: int = CELLS) -> None:
         R = np.zeros(layout.size(n_arms, cells))

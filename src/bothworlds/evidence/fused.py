@@ -4,8 +4,8 @@ A call from Python costs as much as a round.  The functions are templates around
 wrappers for one bandit, as in `bothworlds.lanes.wrap`.
 
 ======== ==========================================================================
-``A``    running sums (`bothworlds.evidence.layout`)
-``F``    one bandit in one array (`bothworlds.lanes.kernels`)
+``R``    running sums (`bothworlds.evidence.layout`), a pointer; ``A`` the array of them
+``F``    one bandit in one array (`bothworlds.lanes.kernels`), or its address
 ======== ==========================================================================
 """
 
@@ -28,34 +28,38 @@ tell: Any = None
 weights: Any = None
 
 
-def telling(address: int, F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Add the decision just drawn, with its distribution, and learn from it.
-
-    An address instead of an array, because Python would take it apart in every round.
-    """
-    R = numbers_at(address)
+def telling(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Add the decision just drawn, with its distribution, and learn from it."""
     K = int(R[ARMS])
     weights(F, carray(advance(R, weights_at(K)), (K,)))
     observe_at(R, arm, inverse_p, loss, int(F[ROUND]), ALL)
     tell(F, arm, inverse_p, loss)
 
 
-def telling_unknown(address: int, F: Any, arm: int, inverse_p: float, loss: float) -> None:
+def telling_unknown(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
     """Add the decision just drawn, whose probabilities nobody knows, and learn from it."""
-    observe_at(numbers_at(address), arm, 0.0, loss, int(F[ROUND]), NOTHING)
+    observe_at(R, arm, 0.0, loss, int(F[ROUND]), NOTHING)
     tell(F, arm, inverse_p, loss)
 
 
-def noting(address: int, F: Any, out: Any) -> None:
+def noting(place: float, F: Any, out: Any) -> None:
     """Write the distribution of the decision just drawn, then what `note` does."""
-    note_draw(numbers_at(address), F, pointer(out))
+    note_draw(numbers_at(int(place)), F, pointer(out))
 
 
-def noting_all(address: int, snapshots: Any, out: Any) -> None:
+def noting_all(place: float, snapshots: Any, out: Any) -> None:
     """Do what `noting` does for decisions made before any of them is told."""
-    size = out.shape[1]
+    R = numbers_at(int(place))
+    K, size = int(R[ARMS]), out.shape[1]
     for n in range(snapshots.shape[0]):
-        note_draw(numbers_at(address), snapshots[n], advance(pointer(out), n * size))
+        if n == 0:
+            note_draw(R, pointer(snapshots), pointer(out))
+        else:
+            # Guesses and bets are the same until something is told.
+            row = advance(pointer(out), n * size)
+            weights(advance(pointer(snapshots), n * snapshots.shape[1]), carray(row, (K,)))
+            for i in range(K, size):
+                row[i] = out[0, i]
 
 
 def noting_at(R: Any, F: Any, out: Any) -> None:
@@ -69,11 +73,9 @@ note_draw: Any = None
 
 
 @jit
-def observe_noted(address: int, arm: int, inverse_p: float, y: float, t: int, noted: Any) -> None:
-    """Add a decision of the past, of which `noting` wrote ``noted``."""
-    R = numbers_at(address)
+def observe_noted(R: Any, arm: int, inverse_p: float, y: float, t: int, w: Any) -> None:
+    """Add a decision of the past, of which `noting` wrote what begins at ``w``."""
     K = int(R[ARMS])
-    w = pointer(noted)
     observe_late_at(R, arm, inverse_p, y, t, ALL, w, advance(w, K), advance(w, 2 * K))
 
 
@@ -82,14 +84,10 @@ def observe_late_all(
     A: Any, arms: Any, inverse_p: Any, losses: Any, rounds: Any, table: Any
 ) -> None:
     """Add decisions of the past, a row of ``table`` each, as `noting` wrote it."""
-    R = pointer(A)
-    K, size = int(R[ARMS]), table.shape[1]
+    size = table.shape[1]
     for n in range(arms.size):
         w = advance(pointer(table), n * size)
-        observe_late_at(
-            R, arms[n], inverse_p[n], losses[n], rounds[n], ALL, w, advance(w, K),
-            advance(w, 2 * K),
-        )  # fmt: skip
+        observe_noted(pointer(A), arms[n], inverse_p[n], losses[n], rounds[n], w)
 
 
 @functools.cache
@@ -104,4 +102,4 @@ def telling_of(tell: Any, weights: Any) -> Any:
 def noting_of(weights: Any) -> tuple[Any, Any]:
     """Return `noting` and `noting_all` of a policy."""
     one = bound(noting_at, weights=weights)
-    return bound(noting, note_draw=one), bound(noting_all, release=True, note_draw=one)
+    return bound(noting, note_draw=one), bound(noting_all, release=True, note_draw=one, weights=weights)

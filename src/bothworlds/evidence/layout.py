@@ -55,7 +55,9 @@ ENDS = 28
 LEVELS = (0.9, 0.95, 0.99, 0.999)
 """Confidences at which the running intersection of a sequence is kept."""
 TOP = len(LEVELS) - 1
-ROWS = ENDS + 2 * len(LEVELS)
+OWN_BET = ENDS + 2 * len(LEVELS)
+"""The bet on the arm's own losses."""
+ROWS = OWN_BET + 1
 
 POINTS = 64
 """Checkpoints kept; when they are full every second one is dropped."""

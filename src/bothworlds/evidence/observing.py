@@ -14,7 +14,9 @@ sums suffice until it is.
 *Bets on own losses* of the played arm: at its q-th answer the capital of the bet that the mean is
 above mu grows by 1 + lam (y - mu), lam = min(sqrt(2 log(2/alpha) / (V q log(q + 1))), 1 / (2 mu)),
 V = (1/4 + sum of earlier (y - m)^2) / q; the bet that it is below likewise with 1 - y and 1 - mu
-(Waudby-Smith and Ramdas, 2024).  What chose the arm does not matter.
+(Waudby-Smith and Ramdas, 2024).  What chose the arm does not matter.  A bet may be any number
+known before the answer: lam is chosen anew at each of the first 128 answers, then 64 times per
+doubling.
 
 *Bets on weighted losses* of every arm, for means that move: X = 1[played] y / w and
 exp(lam (X - mu) - psi(lam) (X - m)^2), psi(lam) = -log(1 - lam) - lam, has mean at most 1.  The
@@ -45,10 +47,12 @@ from bothworlds.evidence.layout import (
     LAST,
     LEAST,
     LEVELS,
+    OWN_BET,
     OWN_ONLY,
     PARTIAL,
     POINTS,
     POINTS_USED,
+    PSI,
     RATIO,
     REFRESH,
     SH,
@@ -76,8 +80,24 @@ from bothworlds.evidence.layout import (
     tables_at,
     weights_at,
 )
+from bothworlds.lanes.functions import is_due
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import pointer
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import (
+    advance,
+    any_lane,
+    counting,
+    load,
+    minimum,
+    negate,
+    pointer,
+    select,
+    splat,
+    sqrt,
+    store,
+    width,
+    zeros,
+)
 
 TUNED = math.log(2 / 0.05)
 """log(2 / alpha) for which the bets are tuned; the sequences hold at every other level as well."""
@@ -115,7 +135,10 @@ def bet_on_own(K: int, R: Any, arm: int, y: float) -> None:
     n, s, v = row(K, N) + arm, row(K, S) + arm, row(K, V) + arm
     q = R[n] + 1.0
     m = mean_before(R[n], R[s])
-    lam = bet_on((0.25 + R[v]) / q, q)
+    kept = row(K, OWN_BET) + arm
+    if is_due(int(q)):
+        R[kept] = bet_on((0.25 + R[v]) / q, q)
+    lam = R[kept]
     lows, ups = row(K, ENDS + 2 * TOP) + arm, row(K, ENDS + 2 * TOP + 1) + arm
     first, last = int(R[lows]), int(R[ups])
     cells = int(R[GRID]) + 1
@@ -238,13 +261,12 @@ def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int)
         hh = 1.0
         a1, a2 = row(K, A1), row(K, A2)
         if known == ALL:
-            w, least = weights_at(K), row(K, LEAST)
-            for i in range(K):
-                p = R[w + i]
-                R[a1 + i] += math.sqrt(p)
-                R[a2 + i] += p
-                x = K * p
-                R[least + i] = min(R[least + i], x * x * x * t)
+            w = weights_at(K)
+            whole = K // LANES
+            for block in range(whole):
+                grow_weights(K, R, block, 0, t, zeros())
+            for i in range(whole * LANES, K):
+                grow_weights(K, R, 0, i, t, 0.0)
             hh = R[w + arm]
             h = math.sqrt(hh)
         else:
@@ -272,6 +294,88 @@ def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int)
 
 
 @jit
+def grow_weights(K: int, R: Any, block: int, i: int, t: int, like: Any) -> None:
+    """Add the distribution of a decision to what stands of arms since they were last played."""
+    a1, a2 = advance(R, row(K, A1) + i), advance(R, row(K, A2) + i)
+    least = advance(R, row(K, LEAST) + i)
+    p = load(advance(R, weights_at(K) + i), block, like)
+    store(a1, block, load(a1, block, like) + sqrt(p))
+    store(a2, block, load(a2, block, like) + p)
+    x = p * float(K)
+    store(least, block, minimum(load(least, block, like), x * x * x * float(t)))
+
+
+@jit
+def enter(
+    K: int, R: Any, block: int, i: int, arm: int, inverse_p: float, y: float, t: int, known: int,
+    w: Any, m: Any, bets: Any, like: Any,
+) -> Any:  # fmt: skip
+    """Add a decision of the past to the sums of some arms; tell if all of them were there.
+
+    The type of ``like`` says whether it is the arm i or a block of arms (`lanes.vectors`).
+    """
+    first = i + block * width(like)
+    # This decision is entered here and not by the next fold.
+    folded = advance(R, row(K, FOLDED) + i)
+    mark = load(folded, block, like) + 1.0
+    store(folded, block, mark)
+    if any_lane(mark < R[WEIGHTED]):
+        for each in range(first, first + width(like)):
+            fold_weighted(K, R, each, mean_before(R[row(K, N) + each], R[row(K, S) + each]))
+    share = splat(1.0, like)
+    here = splat(1.0, like)
+    if known == ALL:
+        given = load(advance(w, i), block, like)
+        share = select(given > 0.0, given, 0.0)
+        here = select(given > 0.0, here, 0.0)
+        least = advance(R, row(K, LEAST) + i)
+        before = load(least, block, like)
+        x = share * float(K)
+        after = minimum(before, x * x * x * float(t))
+        # NaN stands for an arm that was away.
+        store(least, block, select(given == given, after, before))
+    inverse = select(counting(first, like) == arm, splat(inverse_p, like), 0.0)
+    guess = load(advance(m, i), block, like)
+    G = guess + (y - guess) * inverse
+    h = sqrt(share)
+    add_row(K, R, SH, block, i, h)
+    add_row(K, R, SHG, block, i, h * G)
+    add_row(K, R, SW, block, i, share)
+    add_row(K, R, SWG, block, i, share * G)
+    add_row(K, R, SWGG, block, i, share * G * G)
+    for side in range(2):
+        X = inverse * (y if side == 0 else 1.0 - y)
+        d = X - select(side == 0, guess, 1.0 - guess)
+        d = d * d * here
+        start = BET + SIDE * side
+        lam = load(advance(bets, side * K + i), block, like)
+        now = load(advance(R, row(K, start) + i), block, like)
+        p = load(advance(R, row(K, start + PSI - BET) + i), block, like)
+        add_row(K, R, start + SL - BET, block, i, lam * here)
+        add_row(K, R, start + SLX - BET, block, i, lam * X)
+        add_row(K, R, start + SP - BET, block, i, p * d)
+        add_row(K, R, start + SV - BET, block, i, d)
+        # A logarithm costs as much as all the rest.
+        if any_lane(lam != now):
+            for each in range(first, first + width(like)):
+                at = row(K, start) + each
+                if known != ALL or w[each] > 0.0:
+                    mean = m[each] if side == 0 else 1.0 - m[each]
+                    z = -mean
+                    if each == arm:
+                        z += (y if side == 0 else 1.0 - y) * inverse_p
+                    R[at + (SP - BET) * K] += (psi(bets[side * K + each]) - R[at + K]) * z * z
+    return negate(any_lane(here == 0.0))
+
+
+@jit
+def add_row(K: int, R: Any, which: int, block: int, i: int, value: Any) -> None:
+    """Add to the numbers of a row that belong to an arm or a block of arms."""
+    at = advance(R, row(K, which) + i)
+    store(at, block, load(at, block, value) + value)
+
+
+@jit
 def observe_late(
     A: Any, arm: int, inverse_p: float, y: float, t: int, known: int, w: Any, m: Any, bets: Any
 ) -> None:
@@ -295,35 +399,13 @@ def observe_late_at(
     else:
         if known == OWN:
             R[OWN_ONLY] += 1.0
-        whole = True
         R[WEIGHTED] += 1.0
-        for i in range(K):
-            # This decision is entered here, arm by arm, and not by the next fold.
-            R[row(K, FOLDED) + i] += 1.0
-            fold_weighted(K, R, i, mean_before(R[row(K, N) + i], R[row(K, S) + i]))
-            if known == ALL and not w[i] > 0.0:
-                whole = False
-                if w[i] == 0.0:
-                    R[row(K, LEAST) + i] = 0.0
-                continue
-            share = w[i] if known == ALL else 1.0
-            G = m[i]
-            if i == arm:
-                G += (y - G) * inverse_p
-            add_aipw(K, R, i, math.sqrt(share), share, G)
-            if known == ALL:
-                x = K * share
-                at = row(K, LEAST) + i
-                R[at] = min(R[at], x * x * x * t)
-            for side in range(2):
-                value = y if side == 0 else 1.0 - y
-                X = value * inverse_p if i == arm else 0.0
-                guess = m[i] if side == 0 else 1.0 - m[i]
-                first = row(K, BET + SIDE * side) + i
-                bet = bets[side * K + i]
-                # A logarithm costs as much as all the rest.
-                p = R[first + K] if bet == R[first] else psi(bet)
-                add_weighted(K, R, first, bet, p, guess, X, 1.0)
+        whole = True
+        blocks = K // LANES
+        for block in range(blocks):
+            whole &= enter(K, R, block, 0, arm, inverse_p, y, t, known, w, m, bets, zeros())
+        for i in range(blocks * LANES, K):
+            whole &= enter(K, R, 0, i, arm, inverse_p, y, t, known, w, m, bets, 0.0)
         if whole:
             lam = bets[2 * K]
             p = R[LAM_PSI] if lam == R[LAM] else psi(lam)
@@ -381,10 +463,10 @@ def mean_and_error(A: Any, arm: int) -> Any:
 def keep_checkpoint(K: int, R: Any) -> None:
     """Write where every arm stands into the history, thinning it when it is full."""
     used = int(R[POINTS_USED])
-    width = 1 + KEPT * K
+    numbers = 1 + KEPT * K
     if used == POINTS:
         for point in range(POINTS // 2):
-            for i in range(width):
+            for i in range(numbers):
                 R[history_at(K, point) + i] = R[history_at(K, 2 * point + 1) + i]
         used = POINTS // 2
         R[RATIO] *= R[RATIO]

@@ -3,8 +3,14 @@
 A call of a Numba function spends more time on finding out the types of its arguments than a
 policy needs for a round.  Where the types are always the same, the machine code can be called at
 once.
+
+An array is taken apart at every call, which takes as long as a round.  An array that stays where it
+is can be handed over by its address, as a float: Python gives those away three times as fast as
+whole numbers, and 53 bits hold every address a process gets.
 """
 
+from ctypes import addressof, c_char
+from types import MethodType
 from typing import Any
 
 import numba
@@ -24,6 +30,25 @@ def direct(kernel: Any, *arguments: Any) -> Any:
         return kernel.overloads[given].entry_point
     except (AttributeError, KeyError):
         return kernel
+
+
+def address(array: Any) -> int:
+    """Return where the numbers of an array are; somebody must hold the array meanwhile."""
+    # In half the time that `array.ctypes.data` takes.
+    return addressof(c_char.from_buffer(array))
+
+
+def placed(code: Any, where: int) -> Any:
+    """Return machine code that is handed an address before its other arguments.
+
+    Examples
+    --------
+    >>> numbers = np.zeros(3)
+    >>> placed(float, address(numbers))() == address(numbers)
+    True
+    """
+    # A bound method hands on its first argument in a tenth of the time a partial does.
+    return MethodType(code, float(where))
 
 
 def _type_of(argument: Any) -> Any:

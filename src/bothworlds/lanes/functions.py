@@ -88,3 +88,13 @@ def cos_sin(h: Any) -> Any:
     s = s * z + -0.6459640975062443
     s = s * z + 1.5707963267948966
     return 1.0 + z * c, h * s
+
+
+@jit
+def is_due(n: int) -> Any:
+    """Tell whether n is one of the times at which a slow thing is done anew.
+
+    These are the first 128 times, then 64 per doubling.
+    """
+    # The lowest set bit of n is 2^(how often n can be halved).
+    return (n & -n) << 7 > n

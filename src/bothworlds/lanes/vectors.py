@@ -72,6 +72,20 @@ def width(typingctx: Any, like: Any) -> Any:
 
 
 @intrinsic
+def counting(typingctx: Any, start: Any, like: Any) -> Any:
+    """Return start, start + 1, ... lane by lane; start alone for scalars."""
+    result = index_like(like)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        first = context.cast(builder, args[0], sig.args[0], result)
+        if not is_wide(result):
+            return first
+        return builder.add(first, ir.Constant(ints.vector, list(range(LANES))))
+
+    return signature(result, start, like), codegen
+
+
+@intrinsic
 def to_int(typingctx: Any, value: Any) -> Any:
     """Truncate numbers to integers."""
     result = index_like(value)

@@ -13,15 +13,18 @@ all of them.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import types
 from collections.abc import Callable
 from typing import Any
 
+from bothworlds.lanes.direct import direct
 from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import compiled, in_package, jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
+from bothworlds.lanes.vectors import numbers_at
 
 LONGEST_NAME = 100
 """Longer names of functions are shortened to a digest."""
@@ -72,6 +75,16 @@ def telling_then(F: Any, arm: int, inverse_p: float, loss: float) -> None:
     K, t, C, S, G = unpack(F)
     kernel(K, t, C, S, G, arm, inverse_p, loss)
     after(K, t, C, S, G, arm)
+
+
+def drawing_at(place: float) -> Any:
+    """Draw an arm from the bandit at an address."""
+    return kernel(numbers_at(int(place)))
+
+
+def telling_at(place: float, arm: int, inverse_p: float, loss: float) -> None:
+    """Let the bandit at an address learn from the loss of an arm."""
+    kernel(numbers_at(int(place)), arm, inverse_p, loss)
 
 
 def telling_late(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:
@@ -128,6 +141,18 @@ def wrapped(
     head, group = rows
     names = {"kernel": kernel, "head": head, "group": group}
     return bound(template, **names, **({} if after is None else {"after": after}))
+
+
+@functools.cache
+def drawing_code(ask: Any) -> Any:
+    """Return the machine code of `drawing_at` around a policy's draw from one bandit."""
+    return direct(wrapped(drawing_at, ask), 0.0)
+
+
+@functools.cache
+def telling_code(tell: Any) -> Any:
+    """Return the machine code of `telling_at` around what a policy's bandit learns by."""
+    return direct(wrapped(telling_at, tell), 0.0, 0, 0.0, 0.0)
 
 
 def bound(template: Callable[..., Any], *, release: bool = False, **names: Any) -> Any:

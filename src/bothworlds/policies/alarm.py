@@ -23,10 +23,10 @@ log2 N cuts, and an arm 2 log2 N cells, whatever was observed.
 import functools
 from typing import Any
 
-from bothworlds.lanes.functions import log
+from bothworlds.lanes.functions import is_due, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
-from bothworlds.lanes.vectors import numbers_at, words_at
+from bothworlds.lanes.vectors import numbers_at, pointer
 from bothworlds.lanes.wrap import bound
 
 LEVELS = 24
@@ -110,10 +110,11 @@ def silence(R: Any, at: int, step: int) -> None:
 
 # --- an alarm by itself ---------------------------------------------------------------------------
 #
-# One array: the number of arms, log(2 K / delta), how many alarms there were, a record of the last
-# of them, and the numbers of the test, arm after arm.
+# One array: the number of arms, log(2 K / delta), how many alarms there were, the addresses of the
+# bandit it belongs to and of the evidence kept beside it, a record of the last alarms, and the
+# numbers of the test, arm after arm.
 
-ARMS, LOG_FACTOR, HEARD, RECORDS = 0, 1, 2, 3
+ARMS, LOG_FACTOR, HEARD, BANDIT, EVIDENCE, RECORDS = 0, 1, 2, 3, 4, 5
 ARM, ROUND, STATISTIC, OBSERVED, CUT, BEFORE, AFTER, RECORD = 0, 1, 2, 3, 4, 5, 6, 7
 MOST = 64
 """How many of the latest alarms are kept."""
@@ -121,20 +122,11 @@ TESTS = RECORDS + RECORD * MOST
 
 
 @jit
-def is_due(N: int) -> Any:
-    """Tell whether to test after N losses: after each of the first 128, then 64 times per doubling.
-
-    An alarm may come N / 64 losses later than with a test after each; it is no less sure.
-    """
-    step = 1
-    while N >= step << 7:
-        step <<= 1
-    return N & (step - 1) == 0
-
-
-@jit
 def hear(A: Any, arm: int, loss: float, number: int) -> None:
-    """Add the loss of a decision of round ``number``; record an alarm, then listen anew."""
+    """Add the loss of a decision of round ``number``; record an alarm, then listen anew.
+
+    Tests come 64 times per doubling, so an alarm may come N / 64 losses late; it is no less sure.
+    """
     if not 0.0 <= loss <= 1.0:
         return
     at = TESTS + FIELDS * arm
@@ -172,17 +164,30 @@ def hear_all(A: Any, arms: Any, losses: Any, rounds: Any) -> None:
 told: Any = None
 
 
-def listening(addresses: int, F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Do what ``told`` does with the last decision, and add its loss to the alarm's.
+def listening(place: float, arm: int, inverse_p: float, loss: float) -> None:
+    """Do what ``told`` does with the last decision, and add its loss to the alarm's."""
+    A = numbers_at(int(place))
+    F = numbers_at(int(A[BANDIT]))
+    hear(A, arm, loss, int(F[NOW]))
+    told(numbers_at(int(A[EVIDENCE])), F, arm, inverse_p, loss)
 
-    ``addresses`` is where two addresses stand: that of the alarm, and that of what ``told`` keeps.
-    """
-    at = words_at(addresses)
-    hear(numbers_at(at[0]), arm, loss, int(F[NOW]))
-    told(at[1], F, arm, inverse_p, loss)
+
+def listening_late(
+    place: float, arm: int, inverse_p: float, loss: float, number: int, noted: Any
+) -> None:
+    """Do the same with a decision of the past, of which ``noted`` was kept."""
+    A = numbers_at(int(place))
+    hear(A, arm, loss, number)
+    told(numbers_at(int(A[EVIDENCE])), arm, inverse_p, loss, number, pointer(noted))
 
 
 @functools.cache
 def listening_of(told: Any) -> Any:
     """Return `listening` around a function that learns and keeps evidence."""
     return bound(listening, told=told)
+
+
+@functools.cache
+def listening_late_of(told: Any) -> Any:
+    """Return `listening_late` around a function that keeps evidence."""
+    return bound(listening_late, told=told)
