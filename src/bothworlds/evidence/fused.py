@@ -102,4 +102,5 @@ def telling_of(tell: Any, weights: Any) -> Any:
 def noting_of(weights: Any) -> tuple[Any, Any]:
     """Return `noting` and `noting_all` of a policy."""
     one = bound(noting_at, weights=weights)
-    return bound(noting, note_draw=one), bound(noting_all, release=True, note_draw=one, weights=weights)
+    many = bound(noting_all, release=True, note_draw=one, weights=weights)
+    return bound(noting, note_draw=one), many
