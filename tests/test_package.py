@@ -149,6 +149,7 @@ BUILT_IN = {
     errors.ClusterError: RuntimeError,
     errors.ServiceError: RuntimeError,
     errors.ServiceAway: ConnectionError,
+    errors.StoreError: RuntimeError,
     errors.CheckFailed: AssertionError,
     errors.MissingExtra: ImportError,
 }

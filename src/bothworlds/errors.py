@@ -14,6 +14,7 @@
     ├── ClusterError       (RuntimeError)    workers, or what schedules them, cannot be used
     ├── ServiceError       (RuntimeError)    the decision service refused a request
     │   └── ServiceAway    (ConnectionError) ... or cannot be reached, or is overloaded
+    ├── StoreError         (RuntimeError)    a store of decisions that cannot be opened or used
     ├── CheckFailed        (AssertionError)  a policy or environment failed its checks
     └── MissingExtra       (ImportError)     an optional package is not installed
 
@@ -41,6 +42,7 @@ __all__ = [
     "ServiceAway",
     "ServiceError",
     "StateFileError",
+    "StoreError",
     "UnknownDecision",
     "missing_extra",
     "must",
@@ -127,6 +129,10 @@ class ServiceError(BothworldsError, RuntimeError):
 
 class ServiceAway(ServiceError, ConnectionError):
     """The decision service cannot be reached, is overloaded, or did not answer in time."""
+
+
+class StoreError(BothworldsError, RuntimeError):
+    """A store of the decision service cannot be opened, or its tables are of another version."""
 
 
 class CheckFailed(BothworldsError, AssertionError):

@@ -22,8 +22,8 @@ PACKAGE = pathlib.Path(__file__).resolve().parent
 SIMULATED = ("lanes", "omd", "policies", "environments", "engine")
 """Rooms whose compiled code plays, or that choose which is run."""
 
-KERNELS = (*SIMULATED, "evidence")
-"""Rooms that hold compiled code."""
+KERNELS = (*SIMULATED, "evidence", "serve/draws.py")
+"""Rooms and files that hold compiled code."""
 
 NUMBERS = (*SIMULATED, "seeding.py")
 """Rooms and files on which the numbers of a run depend."""

@@ -36,6 +36,12 @@ def correction(loss: Any, base: Any, inverse_p: Any) -> Any:
 
 
 @jit
+def estimated_loss(loss: Any, base: Any, mean_baseline: Any) -> Any:
+    """Return sum_j w_j lhat_j = l - B_I + sum_j w_j B_j, the algorithm's own estimated loss."""
+    return loss - base + mean_baseline
+
+
+@jit
 def add_estimates(L: Any, arm: int, inverse_p: float, loss: float, near: Any, share: float) -> None:
     """Add ``share`` times lhat to ``L`` for a decision of the past, its near arms marked."""
     base = baseline(near[arm] != 0, 0.0)

@@ -25,7 +25,7 @@ import numpy as np
 from bothworlds.lanes.jit import compiled, in_package, jit
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND, as_words
 from bothworlds.lanes.vectors import advance, pointer
-from bothworlds.omd.estimators import BASELINE
+from bothworlds.omd.estimators import BASELINE, estimated_loss
 from bothworlds.policies.base import Kernels, Policy
 
 INVERSE_P, MEAN_BASELINE, CARRIED = 0, 1, 2
@@ -168,8 +168,7 @@ def learn_at(
                 moved = True
     F[ROUND] = now
     if has_estimates and known > 0:
-        # The algorithm's own estimated loss, sum_j w_j lhat_j = l - B_I + sum_j w_j B_j.
-        rise = loss - base + N[MEAN_BASELINE]
+        rise = estimated_loss(loss, base, N[MEAN_BASELINE])
         if not learned:
             rise = 0.0
         for i in range(K):

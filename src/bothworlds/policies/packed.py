@@ -13,11 +13,16 @@ from bothworlds.lanes.kernels import HEAD, PARAMETERS
 from bothworlds.policies.base import Array, Policy
 
 
-def pack(policy: Policy, n_arms: int, words: NDArray[np.int64]) -> Array:
-    """Return a bandit before its first round, its generator started at ``words``."""
+def pack(
+    policy: Policy, n_arms: int, words: NDArray[np.int64], twin: Policy | None = None
+) -> Array:
+    """Return a bandit before its first round, its generator started at ``words``.
+
+    ``twin`` is whose kernels play it, by default those that are best for so many arms.
+    """
     parameters = policy.parameters(n_arms)
     head = [float(n_arms), 0.0, float(parameters.size)]
-    start = policy.for_arms(n_arms).start(n_arms)
+    start = (twin or policy.for_arms(n_arms)).start(n_arms)
     return np.concatenate([head, words.view(np.float64), parameters, start])
 
 

@@ -1,0 +1,378 @@
+"""Group commit: one thread that writes, and a batch of whatever arrived while it did.
+
+The event loop hands in `Item`s and rows of the log.  The writing thread takes all that has
+arrived, at most about `MOST` rows, writes it as one transaction and lets the event loop answer.
+There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company.
+
+The thread owns this replica's states (`StateRow`): nobody else changes them.  When a commit fails,
+nobody who waits for it is told that it was written, and the states are read again before the next
+one, because a connection may break after the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bothworlds.serve import records
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.state import Counts, Sums
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.rows import (
+    Activation,
+    Batch,
+    Claimed,
+    ClaimRow,
+    DecisionRow,
+    FeedbackRow,
+    StateRow,
+    Stored,
+)
+
+MOST = 2048
+"""Rows and items of a batch, give or take one item."""
+CHUNK = 512
+"""Rows of the log in a batch."""
+LOG_SECONDS = 0.05
+"""How long a row of the log waits for others."""
+PATIENCE = 0.5
+"""Longest pause before the log is tried again after a failure, in seconds."""
+
+_LOG = logging.getLogger("bothworlds.serve")
+
+Place = tuple[int, int]
+"""An experiment and an epoch."""
+
+
+@dataclass(slots=True)
+class Item:
+    """Rows that are written together, and who waits for them."""
+
+    future: asyncio.Future[Any]
+    feedback: list[FeedbackRow] = field(default_factory=list)
+    decisions: list[DecisionRow] = field(default_factory=list)
+    claims: list[ClaimRow] = field(default_factory=list)
+    activations: list[Activation] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Written:
+    """What became of an item: for each feedback what the store had already, for each claim too."""
+
+    feedback: list[Stored | None]
+    claims: list[Claimed | None]
+
+
+@dataclass(slots=True)
+class Job:
+    """Something else for the writing thread, in a transaction of its own."""
+
+    future: asyncio.Future[Any]
+    work: Callable[[], Any]
+
+
+class Ledger:
+    """States of this replica, by experiment and epoch; the writing thread's.
+
+    Parameters
+    ----------
+    store : Store
+        Where they are kept.
+    counts : dict
+        Decisions by experiment and epoch, which the event loop counts.
+    """
+
+    def __init__(self, store: Store, counts: dict[Place, Counts]) -> None:
+        self.store = store
+        self.counts = counts
+        self.states: dict[Place, StateRow] = {}
+
+    def read(self) -> list[StateRow]:
+        """Read the states from the store, and return them."""
+        rows = self.store.own_states()
+        self.states = {(row.experiment, row.epoch): row for row in rows}
+        return rows
+
+    def settle(
+        self, feedback: Iterable[FeedbackRow], decided: Iterable[Place] = ()
+    ) -> list[StateRow]:
+        """Return the states that change with this feedback, and with decisions at these places."""
+        learned: dict[Place, list[FeedbackRow]] = {place: [] for place in decided}
+        for row in feedback:
+            if row.status == "learned":
+                learned.setdefault((row.experiment, row.epoch), []).append(row)
+        return [self._changed(place, rows) for place, rows in learned.items()]
+
+    def _changed(self, place: Place, rows: list[FeedbackRow]) -> StateRow:
+        experiment, epoch = place
+        now = self.states.get(place)
+        sums = now.sums if now else Sums.blank(0)
+        raws = [row.record for row in rows]
+        if raws:
+            sums = sums.grown(max(map(_known, raws)))
+            sums.learn(raws, [row.loss for row in rows], max(map(_round, raws)))
+        counted = self.counts.get(place)
+        if counted is not None:
+            counted = Counts(counted.by_arm.copy(), counted.rounds)
+        else:
+            counted = now.decided if now else Counts()
+        return StateRow(
+            experiment, epoch, self.store.shard, now.version if now else 0, sums, counted
+        )
+
+    def keep(self, rows: Iterable[StateRow]) -> None:
+        """Take states that were committed."""
+        for row in rows:
+            self.states[row.experiment, row.epoch] = row
+
+
+def _known(raw: bytes) -> int:
+    return raw[records.KNOWN] | raw[records.KNOWN + 1] << 8
+
+
+def _round(raw: bytes) -> int:
+    at = records.KNOWN + 2
+    return int.from_bytes(raw[at : at + 5], "little")
+
+
+class Committer:
+    """The writing thread and its queue.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The states, read already.
+    loop : event loop
+        Where answers are given.
+    changed : callable
+        Called in the loop with the states that a commit changed, before anybody is answered.
+    log_limit : int
+        How many rows of the log may wait.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        loop: asyncio.AbstractEventLoop,
+        changed: Callable[[list[StateRow]], None],
+        log_limit: int,
+    ) -> None:
+        self.ledger = ledger
+        self.store = ledger.store
+        self.log: deque[DecisionRow] = deque()
+        self.log_limit = log_limit
+        self.commits = 0
+        self.failures = 0
+        self.failing: str | None = None
+        self._loop = loop
+        self._changed = changed
+        self._queue: deque[Item | Job] = deque()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._due = False
+        self._pause = 0.0
+        self._stale = False
+        self._thread = threading.Thread(target=self._run, name="bothworlds-commit", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    # --- called by the event loop ----------------------------------------------------------------
+
+    def submit(self, item: Item) -> asyncio.Future[Any]:
+        """Hand an item in; its future gets a `Written`, or a `Problem`."""
+        self._queue.append(item)
+        self._wake.set()
+        return item.future
+
+    def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Let the writing thread call ``work``, between two batches."""
+        job = Job(self._loop.create_future(), work)
+        self._queue.append(job)
+        self._wake.set()
+        return job.future
+
+    def append(self, row: DecisionRow) -> None:
+        """Hand a row of the log in; whoever decides has looked whether there is `room`."""
+        log = self.log
+        log.append(row)
+        if len(log) >= CHUNK:
+            self._wake.set()
+        elif not self._due:
+            self._due = True
+            self._loop.call_later(LOG_SECONDS, self._flush)
+
+    @property
+    def room(self) -> bool:
+        """Whether another row of the log can wait."""
+        return len(self.log) < self.log_limit
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait."""
+        return len(self._queue)
+
+    def _flush(self) -> None:
+        self._due = False
+        self._wake.set()
+
+    async def stop(self) -> bool:
+        """Write all there is and end the thread; False if rows of the log could not be written."""
+        self._stopping = True
+        self._wake.set()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        return not self.log
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            if not self._queue:
+                self._wake.wait(self._pause or (LOG_SECONDS if self.log else None))
+            self._wake.clear()
+            items: list[Item] = []
+            job = None
+            size = 0
+            while self._queue and size < MOST:
+                each = self._queue.popleft()
+                if isinstance(each, Job):
+                    job = each
+                    break
+                items.append(each)
+                size += len(each.feedback) + len(each.decisions) + len(each.claims) + 1
+            rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
+            if items or rows:
+                self._commit(items, rows)
+            if job is not None:
+                self._work(job)
+            if len(self.log) >= CHUNK and not self._pause:
+                self._wake.set()
+            if self._stopping and not self._queue and (not self.log or self._pause):
+                return
+
+    def _commit(self, items: list[Item], rows: list[DecisionRow]) -> None:
+        batch = Batch(decisions=rows)
+        first: dict[tuple[int, bytes], FeedbackRow] = {}
+        for item in items:
+            for row in item.feedback:
+                # Of several for one decision the first counts, as if it had come alone.
+                if first.setdefault((row.experiment, row.id), row) is row:
+                    batch.feedback.append(row)
+            if item.decisions:
+                batch.decisions = batch.decisions + item.decisions
+            batch.claims += item.claims
+            batch.activations += item.activations
+        places = {(row.experiment, _epoch(row.record)) for row in batch.decisions}
+        places |= {
+            (claim.experiment, _epoch(claim.decision.record))
+            for claim in batch.claims
+            if claim.decision is not None
+        }
+        # In one order on every replica, so that no two wait for each other.
+        batch.feedback.sort(key=_key)
+        try:
+            if self._stale:
+                self._post(self._changed, self.ledger.read())
+                self._stale = False
+            outcome = self.store.commit(batch, lambda new: self.ledger.settle(new, places))
+        except Exception as error:
+            self._failed(error, items, rows)
+            return
+        self.ledger.keep(outcome.states)
+        self.commits += 1
+        self.failing = None
+        self._pause = 0.0
+        answers = []
+        place = 0
+        for item in items:
+            told: list[Stored | None] = []
+            for row in item.feedback:
+                key = row.experiment, row.id
+                before = outcome.told_before.get(key)
+                if before is None and first[key] is not row:
+                    before = Stored(first[key].loss, first[key].status)
+                told.append(before)
+            claims = [outcome.claimed_before.get(place + n) for n in range(len(item.claims))]
+            place += len(item.claims)
+            answers.append((item.future, Written(told, claims)))
+        self._post(self._answer, outcome.states, answers)
+
+    def _failed(self, error: Exception, items: list[Item], rows: list[DecisionRow]) -> None:
+        """Answer that nothing was written, keep the log's rows, and read the states again."""
+        self._note_failure(error)
+        self.log.extendleft(reversed(rows))
+        self._pause = min(PATIENCE, 2 * self._pause or 0.02)
+        self._post(self._refuse, [item.future for item in items])
+        if not items:
+            time.sleep(self._pause)
+            self._wake.set()
+
+    def _note_failure(self, error: Exception) -> None:
+        self.failures += 1
+        self._stale = True
+        if self.failing is None:
+            _LOG.error("The store did not take a write: %s", error)
+        self.failing = f"{type(error).__name__}: {error}"
+
+    def _work(self, job: Job) -> None:
+        try:
+            if self._stale:
+                self._post(self._changed, self.ledger.read())
+                self._stale = False
+            result = job.work()
+        except (LookupError, Problem) as refused:
+            # The job's own refusal: its transaction was rolled back.
+            self._post(_raise_in, job.future, refused)
+        except Exception as error:
+            self._note_failure(error)
+            self._post(_raise_in, job.future, Problem("store_unavailable"))
+        else:
+            self._post(_answer_in, job.future, result)
+
+    def _post(self, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            # The loop has ended without waiting for this thread.
+            self._stopping = True
+
+    # --- back in the event loop ------------------------------------------------------------------
+
+    def _answer(
+        self, states: list[StateRow], answers: list[tuple[asyncio.Future[Any], Written]]
+    ) -> None:
+        if states:
+            self._changed(states)
+        for future, written in answers:
+            if not future.done():
+                future.set_result(written)
+
+    def _refuse(self, futures: list[asyncio.Future[Any]]) -> None:
+        for future in futures:
+            if not future.done():
+                future.set_exception(Problem("store_unavailable", retry_after=1.0))
+
+
+def _answer_in(future: asyncio.Future[Any], result: Any) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _raise_in(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _epoch(raw: bytes) -> int:
+    return raw[records.EPOCH] | raw[records.EPOCH + 1] << 8
+
+
+def _key(row: FeedbackRow) -> tuple[int, bytes]:
+    return row.experiment, row.id

@@ -1,0 +1,351 @@
+"""Draws and contributions: the two compiled steps of the decision service.
+
+The state of a served experiment is one whole number per arm, its cumulative loss estimate in units
+of 2^-30.  `Lineup.draw` goes from these numbers to an arm and its probability; `add_records` goes
+from the records of decisions and their losses to what is added to the numbers.  Whole numbers have
+one sum whatever the order of the terms, so the state is exactly the sum over the log, on any
+replica.
+
+The mathematics is the policies' own: a draw runs the kernel ``choose`` of a `bothworlds.Bandit`, a
+contribution is the estimator of `bothworlds.omd.estimators`.
+
+What a decision adds to an arm depends on the arm and the record alone, also for arms that came
+later: an arm that could not be drawn gets the algorithm's own estimated loss.  The place behind
+the last arm, ``later``, holds what an arm gets that does not exist yet.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.direct import direct
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.kernels import HEAD, PARAMETERS, ROUND, unpack
+from bothworlds.lanes.random import WORDS
+from bothworlds.lanes.vectors import bits_float
+from bothworlds.lanes.wrap import bound
+from bothworlds.omd.estimators import BASELINE, baseline, correction, estimated_loss
+from bothworlds.policies import base
+from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.late import (
+    CARRIED,
+    INVERSE_P,
+    MEAN_BASELINE,
+    late_kernels,
+    no_change,
+    width,
+)
+from bothworlds.policies.packed import pack
+from bothworlds.serve import records
+from bothworlds.serve.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
+
+Units = NDArray[np.int64]
+
+BITS = 30
+"""Binary places of a unit."""
+UNIT = 2.0**-BITS
+PER_ONE = 2.0**BITS
+MOST = 2**62
+"""Largest sum, in units; what would exceed it is refused."""
+
+# What the template calls; filled in for each policy.
+choose: Any = None
+changed: Any = None
+note: Any = None
+head: int = 0
+
+
+def drawing(F: Any, L: Any, indices: Any, t: float, u: float, N: Any, flags: Any, w: Any) -> Any:
+    """Draw an arm in round ``t`` from the sums ``L`` of the arms ``indices``; note the decision."""
+    start = HEAD + int(F[PARAMETERS]) + head
+    least = L[indices[0]]
+    for i in range(1, indices.size):
+        least = min(least, L[indices[i]])
+    for i in range(indices.size):
+        # Subtracted before they are rounded to doubles, and without a sign: it may be 2^63.
+        F[start + i] = (np.uint64(L[indices[i]]) - np.uint64(least)) * UNIT
+    F[ROUND] = t
+    changed(F)
+    K, now, C, S, G = unpack(F)
+    slot = choose(K, now, C, S, G, u)
+    note(F, indices, N, flags, w)
+    return slot
+
+
+@jit
+def units(x: float) -> Any:
+    """Return a number in whole units, rounded half to even."""
+    return np.int64(np.rint(x * PER_ONE))
+
+
+@jit
+def double_at(raw: Any, at: int) -> Any:
+    """Return the little-endian double at a place of a buffer."""
+    word = np.int64(0)
+    for place in range(8):
+        word |= np.int64(raw[at + place]) << (8 * place)
+    return bits_float(word)
+
+
+@jit
+def bit(raw: Any, at: int, index: int) -> Any:
+    """Return the bit of an arm in the mask at a place of a buffer."""
+    return (raw[at + (index >> 3)] >> (7 - (index & 7))) & 1 != 0
+
+
+@jit
+def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) -> None:
+    """Add the contributions of decisions, whose records stand in ``raw`` one after the other.
+
+    ``ends`` are where the records end, ``sums`` is by arm and then ``later``, ``told`` counts the
+    feedback of every arm, ``lost`` sums its losses, in units.
+    """
+    n = told.size
+    begin = 0
+    for row in range(ends.size):
+        arm = int(raw[begin + records.ARM]) | int(raw[begin + records.ARM + 1]) << 8
+        known = int(raw[begin + records.KNOWN]) | int(raw[begin + records.KNOWN + 1]) << 8
+        inverse_p = double_at(raw, begin + records.INVERSE_P)
+        flags = int(raw[begin + records.FLAGS])
+        loss = losses[row]
+        size = (known + 7) >> 3
+        near_at = begin + records.END
+        present_at = near_at
+        mean = 0.0
+        kind = flags & records.NEAR
+        if kind == NEAR_ALL:
+            mean = BASELINE
+        elif kind == NEAR_SOME:
+            mean = double_at(raw, near_at)
+            near_at += 8
+            present_at = near_at + size
+        some = flags & records.PRESENT != 0
+        its_base = baseline(kind == NEAR_ALL or (kind == NEAR_SOME and bit(raw, near_at, arm)), 0.0)
+        later = units(estimated_loss(loss, its_base, mean))
+        for i in range(n):
+            if i >= known or (some and not bit(raw, present_at, i)):
+                sums[i] += later
+            elif kind != NEAR_NONE:
+                near = kind == NEAR_ALL or bit(raw, near_at, i)
+                sums[i] += units(baseline(near, 0.0))
+        sums[arm] += units(correction(loss, its_base, inverse_p))
+        sums[n] += later
+        told[arm] += 1
+        lost[arm] += units(loss)
+        begin = ends[row]
+
+
+class Draw(NamedTuple):
+    """A draw: what the record of a decision needs of it.
+
+    Parameters
+    ----------
+    arm : int
+        Index of the arm.
+    inverse_p : float
+        1 / its probability.
+    near : int
+        Which arms get a baseline: `records.NEAR_NONE`, `NEAR_ALL` of those present, `NEAR_SOME`.
+    baseline : float
+        The mean baseline.
+    mask : bytes
+        One bit per known arm, set for the near ones; empty unless some are and some are not.
+    """
+
+    arm: int
+    inverse_p: float
+    near: int
+    baseline: float
+    mask: bytes
+
+
+def check_served(policy: object) -> Policy:
+    """Return the policy if an experiment can be served with it.
+
+    That needs a state that is a sum of estimates, and draws whose probabilities are known.
+
+    Raises
+    ------
+    InvalidParameter
+        If it cannot, in one sentence.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> check_served(bw.TsallisINF())
+    TsallisINF()
+    >>> check_served(bw.UCB1())
+    Traceback (most recent call last):
+    ...
+    bothworlds.errors.InvalidParameter: The policy of an experiment must be one whose state is a ...
+    """
+    if isinstance(policy, Policy) and policy.kind == "bandit":
+        parts = policy.kernels().parts
+        if (
+            policy.trusted
+            and policy.estimates
+            and policy.knows_probability
+            and policy.separable
+            and policy.resizable
+            and policy.order_invariant
+            and policy.late_as_prompt
+            and policy.unbiased
+            and not policy.unbounded
+            and policy.carried_rows == 0
+            and policy.skipped_row is None
+            and policy.retained == 1.0
+            and policy.saved_rows == {0: base.ESTIMATES}
+            and not policy.saved_head
+            and parts is not None
+            and parts.draws
+            and parts.weights is not None
+        ):
+            return policy
+    expected = "one whose state is a sum of estimates, such as TsallisINF or Exp3"
+    raise InvalidParameter(must("policy", "an experiment", expected, policy))
+
+
+@functools.cache
+def _kernel(policy: Policy) -> Any:
+    """Return the compiled draw of a policy."""
+    kernels = policy.kernels()
+    return bound(
+        drawing,
+        choose=kernels.choose,
+        changed=kernels.estimates_changed or no_change,
+        note=late_kernels(policy).note,
+        head=policy.head_rows,
+    )
+
+
+class Lineup:
+    """Some arms of an experiment, ready to be drawn from.
+
+    Parameters
+    ----------
+    policy : Policy
+        One that `check_served` accepts.
+    indices : sequence of int
+        The arms that can be drawn.
+    known : int
+        How many arms the experiment ever had.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> lineup = Lineup(bw.TsallisINF(), indices=[0, 1, 2, 3], known=4)
+    >>> lineup.draw(np.zeros(5, np.int64), 1, 0.6)
+    Draw(arm=2, inverse_p=4.0, near=0, baseline=0.0, mask=b'')
+    """
+
+    __slots__ = (
+        "_F", "_N", "_bytes", "_draw", "_everybody", "_flags", "_nobody", "_numbers", "_size", "_w",
+        "_weights", "indices", "known", "mask", "places",
+    )  # fmt: skip
+
+    def __init__(self, policy: Policy, indices: Sequence[int], known: int) -> None:
+        n = len(indices)
+        check_served(policy)
+        self.places = tuple(indices)
+        self.indices = np.array(indices, np.intp)
+        self.known = known
+        flags = np.zeros(known, np.uint8)
+        flags[self.indices] = 1
+        self._everybody = np.packbits(flags).tobytes()
+        self._nobody = bytes(len(self._everybody))
+        self.mask = b"" if n == known else self._everybody
+        # The policy's own kernels, also for many arms: there the twin's need further random
+        # numbers, and a draw is to be a function of its arguments.
+        self._F = pack(policy, n, np.ones(WORDS, np.int64), policy)
+        self._N = np.zeros(width(policy, known))
+        self._numbers = self._N.data
+        self._bytes = self._N.data.cast("B")[8 * CARRIED :]
+        self._size = (known + 7) // 8 if len(self._bytes) else 0
+        self._flags = np.zeros(n, np.uint8)
+        self._w = np.zeros(n)
+        room = np.zeros(known + 1, np.int64)
+        kernel = _kernel(policy)
+        self._draw = direct(
+            kernel, self._F, room, self.indices, 1.0, 0.5, self._N, self._flags, self._w
+        )
+        self._weights = policy.kernels().weights
+
+    def draw(self, estimates: Units, round: int, u: float) -> Draw:
+        """Draw an arm.
+
+        Parameters
+        ----------
+        estimates : array of int
+            The estimate of every known arm, in units; longer is fine.
+        round : int
+            The round, from 1.
+        u : float
+            A uniform number in [0, 1): the arm is a function of the arguments.
+        """
+        slot = self._draw(
+            self._F, estimates, self.indices, float(round), u, self._N, self._flags, self._w
+        )
+        numbers = self._numbers
+        inverse_p = numbers[INVERSE_P]
+        size = self._size
+        if not size:
+            return Draw(self.places[slot], inverse_p, NEAR_NONE, 0.0, b"")
+        mask = bytes(self._bytes[:size])
+        if mask == self._nobody:
+            return Draw(self.places[slot], inverse_p, NEAR_NONE, 0.0, b"")
+        if mask == self._everybody:
+            return Draw(self.places[slot], inverse_p, NEAR_ALL, BASELINE, b"")
+        return Draw(self.places[slot], inverse_p, NEAR_SOME, numbers[MEAN_BASELINE], mask)
+
+    def probabilities(self) -> Array:
+        """Return what the last draw was drawn from, in the order of `places`."""
+        self._weights(self._F, self._w)
+        return self._w.copy()
+
+
+def add_records(
+    raws: Sequence[bytes], losses: Sequence[float], sums: Units, told: Units, lost: Units
+) -> None:
+    """Add what decisions contribute, given their records and losses in [0, 1].
+
+    Parameters
+    ----------
+    raws : sequence of bytes
+        Records of decisions of one experiment and epoch, among at most as many arms as ``told``
+        has. They must have come out of `records.encode`: nothing is checked here.
+    losses : sequence of float
+        What they brought.
+    sums : array of int
+        By arm, and one more for ``later``; changed.
+    told, lost : array of int
+        Feedback by arm, and its losses in units; changed.
+
+    Examples
+    --------
+    >>> raw = records.encode(1, 7, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
+    >>> sums, told, lost = np.zeros(5, np.int64), np.zeros(4, np.int64), np.zeros(4, np.int64)
+    >>> add_records([raw], [0.5], sums, told, lost)
+    >>> (sums * UNIT).tolist(), told.tolist()
+    ([0.0, 0.0, 2.0, 0.0, 0.5], [0, 0, 1, 0])
+    """
+    ends = np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)))
+    joined = np.frombuffer(bytearray(b"").join(raws), np.uint8)
+    adding(joined, ends, np.asarray(losses, np.float64), sums, told, lost)
+
+
+def grown(sums: Units, n_arms: int) -> Units:
+    """Return sums by arm, and ``later``, for an experiment that has more arms by now.
+
+    Examples
+    --------
+    >>> grown(np.array([5, 6, 7]), 4)
+    array([5, 6, 7, 7, 7])
+    """
+    more = n_arms + 1 - sums.size
+    return sums if more <= 0 else np.concatenate([sums, np.full(more, sums[-1], np.int64)])

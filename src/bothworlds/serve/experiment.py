@@ -1,0 +1,306 @@
+"""Experiment in memory: its configuration, its state, and draws from it.
+
+All of it belongs to the event loop.  The state is the sum of what this replica has learned, which
+`bothworlds.serve.commit` hands over after every commit, and of what the others have, which is
+polled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.serve import records
+from bothworlds.serve.config import Config
+from bothworlds.serve.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
+from bothworlds.serve.records import UNIT as HAS_UNIT
+from bothworlds.serve.state import Counts, Sums
+from bothworlds.serve.store.rows import ArmRow, ExperimentRow
+
+MOST_LINEUPS = 256
+"""How many selections of available arms are kept ready."""
+DIFFERENT = 0.001
+"""Probability below which a difference between missing rates raises an alarm."""
+FEWEST = 100
+"""Decisions of an arm before its missing rate is judged."""
+
+MODE_NUMBERS = {name: number for number, name in enumerate(records.MODES)}
+
+
+class Experiment:
+    """An experiment.
+
+    Parameters
+    ----------
+    row : ExperimentRow
+        Its configuration in the store.
+    """
+
+    def __init__(self, row: ExperimentRow) -> None:
+        self.own = Sums.blank(0)
+        self.peers: Sums | None = None
+        self.counts = Counts()
+        self.peer_counts = Counts()
+        self.round = 0
+        self.promised = 0.0
+        self.alarm: str | None = None
+        self.lineups: dict[tuple[int, ...], Lineup] = {}
+        self.epoch = -1
+        self.config: Config
+        self.configure(row)
+
+    # --- configuration ---------------------------------------------------------------------------
+
+    def configure(self, row: ExperimentRow) -> None:
+        """Take another configuration; a new epoch begins with nothing learned."""
+        self.row = row
+        if row.epoch != self.epoch:
+            self.own = Sums.blank(0)
+            self.peers = None
+            self.counts = Counts()
+            self.peer_counts = Counts()
+            self.round = 0
+            self.promised = 0.0
+        self.id = row.id
+        self.tenant = row.tenant
+        self.name = row.name
+        self.config = Config.from_document(row.config)
+        self.mode = row.mode
+        self.pinned = row.pinned
+        self.epoch = row.epoch
+        self.version = row.version
+        self.arms: tuple[ArmRow, ...] = row.arms
+        self.known = len(row.arms)
+        self.places = {arm.name: arm.place for arm in row.arms}
+        self.active = tuple(arm.place for arm in row.arms if arm.status == "active")
+        self.entries = np.array([arm.entry for arm in row.arms], np.int64)
+        self.lineups.clear()
+        self.lineup = Lineup(self.config.served, self.active, self.known)
+        self.counts.grow(self.known)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Make the estimates of what this replica and the others have learned."""
+        own = self.own
+        if own.n_arms < self.known:
+            own = self.own = own.grown(self.known)
+        total = own if self.peers is None else own.plus(self.peers)
+        self.total = total
+        # A replica may learn from an arm of which this one is about to be told.
+        self.estimates: Units = total.sums[: self.known] + self.entries
+        heard = self.counts.rounds + self.peer_counts.rounds
+        # A crash can lose the last rounds, but none whose feedback came.
+        self.round = max(self.round, heard, total.newest)
+        self.largest = float(np.abs(total.sums).max())
+
+    def lineup_of(self, available: list[str] | tuple[str, ...]) -> Lineup:
+        """Return the lineup of some arms by name.
+
+        Raises
+        ------
+        Problem
+            ``arm_not_found`` for a name that never was an arm's, ``nothing_available`` if none
+            of them is active.
+        """
+        try:
+            asked = {self.places[name] for name in available}
+        except (KeyError, TypeError):
+            unknown = [name for name in available if name not in self.places]
+            raise Problem("arm_not_found", f"There is no arm {unknown[0]!r}.") from None
+        places = tuple(place for place in self.active if place in asked)
+        if len(places) == len(self.active):
+            return self.lineup
+        if not places:
+            raise Problem("nothing_available")
+        found = self.lineups.get(places)
+        if found is None:
+            if len(self.lineups) >= MOST_LINEUPS:
+                self.lineups.pop(next(iter(self.lineups)))
+            found = self.lineups[places] = Lineup(self.config.served, places, self.known)
+        return found
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def draw(self, lineup: Lineup, u: float) -> tuple[Draw, str, str | None]:
+        """Return a draw in this mode, the mode of the record, and what a shadow would have done.
+
+        Raises
+        ------
+        Problem
+            If the mode decides nothing.
+        """
+        mode = self.mode
+        if mode == "learn":
+            if self.round >= MOST_ROUNDS:
+                raise Problem("mode_conflict", "All rounds are used up; reset the experiment.")
+            drawn = lineup.draw(self.estimates, self.round + 1, u)
+            if drawn.inverse_p > records.LARGEST_INVERSE_P:
+                self.alarm = "A probability fell below 2^-32; set an exploration floor."
+                raise Problem("contribution_too_large")
+            return drawn, mode, None
+        if mode == "uniform":
+            places = lineup.places
+            arm = places[int(u * len(places))]
+            return Draw(arm, float(len(places)), records.NEAR_NONE, 0.0, b""), mode, None
+        if mode == "archived":
+            raise Problem("experiment_archived", f"The experiment {self.name!r} is archived.")
+        if mode == "paused":
+            raise Problem("experiment_paused", f"The experiment {self.name!r} is paused.")
+        pinned = self.pinned
+        assert pinned is not None
+        if pinned not in lineup.places:
+            raise Problem("nothing_available", "The arm that is pinned is not available.")
+        shadow = None
+        if mode == "shadow":
+            would = lineup.draw(self.estimates, self.round + 1, u)
+            shadow = json.dumps(
+                {"arm": self.arms[would.arm].name, "probability": 1.0 / would.inverse_p}
+            )
+        return Draw(pinned, 1.0, records.NEAR_NONE, 0.0, b""), mode, shadow
+
+    def record(
+        self, drawn: Draw, mode: str, key: int, id: bytes, lineup: Lineup, unit: bytes,
+        deferred: bool,
+    ) -> tuple[bytes, int]:  # fmt: skip
+        """Return the record of a draw, and its round; the round advances if it can be learned."""
+        number = MODE_NUMBERS[mode]
+        flags = drawn.near | number << MODE
+        if number < records.UNLEARNABLE_FROM:
+            self.round += 1
+            self.counts.rounds += 1
+        present = lineup.mask
+        if present:
+            flags |= PRESENT
+        if unit:
+            flags |= HAS_UNIT
+        if deferred:
+            flags |= DEFERRED
+        raw = records.encode(
+            key, self.id, self.epoch, drawn.arm, lineup.known, self.round, id, drawn.inverse_p,
+            flags, drawn.baseline, drawn.mask, present, unit,
+        )  # fmt: skip
+        return raw, self.round
+
+    def probabilities(self, lineup: Lineup | None = None) -> dict[str, float]:
+        """Return the distribution of the next decision, by name."""
+        lineup = lineup or self.lineup
+        names = [self.arms[place].name for place in lineup.places]
+        if self.mode in ("pinned", "shadow"):
+            return {name: float(self.places[name] == self.pinned) for name in names}
+        if self.mode == "uniform":
+            return dict.fromkeys(names, 1.0 / len(names))
+        lineup.draw(self.estimates, self.round + 1, 0.5)
+        return dict(zip(names, lineup.probabilities().tolist(), strict=True))
+
+    # --- learning --------------------------------------------------------------------------------
+
+    def promise(self, inverse_p: float) -> float:
+        """Reserve room in the sums for a feedback; return how much, to be given back.
+
+        Raises
+        ------
+        Problem
+            ``contribution_too_large`` if the sums might leave their range.
+        """
+        bound = (inverse_p + 1.0) * PER_ONE
+        if inverse_p > records.LARGEST_INVERSE_P or self.largest + self.promised + bound > MOST:
+            self.alarm = "The sums are about to leave their range; reset the experiment."
+            raise Problem("contribution_too_large")
+        self.promised += bound
+        return bound
+
+    def entry(self, probability: float | None) -> int:
+        """Return the entry of a new arm, at which it has this probability in the next round."""
+        active = self.estimates[list(self.active)]
+        least = int(active.min())
+        policy = self.config.served
+        rows = np.zeros((policy.rows_per_arm, len(self.active)))
+        rows[0] = (active - least) * UNIT
+        head: NDArray[np.float64] = policy.start(len(self.active))[: policy.head_rows]
+        column = policy.newcomer(head, rows, self.round + 1, probability)
+        place = least + round(float(column[0]) * PER_ONE)
+        entry = place - int(self.total.grown(self.known).sums[-1])
+        if abs(entry) > MOST // 2:
+            raise Problem("contribution_too_large")
+        return entry
+
+    # --- showing ---------------------------------------------------------------------------------
+
+    def document(self, state_age: float) -> dict[str, Any]:
+        """Return configuration and state as JSON values."""
+        shares = self.probabilities() if self.mode != "archived" else {}
+        total = self.total
+        decided = self.counts.plus(self.peer_counts).by_arm
+        low, high = self.config.bounds
+        arms = []
+        for arm in self.arms:
+            place = arm.place
+            told = int(total.told[place])
+            made = decided[place] if place < len(decided) else 0
+            mean = None
+            if told:
+                mean = low + int(total.lost[place]) * UNIT / told * (high - low)
+            arms.append(
+                {
+                    "name": arm.name,
+                    "value": arm.value,
+                    "status": arm.status,
+                    "probability": shares.get(arm.name, 0.0),
+                    "decided": made,
+                    "told": told,
+                    "mean_loss": mean,
+                    "missing_rate": max(0.0, 1.0 - told / made) if made else None,
+                }
+            )
+        return {
+            "name": self.name,
+            **self.config.document(),
+            "mode": self.mode,
+            "pinned_arm": None if self.pinned is None else self.arms[self.pinned].name,
+            "epoch": self.epoch,
+            "config_version": self.version,
+            "created_at": self.row.created_at,
+            "round": self.round,
+            "learned": total.learned,
+            "state_age": state_age,
+            "arms": arms,
+            "alarms": self.alarms(),
+        }
+
+    def alarms(self) -> list[str]:
+        """Return what somebody should look at; nothing is done about it."""
+        found = [] if self.alarm is None else [self.alarm]
+        total = self.total.told.tolist()
+        made = self.counts.plus(self.peer_counts).by_arm
+        judged = [
+            (arm.name, made[arm.place], min(total[arm.place], made[arm.place]))
+            for arm in self.arms
+            if arm.place < len(made) and made[arm.place] >= FEWEST
+        ]
+        if len(judged) > 1:
+            low = min(judged, key=lambda each: each[2] / each[1])
+            high = max(judged, key=lambda each: each[2] / each[1])
+            if unequal(low[2], low[1], high[2], high[1]) < DIFFERENT / len(judged):
+                found.append(
+                    f"Feedback is missing more often for arm {low[0]!r} than for {high[0]!r}."
+                )
+        return found
+
+
+def unequal(k1: int, n1: int, k2: int, n2: int) -> float:
+    """Return how likely two shares differ as much as these by chance: the two-proportion test.
+
+    Examples
+    --------
+    >>> round(unequal(50, 100, 60, 100), 3), unequal(5, 10, 5, 10)
+    (0.155, 1.0)
+    """
+    pooled = (k1 + k2) / (n1 + n2)
+    spread = math.sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n2))
+    return 1.0 if spread == 0 else math.erfc(abs(k1 / n1 - k2 / n2) / spread / math.sqrt(2))

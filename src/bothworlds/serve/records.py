@@ -1,0 +1,169 @@
+"""Record of a decision: what a token carries and the log keeps, as bytes.
+
+All that learning from a decision needs is in its record, however late the feedback comes.  The
+layout, little-endian:
+
+=========== ====== ================================================================
+field       bytes  meaning
+=========== ====== ================================================================
+key         1      which token key signed it
+experiment  4      the experiment's number in its deployment
+epoch       2      how often the experiment was reset before
+arm         2      index of the arm that was drawn
+known       2      how many arms the experiment ever had by then
+round       5      the round, from 1
+id          16     UUIDv7: the decision's identity, and the millisecond it was made
+inverse_p   8      1 / the probability it was drawn with, a double
+flags       1      see below
+baseline    8      mean baseline, a double; only if some of the arms present are near
+near        bits   one per known arm; only if some of the arms present are near
+present     bits   one per known arm; only if not all of them could be drawn
+unit        8      keyed hash of the unit; only if there is one
+=========== ====== ================================================================
+
+Bits are in the order of `numpy.packbits`.  Flags: bits 0 and 1 say which arms are near (none, all
+that are present, those of the mask), bit 2 that there is a present mask, bit 3 that there is a
+unit, bit 4 that the decision counts only once it is activated, bits 5 to 7 are the mode.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from bothworlds.omd.estimators import BASELINE
+
+HEADER = struct.Struct("<BIHHHIB16sdB")
+"""Everything before the optional fields; the round is its low 32 bits and its high 8."""
+DOUBLE = struct.Struct("<d")
+
+# Offsets of what compiled code reads.
+EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
+assert HEADER.size == END
+
+NEAR_NONE, NEAR_ALL, NEAR_SOME = 0, 1, 2
+NEAR, PRESENT, UNIT, DEFERRED, MODE = 3, 4, 8, 16, 5
+"""Masks of the flags, and the shift of the mode."""
+
+UNIT_SIZE = 8
+
+MODES = ("learn", "uniform", "pinned", "shadow")
+"""Modes a decision can be made in, by their number in the flags."""
+LEARNABLE = ("learn", "uniform")
+"""Modes in which every arm had a probability, so that there is something to learn."""
+UNLEARNABLE_FROM = len(LEARNABLE)
+"""Number of the first mode whose decisions teach nothing."""
+
+MOST_ARMS = 4096
+MOST_ROUNDS = 2**40 - 1
+LARGEST_INVERSE_P = 2.0**32
+"""Beyond it one feedback could outweigh all the others there may ever be."""
+
+
+class Record(NamedTuple):
+    """A decision, decoded; the fields are those of the layout.
+
+    ``near`` and ``present`` are masks as bytes, None where there is none.
+    """
+
+    key: int
+    experiment: int
+    epoch: int
+    arm: int
+    known: int
+    round: int
+    id: bytes
+    inverse_p: float
+    flags: int
+    baseline: float
+    near: bytes | None
+    present: bytes | None
+    unit: bytes | None
+
+    @property
+    def mode(self) -> str:
+        """The mode the decision was made in."""
+        return MODES[self.flags >> MODE]
+
+    @property
+    def learnable(self) -> bool:
+        """Whether its feedback can be learned from."""
+        return self.flags >> MODE < UNLEARNABLE_FROM
+
+    @property
+    def deferred(self) -> bool:
+        """Whether it counts only once it is activated."""
+        return bool(self.flags & DEFERRED)
+
+    @property
+    def at(self) -> float:
+        """When it was made, in seconds since 1970."""
+        return int.from_bytes(self.id[:6], "big") / 1000.0
+
+
+def encode(
+    key: int,
+    experiment: int,
+    epoch: int,
+    arm: int,
+    known: int,
+    round: int,
+    id: bytes,
+    inverse_p: float,
+    flags: int,
+    baseline: float = 0.0,
+    near: bytes = b"",
+    present: bytes = b"",
+    unit: bytes = b"",
+) -> bytes:
+    """Return a decision as bytes; ``flags`` says which of the optional fields there are.
+
+    Examples
+    --------
+    >>> raw = encode(1, 7, 0, 2, 8, 41, bytes(16), 4.0, NEAR_ALL)
+    >>> len(raw), decode(raw).round, decode(raw).baseline
+    (41, 41, 0.5)
+    """
+    head = HEADER.pack(
+        key, experiment, epoch, arm, known, round & 0xFFFFFFFF, round >> 32, id, inverse_p, flags
+    )
+    if flags & NEAR == NEAR_SOME:
+        return head + DOUBLE.pack(baseline) + near + present + unit
+    return head + present + unit if flags & (PRESENT | UNIT) else head
+
+
+def decode(raw: bytes) -> Record:
+    """Return the decision that `encode` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no record.
+    """
+    if len(raw) < END:
+        raise ValueError("a record that is too short")
+    key, experiment, epoch, arm, known, low, high, id, inverse_p, flags = HEADER.unpack_from(raw)
+    at = END
+    near: bytes | None = None
+    present: bytes | None = None
+    unit: bytes | None = None
+    kind = flags & NEAR
+    baseline = BASELINE if kind == NEAR_ALL else 0.0
+    size = (known + 7) // 8
+    if kind == NEAR_SOME:
+        near = raw[at + 8 : at + 8 + size]
+        if len(near) == size:
+            baseline = DOUBLE.unpack_from(raw, at)[0]
+        at += 8 + size
+    if flags & PRESENT:
+        present = raw[at : at + size]
+        at += size
+    if flags & UNIT:
+        unit = raw[at : at + UNIT_SIZE]
+        at += UNIT_SIZE
+    if at != len(raw) or arm >= known or kind > NEAR_SOME or flags >> MODE >= len(MODES):
+        raise ValueError("a record whose parts do not fit together")
+    return Record(
+        key, experiment, epoch, arm, known, low | high << 32, id, inverse_p, flags, baseline,
+        near, present, unit,
+    )  # fmt: skip

@@ -1,0 +1,1449 @@
+"""Service: experiments, decisions and feedback, without HTTP.
+
+A `Service` belongs to one event loop.  Decisions are made in memory and answered without a look at
+the disk, unless they are asked to be kept first; feedback is answered when it is committed.  Other
+threads write (`bothworlds.serve.commit`) and read; what they find out is applied in the loop.
+
+Refusals are `bothworlds.serve.problems.Problem`; whatever raises one has changed nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from bothworlds.arguments import is_number
+from bothworlds.bandit.feedback import loss_within
+from bothworlds.errors import InvalidFeedback
+from bothworlds.serve import records
+from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written
+from bothworlds.serve.config import ArmSpec, ExperimentSpec, check_arm, checked
+from bothworlds.serve.draws import MOST
+from bothworlds.serve.experiment import Experiment
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.records import Record
+from bothworlds.serve.state import Counts, Sums, as_bytes, from_bytes
+from bothworlds.serve.store import Store, opened
+from bothworlds.serve.store.rows import (
+    Activation,
+    ArmRow,
+    AuditRow,
+    CheckpointRow,
+    Claimed,
+    ClaimRow,
+    Configuration,
+    DecisionRow,
+    ExperimentRow,
+    FeedbackRow,
+    KeyRow,
+    LogRow,
+    StateRow,
+    Stored,
+)
+from bothworlds.serve.tokens import (
+    LAST_KEY,
+    Identities,
+    Keyring,
+    first_identity,
+    new_key,
+    unit_hash,
+)
+
+__all__ = [
+    "ArmSpec",
+    "Decided",
+    "ExperimentSpec",
+    "Principal",
+    "Service",
+    "Settings",
+    "Telling",
+    "Told",
+]
+
+_LOG = logging.getLogger("bothworlds.serve")
+
+SCOPES = frozenset({"decide", "feedback", "read", "admin"})
+DAY = 86_400.0
+REQUEST_SECONDS = DAY
+"""How long an Idempotency-Key is remembered."""
+GRACE = 60.0
+"""Seconds that a sweep waits beyond the feedback window, for clocks that differ."""
+LARGEST_BATCH = 1000
+MOST_DECISIONS = 256
+PAGE = 2000
+"""Rows of the log that are read at a time."""
+CHECKPOINTS = 2000
+"""How many checkpoints an experiment keeps."""
+ATTEMPTS = 5
+"""How often a change is tried that others keep overtaking."""
+LONGEST_TEXT = 1000
+"""Characters of a unit or an Idempotency-Key."""
+HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service runs.
+
+    Parameters
+    ----------
+    poll_seconds : float
+        How often the other replicas and the configuration are looked at.
+    sweep_seconds, checkpoint_seconds : float
+        How often missing feedback is looked for, and the state is noted for charts.
+    log_buffer : int
+        How many decisions may wait for the log.
+    retention_days : float, optional
+        After how many days the log is deleted; by default never.
+    state_age_limit : float
+        At what age of the others' states the service is not ready.
+    """
+
+    poll_seconds: float = 0.2
+    sweep_seconds: float = 5.0
+    checkpoint_seconds: float = 10.0
+    log_buffer: int = 65_536
+    retention_days: float | None = None
+    state_age_limit: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: a tenant, by a key or, without keys, by being on this machine."""
+
+    tenant: int
+    key_id: str | None
+    scopes: frozenset[str]
+
+
+class Decided:
+    """A decision, as it is answered.
+
+    Parameters
+    ----------
+    decision_id : str
+        The token, to be sent back with the feedback.
+    arm : str
+        What to play.
+    value : object
+        The arm's JSON value.
+    probability : float
+        How likely that was.
+    round : int
+        The experiment's round.
+    mode : str
+        learn, uniform, pinned or shadow.
+    expires_at : float
+        When its feedback comes too late.
+    probabilities : mapping of str to float, optional
+        How likely every arm was.
+    replayed : bool
+        Whether an earlier request, or the unit, was given it before.
+    """
+
+    __slots__ = (
+        "arm", "decision_id", "expires_at", "mode", "probabilities", "probability", "replayed",
+        "round", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self, decision_id: str, arm: str, value: Any, probability: float, round: int, mode: str,
+        expires_at: float, probabilities: dict[str, float] | None = None, replayed: bool = False,
+    ) -> None:  # fmt: skip
+        self.decision_id = decision_id
+        self.arm = arm
+        self.value = value
+        self.probability = probability
+        self.round = round
+        self.mode = mode
+        self.expires_at = expires_at
+        self.probabilities = probabilities
+        self.replayed = replayed
+
+
+class Told:
+    """What became of a feedback: learned, duplicate, quarantined or not_learnable."""
+
+    __slots__ = ("status",)
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"Told({self.status!r})"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A feedback of a batch."""
+
+    decision_id: str
+    loss: float | None = None
+    reward: float | None = None
+
+
+class Service:
+    """The decision service.
+
+    `open` makes one; `close` ends it with everything written.
+
+    Examples
+    --------
+    >>> import asyncio, os, tempfile
+    >>> async def example(folder):
+    ...     service = await Service.open(os.path.join(folder, "bothworlds.db"))
+    ...     spec = ExperimentSpec("headline", [ArmSpec("a"), ArmSpec("b")])
+    ...     await service.create(Service.LOCAL, spec)
+    ...     decided = await service.decide(Service.LOCAL, "headline")
+    ...     told = await service.feedback(Service.LOCAL, decided.decision_id, reward=1.0)
+    ...     again = await service.feedback(Service.LOCAL, decided.decision_id, reward=1.0)
+    ...     await service.close()
+    ...     return decided.probability, told.status, again.status
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(example(folder))
+    (0.5, 'learned', 'duplicate')
+    """
+
+    LOCAL: ClassVar[Principal] = Principal(1, None, SCOPES)
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        """Use `open` instead."""
+        self.store = store
+        self.settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="bothworlds-read")
+        self._experiments: dict[tuple[int, str], Experiment] = {}
+        self._by_id: dict[int, Experiment] = {}
+        self._counts: dict[Place, Counts] = {}
+        self._configuration: Configuration
+        self._keys: dict[str, KeyRow] = {}
+        self._keyring: Keyring
+        self._identities = Identities()
+        self._caps: dict[tuple[int, str, bytes | str], int] = {}
+        self._caps_hour = 0
+        self._seq = 0
+        self._closing = False
+        self._heard = time.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._figures = dict.fromkeys(
+            ("decisions", "learned", "duplicates", "quarantined", "not_learnable", "swept",
+             "contradictions", "overloaded"), 0,
+        )  # fmt: skip
+        self._reloading = asyncio.Lock()
+        self._checkpointed: dict[int, tuple[int, int, int]] = {}
+        self._ledger = Ledger(store, self._counts)
+        self._committer = Committer(self._ledger, self._loop, self._learned, settings.log_buffer)
+
+    # --- opening and closing ---------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls, store: str | Store, settings: Settings | None = None, *, create: bool = True
+    ) -> Service:
+        """Open a store and serve from it.
+
+        Parameters
+        ----------
+        store : str or Store
+            A path of a SQLite file or ``postgresql://...``; or a store that is open.
+        settings : Settings, optional
+            How to run.
+        create : bool
+            Whether to make the store's tables where there are none.
+
+        Raises
+        ------
+        StoreError
+            If the store cannot be opened, or another process serves from it.
+        """
+        loop = asyncio.get_running_loop()
+        if isinstance(store, str):
+            store = await loop.run_in_executor(None, partial(opened, store, create=create))
+        try:
+            service = cls(store, settings or Settings())
+            await service._start()
+        except BaseException:
+            store.close()
+            raise
+        return service
+
+    async def _start(self) -> None:
+        self.store.begin_run()
+        for row in self._ledger.read():
+            self._counts[row.experiment, row.epoch] = row.decided
+        self._configure(await self._read(self.store.configuration))
+        self._learned(list(self._ledger.states.values()))
+        self._committer.start()
+        await self._poll_once()
+        for work, every in (
+            (self._poll_once, self.settings.poll_seconds),
+            (self._sweep, self.settings.sweep_seconds),
+            (self._checkpoint, self.settings.checkpoint_seconds),
+        ):
+            self._tasks.append(self._loop.create_task(self._repeat(work, every)))
+
+    async def close(self) -> None:
+        """Refuse what comes, write what has come, and close the store."""
+        if self._closing:
+            return
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        written = await self._committer.stop()
+        # Answers of the last batch.
+        await asyncio.sleep(0)
+        if written:
+            with contextlib.suppress(Exception):
+                self.store.end_run()
+        else:
+            _LOG.error("The last records of the log could not be written.")
+        self._reading.shutdown()
+        self.store.close()
+
+    async def _read(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Let the reading thread call something."""
+        return await self._loop.run_in_executor(self._reading, work, *arguments)
+
+    async def _repeat(self, work: Callable[[], Coroutine[Any, Any, None]], every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            try:
+                await work()
+            except Exception as error:
+                _LOG.error("A task of the service failed and will be tried again: %s", error)
+
+    # --- configuration ---------------------------------------------------------------------------
+
+    def _configure(self, found: Configuration) -> None:
+        self._configuration = found
+        self._keys = {key.id: key for key in found.keys}
+        current = [key.id for key in found.token_keys if key.signs_until is None][-1]
+        self._keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
+        for row in found.experiments:
+            known = self._by_id.get(row.id)
+            if known is None:
+                known = Experiment(row)
+                self._by_id[row.id] = self._experiments[row.tenant, row.name] = known
+                self._adopt(known)
+            elif known.version != row.version:
+                epoch = known.epoch
+                known.configure(row)
+                if epoch != row.epoch:
+                    self._adopt(known)
+
+    def _adopt(self, experiment: Experiment) -> None:
+        """Give an experiment, or a new epoch of it, what this replica has learned already."""
+        place = experiment.id, experiment.epoch
+        experiment.counts = self._counts.setdefault(place, experiment.counts)
+        experiment.counts.grow(experiment.known)
+        state = self._ledger.states.get(place)
+        if state is not None:
+            experiment.own = state.sums
+        experiment.refresh()
+
+    def _learned(self, states: list[StateRow]) -> None:
+        """Apply what was committed."""
+        for row in states:
+            experiment = self._by_id.get(row.experiment)
+            if experiment is not None and experiment.epoch == row.epoch:
+                experiment.own = row.sums
+                experiment.refresh()
+
+    async def _reload(self) -> None:
+        async with self._reloading:
+            found = await self._read(self.store.configuration)
+            if found.version >= self._configuration.version:
+                self._configure(found)
+
+    async def _poll_once(self) -> None:
+        known = self._configuration.version
+        version, peers = await self._read(self._look)
+        if version is not None and version != known:
+            await self._reload()
+        if peers is not None:
+            self._hear(peers)
+        self._heard = time.monotonic()
+
+    def _look(self) -> tuple[int | None, list[StateRow] | None]:
+        """Look whether anything has changed; in the reading thread."""
+        if not self.store.pulse():
+            return None, None
+        return (
+            self.store.config_version(),
+            self.store.peer_states() if self.store.has_peers else None,
+        )
+
+    def _hear(self, rows: list[StateRow]) -> None:
+        """Apply the states of the other replicas."""
+        sums: dict[Place, Sums] = {}
+        counts: dict[Place, Counts] = {}
+        for row in rows:
+            place = row.experiment, row.epoch
+            sums[place] = row.sums.plus(sums[place]) if place in sums else row.sums
+            counts[place] = row.decided.plus(counts[place]) if place in counts else row.decided
+        for experiment in self._by_id.values():
+            place = experiment.id, experiment.epoch
+            if place in sums:
+                experiment.peers = sums[place]
+                experiment.peer_counts = counts[place]
+                experiment.refresh()
+
+    def _experiment(self, who: Principal, name: str) -> Experiment:
+        found = self._experiments.get((who.tenant, name))
+        if found is None:
+            raise Problem("experiment_not_found", f"There is no experiment {_short(name)}.")
+        return found
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Problem("shutting_down", retry_after=1.0)
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    async def decide(
+        self,
+        who: Principal,
+        name: str,
+        *,
+        available: Sequence[str] | None = None,
+        unit: str | None = None,
+        deferred: bool = False,
+        idempotency_key: str | None = None,
+        vector: bool = False,
+    ) -> Decided:
+        """Decide which arm to play.
+
+        Parameters
+        ----------
+        who : Principal
+            Who asks.
+        name : str
+            The experiment.
+        available : sequence of str, optional
+            The arms that can be played; by default all active ones.
+        unit : str, optional
+            Whom the decision is for. It is kept as a keyed hash; with ``sticky_seconds`` the same
+            unit gets the same decision again.
+        deferred : bool
+            Whether the decision counts only once it is activated.
+        idempotency_key : str, optional
+            Name of the request: the same request with the same name gets the same decision.
+        vector : bool
+            Whether the answer has the probabilities of all arms.
+        """
+        experiment = self._experiments.get((who.tenant, name)) or self._experiment(who, name)
+        self._check_open()
+        lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
+        hashed = b"" if unit is None else self._unit(experiment, unit)
+        decided, row = self._draw(experiment, lineup, hashed, deferred, vector)
+        drawn: tuple[Decided, DecisionRow | None] = decided, row
+        sticky = experiment.config.sticky_seconds if hashed else 0.0
+        if sticky and decided.mode == "learn":
+            drawn = await self._stick(experiment, drawn, hashed, sticky, lineup.places)
+        if idempotency_key is not None:
+            asked = (sorted(lineup.places), hashed.hex(), deferred)
+            drawn = await self._remember(experiment, drawn, idempotency_key, asked)
+        decided, row_left = drawn
+        if row_left is not None:
+            if experiment.config.log == "before":
+                await self._submit(decisions=[row_left])
+            else:
+                self._committer.append(row_left)
+        if not decided.replayed:
+            self._count(experiment, row)
+        return decided
+
+    async def decide_many(self, who: Principal, name: str, count: int) -> list[Decided]:
+        """Make up to 256 decisions at once."""
+        experiment = self._experiment(who, name)
+        self._check_open()
+        if type(count) is not int or not 1 <= count <= MOST_DECISIONS:
+            raise Problem(
+                "invalid_request", f"The count must be a whole number in [1, {MOST_DECISIONS}]."
+            )
+        made = [self._draw(experiment, experiment.lineup, b"", False, False) for _ in range(count)]
+        rows = [row for _, row in made]
+        if experiment.config.log == "before":
+            await self._submit(decisions=rows)
+        else:
+            for row in rows:
+                self._committer.append(row)
+        for row in rows:
+            self._count(experiment, row)
+        return [decided for decided, _ in made]
+
+    def _draw(
+        self, experiment: Experiment, lineup: Any, unit: bytes, deferred: bool, vector: bool
+    ) -> tuple[Decided, DecisionRow]:
+        """Draw and sign; nothing is written or counted yet."""
+        committer = self._committer
+        if len(committer.log) >= committer.log_limit:
+            self._figures["overloaded"] += 1
+            raise Problem("overloaded", retry_after=1.0)
+        identities, keyring = self._identities, self._keyring
+        drawn, mode, shadow = experiment.draw(lineup, identities.uniform())
+        now = time.time()
+        id = identities.identity(now)
+        raw, number = experiment.record(drawn, mode, keyring.current, id, lineup, unit, deferred)
+        self._seq += 1
+        row = DecisionRow(
+            experiment.id, id, raw, self.store.shard, self.store.run, self._seq, shadow
+        )
+        arm = experiment.arms[drawn.arm]
+        shares = None
+        if vector:
+            shares = experiment.probabilities(lineup) if mode != "learn" else {
+                experiment.arms[place].name: share
+                for place, share in zip(
+                    lineup.places, lineup.probabilities().tolist(), strict=True
+                )
+            }  # fmt: skip
+        decided = Decided(
+            keyring.sign(raw), arm.name, arm.value, min(1.0, 1.0 / drawn.inverse_p), number, mode,
+            now + experiment.config.feedback_window, shares,
+        )  # fmt: skip
+        return decided, row
+
+    def _count(self, experiment: Experiment, row: DecisionRow) -> None:
+        self._figures["decisions"] += 1
+        raw = row.record
+        counts = self._counts[experiment.id, raw[records.EPOCH] | raw[records.EPOCH + 1] << 8]
+        counts.by_arm[raw[records.ARM] | raw[records.ARM + 1] << 8] += 1
+
+    def _unit(self, experiment: Experiment, unit: str) -> bytes:
+        if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_TEXT:
+            raise Problem(
+                "invalid_request", f"The unit must be a text of 1 to {LONGEST_TEXT} characters."
+            )
+        return unit_hash(self._configuration.unit_key, experiment.id, unit)
+
+    async def _stick(
+        self,
+        experiment: Experiment,
+        drawn: tuple[Decided, DecisionRow | None],
+        hashed: bytes,
+        sticky: float,
+        places: tuple[int, ...],
+    ) -> tuple[Decided, DecisionRow | None]:
+        """Return the unit's decision: the one it has, or this one, which it has from now on."""
+        decided, row = drawn
+        now = time.time()
+        claim = ClaimRow(
+            experiment.id, "unit", hashed, b"", decided.decision_id, now + sticky, now, row
+        )
+        before = (await self._submit(claims=[claim])).claims[0]
+        if before is None:
+            return decided, None
+        again = self._again(experiment, before)
+        if again is not None and experiment.places[again.arm] in places:
+            return again, None
+        # It was for another epoch, or an arm that cannot be played: this one takes its place.
+        await self._submit(claims=[claim._replace(now=float("inf"))])
+        return decided, None
+
+    async def _remember(
+        self,
+        experiment: Experiment,
+        drawn: tuple[Decided, DecisionRow | None],
+        key: str,
+        asked: tuple[Any, ...],
+    ) -> tuple[Decided, DecisionRow | None]:
+        """Return the decision that the request of this name was given, or give it this one."""
+        if not isinstance(key, str) or not 0 < len(key) <= LONGEST_TEXT:
+            raise Problem(
+                "invalid_request",
+                f"The Idempotency-Key must be a text of 1 to {LONGEST_TEXT} characters.",
+            )
+        decided, row = drawn
+        now = time.time()
+        secret = self._configuration.unit_key
+        hashed = hashlib.blake2b(
+            key.encode("utf-8", "surrogatepass"), digest_size=16, key=secret, person=b"bw-request"
+        ).digest()
+        fingerprint = hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).digest()
+        claim = ClaimRow(
+            experiment.id, "request", hashed, fingerprint, decided.decision_id,
+            now + REQUEST_SECONDS, now, row,
+        )  # fmt: skip
+        before = (await self._submit(claims=[claim])).claims[0]
+        if before is None:
+            return decided, None
+        if before.fingerprint != fingerprint:
+            raise Problem("idempotency_key_reused")
+        again = self._again(experiment, before)
+        if again is None:
+            raise Problem("epoch_over", "The request was answered before the experiment's reset.")
+        return again, None
+
+    def _again(self, experiment: Experiment, claimed: Claimed) -> Decided | None:
+        """Return a decision that was given before; None if it is of another epoch."""
+        try:
+            raw, record = self._keyring.verify(claimed.token)
+        except Problem:
+            # Its key was retired.
+            return None
+        if record.epoch != experiment.epoch or record.arm >= experiment.known:
+            return None
+        arm = experiment.arms[record.arm]
+        return Decided(
+            claimed.token, arm.name, arm.value, min(1.0, 1.0 / record.inverse_p), record.round,
+            record.mode, record.at + experiment.config.feedback_window, None, True,
+        )  # fmt: skip
+
+    def _submit(self, **rows: Any) -> asyncio.Future[Written]:
+        return self._committer.submit(Item(self._loop.create_future(), **rows))
+
+    # --- feedback --------------------------------------------------------------------------------
+
+    async def feedback(
+        self,
+        who: Principal,
+        decision_id: str,
+        *,
+        loss: float | None = None,
+        reward: float | None = None,
+    ) -> Told:
+        """Learn what a decision brought, once; answered when it is committed.
+
+        Parameters
+        ----------
+        who : Principal
+            Who tells.
+        decision_id : str
+            The decision's token.
+        loss, reward : float
+            One of them, within the experiment's bounds.
+        """
+        self._check_open()
+        if not self._keeps_up(decision_id):
+            await self._reload()
+        row, experiment, promised = self._row(who, decision_id, loss, reward)
+        try:
+            written = await self._submit(feedback=[row])
+        finally:
+            experiment.promised -= promised
+        return self._told(row, written.feedback[0])
+
+    async def feedback_many(self, who: Principal, items: Sequence[Telling]) -> list[Told | Problem]:
+        """Learn from up to 1,000 feedbacks, all of them in one transaction.
+
+        A feedback that is refused does not hinder the others; its place has the `Problem`.
+        """
+        self._check_open()
+        if len(items) > LARGEST_BATCH:
+            raise Problem("invalid_request", f"A batch has at most {LARGEST_BATCH} feedbacks.")
+        if not all(self._keeps_up(item.decision_id) for item in items):
+            await self._reload()
+        answers: list[Told | Problem | None] = []
+        rows: list[tuple[int, FeedbackRow]] = []
+        promises: list[tuple[Experiment, float]] = []
+        for place, item in enumerate(items):
+            try:
+                row, experiment, promised = self._row(who, item.decision_id, item.loss, item.reward)
+            except Problem as problem:
+                answers.append(problem)
+                continue
+            answers.append(None)
+            rows.append((place, row))
+            promises.append((experiment, promised))
+        if rows:
+            try:
+                written = await self._submit(feedback=[row for _, row in rows])
+            finally:
+                for experiment, promised in promises:
+                    experiment.promised -= promised
+            for (place, row), before in zip(rows, written.feedback, strict=True):
+                try:
+                    answers[place] = self._told(row, before)
+                except Problem as problem:
+                    answers[place] = problem
+        return [answer for answer in answers if answer is not None]
+
+    def _keeps_up(self, decision_id: str) -> bool:
+        """Tell whether this replica knows what a decision of another one is about."""
+        try:
+            _, record = self._keyring.verify(decision_id)
+        except Problem as problem:
+            # Perhaps signed with a key that was made a moment ago.
+            return problem.code != "bad_signature" or not self.store.has_peers
+        experiment = self._by_id.get(record.experiment)
+        return (
+            experiment is not None
+            and record.known <= experiment.known
+            and record.epoch <= experiment.epoch
+        )
+
+    def _row(
+        self, who: Principal, decision_id: str, loss: float | None, reward: float | None
+    ) -> tuple[FeedbackRow, Experiment, float]:
+        """Return the row of a feedback, checked, and what it reserves."""
+        raw, record = self._keyring.verify(decision_id)
+        experiment = self._by_id.get(record.experiment)
+        if experiment is None or experiment.tenant != who.tenant:
+            # Whether another tenant has such a decision is nobody else's business.
+            raise Problem("bad_signature")
+        if record.epoch != experiment.epoch:
+            raise Problem("epoch_over")
+        if record.known > experiment.known:
+            raise Problem("store_unavailable", "The arms are not known yet.", retry_after=1.0)
+        now = time.time()
+        if now - record.at > experiment.config.feedback_window:
+            raise Problem("expired")
+        value = self._loss(experiment, loss, reward)
+        status = "learned"
+        promised = 0.0
+        if not record.learnable:
+            status = "not_learnable"
+        else:
+            if not self._within_caps(who, experiment, record, now):
+                status = "quarantined"
+            promised = experiment.promise(record.inverse_p)
+        row = FeedbackRow(
+            experiment.id, record.id, record.epoch, raw, value, "client", status, now, who.key_id
+        )
+        return row, experiment, promised
+
+    def _loss(self, experiment: Experiment, loss: float | None, reward: float | None) -> float:
+        bounds = experiment.config.bounds
+        for given in (loss, reward):
+            if given is not None and not is_number(given):
+                raise Problem("out_of_bounds", "A loss or reward must be a finite number.")
+        try:
+            return loss_within(bounds, reward, loss, "a decision")
+        except InvalidFeedback as error:
+            both = (loss is None) == (reward is None)
+            raise Problem("invalid_request" if both else "out_of_bounds", str(error)) from None
+
+    def _within_caps(
+        self, who: Principal, experiment: Experiment, record: Record, now: float
+    ) -> bool:
+        """Count a feedback towards the caps of its unit and its key; False beyond one."""
+        config = experiment.config
+        if config.unit_cap is None and config.key_cap is None:
+            return True
+        hour = int(now // HOUR)
+        if hour != self._caps_hour:
+            self._caps.clear()
+            self._caps_hour = hour
+        within = True
+        for cap, kind, name in (
+            (config.unit_cap, "unit", record.unit),
+            (config.key_cap, "key", who.key_id),
+        ):
+            if cap is not None and name is not None:
+                place = experiment.id, kind, name
+                used = self._caps.get(place, 0)
+                self._caps[place] = used + 1
+                within = within and used < cap
+        return within
+
+    def _told(self, row: FeedbackRow, before: Stored | None) -> Told:
+        """Return the answer to a feedback that is in the store, by this request or another."""
+        figures = self._figures
+        if before is None:
+            figures[row.status] += 1
+            return Told(row.status)
+        if before.loss == row.loss:
+            figures["duplicates"] += 1
+            return Told("duplicate")
+        figures["contradictions"] += 1
+        raise Problem("already_told")
+
+    async def activate(self, who: Principal, decision_id: str) -> None:
+        """Note that a deferred decision took effect."""
+        self._check_open()
+        if not self._keeps_up(decision_id):
+            await self._reload()
+        _, record = self._keyring.verify(decision_id)
+        experiment = self._by_id.get(record.experiment)
+        if experiment is None or experiment.tenant != who.tenant:
+            raise Problem("bad_signature")
+        now = time.time()
+        if record.epoch != experiment.epoch:
+            raise Problem("epoch_over")
+        if now - record.at > experiment.config.feedback_window:
+            raise Problem("expired")
+        await self._submit(activations=[Activation(experiment.id, record.id, now)])
+
+    # --- administering ---------------------------------------------------------------------------
+
+    async def _administer(
+        self,
+        who: Principal,
+        action: str,
+        name: str | None,
+        request_id: str,
+        change: Mapping[str, Any],
+        work: Callable[[], Any],
+        expected: Experiment | None = None,
+    ) -> Any:
+        """Run a change and its audit row as one transaction, and take it over."""
+        self._check_open()
+        audit = AuditRow(
+            time.time(), who.tenant, who.key_id, action, name, request_id, dict(change)
+        )
+        pair = None if expected is None else (expected.id, expected.version)
+        try:
+            result = await self._committer.run(partial(self.store.administer, audit, work, pair))
+        except LookupError:
+            await self._reload()
+            raise Problem("config_changed") from None
+        await self._reload()
+        return result
+
+    async def _insist(self, attempt: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Try a change again while others change the experiment at the same time."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await attempt()
+            except Problem as problem:
+                if problem.code != "config_changed":
+                    raise
+        return await attempt()
+
+    async def create(
+        self, who: Principal, spec: ExperimentSpec, *, request_id: str = ""
+    ) -> dict[str, Any]:
+        """Create an experiment; return its document."""
+        config, arms = checked(spec)
+        now = time.time()
+        row = ExperimentRow(
+            0, who.tenant, spec.name, config.document(), "learn", None, 0, 1, now,
+            tuple(
+                ArmRow(place, arm.name, arm.value, "active", 0, now)
+                for place, arm in enumerate(arms)
+            ),
+        )  # fmt: skip
+
+        def work() -> None:
+            if self.store.put_experiment(row) is None:
+                raise Problem("experiment_exists", f"There is an experiment {_short(spec.name)}.")
+
+        change = {"config": config.document(), "arms": [arm.name for arm in arms]}
+        await self._administer(who, "create", spec.name, request_id, change, work)
+        return self.experiment(who, spec.name)
+
+    async def patch(
+        self,
+        who: Principal,
+        name: str,
+        changes: Mapping[str, Any],
+        *,
+        if_match: int,
+        request_id: str = "",
+    ) -> dict[str, Any]:
+        """Change the configuration of an experiment, if it still has version ``if_match``."""
+        experiment = self._experiment(who, name)
+        config = experiment.config.changed(changes)
+        if experiment.version != if_match:
+            raise Problem("config_changed")
+        work = partial(
+            self.store.put_config, experiment.id, config.document(), experiment.mode,
+            experiment.pinned, experiment.epoch,
+        )  # fmt: skip
+        before = experiment.config.document()
+        change = {key: [before[key], value] for key, value in changes.items()}
+        await self._administer(who, "patch", name, request_id, change, work, experiment)
+        return self.experiment(who, name)
+
+    async def set_mode(
+        self,
+        who: Principal,
+        name: str,
+        action: Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"],
+        *,
+        arm: str | None = None,
+        request_id: str = "",
+    ) -> dict[str, Any]:
+        """Pin an arm, decide evenly, pause, resume, archive, reset, or play an arm for a shadow.
+
+        ``pin`` and ``shadow`` play ``arm`` alone, with probability 1, so that nothing is learned;
+        ``shadow`` also logs what the policy would have drawn. ``pause`` and ``archive`` decide
+        nothing; feedback is still learned. ``reset`` begins a new epoch with nothing learned.
+        """
+
+        async def attempt() -> dict[str, Any]:
+            experiment = self._experiment(who, name)
+            mode, pinned, epoch = self._next_mode(experiment, action, arm)
+
+            def work() -> None:
+                self.store.put_config(
+                    experiment.id, experiment.config.document(), mode, pinned, epoch
+                )
+                if epoch != experiment.epoch:
+                    self.store.clear_entries(experiment.id)
+
+            change = {
+                "mode": [experiment.mode, mode], "epoch": [experiment.epoch, epoch], "arm": arm,
+            }  # fmt: skip
+            await self._administer(who, action, name, request_id, change, work, experiment)
+            return self.experiment(who, name)
+
+        found: dict[str, Any] = await self._insist(attempt)
+        return found
+
+    def _next_mode(
+        self, experiment: Experiment, action: str, arm: str | None
+    ) -> tuple[str, int | None, int]:
+        """Return mode, pinned arm and epoch after an action."""
+        if action in ("pin", "shadow"):
+            if arm is None:
+                raise Problem("invalid_request", f"To {action} needs an arm.")
+            place = experiment.places.get(arm)
+            if place is None or place not in experiment.active:
+                raise Problem("arm_not_found", f"There is no active arm {_short(arm)}.")
+            return ("pinned" if action == "pin" else "shadow"), place, experiment.epoch
+        if arm is not None:
+            raise Problem("invalid_request", f"To {action} takes no arm.")
+        if action == "reset":
+            if experiment.mode == "archived":
+                raise Problem("mode_conflict", "An archived experiment cannot be reset.")
+            if experiment.epoch >= 2**16 - 1:
+                raise Problem("mode_conflict", "The experiment was reset too often.")
+            return experiment.mode, experiment.pinned, experiment.epoch + 1
+        modes = {
+            "uniform": "uniform", "pause": "paused", "resume": "learn", "archive": "archived",
+        }  # fmt: skip
+        if action not in modes:
+            raise Problem("invalid_request", f"There is no action {_short(action)}.")
+        return modes[action], None, experiment.epoch
+
+    async def add_arm(
+        self,
+        who: Principal,
+        name: str,
+        arm: ArmSpec,
+        *,
+        probability: float | None = None,
+        request_id: str = "",
+    ) -> dict[str, Any]:
+        """Add an arm, which begins with a probability, by default 1 / K."""
+        check_arm(arm)
+        if probability is not None and not (is_number(probability) and 0 < probability < 1):
+            raise Problem("invalid_request", "The probability must be strictly between 0 and 1.")
+
+        async def attempt() -> dict[str, Any]:
+            experiment = self._experiment(who, name)
+            if arm.name in experiment.places:
+                raise Problem("arm_id_used")
+            if experiment.known >= records.MOST_ARMS:
+                raise Problem(
+                    "invalid_request", f"An experiment has at most {records.MOST_ARMS} arms."
+                )
+            row = ArmRow(
+                experiment.known, arm.name, arm.value, "active", experiment.entry(probability),
+                time.time(),
+            )  # fmt: skip
+
+            def work() -> None:
+                if not self.store.put_arm(experiment.id, row):
+                    raise Problem("arm_id_used")
+                self._touch(experiment)
+
+            change = {"arm": arm.name, "place": row.place, "entry": row.entry}
+            await self._administer(who, "add_arm", name, request_id, change, work, experiment)
+            return self.experiment(who, name)
+
+        found: dict[str, Any] = await self._insist(attempt)
+        return found
+
+    async def retire_arm(
+        self, who: Principal, name: str, arm: str, *, request_id: str = ""
+    ) -> None:
+        """Retire an arm for good; its name is not used again."""
+
+        async def attempt() -> None:
+            experiment = self._experiment(who, name)
+            place = experiment.places.get(arm)
+            if place is None or place not in experiment.active:
+                raise Problem("arm_not_found", f"There is no active arm {_short(arm)}.")
+            if len(experiment.active) <= 2:
+                raise Problem("last_arms")
+            if place == experiment.pinned:
+                raise Problem("mode_conflict", "The arm is pinned; resume the experiment first.")
+
+            def work() -> None:
+                self.store.retire_arm(experiment.id, place)
+                self._touch(experiment)
+
+            change = {"arm": arm, "place": place}
+            await self._administer(who, "retire_arm", name, request_id, change, work, experiment)
+
+        await self._insist(attempt)
+
+    def _touch(self, experiment: Experiment) -> None:
+        """Give an experiment its next version; in the writing thread."""
+        self.store.put_config(
+            experiment.id, experiment.config.document(), experiment.mode, experiment.pinned,
+            experiment.epoch,
+        )  # fmt: skip
+
+    # --- quarantine ------------------------------------------------------------------------------
+
+    async def quarantined(
+        self, who: Principal, name: str, limit: int = 1000
+    ) -> list[dict[str, Any]]:
+        """Return feedback in quarantine, oldest first."""
+        experiment = self._experiment(who, name)
+        rows = await self._read(self.store.quarantined, experiment.id, limit)
+        low, high = experiment.config.bounds
+        found = []
+        for row in rows:
+            record = records.decode(row.record)
+            found.append(
+                {
+                    "decision_id": str(uuid.UUID(bytes=row.id)),
+                    "arm": experiment.arms[record.arm].name,
+                    "loss": low + row.loss * (high - low),
+                    "unit": None if record.unit is None else record.unit.hex(),
+                    "key_id": row.key_id,
+                    "epoch": row.epoch,
+                    "told_at": row.told_at,
+                }
+            )
+        return found
+
+    async def release(
+        self,
+        who: Principal,
+        name: str,
+        ids: Sequence[str] | None = None,
+        *,
+        request_id: str = "",
+    ) -> int:
+        """Learn from feedback in quarantine, all or some by UUID; return how many."""
+        return await self._judge(who, name, ids, "learned", "release", request_id)
+
+    async def drop(
+        self,
+        who: Principal,
+        name: str,
+        ids: Sequence[str] | None = None,
+        *,
+        request_id: str = "",
+    ) -> int:
+        """Never learn from feedback in quarantine, all or some by UUID; return how many."""
+        return await self._judge(who, name, ids, "not_learnable", "drop", request_id)
+
+    async def _judge(
+        self,
+        who: Principal,
+        name: str,
+        ids: Sequence[str] | None,
+        status: str,
+        action: str,
+        request_id: str,
+    ) -> int:
+        experiment = self._experiment(who, name)
+        if ids is None:
+            rows = await self._read(self.store.quarantined, experiment.id, 100_000)
+            chosen = [row.id for row in rows]
+        else:
+            try:
+                chosen = [uuid.UUID(each).bytes for each in ids]
+            except (ValueError, AttributeError, TypeError):
+                raise Problem("invalid_request", "The ids must be UUIDs.") from None
+        change: dict[str, Any] = {"ids": [str(uuid.UUID(bytes=id)) for id in chosen[:1000]]}
+        self._check_open()
+        audit = AuditRow(time.time(), who.tenant, who.key_id, action, name, request_id, change)
+
+        def work() -> tuple[int, list[StateRow]]:
+            states: list[StateRow] = []
+
+            def judged() -> int:
+                taken = self.store.judge(experiment.id, chosen, status)
+                change["count"] = len(taken)
+                states.extend(self._ledger.settle(taken))
+                for state in states:
+                    if int(np.abs(state.sums.sums).max()) > MOST:
+                        raise Problem("contribution_too_large")
+                self.store.put_states(states)
+                return len(taken)
+
+            count = self.store.administer(audit, judged)
+            for state in states:
+                state.version += 1
+            self._ledger.keep(states)
+            return count, states
+
+        count, states = await self._committer.run(work)
+        self._learned(states)
+        return int(count)
+
+    # --- keys ------------------------------------------------------------------------------------
+
+    def principal(self, key: str) -> Principal | None:
+        """Return who has this key, None if nobody has."""
+        try:
+            prefix, id, secret = key.split("_", 2)
+            given = hashlib.sha256(secret.encode("ascii")).digest()
+        except (ValueError, AttributeError):
+            return None
+        found = self._keys.get(id)
+        if found is None or prefix != "bw":
+            return None
+        if not hmac.compare_digest(given, found.hash) or found.revoked_at is not None:
+            return None
+        return Principal(found.tenant, id, found.scopes)
+
+    async def create_key(
+        self,
+        who: Principal,
+        scopes: Sequence[str],
+        *,
+        label: str = "",
+        tenant: str | None = None,
+        request_id: str = "",
+    ) -> tuple[str, dict[str, Any]]:
+        """Make an API key; return its secret, which is nowhere kept, and its document.
+
+        ``tenant`` names another tenant, new if it is; only a caller without a key may.
+        """
+        if tenant is not None and who.key_id is not None:
+            raise Problem("scope_missing", "A key cannot make keys of other tenants.")
+        secret, key = made_key(who.tenant, scopes, label)
+
+        def work() -> None:
+            owner = who.tenant
+            if tenant is not None:
+                owner = self.store.put_tenant(_checked_label(tenant, "tenant"), key.created_at)
+            self.store.put_key(replace(key, tenant=owner))
+
+        change = {"key": key.id, "scopes": sorted(key.scopes), "label": label, "tenant": tenant}
+        await self._administer(who, "create_key", None, request_id, change, work)
+        return secret, key_document(self._keys[key.id])
+
+    async def revoke_key(self, who: Principal, key_id: str, *, request_id: str = "") -> None:
+        """Revoke an API key of this tenant."""
+        at = time.time()
+
+        def work() -> None:
+            if not self.store.revoke_key(who.tenant, key_id, at):
+                raise Problem("key_not_found", f"There is no valid key {_short(key_id)}.")
+
+        await self._administer(who, "revoke_key", None, request_id, {"key": key_id}, work)
+
+    def keys(self, who: Principal) -> list[dict[str, Any]]:
+        """Return the API keys of this tenant, without secrets."""
+        return [key_document(key) for key in self._keys.values() if key.tenant == who.tenant]
+
+    async def rotate_token_key(self, who: Principal, *, request_id: str = "") -> int:
+        """Sign with a new token key from now on; return its number.
+
+        Older keys verify until the longest feedback window there is has passed.
+        """
+        now = time.time()
+        windows = [each.config.feedback_window for each in self._by_id.values()]
+        keep = now - max(windows, default=0.0) - DAY
+        kept = {
+            key.id for key in self._configuration.token_keys
+            if key.signs_until is None or key.signs_until >= keep
+        }  # fmt: skip
+        number = self._keyring.current % LAST_KEY + 1
+        while number in kept:
+            number = number % LAST_KEY + 1
+            if number == self._keyring.current:
+                raise Problem("mode_conflict", "Too many token keys are still needed.")
+        work = partial(self.store.put_token_key, number, new_key(), now, keep)
+        await self._administer(who, "rotate_token_key", None, request_id, {"key": number}, work)
+        return number
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def experiments(self, who: Principal) -> list[dict[str, Any]]:
+        """Return the documents of all experiments of a tenant."""
+        return [
+            each.document(self.state_age())
+            for each in self._by_id.values()
+            if each.tenant == who.tenant
+        ]
+
+    def experiment(self, who: Principal, name: str) -> dict[str, Any]:
+        """Return the document of an experiment: configuration, probabilities, counts, alarms."""
+        return self._experiment(who, name).document(self.state_age())
+
+    async def audit(
+        self, who: Principal, *, after: int = 0, limit: int = 1000
+    ) -> list[dict[str, Any]]:
+        """Return who changed what, oldest first."""
+        rows = await self._read(self.store.audit, who.tenant, after, limit)
+        return [
+            {
+                "id": row.id, "at": row.at, "key_id": row.key_id, "action": row.action,
+                "experiment": row.experiment, "request_id": row.request_id, "change": row.change,
+            }
+            for row in rows
+        ]  # fmt: skip
+
+    async def checkpoints(
+        self, who: Principal, name: str, *, after: int = 0, limit: int = CHECKPOINTS
+    ) -> list[dict[str, Any]]:
+        """Return where an experiment stood at some moments, oldest first."""
+        experiment = self._experiment(who, name)
+        rows = await self._read(self.store.checkpoints, experiment.id, after, limit)
+        names = [arm.name for arm in experiment.arms]
+        return [
+            {
+                "id": row.id,
+                "at": row.at,
+                "epoch": row.epoch,
+                "round": row.round,
+                "learned": row.learned,
+                "probabilities": dict(
+                    zip(names, np.frombuffer(row.probabilities, "<f8").tolist(), strict=False)
+                ),
+                "told": dict(zip(names, from_bytes(row.told).tolist(), strict=False)),
+            }
+            for row in rows
+        ]
+
+    async def rows(
+        self, who: Principal, name: str, *, since: float | None = None
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield the log in pieces, oldest decision first, each with its feedback if there is any.
+
+        Decisions that a clock dates more than a day ahead are left out.
+        """
+        experiment = self._experiment(who, name)
+        after = b"" if since is None else first_identity(since)
+        before = first_identity(time.time() + DAY)
+        while True:
+            page = await self._read(self.store.log, experiment.id, after, before, PAGE)
+            if page:
+                yield [logged(experiment, row) for row in page]
+            if len(page) < PAGE:
+                return
+            after = page[-1].id
+
+    async def gaps(self, who: Principal, name: str) -> dict[str, int]:
+        """Return what the log lacks: ``missing`` decisions, and runs that ended ``unclean``.
+
+        A decision is known to be missing if its feedback came. A process that was killed may have
+        lost decisions of its last moments; nobody can know how many.
+        """
+        experiment = self._experiment(who, name)
+        missing, unclean = await self._read(self.store.lost, experiment.id)
+        return {"missing": missing, "unclean": unclean}
+
+    # --- state of the service --------------------------------------------------------------------
+
+    def state_age(self) -> float:
+        """Return how old, in seconds, what this replica knows of the others is."""
+        return time.monotonic() - self._heard if self.store.has_peers else 0.0
+
+    def ready(self) -> str | None:
+        """Return None if the service is ready, else why it is not."""
+        if self._closing:
+            return "The service is stopping."
+        if self._committer.failing is not None:
+            return "The store does not take writes."
+        if self.state_age() > self.settings.state_age_limit:
+            return "The states of the other replicas are too old."
+        if not self._committer.room:
+            return "The buffer of the log is full."
+        return None
+
+    def figures(self) -> dict[str, float]:
+        """Return numbers for metrics."""
+        committer = self._committer
+        return {
+            **self._figures,
+            "commits": committer.commits,
+            "commit_failures": committer.failures,
+            "commit_queue": committer.waiting,
+            "log_buffer": len(committer.log),
+            "state_age_seconds": self.state_age(),
+            "experiments": len(self._by_id),
+        }
+
+    # --- now and then ----------------------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        """Fill in missing feedback, and delete what has been kept long enough."""
+        for experiment in list(self._by_id.values()):
+            if experiment.config.missing != "drop":
+                while await self._sweep_some(experiment):
+                    pass
+        await self._committer.run(partial(self.store.forget_claims, time.time()))
+        if self.settings.retention_days is not None:
+            await self._forget(self.settings.retention_days * DAY)
+
+    async def _sweep_some(self, experiment: Experiment, limit: int = PAGE) -> bool:
+        """Fill in some missing feedback; tell whether there may be more."""
+        config = experiment.config
+        loss = config.default()
+        now = time.time()
+        before = first_identity(now - config.feedback_window - GRACE)
+        raws, upto = await self._read(
+            self.store.untold, experiment.id, before, limit, config.missing == "deferred"
+        )
+        if upto is None:
+            return False
+        rows = []
+        for raw in raws:
+            record = records.decode(raw)
+            if record.epoch != experiment.epoch or not record.learnable or loss is None:
+                continue
+            rows.append(
+                FeedbackRow(
+                    experiment.id, record.id, record.epoch, raw, loss, "sweep", "learned", now, None
+                )
+            )
+        if rows:
+            written = await self._submit(feedback=rows)
+            self._figures["swept"] += sum(before is None for before in written.feedback)
+        await self._committer.run(partial(self.store.put_swept, experiment.id, upto))
+        return True
+
+    async def _forget(self, seconds: float) -> None:
+        """Delete decisions, and feedback that can no longer be sent again."""
+        now = time.time()
+        for experiment in list(self._by_id.values()):
+            window = experiment.config.feedback_window + DAY
+            if experiment.config.missing != "drop":
+                # What a sweep has not seen yet stays.
+                seconds = max(seconds, window)
+            await self._drain(
+                self.store.forget_decisions, experiment.id, first_identity(now - seconds)
+            )
+            # Feedback is what keeps the same decision from being told twice.
+            until = first_identity(now - max(seconds, window))
+            await self._drain(self.store.forget_feedback, experiment.id, until, compact)
+
+    async def _drain(self, work: Callable[..., int], *arguments: Any) -> None:
+        while await self._committer.run(partial(work, *arguments)):
+            await asyncio.sleep(0)
+
+    async def _checkpoint(self) -> None:
+        """Note where every experiment stands that has moved."""
+        rows = []
+        for experiment in self._by_id.values():
+            mark = experiment.epoch, experiment.total.learned, experiment.round
+            if self._checkpointed.get(experiment.id) == mark or experiment.mode == "archived":
+                continue
+            self._checkpointed[experiment.id] = mark
+            shares = experiment.probabilities()
+            by_arm = [shares.get(arm.name, 0.0) for arm in experiment.arms]
+            rows.append(
+                CheckpointRow(
+                    experiment.id, experiment.epoch, time.time(), experiment.round,
+                    experiment.total.learned, as_bytes(experiment.total.told),
+                    as_bytes(experiment.total.lost), np.array(by_arm, "<f8").tobytes(),
+                )
+            )  # fmt: skip
+        if rows:
+            await self._committer.run(partial(self.store.put_checkpoints, rows, CHECKPOINTS))
+
+
+def made_key(tenant: int, scopes: Sequence[str], label: str) -> tuple[str, KeyRow]:
+    """Return the secret of a new API key, and its row.
+
+    Examples
+    --------
+    >>> secret, row = made_key(1, ["decide"], "web")
+    >>> len(secret), secret.startswith(f"bw_{row.id}_"), row.scopes
+    (59, True, frozenset({'decide'}))
+    """
+    if isinstance(scopes, str) or not scopes or not set(scopes) <= SCOPES:
+        raise Problem("invalid_request", f"Scopes are {', '.join(sorted(SCOPES))}.")
+    id = secrets.token_hex(6)
+    secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+    digest = hashlib.sha256(secret.encode()).digest()
+    row = KeyRow(
+        id, tenant, digest, frozenset(scopes), _checked_label(label, "label", least=0),
+        time.time(), None,
+    )  # fmt: skip
+    return f"bw_{id}_{secret}", row
+
+
+def _checked_label(text: object, what: str, least: int = 1) -> str:
+    if not isinstance(text, str) or not least <= len(text) <= 200 or not text.isprintable():
+        raise Problem("invalid_request", f"The {what} must be a text of at most 200 characters.")
+    return text
+
+
+def key_document(key: KeyRow) -> dict[str, Any]:
+    """Return an API key as JSON values, without its secret."""
+    return {
+        "id": key.id,
+        "label": key.label,
+        "scopes": sorted(key.scopes),
+        "created_at": key.created_at,
+        "revoked_at": key.revoked_at,
+    }
+
+
+def logged(experiment: Experiment, row: LogRow) -> dict[str, Any]:
+    """Return a row of the log as JSON values, in the experiment's units."""
+    record = records.decode(row.record)
+    low, high = experiment.config.bounds
+    names = [arm.name for arm in experiment.arms]
+    there = None
+    if record.present is not None:
+        bits = np.unpackbits(np.frombuffer(record.present, np.uint8), count=record.known)
+        there = [names[place] for place in np.flatnonzero(bits)]
+    return {
+        "decision_id": str(uuid.UUID(bytes=row.id)),
+        "at": record.at,
+        "epoch": record.epoch,
+        "round": record.round,
+        "arm": names[record.arm],
+        "probability": min(1.0, 1.0 / record.inverse_p),
+        "mode": record.mode,
+        "available": there,
+        "unit": None if record.unit is None else record.unit.hex(),
+        "deferred": record.deferred,
+        "activated_at": row.activated_at,
+        "shadow": None if row.shadow is None else json.loads(row.shadow),
+        "loss": None if row.loss is None else low + row.loss * (high - low),
+        "status": row.status,
+        "source": row.source,
+        "told_at": row.told_at,
+        "shard": row.shard,
+        "run": row.run,
+        "seq": row.seq,
+        "logged": row.seq is not None,
+    }
+
+
+def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sums]:
+    """Return the sums of deleted feedback by epoch, with rows that are deleted now."""
+    by_epoch: dict[int, list[FeedbackRow]] = {}
+    for row in rows:
+        if row.status == "learned":
+            by_epoch.setdefault(row.epoch, []).append(row)
+    found = {}
+    for epoch, learned in by_epoch.items():
+        found[epoch] = summed(learned, kept.get(epoch))
+    return found
+
+
+def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
+    """Return the sums of what learned feedback of one experiment and epoch contributes."""
+    known = max((row.record[records.KNOWN] | row.record[records.KNOWN + 1] << 8 for row in rows),
+                default=0)  # fmt: skip
+    sums = (before or Sums.blank(0)).grown(known)
+    if rows:
+        sums.learn([row.record for row in rows], [row.loss for row in rows], 0)
+    return sums
+
+
+def _short(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= 100 else text[:97] + "..."

@@ -1,0 +1,54 @@
+"""Stores of the decision service: SQLite for one process, PostgreSQL for several."""
+
+from __future__ import annotations
+
+import contextlib
+
+from bothworlds.serve.store.base import Conflict, Store
+from bothworlds.serve.store.sqlite import SqliteStore
+
+__all__ = ["Conflict", "Store", "migrate", "opened"]
+
+
+def opened(where: str, *, serve: bool = True, create: bool = True) -> Store:
+    """Open a store.
+
+    Parameters
+    ----------
+    where : str
+        A path of a SQLite file, or ``postgresql://...``.
+    serve : bool
+        Whether to serve from it; otherwise to administer or read, beside a running server.
+    create : bool
+        Whether to make what is missing.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be opened, or has tables of another version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = opened(os.path.join(folder, "bothworlds.db"))
+    ...     store.configuration().tenants
+    ...     store.close()
+    {'default': 1}
+    """
+    store = SqliteStore(where, serve=serve, create=create)
+    try:
+        store.check_version()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def migrate(where: str) -> tuple[int, int]:
+    """Bring the tables of a store to this program's version; return those before and after.
+
+    No server may use the store meanwhile.
+    """
+    with contextlib.closing(SqliteStore(where, create=False)) as store:
+        return store.migrate()

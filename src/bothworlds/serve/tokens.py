@@ -1,0 +1,184 @@
+"""Tokens: decision ids that are signed, so that feedback needs no look-up.
+
+A token is base64url of a record (`bothworlds.serve.records`) and of its signature, a keyed BLAKE2b
+of 16 bytes.  Nobody without the key can guess one, or claim another arm or another probability.
+It is not secret and says nothing about anybody: a unit is in it as a keyed hash.
+
+Every deployment has its own keys, of 32 random bytes and a number of 1 to 255.  The newest signs;
+older ones verify until the longest feedback window has passed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from binascii import Error, a2b_base64, b2a_base64
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from bothworlds.serve import records
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.records import Record
+
+KEY_SIZE = 32
+SIGNATURE = 16
+LAST_KEY = 255
+"""Largest number of a key; after it comes 1 again."""
+LONGEST = 4 * (records.END + 8 + 2 * (records.MOST_ARMS // 8) + records.UNIT_SIZE + SIGNATURE) // 3
+"""Upper bound of the characters of a token, give or take three."""
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+def new_key() -> bytes:
+    """Return a fresh key."""
+    return os.urandom(KEY_SIZE)
+
+
+def unit_hash(key: bytes, experiment: int, unit: str) -> bytes:
+    """Return what stands for a unit in tokens and in the store: the unit itself is never kept.
+
+    Examples
+    --------
+    >>> unit_hash(bytes(32), 1, "eve") == unit_hash(bytes(32), 2, "eve")
+    False
+    """
+    named = experiment.to_bytes(4, "little") + unit.encode("utf-8", "surrogatepass")
+    return blake2b(named, digest_size=records.UNIT_SIZE, key=key, person=b"bw-unit").digest()
+
+
+class Keyring:
+    """The token keys of a deployment.
+
+    Parameters
+    ----------
+    keys : mapping of int to bytes
+        Keys by number.
+    current : int
+        The number of the key that signs.
+
+    Examples
+    --------
+    >>> ring = Keyring({1: bytes(32)}, 1)
+    >>> raw = records.encode(1, 7, 0, 2, 8, 41, bytes(16), 4.0, records.NEAR_ALL)
+    >>> token = ring.sign(raw)
+    >>> len(token), ring.verify(token)[1].round
+    (76, 41)
+    """
+
+    __slots__ = ("_hashes", "_signer", "current")
+
+    def __init__(self, keys: Mapping[int, bytes], current: int) -> None:
+        self.current = current
+        # A hash that has taken its key is copied faster than it is made.
+        self._hashes = {
+            number: blake2b(digest_size=SIGNATURE, key=key, person=b"bw-token")
+            for number, key in keys.items()
+        }
+        self._signer = self._hashes[current]
+
+    def sign(self, raw: bytes) -> str:
+        """Return the token of a record, which names `current` as its key."""
+        signing = self._signer.copy()
+        signing.update(raw)
+        text = b2a_base64(raw + signing.digest(), newline=False)
+        return text.rstrip(b"=").translate(_URL_SAFE).decode("ascii")
+
+    def verify(self, token: str) -> tuple[bytes, Record]:
+        """Return the record of a token, as bytes and decoded.
+
+        Raises
+        ------
+        Problem
+            ``bad_token`` for what is no token, ``bad_signature`` for one that this deployment did
+            not sign, or no longer accepts.
+        """
+        try:
+            given = token.encode("ascii")
+            if len(given) > LONGEST + 3:
+                raise ValueError
+            padded = given.translate(_STANDARD) + b"=="[: -len(given) % 4]
+            whole = a2b_base64(padded)
+            # One record has one token: not another in whose last character a spare bit is set.
+            if b2a_base64(whole, newline=False) != padded or b"+" in given or b"/" in given:
+                raise ValueError
+            raw, signature = whole[:-SIGNATURE], whole[-SIGNATURE:]
+            if len(raw) < records.END:
+                raise ValueError
+        except (Error, ValueError, AttributeError):
+            raise Problem("bad_token") from None
+        known = self._hashes.get(raw[0])
+        if known is None:
+            raise Problem("bad_signature")
+        signing = known.copy()
+        signing.update(raw)
+        if not hmac.compare_digest(signing.digest(), signature):
+            raise Problem("bad_signature")
+        try:
+            return raw, records.decode(raw)
+        except ValueError:
+            # Signed by a version that had other records.
+            raise Problem("bad_token") from None
+
+
+class Identities:
+    """Maker of UUIDv7s and of uniform numbers, from the system's random bytes."""
+
+    __slots__ = ("_at", "_pool")
+
+    BLOCK = 8192
+
+    def __init__(self) -> None:
+        self._pool = b""
+        self._at = self.BLOCK
+
+    def _bytes(self, n: int) -> bytes:
+        at = self._at
+        if at + n > self.BLOCK:
+            self._pool = os.urandom(self.BLOCK)
+            at = 0
+        self._at = at + n
+        return self._pool[at : at + n]
+
+    def uniform(self) -> float:
+        """Return a uniform number in [0, 1), a multiple of 2^-53.
+
+        Nobody who sees decisions can guess the next one, as one could with a generator's.
+        """
+        return (int.from_bytes(self._bytes(8), "little") >> 11) * 2.0**-53
+
+    def identity(self, seconds: float) -> bytes:
+        """Return a UUIDv7 of a moment, in seconds since 1970.
+
+        The twelve bits behind the milliseconds divide them further, so that ids of one process
+        sort by time; 62 bits are random.
+
+        Examples
+        --------
+        >>> import uuid
+        >>> made = uuid.UUID(bytes=Identities().identity(1_700_000_000.25))
+        >>> made.version, made.int >> 80
+        (7, 1700000000250)
+        """
+        whole, fraction = divmod(seconds * 1000.0, 1.0)
+        number = (
+            (int(whole) & 0xFFFFFFFFFFFF) << 80
+            | 7 << 76
+            | int(fraction * 4096.0) << 64
+            | 2 << 62
+            | int.from_bytes(self._bytes(8), "little") & 0x3FFFFFFFFFFFFFFF
+        )
+        return number.to_bytes(16, "big")
+
+
+def first_identity(seconds: float) -> bytes:
+    """Return the smallest identity of a moment: those made before are smaller.
+
+    Examples
+    --------
+    >>> first_identity(1.0).hex()
+    '000000003e8000000000000000000000'
+    """
+    milliseconds = min(max(int(seconds * 1000), 0), 2**48 - 1)
+    return milliseconds.to_bytes(6, "big") + bytes(10)

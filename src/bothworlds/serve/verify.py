@@ -1,0 +1,216 @@
+"""Verification of a store: the invariants that can be read off it, and the state replayed.
+
+`verify` looks at a store that is served or not; `replay` rebuilds the states from the feedback.
+Both read one snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bothworlds.serve import records
+from bothworlds.serve.commit import Place
+from bothworlds.serve.draws import MOST
+from bothworlds.serve.records import Record
+from bothworlds.serve.service import summed
+from bothworlds.serve.state import Sums
+from bothworlds.serve.store import Store, opened
+from bothworlds.serve.store.rows import Configuration, FeedbackRow
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of one check."""
+
+    invariant: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The state of an experiment and epoch, rebuilt from its feedback."""
+
+    experiment: str
+    epoch: int
+    rows: int
+    equal: bool
+
+
+class _Fold:
+    """The feedback of a store, summed by experiment and epoch, and what is wrong with it."""
+
+    def __init__(self, store: Store) -> None:
+        self.configuration: Configuration = store.configuration()
+        self.sums: dict[Place, Sums] = {}
+        self.rows = 0
+        self.learned: dict[Place, int] = {}
+        self.faults: dict[str, list[str]] = {}
+        arms = {each.id: len(each.arms) for each in self.configuration.experiments}
+        epochs = {each.id: each.epoch for each in self.configuration.experiments}
+        for rows in store.feedback():
+            self.rows += len(rows)
+            for row in rows:
+                self._check(row, arms, epochs)
+            for place, learned in _by_place(rows):
+                self.sums[place] = summed(learned, self.sums.get(place))
+                self.learned[place] = self.learned.get(place, 0) + len(learned)
+
+    def _check(self, row: FeedbackRow, arms: dict[int, int], epochs: dict[int, int]) -> None:
+        name = row.id.hex()
+        try:
+            record = records.decode(row.record)
+        except ValueError as error:
+            self._fault("I3", f"feedback {name} has {error}")
+            return
+        if row.experiment not in arms:
+            self._fault("I3", f"feedback {name} is of no experiment")
+            return
+        if (record.experiment, record.id, record.epoch) != (row.experiment, row.id, row.epoch):
+            self._fault("I3", f"feedback {name} stands in another decision's place")
+        if record.epoch > epochs[row.experiment] or record.known > arms[row.experiment]:
+            self._fault("I3", f"feedback {name} is of an epoch or an arm to come")
+        if row.status == "learned" and not record.learnable:
+            self._fault("I3", f"feedback {name} was learned, made in mode {record.mode}")
+        if not (math.isfinite(row.loss) and 0.0 <= row.loss <= 1.0):
+            self._fault("I4", f"feedback {name} has the loss {row.loss}")
+        if not _possible(record):
+            self._fault("I5", f"feedback {name} has 1/p = {record.inverse_p}")
+
+    def _fault(self, invariant: str, detail: str) -> None:
+        self.faults.setdefault(invariant, []).append(detail)
+
+    def finding(self, invariant: str, fine: str) -> Finding:
+        """Return whether the feedback keeps an invariant."""
+        found = self.faults.get(invariant)
+        if not found:
+            return Finding(invariant, True, fine)
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        return Finding(invariant, False, f"{found[0]}{more}")
+
+
+def _possible(record: Record) -> bool:
+    return 1.0 - 1e-9 <= record.inverse_p <= records.LARGEST_INVERSE_P
+
+
+def _by_place(rows: list[FeedbackRow]) -> Iterator[tuple[Place, list[FeedbackRow]]]:
+    places: dict[Place, list[FeedbackRow]] = {}
+    for row in rows:
+        if row.status == "learned":
+            places.setdefault((row.experiment, row.epoch), []).append(row)
+    yield from places.items()
+
+
+def _totals(store: Store) -> dict[Place, Sums]:
+    found: dict[Place, Sums] = {}
+    for row in store.states():
+        place = row.experiment, row.epoch
+        found[place] = row.sums.plus(found[place]) if place in found else row.sums
+    return found
+
+
+def verify(where: str) -> list[Finding]:
+    """Check the invariants of a store, served or not.
+
+    Parameters
+    ----------
+    where : str
+        A path, or ``postgresql://...``.
+
+    Returns
+    -------
+    list of Finding
+        One per invariant that can be read off a store.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be opened.
+    """
+    with contextlib.closing(opened(where, serve=False, create=False)) as store:
+        return verify_store(store)
+
+
+def verify_store(store: Store) -> list[Finding]:
+    """Check the invariants of a store that is open."""
+    with store.snapshot():
+        fold = _Fold(store)
+        totals = _totals(store)
+        kept = store.compacted()
+        found = [Finding("I1", True, f"{fold.rows} feedbacks, one for a decision")]
+        found.append(_sums_agree(fold, totals, kept))
+        found.append(fold.finding("I3", "every feedback has a record of its own experiment"))
+        found.append(fold.finding("I4", "every loss lies in [0, 1]"))
+        found.append(fold.finding("I5", "every probability is one that can be drawn with"))
+        found.append(_arms_are_distinct(fold.configuration))
+        found.append(_changes_are_audited(store))
+        return found
+
+
+def _sums_agree(fold: _Fold, totals: dict[Place, Sums], kept: dict[Place, Sums]) -> Finding:
+    names = {each.id: each.name for each in fold.configuration.experiments}
+    for place in sorted({*totals, *fold.sums, *kept}):
+        expected = fold.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
+        stored = totals.get(place, Sums.blank(0))
+        where = f"epoch {place[1]} of {names.get(place[0], place[0])!r}"
+        if not stored.same(expected):
+            detail = f"the state of {where} is not the sum of its feedback"
+            return Finding("I2", False, detail)
+        if any(abs(int(each)) > MOST for each in stored.sums):
+            return Finding("I2", False, f"the state of {where} has left its range")
+    total = sum(fold.learned.values())
+    return Finding("I2", True, f"{len(totals)} states are the sums of {total} contributions")
+
+
+def _arms_are_distinct(configuration: Configuration) -> Finding:
+    for each in configuration.experiments:
+        if [arm.place for arm in each.arms] != list(range(len(each.arms))):
+            return Finding("I7", False, f"the arms of {each.name!r} are not numbered in order")
+        if len({arm.name for arm in each.arms}) != len(each.arms):
+            return Finding("I7", False, f"two arms of {each.name!r} have one name")
+    return Finding("I7", True, "no arm has the place or the name of another")
+
+
+def _changes_are_audited(store: Store) -> Finding:
+    changes, rows = store.changes()
+    if changes != rows:
+        return Finding("I8", False, f"{changes} changes of the configuration, {rows} audit rows")
+    return Finding("I8", True, f"{changes} changes of the configuration, each with its audit row")
+
+
+def replay(where: str, *, write: bool = False) -> list[Replayed]:
+    """Rebuild the states of a store from its feedback.
+
+    Parameters
+    ----------
+    where : str
+        A path, or ``postgresql://...``.
+    write : bool
+        Whether to replace states that differ by the rebuilt ones; no server may run meanwhile.
+
+    Returns
+    -------
+    list of Replayed
+        By experiment and epoch, with whether the stored state is the same, integer by integer.
+    """
+    with contextlib.closing(opened(where, serve=write, create=False)) as store:
+        with store.snapshot():
+            fold = _Fold(store)
+            totals = _totals(store)
+            kept = store.compacted()
+        names = {each.id: each.name for each in fold.configuration.experiments}
+        answers = []
+        rebuilt: dict[Place, Sums] = {}
+        for place in sorted({*totals, *fold.sums, *kept}):
+            sums = fold.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
+            equal = sums.same(totals.get(place, Sums.blank(0)))
+            if not equal:
+                rebuilt[place] = sums
+            name = names.get(place[0], str(place[0]))
+            answers.append(Replayed(name, place[1], fold.learned.get(place, 0), equal))
+        if write and rebuilt:
+            store.replace_states(rebuilt)
+        return answers
