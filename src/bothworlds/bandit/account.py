@@ -81,7 +81,7 @@ class Account:
         if evidence is not None and policy.trusted and whole:
             if self._fused is None:
                 weights = kernels.weights if policy.knows_probability else None
-                heard = listening_of(telling_of(kernels.tell, weights))
+                heard = listening_of(telling_of(kernels.tell, weights, kernels.roots))
                 self._fused = direct(heard, 0.0, 0, 0.0, 0.0)
             return self._telling_whole(where)
         if not policy.trusted:

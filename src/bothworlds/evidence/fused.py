@@ -17,7 +17,7 @@ from typing import Any
 from numba import carray
 
 from bothworlds.evidence.layout import ARMS, weights_at
-from bothworlds.evidence.observing import ALL, NOTHING, note_at, observe_at, observe_late_at
+from bothworlds.evidence.observing import ALL, NOTHING, ROOTS, note_at, observe_at, observe_late_at
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.vectors import advance, numbers_at, pointer
@@ -26,6 +26,7 @@ from bothworlds.lanes.wrap import bound
 # What the templates call; filled in for each policy.
 tell: Any = None
 weights: Any = None
+roots: Any = None
 
 
 def telling(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
@@ -33,6 +34,14 @@ def telling(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
     K = int(R[ARMS])
     weights(F, carray(advance(R, weights_at(K)), (K,)))
     observe_at(R, arm, inverse_p, loss, int(F[ROUND]), ALL)
+    tell(F, arm, inverse_p, loss)
+
+
+def telling_roots(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
+    """Do the same, where the square roots of the distribution cost less."""
+    K = int(R[ARMS])
+    roots(F, carray(advance(R, weights_at(K)), (K,)))
+    observe_at(R, arm, inverse_p, loss, int(F[ROUND]), ROOTS)
     tell(F, arm, inverse_p, loss)
 
 
@@ -91,10 +100,12 @@ def observe_late_all(
 
 
 @functools.cache
-def telling_of(tell: Any, weights: Any) -> Any:
+def telling_of(tell: Any, weights: Any, roots: Any) -> Any:
     """Return `telling` of a policy; without ``weights``, of one that knows no probabilities."""
     if weights is None:
         return bound(telling_unknown, tell=tell)
+    if roots is not None:
+        return bound(telling_roots, tell=tell, roots=roots)
     return bound(telling, tell=tell, weights=weights)
 
 

@@ -107,8 +107,9 @@ LARGEST_BET = 0.5
 
 THRESHOLDS = tuple(2.0 / (1.0 - level) for level in LEVELS)
 
-NOTHING, OWN, ALL = 0, 1, 2
-"""Which probabilities of a decision are known: none, the played arm's, every arm's."""
+NOTHING, OWN, ALL, ROOTS = 0, 1, 2, 3
+"""Which probabilities of a decision are known: none, the played arm's, every arm's, or every
+arm's, of which the square roots stand in the row of weights."""
 
 
 @jit
@@ -152,15 +153,17 @@ def bet_on_own(K: int, R: Any, arm: int, y: float) -> None:
     for level in range(len(THRESHOLDS)):
         limit = THRESHOLDS[level]
         at = row(K, ENDS + 2 * level) + arm
-        j = int(R[at])
-        while j < last and R[low + j + 1] >= limit:
-            j += 1
-        R[at] = j
-        at = row(K, ENDS + 2 * level + 1) + arm
-        j = int(R[at])
-        while j > first and R[up + j - 1] >= limit:
-            j -= 1
-        R[at] = j
+        # No capital has grown of bets that the mean is above mu >= y, or below mu <= y.
+        if y > R[mu + first]:
+            j = int(R[at])
+            while j < last and R[low + j + 1] >= limit:
+                j += 1
+            R[at] = j
+        if y < R[mu + last]:
+            j = int(R[at + K])
+            while j > first and R[up + j - 1] >= limit:
+                j -= 1
+            R[at + K] = j
     R[n] = q
     R[s] += y
     R[v] += (y - m) * (y - m)
@@ -260,13 +263,13 @@ def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int)
         h = 1.0
         hh = 1.0
         a1, a2 = row(K, A1), row(K, A2)
-        if known == ALL:
+        if known >= ALL:
             w = weights_at(K)
             whole = K // LANES
             for block in range(whole):
-                grow_weights(K, R, block, 0, t, zeros())
+                grow_weights(K, R, block, 0, t, known, zeros())
             for i in range(whole * LANES, K):
-                grow_weights(K, R, 0, i, t, 0.0)
+                grow_weights(K, R, 0, i, t, known, 0.0)
             hh = R[w + arm]
             h = math.sqrt(hh)
         else:
@@ -294,12 +297,19 @@ def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int)
 
 
 @jit
-def grow_weights(K: int, R: Any, block: int, i: int, t: int, like: Any) -> None:
+def grow_weights(K: int, R: Any, block: int, i: int, t: int, known: int, like: Any) -> None:
     """Add the distribution of a decision to what stands of arms since they were last played."""
     a1, a2 = advance(R, row(K, A1) + i), advance(R, row(K, A2) + i)
     least = advance(R, row(K, LEAST) + i)
-    p = load(advance(R, weights_at(K) + i), block, like)
-    store(a1, block, load(a1, block, like) + sqrt(p))
+    w = advance(R, weights_at(K) + i)
+    p = load(w, block, like)
+    h = p
+    if known == ROOTS:
+        p = h * h
+        store(w, block, p)
+    else:
+        h = sqrt(p)
+    store(a1, block, load(a1, block, like) + h)
     store(a2, block, load(a2, block, like) + p)
     x = p * float(K)
     store(least, block, minimum(load(least, block, like), x * x * x * float(t)))

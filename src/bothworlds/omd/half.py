@@ -374,9 +374,16 @@ def restart(K: int, S: Any, like: Any) -> None:
 @jit
 def fill_weights(K: int, S: Any, eta: float, out: Any) -> None:
     """Write w_i = 4 / (eta (L_i - x))^2 at the root of the round."""
+    fill_roots(K, S, eta, out)
     for i in range(K):
-        root = 2.0 / (eta * (S[ESTIMATES + i] - S[ROOT]))
-        out[i] = min(root * root, 1.0)
+        out[i] *= out[i]
+
+
+@jit
+def fill_roots(K: int, S: Any, eta: float, out: Any) -> None:
+    """Write sqrt(w_i) = 2 / (eta (L_i - x)) at the root of the round."""
+    for i in range(K):
+        out[i] = min(2.0 / (eta * (S[ESTIMATES + i] - S[ROOT])), 1.0)
 
 
 def first_state(n_arms: int, state: NDArray[np.float64]) -> None:

@@ -57,6 +57,8 @@ class Kernels:
         ``tell(F, arm, inverse_p, loss)``: learn from it.
     weights : dispatcher
         ``weights(F, out)``: the distribution the last ``ask`` drew from.
+    roots : dispatcher, optional
+        ``roots(F, out)``: the square roots of these probabilities, where they cost less.
     asked : dispatcher, optional
         ``asked(F, arm)``: count a decision that ``ask`` drew from another array, with fewer arms.
     near : dispatcher, optional
@@ -80,6 +82,7 @@ class Kernels:
     ask: Any
     tell: Any
     weights: Any
+    roots: Any = None
     asked: Any = None
     near: Any = None
     late: Any = None
@@ -95,6 +98,7 @@ class Kernels:
         update: Any,
         weights: Any = None,
         *,
+        roots: Any = None,
         draws: bool = True,
         asked: Any = None,
         answered: Any = None,
@@ -117,6 +121,8 @@ class Kernels:
             ``(..., out)``; without ``weights`` the distribution of a draw is not known. Where
             ``choose`` leaves it in the state, not normalised, ``weights`` is where: the number of
             rows before the arms', and which of their groups.
+        roots : dispatcher, optional
+            ``(..., out)``: the square roots of ``weights``.
         draws : bool
             Whether ``choose`` is given a random number, or 0.
         asked, answered : dispatcher, optional
@@ -150,6 +156,7 @@ class Kernels:
             weights=wrap.wrapped(wrap.normalising, choose, rows=weights)
             if isinstance(weights, tuple)
             else around(wrap.filling, weights),
+            roots=around(wrap.filling, roots),
             asked=around(wrap.of_an_arm, asked),
             near=around(wrap.filling, near),
             late=around(wrap.telling_late, late),

@@ -80,6 +80,12 @@ def weights_half(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
 
 
 @jit
+def roots_half(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """The square roots of these weights."""
+    half.fill_roots(K, S, rate_now(K, t, C), out)
+
+
+@jit
 def near_half(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """Mark the near arms of the round, those whose estimate gets the baseline."""
     limit = near_limit(rate_now(K, t, C))
@@ -107,6 +113,7 @@ IW = Kernels.of(
     choose_half_iw,
     update_half_iw,
     weights_half,
+    roots=roots_half,
     late=late_half,
     estimates_changed=estimates_changed_half,
 )
@@ -114,6 +121,7 @@ RV = Kernels.of(
     choose_half_rv,
     update_half_rv,
     weights_half,
+    roots=roots_half,
     near=near_half,
     late=late_half,
     estimates_changed=estimates_changed_half,
