@@ -504,7 +504,7 @@ class Bandit(Persistent[Policy]):
             # Now, because nobody keeps ``F``.
             w = np.empty(len(lineup.names))
             lineup.weights(F, w)
-            decision.settle(dict(zip(lineup.names, w.tolist(), strict=True)))
+            decision._set_probabilities(dict(zip(lineup.names, w.tolist(), strict=True)))
         return decision
 
     def _ask_available(self, available: Iterable[Arm]) -> Decision | None:
@@ -1631,7 +1631,7 @@ class Bandit(Persistent[Policy]):
             if len(about.probabilities) != len(lineup.indices):
                 raise ValueError("probabilities of other arms")
             there = [names[place] for place in lineup.indices]
-            decision.settle(dict(zip(there, about.probabilities, strict=True)))
+            decision._set_probabilities(dict(zip(there, about.probabilities, strict=True)))
         elif not self._policy.knows_probability:
             decision._snapshot = None
         return decision

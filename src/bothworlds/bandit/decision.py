@@ -192,7 +192,7 @@ class Decision:
             "probabilities": None if known is None else list(known.values()),
         }
 
-    def settle(self, table: Mapping[Arm, float] | None) -> None:
+    def _set_probabilities(self, table: Mapping[Arm, float] | None) -> None:
         """Set the probabilities of all arms, which are not computed any more then."""
         self._probabilities = None if table is None else MappingProxyType(dict(table))
         self._snapshot = None
