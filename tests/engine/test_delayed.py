@@ -149,6 +149,7 @@ def test_losses_without_bounds_may_be_late():
         run(bw.TsallisINF(), Delayed(base, 20))
 
 
+@pytest.mark.extra
 def test_threads_shards_and_stores_change_nothing(tmp_path):
     world = Delayed(Stochastic.gap(3, 0.2), GeometricDelay(30), lost=0.05)
     one = run(bw.TsallisINF(), world, runs=40, threads=1)
