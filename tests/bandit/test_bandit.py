@@ -579,6 +579,7 @@ REFUSED = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(refused=st.lists(REFUSED, min_size=1, max_size=4), outstanding=st.integers(1, 4))
 def test_what_is_refused_changes_nothing(refused, outstanding):
     bandit = bw.Bandit(bw.TsallisINF(), arms=["a", "b", "c"], seed=1)
@@ -632,6 +633,7 @@ class Lazy:
         state[n_arms + arm] += 1.0
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own(tmp_path):
     bandit = bw.Bandit(Lazy(), arms=3, seed=1)
     bandit.tell(bandit.ask(), loss=0.5)

@@ -252,6 +252,7 @@ class Failing:
         state[0] += 1
 
 
+@pytest.mark.slow
 def test_a_choice_that_fails_on_one_side_leaves_both_as_they_were():
     failures = set()
     for seed in range(20):

@@ -132,6 +132,7 @@ def test_bad_batches_change_nothing(place):
     bandit.tell_many(decisions, [0, 1, 0.5])
 
 
+@pytest.mark.slow
 def test_a_batch_of_a_users_policy_is_checked():
     @bw.policies.custom
     class Falls:

@@ -109,6 +109,7 @@ def test_a_loaded_bandit_takes_the_decision_itself(tmp_path):
     assert content(loaded) == content(bandit)
 
 
+@pytest.mark.slow
 def test_every_truncation_is_refused(tmp_path):
     path = tmp_path / "b.json"
     in_flight(bw.TsallisINF()).save(path)

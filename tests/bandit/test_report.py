@@ -291,6 +291,7 @@ def test_tables_and_html():
     assert json.loads(json.dumps(report.as_dict()))["confidence"] == 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.extra
 def test_pictures(tmp_path):
     bandit, report = some_report()

@@ -30,6 +30,7 @@ def in_threads(work):
     return found
 
 
+@pytest.mark.slow
 def test_eight_threads_share_a_bandit():
     bandit = bw.Bandit(bw.TsallisINF(), arms=8, seed=1)
 

@@ -135,6 +135,7 @@ def played(curves, slots, depth, abreast, monkeypatch, factors=None):
     return clock.now, jobs, handed, costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_worker_is_left_alone_with_the_slowest(seed, monkeypatch):
     """Near the best possible: the longer of all work shared and the longest tile."""
@@ -312,6 +313,7 @@ def test_an_error_in_one_shard_keeps_the_others(tmp_path):
     assert len(list(tmp_path.glob("*.parquet"))) == 3
 
 
+@pytest.mark.slow
 def test_threads_end_with_the_campaign():
     run()
     # They do not wait to be found by the garbage collector.
@@ -411,6 +413,7 @@ def alarm():
     signal.signal(signal.SIGALRM, old)
 
 
+@pytest.mark.slow
 @pytest.mark.extra
 def test_ctrl_c_at_any_moment(alarm, tmp_path):
     """Finished runs are whole and counted once, no draft stays, and the next run goes on."""

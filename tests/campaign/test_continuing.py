@@ -118,6 +118,7 @@ def played(monkeypatch):
     return rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_going_on_twice_gives_the_bits_of_one_run(case, tmp_path, played):
     policy, world = CASES[case]

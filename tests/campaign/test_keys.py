@@ -218,6 +218,7 @@ def unchanged():
     return twice.pop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -355,6 +356,7 @@ def test_fingerprints_keep_no_function_alive():
     assert function() is None
 
 
+@pytest.mark.slow
 @pytest.mark.extra
 def test_a_helper_in_a_file_that_is_edited_gives_other_results(tmp_path, monkeypatch):
     """The whole way: the store is asked for the edited code and computes anew."""

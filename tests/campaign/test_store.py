@@ -190,6 +190,7 @@ def reference_of(kind):
 spans = st.tuples(st.integers(0, 69), st.integers(1, 40)).map(lambda s: (s[0], min(70, sum(s))))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(spans, max_size=8), st.integers(1, 70), st.sampled_from(["gaps", "scalar", "tracked"])
@@ -259,6 +260,7 @@ def flips(length, count, seed):
     return [(int(place) % length, int(rng.integers(1, 256))) for place in places]
 
 
+@pytest.mark.slow
 def test_flipped_bytes_are_refused_or_harmless(sound, tmp_path):
     content = sound.read_bytes()
     truth = outcome_bytes(sound), outcome_bytes(sound, states=True)
@@ -277,6 +279,7 @@ def test_flipped_bytes_are_refused_or_harmless(sound, tmp_path):
     assert refused > 100
 
 
+@pytest.mark.slow
 def test_without_digests_flipped_bytes_would_be_used(sound, tmp_path, monkeypatch):
     """The checksums of Parquet alone let changes through: the test above can fail."""
     monkeypatch.setattr(shardfile, "_digest", lambda *parts: "none")
@@ -677,6 +680,7 @@ def test_what_is_reserved_is_kept_from_others_until_it_is_released(tmp_path):
 # --- one thread reads while another saves -----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_reading_and_saving_at_once(tmp_path):
     """What a reader gets is whole, and what it says is missing is what it did not get."""
     store, said = Store(tmp_path, lambda sentence: None), []

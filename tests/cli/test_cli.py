@@ -130,6 +130,7 @@ def test_counts_and_numbers():
 # --- compare ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compare_ranks_draws_and_keeps(tmp_path):
     arguments = (
         "compare", "--env", "switching", "--arms", "4", "--gap", "0.25", "--horizon", "2e4",
@@ -220,6 +221,7 @@ def test_version_and_completion():
     assert "--show-completion" in run("--help").stdout
 
 
+@pytest.mark.slow
 def test_compare_with_corruption(tmp_path):
     run(
         "compare", "--corruption", "50", "--attack", "swap", "--horizon", "500", "--arms", "3",
@@ -279,6 +281,7 @@ def write_table(path, losses, arms):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npy"])
 def test_compare_on_recorded_losses(ending, tmp_path):
     losses = table_of()
@@ -296,6 +299,7 @@ def test_compare_on_recorded_losses(ending, tmp_path):
     assert np.array_equal(kept.plays["Tsallis-INF (RV)"], again.plays["Tsallis-INF (RV)"])
 
 
+@pytest.mark.slow
 def test_bounds_rescale_recorded_losses(tmp_path):
     losses = table_of(50)
     path = write_table(tmp_path / "table.csv", 250 * losses - 50, ["a", "b", "c"])
@@ -308,6 +312,7 @@ def test_bounds_rescale_recorded_losses(tmp_path):
     assert f"mean loss {250 * losses[:, 0].mean() - 50:.4g}." in output
 
 
+@pytest.mark.slow
 def test_the_best_arm_is_that_of_the_rounds_played(tmp_path):
     losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], [50, 100], axis=0)
     path = write_table(tmp_path / "table.csv", losses, ["early", "late"])
@@ -431,6 +436,7 @@ def test_ctrl_c_before_anything_is_finished(tmp_path):
     assert list((tmp_path / "out").rglob("*.p*")) == []
 
 
+@pytest.mark.slow
 def test_more_policies_and_runs_compute_only_what_is_missing(tmp_path):
     few = ["--horizon", "1e3", "--output", tmp_path, "--policies", "tsallis,ucb1"]
     run("compare", *few, "--repetitions", "20")
@@ -444,6 +450,7 @@ def test_more_policies_and_runs_compute_only_what_is_missing(tmp_path):
     assert [len(regret) for regret in kept.regret.values()] == [30, 30, 30]
 
 
+@pytest.mark.slow
 def test_a_longer_horizon_goes_on_where_a_continuable_one_ended(tmp_path):
     shorter = ["--repetitions", "20", "--policies", "tsallis", "--output", tmp_path / "a"]
     run("compare", "--horizon", "1e4", "--continuable", *shorter)
@@ -463,6 +470,7 @@ def state(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_decide_is_the_bandit_of_the_library(state):
     bandit = bw.Bandit(bw.TsallisINF(), ["blue", "green", "red"], seed=7)
     for turn in range(6):
@@ -513,6 +521,7 @@ def test_decide_refuses_ids_below_one(state):
     assert state.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_decide_shows_and_expires(state):
     for _ in range(5):
         run("decide", "ask", state)
@@ -683,6 +692,7 @@ def test_bounds_refuses(options, sentence):
     assert refused("bounds", "--arms", "8", "--horizon", "1e4", *options).startswith(sentence)
 
 
+@pytest.mark.slow
 def test_bench_measures_in_seconds():
     text = run("bench", "--seconds", "0.005").stdout
     assert fits(text)

@@ -21,6 +21,7 @@ def run(*arguments, code=0):
     return result
 
 
+@pytest.mark.slow
 def test_a_line_for_every_world_and_a_heat_map(tmp_path):
     options = ["--policies", "tsallis,uniform", "--worlds", "drift,fixed means", *SMALL]
     text = run(*options, "--output", tmp_path / "out").stdout
@@ -32,6 +33,7 @@ def test_a_line_for_every_world_and_a_heat_map(tmp_path):
         assert (tmp_path / "out" / f"arena.{ending}").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_stopped(tmp_path):
     options = ["--policies", "tsallis", *SMALL, "--output", tmp_path / "out"]
     first = run(*options, "--worlds", "drift").stdout

@@ -36,6 +36,7 @@ def run(*words, code=0):
     return result.output
 
 
+@pytest.mark.slow
 def test_a_state_and_a_log_are_reported(files):
     folder, bandit = files
     for name in ("state.json", "log.parquet", "log.json"):
@@ -47,6 +48,7 @@ def test_a_state_and_a_log_are_reported(files):
     assert json.loads(run("report", folder / "state.json", "--json")) == bandit.report().as_dict()
 
 
+@pytest.mark.slow
 def test_options_of_report(files, tmp_path):
     folder, bandit = files
     shown = json.loads(

@@ -261,6 +261,7 @@ def test_curves_that_differ_in_length_only_can_be_told_apart(tmp_path):
 MAGIC = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAGIC)
 def test_plot_draws_the_curves_of_one_environment_together(made, tmp_path, kind):
     folder, _ = made
@@ -287,6 +288,7 @@ def test_a_figure_has_its_label_its_policies_and_its_runs(made, tmp_path, monkey
     assert figure.get_supxlabel().startswith("400 rounds, 4 to 8 repetitions;")
 
 
+@pytest.mark.slow
 def test_every_environment_has_a_figure_named_after_it(made, tmp_path):
     done = results("plot", "--store", made[0], "--output", tmp_path / "all.png")
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -297,6 +299,7 @@ def test_every_environment_has_a_figure_named_after_it(made, tmp_path):
     assert sorted(re.findall(r"all-\S+", done.stdout)) == names
 
 
+@pytest.mark.slow
 def test_seeds_and_horizons_have_figures_of_their_own(tmp_path):
     for seed, rounds in ((0, (10, 100)), (1, (10, 100)), (0, (10, 20_000)), (0, (5, 100))):
         run({"UCB1": bw.UCB1()}, STOCHASTIC, tmp_path / "store", 4, rounds, seed=seed)

@@ -95,6 +95,7 @@ def test_there_is_a_notebook():
     assert [path.stem for path in NOTEBOOKS] == ["four_policies"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -47,6 +47,7 @@ def wrong(text):
     ]
 
 
+@pytest.mark.slow
 def test_every_reference_leads_somewhere():
     assert len(REFERENCE.findall(TEXT)) > 80
     assert wrong(TEXT) == []

@@ -77,6 +77,7 @@ def scalar_world():
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shared rv", "shared iw", "two rv", "two iw", "ucb1", "thompson"])
 def test_lanes_are_scalars_bit_for_bit(name, reference):
     narrow = Scalar(ALL[name].policy, shared=ALL[name].shared)
@@ -162,6 +163,7 @@ def update_both(left, right, K, t, C, S, G, i, p, j, q, lost):
     right(K, t, c, s, g, j, q, 1.0 - lost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [RV, IW, POWER], ids=["rv", "iw", "0.7"])
 def test_one_state_learns_half_of_each_sides_estimate(policy):
     K, rng = 5, np.random.default_rng(2)
@@ -211,6 +213,7 @@ def played_alone(sparring, runs, horizon):
     return np.array(totals)
 
 
+@pytest.mark.slow
 def test_the_engine_plays_as_one_bandit_on_both_sides_does():
     name, runs, horizon = "shared rv", 300, 60
     alone = played_alone(ALL[name], runs, horizon)
@@ -256,6 +259,7 @@ def test_a_matrix_of_utilities_has_half_the_regret_of_the_utilities():
     assert np.allclose(matrix.regret["uniform"][:, -1], matrix.plays["uniform"] @ gaps, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_functions_and_tables_are_the_same_utilities():
     @numba.njit
     def rising(t, arm):
@@ -274,6 +278,7 @@ def test_functions_and_tables_are_the_same_utilities():
 # --- files, plots and refusals ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.extra
 def test_results_are_saved_plotted_and_compared_like_any_other(reference, tmp_path):
     reference.save(tmp_path / "duels.parquet")
@@ -318,6 +323,7 @@ def beyond(t, arm):
     return arm + t / 10.0
 
 
+@pytest.mark.slow
 def test_kernels_that_misbehave_are_named():
     assert run({"stray": bw.Sparring(Stray())}, horizon=49).plays["stray"][:, 0].max() == 98
     with pytest.raises(KernelError, match=r"The choose of stray must return an arm from 0 to 3"):

@@ -73,6 +73,7 @@ def replay(step, floor, arms, v):
     return np.array(losses), np.array(means)
 
 
+@pytest.mark.slow
 def test_state_follows_the_actions_and_means_are_tracked():
     world = Tiring(3, step=0.003)
     arms, v = random_play(world, 200)
@@ -116,6 +117,7 @@ def test_it_prints_compares_and_travels_like_the_others():
     assert world != Tiring(3, step=0.5)
 
 
+@pytest.mark.slow
 def test_it_can_be_corrupted():
     world = Corrupted(Bare(3), 2.0, targets=[0])
     arms, v = random_play(world, 20)

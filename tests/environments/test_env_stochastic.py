@@ -77,6 +77,7 @@ def test_truncated_normal_quantiles(mean, sigma):
     assert np.abs(middles - (np.arange(CELLS) + 0.5) / CELLS).max() <= 0.5 / CELLS
 
 
+@pytest.mark.slow
 @given(
     mean=st.floats(0.0, 1.0),
     noise=st.sampled_from(["beta", "normal"]),

@@ -64,6 +64,7 @@ def capital(losses, mu):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
 def test_the_ends_of_a_sequence_are_where_the_bets_have_won(confidence):
     W, arms, losses, rounds = a_log(n=600)

@@ -73,12 +73,14 @@ def stochastic(changed=None):
 PUBLISHED = {"published", "published-broad"}
 
 
+@pytest.mark.slow
 def test_stochastic_claims_hold_where_they_should():
     verdicts = judged("stochastic", stochastic())
     # Straight lines in log t do not follow the published curves; that claim is tested below.
     assert failing(verdicts) == PUBLISHED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -95,6 +97,7 @@ def test_stochastic_claims_fail_where_they_should(changed, expected):
     assert failing(verdicts) == expected | PUBLISHED
 
 
+@pytest.mark.slow
 def test_growth_beyond_log_fails_the_logarithmic_claim():
     def regret(cell, name, t):
         curve = stochastic()(cell, name, t)
@@ -104,6 +107,7 @@ def test_growth_beyond_log_fails_the_logarithmic_claim():
     assert judged("stochastic", regret)["logarithmic"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiment_names())
 def test_the_bound_claim_holds_below_all_bounds_and_fails_above_one(name):
     assert judged(name, lambda cell, name, t: 0.05 * np.log(t))["bound"] is True
@@ -128,6 +132,7 @@ def published_curves(numbers, scale_by=1.0):
     return regret
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["stochastic", "switching"])
 def test_published_curves_are_recognised(name):
     from bothworlds.experiments import published
@@ -148,11 +153,13 @@ def switching(changed=None, linear=(UCB, THOMPSON)):
     return regret
 
 
+@pytest.mark.slow
 def test_switching_claims_hold_where_they_should():
     verdicts = judged("switching", switching())
     assert failing(verdicts) == {"published"}
 
 
+@pytest.mark.slow
 def test_switching_claims_fail_where_they_should():
     verdicts = judged("switching", switching(linear=(UCB,)))
     assert verdicts["ucb1-nearly-linear"] is verdicts["ucb1-nearly-linear-everywhere"] is True
@@ -164,6 +171,7 @@ def test_switching_claims_fail_where_they_should():
     assert verdicts["others-unaffected"] is False
 
 
+@pytest.mark.slow
 def test_one_cell_is_enough_to_fail_everywhere():
     def regret(cell, name, t):
         if name == UCB and cell.n_arms == 2 and cell.gap == 0.25:
@@ -175,6 +183,7 @@ def test_one_cell_is_enough_to_fail_everywhere():
     assert verdicts["ucb1-nearly-linear-everywhere"] is False
 
 
+@pytest.mark.slow
 def test_copies_claims_hold_and_fail():
     def better(cell, name, t):
         return (2.0 if name == IW else 1.0) * 8.0 * np.log(t) / cell.n_arms
@@ -211,6 +220,7 @@ def alpha_regret(best, oracle=0.8, zero_power=0.5):
     return regret
 
 
+@pytest.mark.slow
 def test_alpha_claims_hold_and_fail():
     assert failing(judged("alpha", alpha_regret(0.5))) == set()
     assert judged("alpha", alpha_regret(1.0))["half-is-best"] is False
@@ -227,6 +237,7 @@ def corruption_regret(per_unit=2.0, broken=20.0):
     return regret
 
 
+@pytest.mark.slow
 def test_corruption_claims_hold_and_fail():
     assert failing(judged("corruption", corruption_regret())) == set()
     verdicts = judged("corruption", corruption_regret(per_unit=5.0, broken=1.0))
@@ -264,6 +275,7 @@ def duel_regret(changed=None):
     return regret
 
 
+@pytest.mark.slow
 def test_dueling_claims_hold_and_fail():
     assert failing(judged("dueling", duel_regret())) == set()
     assert failing(judged("dueling", duel_regret({ONE: 1.5}))) == {"one-state"}
@@ -293,6 +305,7 @@ def table_regret(changed=None, exponent=0.5):
     return regret
 
 
+@pytest.mark.slow
 def test_table_1_claims_hold_and_fail():
     assert failing(judged("table-1", table_regret())) == set()
     verdicts = judged("table-1", table_regret({RV: 2.5}))
@@ -302,6 +315,7 @@ def test_table_1_claims_hold_and_fail():
     assert judged("table-1", table_regret(exponent=1.0))["adversarial-flat-in-T"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiment_names())
 def test_a_run_too_short_judges_no_growth(name):
     """At 200 rounds nothing can be said about late growth, and nothing is said."""
@@ -424,6 +438,7 @@ def test_the_full_scale_is_the_papers():
     assert (full.horizon, full.repetitions, full.arms) == (10**7, 1000, (2, 4, 8, 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*experiment_names(), *experiment_names("beyond")])
 @pytest.mark.parametrize("scale", ["quick", "full"])
 def test_cells_have_names_of_their_own_and_fit_their_environment(name, scale):
@@ -523,6 +538,7 @@ def deviations(result, name, expected, error):
     return abs(final.mean() - expected) / np.hypot(own, error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_published_cell_has_the_known_regret(anchor, name):
     assert deviations(anchor, name, *KNOWN[name]) < 4.0

@@ -160,6 +160,7 @@ def claims_of(name):
     return each.score(Outcome(settings, cells, results)), settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*experiment_names(), *experiment_names("beyond")])
 def test_every_claim_has_a_source_and_every_source_a_claim(name):
     found, settings = claims_of(name)

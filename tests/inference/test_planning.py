@@ -7,6 +7,9 @@ import bothworlds as bw
 from bothworlds import inference
 from bothworlds.errors import InvalidParameter
 
+# Every plan plays hundreds of thousands of rounds one by one.
+pytestmark = pytest.mark.slow
+
 
 def plan(gap=0.3, **options):
     settings = {"horizon": 3000, "repetitions": 100, "progress": False, **options}

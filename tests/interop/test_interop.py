@@ -92,6 +92,7 @@ def test_a_table_ends_an_episode_by_itself():
     assert repr(env).startswith("BanditEnv(Adversarial(")
 
 
+@pytest.mark.slow
 def test_an_environment_that_leaves_the_unit_interval_is_blamed():
     @bw.environments.custom
     class Wild:
@@ -133,6 +134,7 @@ def test_an_arm_that_is_none_is_refused_and_nothing_changes():
 # --- river ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_river_evaluates_our_policies_beside_its_own():
     policies = [
         RiverPolicy(bw.TsallisINF(), seed=1),

@@ -43,6 +43,7 @@ LOGS = st.sampled_from([["blue", "green", "1"], [0, 1, 7]]).flatmap(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "read"),
     [(logs.write_jsonl, logs.read_jsonl), (logs.write_parquet, logs.read_parquet)],
@@ -63,6 +64,7 @@ def test_everything_survives(write, read, tmp_path_factory):
     survives()
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(decisions(["blue", "green"]), max_size=4))
 def test_vowpal_wabbit_keeps_what_it_can(tmp_path_factory, log):
@@ -319,6 +321,7 @@ def test_json_lines_are_json(tmp_path):
     assert json.loads(path.read_text()) == {"round": 1, "arm": 2, "probability": 0.5, "reward": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("damage", ["cut", "zeros", "noise"])
 def test_damaged_parquet_is_refused_in_one_sentence(share, damage, tmp_path):

@@ -106,6 +106,7 @@ def damages(content):
     yield b"left by something else"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 def test_a_damaged_file_is_compiled_again_and_replaced(module, suffix):
     path, load = module

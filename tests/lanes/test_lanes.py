@@ -94,6 +94,7 @@ REFERENCE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWO_NUMBERS)
 def test_every_lane_computes_what_the_scalar_does(name):
     A = RNG.normal(size=(2, LANES)) * 5

@@ -479,6 +479,7 @@ def test_regret_is_that_of_a_look_at_every_arm(estimator):
     assert abs(last["wrong"].mean() - last["plain"].mean()) > 10 * spread
 
 
+@pytest.mark.slow
 def test_simulation_does_not_depend_on_tiles_or_threads():
     world = bw.environments.Stochastic.gap(20_000, 0.25)
     runs = [

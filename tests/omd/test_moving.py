@@ -61,6 +61,7 @@ def band_size(F, row):
     return int(words[start + moving.WIDTH] - words[start])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_arms", "rounds", "low", "high"),
     [(40, 6000, 0.3, 0.7), (40, 6000, 0.94, 0.99), (600, 14_000, 0.1, 0.6)],

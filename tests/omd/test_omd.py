@@ -121,6 +121,7 @@ def random_instances(rng, count, sizes, decades):
 # --- exactness -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(instances())
 def test_symmetric_weights_are_exact(instance):
@@ -129,6 +130,7 @@ def test_symmetric_weights_are_exact(instance):
     assert abs(math.fsum(w) - 1) <= PROMISE
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(instances(decades=20))
 def test_asymmetric_weights_are_exact(instance):
@@ -137,6 +139,7 @@ def test_asymmetric_weights_are_exact(instance):
     assert abs(math.fsum(w) - 1) <= PROMISE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decades", [0, 1, 5, 20])
 def test_random_instances_are_exact(decades):
     rng = np.random.default_rng(100 + decades)

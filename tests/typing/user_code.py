@@ -49,7 +49,7 @@ class FadingRules:
 
     @staticmethod
     def mean(state: Floats, parameters: Any, n_arms: int, t: int, arm: int) -> float:
-        return 0.5 if arm else min(0.9, 0.2 + parameters.rate * t)
+        return 0.5 if arm else float(min(0.9, 0.2 + parameters.rate * t))
 
     @staticmethod
     def loss(state: Floats, parameters: Any, n_arms: int, t: int, arm: int, u: float) -> float:
