@@ -1,6 +1,7 @@
 """`bothworlds warm-up`: afterwards, a process that runs a bandit compiles nothing."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -53,6 +54,25 @@ def test_a_service_compiles_nothing_after_it(tmp_path):
     assert shown.splitlines()[-1].startswith("Compiled ")
     assert run("-c", SERVICE, "ucb1", "exp3", **where)[:2] == (0, "[]\n")
     assert "Everything was compiled already" in warm_up("--policies", "ucb1,exp3", **where)[1]
+
+
+@pytest.mark.processes
+def test_what_was_compiled_before_ctrl_c_is_kept(tmp_path):
+    command = [sys.executable, "-m", "bothworlds", "warm-up", "--policies", "ucb1"]
+    where = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, env=where, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        # Learning is compiled once drawing is kept.
+        while " s  tell" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    again = warm_up("--policies", "ucb1", NUMBA_CACHE_DIR=str(tmp_path))[1]
+    assert " s  ask\n" not in again.partition("16 arms")[0]
 
 
 @pytest.mark.processes

@@ -115,16 +115,20 @@ def run(label: str, policy: Policy, K: int) -> None:
 
 WRAPPERS = {
     "drawing": "ask",
+    "drawing_at": "ask",
     "drawing_then": "ask",
     "choosing": "ask",
     "choosing_then": "ask",
     "telling": "tell",
     "telling_then": "tell",
+    "telling_at": "tell",
     "telling_late": "tell, late",
+    "listening": "tell, with evidence",
+    "listening_late": "tell, late, with evidence",
     "filling": "weights",
     "normalising": "weights",
 }
-"""What the templates of `bothworlds.lanes.wrap` make, in a user's words."""
+"""What templates of `bothworlds.lanes.wrap` and the like make, in a user's words."""
 
 
 @contextlib.contextmanager
