@@ -1,0 +1,452 @@
+"""Faults: processes that die at any point, disks that fill, files that are cut."""
+
+import asyncio
+import contextlib
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bothworlds.errors import StoreError
+from bothworlds.serve import service as module
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.service import Service
+from bothworlds.serve.store import migrate, opened, sqlite
+from bothworlds.serve.verify import replay, verify
+from helpers.waiting import HANG
+from serve.conftest import QUIET, spec
+
+ME = Service.LOCAL
+DRIVER = Path(__file__).with_name("crashing.py")
+
+
+def started(store, point, count=0):
+    return subprocess.Popen(
+        [sys.executable, str(DRIVER), str(store), point, str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process):
+    """Return what a process has said, by its first word, once it is dead."""
+    out, err = process.communicate(timeout=HANG)
+    found = {}
+    for line in out.splitlines():
+        first, *rest = line.split()
+        found.setdefault(first, []).append(rest)
+    return found, err
+
+
+def check(store, *reports):
+    """Check that a store holds whatever was acknowledged, once, and its state is their sum."""
+    found = verify(str(store))
+    assert [each for each in found if not each.ok] == []
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        stored = dict(connection.execute("SELECT lower(hex(id)), loss FROM feedback"))
+        logged = {id for (id,) in connection.execute("SELECT lower(hex(id)) FROM decision")}
+    for report in reports:
+        for id, loss in report.get("told", []):
+            assert stored[id] == float(loss)
+        for (id,) in report.get("decided", []):
+            assert id in logged
+    assert all(each.equal for each in replay(str(store)))
+    return stored
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("point", "count"),
+    [("before_write", 7), ("in_write", 6), ("after_write", 8), ("in_the_log", 5)],
+)
+def test_nothing_acknowledged_is_lost_when_a_process_is_killed(tmp_path, point, count):
+    store = tmp_path / "store.db"
+    reports = []
+    for _ in range(2):
+        process = started(store, point, count)
+        report, err = said(process)
+        assert process.returncode == -signal.SIGKILL, err
+        reports.append(report)
+        check(store, *reports)
+    assert sum(len(report.get("told", [])) for report in reports) > 0
+
+
+@pytest.mark.processes
+def test_nothing_acknowledged_is_lost_when_a_process_is_killed_at_random(tmp_path):
+    store = tmp_path / "store.db"
+    # Closed once, so that the tables are no longer in the write-ahead log, which is cut below.
+    opened(str(store)).close()
+    chance = random.Random(3)
+    reports = []
+    for _ in range(3):
+        process = started(store, "nowhere")
+        line = process.stdout.readline()
+        assert line.startswith("ready"), process.stderr.read()
+        time.sleep(chance.uniform(0.05, 0.4))
+        process.kill()
+        reports.append(said(process)[0])
+        # A log that is cut: the last moments of the write-ahead log never came to be.
+        for share in (0.3, 0.9):
+            copy = tmp_path / f"cut{share}.db"
+            shutil.copy(store, copy)
+            wal = Path(f"{store}-wal")
+            if wal.exists():
+                whole = wal.read_bytes()
+                Path(f"{copy}-wal").write_bytes(whole[: int(share * len(whole))])
+            check(copy)
+        check(store, *reports)
+    assert sum(len(report.get("told", [])) for report in reports) > 0
+    # Each of the three ended early, and says so.
+    found = asyncio.run(gaps(store))
+    assert found["unclean"] == 3
+
+
+async def gaps(store):
+    service = await Service.open(str(store), QUIET)
+    try:
+        return await service.gaps(ME, "after")
+    finally:
+        await service.close()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_migration_is_whole_or_not_at_all(tmp_path, count):
+    store = tmp_path / "store.db"
+    process = started(store, "in_a_migration", count)
+    _, err = said(process)
+    assert process.returncode == -signal.SIGKILL, err
+    with pytest.raises(StoreError, match="run: bothworlds serve migrate"):
+        verify(str(store))
+    before, after = migrate(str(store))
+    assert (before, migrate(str(store))) == (0, (after, after))
+    assert all(each.ok for each in verify(str(store)))
+
+
+@pytest.mark.processes
+def test_a_sweep_that_is_killed_is_done_again_and_counts_once(tmp_path):
+    store = tmp_path / "store.db"
+    process = started(store, "in_the_sweeper", 2)
+    report, err = said(process)
+    assert process.returncode == -signal.SIGKILL, err
+    check(store, report)
+    process = started(store, "in_the_sweeper", 3)
+    again, err = said(process)
+    assert process.returncode == -signal.SIGKILL, err
+    check(store, report, again)
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        swept = connection.execute("SELECT COUNT(*) FROM feedback WHERE source = 'sweep'")
+        assert swept.fetchone()[0] > 0
+
+
+@pytest.mark.processes
+def test_retention_that_is_killed_loses_no_contribution(tmp_path):
+    store = tmp_path / "store.db"
+    process = started(store, "in_retention", 12)
+    _, err = said(process)
+    assert process.returncode == -signal.SIGKILL, err
+    check(store)
+    process = started(store, "in_retention")
+    assert process.stdout.readline().startswith("ready")
+    time.sleep(3.0)
+    process.kill()
+    said(process)
+    check(store)
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        learned = connection.execute("SELECT SUM(learned) FROM compacted").fetchone()[0]
+    assert learned > 0
+
+
+@pytest.mark.processes
+def test_a_full_disk_refuses_and_recovers(tmp_path):
+    store = tmp_path / "store.db"
+    process = started(store, "disk_full")
+    report, err = said(process)
+    assert process.returncode == 0, err
+    assert ["store_unavailable"] in report["refused"]
+    assert "end" in report
+    stored = check(store, report)
+    assert len(stored) >= len(report["told"])
+
+
+@pytest.mark.processes
+def test_a_second_process_does_not_start(tmp_path):
+    store = tmp_path / "store.db"
+    first = started(store, "nowhere")
+    assert first.stdout.readline().startswith("ready")
+    second = started(store, "nowhere")
+    _, err = said(second)
+    assert second.returncode == 1
+    assert "is served by another process" in err
+    first.kill()
+    report = said(first)[0]
+    check(store, report)
+
+
+# --- without another process ---------------------------------------------------------------------
+
+
+async def refused(code, awaitable):
+    with pytest.raises(Problem) as problem:
+        await awaitable
+    assert problem.value.code == code
+
+
+@pytest.mark.parametrize("fault", ["full", "read_only", "busy"])
+def test_a_store_that_takes_no_writes_changes_nothing(on_service, tmp_path, monkeypatch, fault):
+    monkeypatch.setattr(sqlite, "BUSY", 0.05)
+
+    async def body(service):
+        writer = service.store._writer
+        other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        first = await service.decide(ME, "headline")
+        while service._committer.log:
+            await asyncio.sleep(0.01)
+        if fault == "full":
+            pages = writer.execute("PRAGMA page_count").fetchone()[0]
+            writer.execute(f"PRAGMA max_page_count = {pages}")
+        elif fault == "read_only":
+            writer.execute("PRAGMA query_only = ON")
+        else:
+            other.execute("BEGIN IMMEDIATE")
+        tokens = [first.decision_id]
+        told = 0
+        for _ in range(60):
+            tokens += [each.decision_id for each in await service.decide_many(ME, "headline", 20)]
+            answers = await asyncio.gather(
+                *(service.feedback(ME, token, loss=0.5) for token in tokens[-20:]),
+                return_exceptions=True,
+            )
+            codes = {getattr(each, "code", "learned") for each in answers}
+            assert codes <= {"learned", "store_unavailable"}
+            if codes == {"store_unavailable"}:
+                break
+            told += len(answers)
+        else:
+            pytest.fail("The store took everything.")
+        assert service.experiment(ME, "headline")["learned"] == told
+        assert service.ready() == "The store does not take writes."
+        if fault != "full":  # where there may be room for a few more bytes
+            await refused("store_unavailable", service.set_mode(ME, "headline", "pause"))
+            await refused("store_unavailable", service.activate(ME, tokens[0]))
+        if fault == "full":
+            writer.execute("PRAGMA max_page_count = 1000000")
+        elif fault == "read_only":
+            writer.execute("PRAGMA query_only = OFF")
+        else:
+            other.execute("ROLLBACK")
+        other.close()
+        for token in tokens:
+            status = (await service.feedback(ME, token, loss=0.5)).status
+            assert status in ("learned", "duplicate")
+        assert service.ready() is None
+        assert service.experiment(ME, "headline")["learned"] == len(tokens)
+        while service._committer.log:
+            await asyncio.sleep(0.01)
+        rows = [row async for page in service.rows(ME, "headline") for row in page]
+        assert len(rows) == len(tokens)
+
+    on_service(body)
+    check(tmp_path / "store.db")
+
+
+def test_a_commit_whose_end_nobody_knows_is_found_out(on_service, tmp_path):
+    async def body(service):
+        tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 10)]
+        commit = service.store.commit
+
+        def unknown(batch, settle):
+            commit(batch, settle)
+            raise ConnectionError("the connection broke after the commit")
+
+        service.store.commit = unknown
+        for token in tokens[:5]:
+            await refused("store_unavailable", service.feedback(ME, token, loss=1.0))
+        service.store.commit = commit
+        statuses = [(await service.feedback(ME, token, loss=1.0)).status for token in tokens]
+        assert statuses == ["duplicate"] * 5 + ["learned"] * 5
+        assert service.experiment(ME, "headline")["learned"] == 10
+
+    on_service(body)
+    check(tmp_path / "store.db")
+
+
+def test_somebody_else_who_writes_this_replicas_state_is_noticed(on_service, tmp_path):
+    async def body(service):
+        tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 3)]
+        await service.feedback(ME, tokens[0], loss=1.0)
+        with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as other:
+            other.execute("UPDATE state SET version = version + 1")
+            other.commit()
+        await refused("store_unavailable", service.feedback(ME, tokens[1], loss=1.0))
+        # The states were read again: the next one fits.
+        for token in tokens:
+            await service.feedback(ME, token, loss=1.0)
+        assert service.experiment(ME, "headline")["learned"] == 3
+
+    on_service(body)
+    check(tmp_path / "store.db")
+
+
+def test_feedback_before_its_record_is_in_the_log(on_service, tmp_path):
+    async def body(service):
+        log = service._committer.log
+        decided = await service.decide(ME, "headline")
+        row = log.popleft()
+        assert (await service.feedback(ME, decided.decision_id, loss=0.25)).status == "learned"
+        rows = [row async for page in service.rows(ME, "headline") for row in page]
+        assert [(each["logged"], each["loss"], each["arm"]) for each in rows] == [
+            (False, 0.25, decided.arm)
+        ]
+        assert (await service.gaps(ME, "headline"))["missing"] == 1
+        service._committer.append(row)
+        while log:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert (await service.gaps(ME, "headline"))["missing"] == 0
+
+    on_service(body)
+    check(tmp_path / "store.db")
+
+
+def test_a_retry_storm_learns_once(on_service, tmp_path):
+    async def body(service):
+        tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 20)]
+        told = await asyncio.gather(
+            *(service.feedback(ME, token, loss=0.5) for _ in range(50) for token in tokens)
+        )
+        statuses = [each.status for each in told]
+        assert statuses.count("learned") == 20
+        assert statuses.count("duplicate") == 980
+
+    on_service(body)
+    check(tmp_path / "store.db")
+
+
+def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, monkeypatch):
+    settings = replace(QUIET, retention_days=30.0)
+
+    async def body(service):
+        await service.create(ME, spec(feedback_window=40 * 86400.0))
+        clock = time.time
+        old = [each.decision_id for each in await service.decide_many(ME, "headline", 30)]
+        for token in old[:20]:
+            await service.feedback(ME, token, loss=0.5)
+        monkeypatch.setattr(module.time, "time", lambda: clock() + 35 * 86400)
+        while service._committer.log:
+            await asyncio.sleep(0.01)
+        await service.decide_many(ME, "headline", 5)
+        state = service._experiment(ME, "headline").total.sums.copy()
+        await service._sweep()
+        # The records are gone; what keeps decisions from being told twice is not.
+        assert (await service.feedback(ME, old[0], loss=0.5)).status == "duplicate"
+        assert (await service.feedback(ME, old[25], loss=0.5)).status == "learned"
+        rows = [row async for page in service.rows(ME, "headline") for row in page]
+        assert sum(row["logged"] for row in rows) == 5
+        monkeypatch.setattr(module.time, "time", lambda: clock() + 42 * 86400)
+        await service._sweep()
+        await refused("expired", service.feedback(ME, old[0], loss=0.5))
+        now = service._experiment(ME, "headline").total
+        assert now.learned == 21
+        assert (now.sums != state).any()
+        return now.sums
+
+    before = served(body, settings)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM feedback").fetchone() == (0,)
+        assert connection.execute("SELECT learned FROM compacted").fetchone() == (21,)
+    check(tmp_path / "store.db")
+
+    async def again(service):
+        return service._experiment(ME, "headline").total.sums
+
+    assert (served(again) == before).all()
+
+
+# --- what verify notices -------------------------------------------------------------------------
+
+
+async def some(service):
+    tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 6)]
+    for token in tokens:
+        await service.feedback(ME, token, loss=0.5)
+
+
+@pytest.mark.parametrize(
+    ("damage", "invariant"),
+    [
+        ("UPDATE state SET learned = learned + 1", "I2"),
+        ("UPDATE state SET sums = zeroblob(length(sums))", "I2"),
+        ("DELETE FROM feedback WHERE id = (SELECT MIN(id) FROM feedback)", "I2"),
+        ("UPDATE feedback SET loss = 0.25", "I2"),
+        ("UPDATE feedback SET loss = 1e300", "I4"),
+        ("UPDATE feedback SET epoch = 7", "I3"),
+        ("UPDATE feedback SET record = substr(record, 1, 30)", "I3"),
+        ("UPDATE feedback SET record = (SELECT MIN(record) FROM feedback)", "I3"),
+        ("UPDATE arm SET place = 9 WHERE place = 3", "I7"),
+        ("DELETE FROM audit", "I8"),
+    ],
+)
+def test_verify_notices_what_was_tampered_with(on_service, tmp_path, damage, invariant):
+    on_service(some)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.execute(damage)
+        connection.commit()
+    found = {each.invariant: each for each in verify(str(tmp_path / "store.db"))}
+    assert not found[invariant].ok
+    assert found[invariant].detail
+
+
+def test_replay_rebuilds_a_state_that_was_lost(on_service, served, tmp_path):
+    store = tmp_path / "store.db"
+
+    async def body(service):
+        await some(service)
+        return service._experiment(ME, "headline").total.sums.copy()
+
+    before = on_service(body)
+    assert [each.equal for each in replay(str(store))] == [True]
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        connection.execute("DELETE FROM state")
+        connection.commit()
+    assert [each.equal for each in replay(str(store))] == [False]
+    assert not all(each.ok for each in verify(str(store)))
+    replay(str(store), write=True)
+    check(store)
+
+    async def again(service):
+        experiment = service._experiment(ME, "headline")
+        return experiment.total.sums
+
+    assert (served(again) == before).all()
+
+
+def test_verify_works_beside_a_running_service(on_service, tmp_path):
+    async def body(service):
+        await some(service)
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, verify, str(tmp_path / "store.db"))
+        assert all(each.ok for each in found)
+
+    on_service(body)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, but long enough to be looked at" * 40])
+def test_what_is_no_store_is_refused_in_one_sentence(tmp_path, content):
+    path = tmp_path / "store.db"
+    path.write_bytes(content)
+    with pytest.raises(StoreError) as refused:
+        verify(str(path))
+    assert "\n" not in str(refused.value)
+    assert path.read_bytes()[: len(content)] == content
+    with pytest.raises(StoreError, match="There is no store"):
+        verify(str(tmp_path / "none.db"))
+    assert not (tmp_path / "none.db").exists()
