@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-STATED = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)$")
+STATED = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)(?:; .*)?$")
 EXTRA = "dev"
 """The extra that the tests need, with those it contains; the others hold up no code of ours."""
 

@@ -43,7 +43,7 @@ PROJECT = {
     "dependencies": ["one>=1"],
     "optional-dependencies": {
         "inner": ["two[fast,binary]>=2.5", "one>=1"],
-        "outer": ["us[inner]", "three>=3"],
+        "outer": ["us[inner]", "three>=3; sys_platform != 'win32'"],
         "dev": ["us[outer]", "four-five>=4.0.1"],
         "idle": ["never"],
     },
