@@ -25,6 +25,7 @@ from bothworlds import registry
 
 if TYPE_CHECKING:
     from bothworlds import checks as checks
+    from bothworlds import client as client
     from bothworlds import environments as environments
     from bothworlds import errors as errors
     from bothworlds import experiments as experiments
@@ -58,6 +59,7 @@ _HOMES = {
     "Sparring": "bothworlds.policies",
     "bounds": "bothworlds.theory.bounds",
     "checks": "bothworlds.checks",
+    "client": "bothworlds.client",
     "environments": "bothworlds.environments",
     "errors": "bothworlds.errors",
     "experiments": "bothworlds.experiments",

@@ -15,6 +15,7 @@ from bothworlds.cli.evaluate import evaluate
 from bothworlds.cli.paper import paper
 from bothworlds.cli.report import report
 from bothworlds.cli.results import app as results
+from bothworlds.cli.serve import app as serve
 from bothworlds.cli.warm_up import warm_up
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ app.command()(compare)
 app.command()(arena)
 app.add_typer(results, name="results")
 app.add_typer(decide, name="decide")
+app.add_typer(serve, name="serve")
 app.command()(report)
 app.command()(evaluate)
 app.command()(bounds)

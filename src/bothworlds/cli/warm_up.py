@@ -39,6 +39,9 @@ def warm_up(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also what simulations need.")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Also what the decision service needs.")
+    ] = False,
 ) -> None:
     """Compile ahead what a service will need, such as while a container is built.
 
@@ -62,6 +65,11 @@ def warm_up(
                 for K in ARMS:
                     typer.echo(f"simulate, {label}, {K} arms")
                     run(label, policy, K)
+        if serve:
+            for label, policy in chosen.items():
+                for K in ARMS:
+                    typer.echo(f"serve, {label}, {K} arms")
+                    decide_once(policy, K)
     seconds = time.monotonic() - began
     if kernels:
         typer.echo(f"Compiled {len(kernels)} kernels in {seconds:.0f} s.")
@@ -111,6 +119,36 @@ def run(label: str, policy: Policy, K: int) -> None:
         simulate(
             {label: policy}, world, horizon=10, repetitions=LANES + 1, threads=1, progress=False
         )
+
+
+def decide_once(policy: Policy, K: int) -> None:
+    """Let a service of its own, in a folder that goes away, decide and learn."""
+    import asyncio
+    import tempfile
+    from pathlib import Path
+
+    from bothworlds.bandit.persistence import describe
+    from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service
+
+    async def once(folder: str) -> None:
+        service = await Service.open(str(Path(folder, "warm-up.db")))
+        try:
+            arms = [ArmSpec(str(i)) for i in range(K)]
+            for floor in (0.0, 0.1):
+                name = f"floor-{floor:g}"
+                described = describe(policy, "warm-up")
+                spec = ExperimentSpec(name, arms, policy=described, floor=floor)
+                await service.create(Service.LOCAL, spec)
+                for available in (None, ["0", "1"]):
+                    made = await service.decide(
+                        Service.LOCAL, name, available=available, vector=True
+                    )
+                    await service.feedback(Service.LOCAL, made.decision_id, loss=0.5)
+        finally:
+            await service.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(once(folder))
 
 
 WRAPPERS = {

@@ -107,6 +107,9 @@ KINDS: dict[str, Kind] = {
     "nothing_available": Kind(
         409, "No arm is left to choose from", "Name at least one active arm as available."
     ),
+    "nothing_logged": Kind(
+        409, "The log of the current epoch is empty", "Ask again after some decisions."
+    ),
     "mode_conflict": Kind(
         409, "The experiment's mode does not allow it", "Resume the experiment first."
     ),

@@ -12,9 +12,14 @@ BODY = 65_536
 """Bytes of a body."""
 BATCH_BODY = 2**20
 """Bytes of the body of a batch, or of a new experiment."""
-ALWAYS = ("not_found", "method_not_allowed", "rate_limited", "internal", "headers_too_large")
+ALWAYS = (
+    "foreign_origin", "not_found", "method_not_allowed", "rate_limited", "headers_too_large",
+    "internal",
+)  # fmt: skip
 """Refusals that any path can answer with."""
-WITH_A_KEY = ("key_missing", "key_invalid", "scope_missing", "foreign_origin", "shutting_down")
+WITH_A_KEY = (
+    "invalid_request", "key_missing", "key_invalid", "scope_missing", "shutting_down",
+)  # fmt: skip
 WITH_A_BODY = (
     "invalid_json", "invalid_request", "body_timeout", "body_too_large", "unsupported_media_type",
 )  # fmt: skip
@@ -73,8 +78,6 @@ class Route:
             codes += WITH_A_KEY
         if self.body is not None:
             codes += WITH_A_BODY
-        if self.query is not None:
-            codes.append("invalid_request")
         return tuple(dict.fromkeys(codes))
 
 
@@ -142,12 +145,12 @@ ROUTES: tuple[Route, ...] = (
         problems=(*_WRITE, "config_changed", "if_match_missing", "experiment_archived"),
     ),
     _action("pin", "Give everybody one arm", "arm_not_found", body=wire.Pin),
-    _action("shadow", "Give everybody one arm and learn what the others would get",
+    _action("shadow", "Give everybody one arm, and log what the policy would draw",
             "arm_not_found", body=wire.Pin),
     _action("uniform", "Draw all arms alike"),
     _action("pause", "Refuse decisions until the experiment is resumed"),
     _action("resume", "Learn again, after pin, shadow, uniform, pause or archive"),
-    _action("archive", "Refuse decisions for good"),
+    _action("archive", "Refuse decisions: the experiment is over"),
     _action("reset", "Forget what was learned and begin a new epoch"),
     Route(
         "POST", f"{_ONE}/arms", "add_arm", "Add an arm", "admin",
@@ -166,7 +169,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET", f"{_ONE}/report", "report", "Report how good every arm is and how sure that is",
-        "read", query=wire.ReportQuery, problems=("experiment_not_found", "mode_conflict"),
+        "read", query=wire.ReportQuery, problems=("experiment_not_found", "nothing_logged"),
     ),
     Route(
         "GET", f"{_ONE}/events", "events", "Follow the checkpoints as server-sent events", "read",

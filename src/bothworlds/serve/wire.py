@@ -25,14 +25,10 @@ _LONGEST = 400 * 86_400.0
 
 ExperimentName = Annotated[str, Meta(pattern=NAME, max_length=100)]
 ArmName = Annotated[str, Meta(min_length=1, max_length=200, pattern=PLAIN)]
-Seconds = Annotated[float, Meta(ge=0.0, le=_LONGEST)]
 Scope = Literal["decide", "feedback", "read", "admin"]
 Missing = Literal["drop", "default", "deferred"]
 Log = Literal["after", "before"]
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
-Cap = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-Text = Annotated[str, Meta(max_length=2000)]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
@@ -50,9 +46,32 @@ class Answer(msgspec.Struct, omit_defaults=True):
 class Decide(Request, kw_only=True):
     """Ask for a decision; an empty body asks for one among all arms."""
 
-    available: Annotated[list[ArmName], Meta(min_length=1, max_length=4096)] | None = None
-    unit: Annotated[str, Meta(min_length=1, max_length=200, pattern=PLAIN)] | None = None
-    deferred: bool = False
+    available: (
+        Annotated[
+            list[ArmName],
+            Meta(
+                min_length=1,
+                max_length=4096,
+                description="The arms that can be used right now; all by default.",
+            ),
+        ]
+        | None
+    ) = None
+    unit: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                pattern=PLAIN,
+                description="Who it is for; stored as a keyed hash.",
+            ),
+        ]
+        | None
+    ) = None
+    deferred: Annotated[bool, Meta(description="Whether it counts only once it is activated.")] = (
+        False
+    )
 
 
 class DecideMany(Request, kw_only=True):
@@ -68,9 +87,11 @@ class Decided(Answer, kw_only=True):
     arm: str
     probability: float
     round: int
-    mode: Mode
-    expires_at: float
-    value: Any = None
+    mode: Literal["learn", "pinned", "uniform", "shadow"]
+    expires_at: Annotated[
+        float, Meta(description="Seconds since 1970 after which its feedback comes too late.")
+    ]
+    value: Annotated[Any, Meta(description="What the arm carries.")] = None
     probabilities: dict[str, float] | None = None
 
 
@@ -132,22 +153,95 @@ class Arm(Request, kw_only=True):
 class NewArm(Arm, kw_only=True):
     """An arm to add."""
 
-    probability: Annotated[float, Meta(gt=0.0, lt=1.0)] | None = None
+    probability: (
+        Annotated[float, Meta(gt=0.0, lt=1.0, description="What it begins with; 1 / K by default.")]
+        | None
+    ) = None
 
 
 class Settings(Request, kw_only=True):
     """Settings of an experiment that can be changed later."""
 
-    feedback_window: Annotated[float, Meta(ge=1.0, le=_LONGEST)] | UnsetType = UNSET
-    missing: Missing | UnsetType = UNSET
-    default_loss: float | UnsetType | None = UNSET
-    floor: Share | UnsetType = UNSET
-    floor_power: Share | UnsetType = UNSET
-    sticky_seconds: Seconds | UnsetType = UNSET
-    log: Log | UnsetType = UNSET
-    unit_cap: Cap | UnsetType | None = UNSET
-    key_cap: Cap | UnsetType | None = UNSET
-    description: Text | UnsetType = UNSET
+    feedback_window: (
+        Annotated[
+            float,
+            Meta(
+                ge=1.0,
+                le=_LONGEST,
+                description="Seconds after which feedback comes too late; a week by default.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    missing: (
+        Annotated[
+            Missing,
+            Meta(
+                description="What a decision without feedback counts as: nothing; the default "
+                "loss; the same, unless it was deferred and never activated."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    default_loss: (
+        Annotated[float, Meta(description="In the experiment's units.")] | UnsetType | None
+    ) = UNSET
+    floor: (
+        Annotated[
+            float,
+            Meta(
+                ge=0.0,
+                le=1.0,
+                description="Exploration floor: every arm has at least "
+                "floor * round ** -floor_power / K; 0 by default.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    floor_power: (
+        Annotated[float, Meta(ge=0.0, le=1.0, description="See floor; 1/3 by default.")] | UnsetType
+    ) = UNSET
+    sticky_seconds: (
+        Annotated[
+            float,
+            Meta(
+                ge=0.0,
+                le=_LONGEST,
+                description="How long a unit gets the same decision again; 0 for never.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    log: (
+        Annotated[
+            Log,
+            Meta(description="Whether a decision is in the log after or before it is answered."),
+        ]
+        | UnsetType
+    ) = UNSET
+    unit_cap: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=2**31 - 1,
+                description="Feedback of one unit that is learned in an hour; the rest is "
+                "quarantined.",
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+    key_cap: (
+        Annotated[
+            int, Meta(ge=0, le=2**31 - 1, description="The same for feedback told by one key.")
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+    description: Annotated[str, Meta(max_length=2000, description="For people.")] | UnsetType = (
+        UNSET
+    )
 
 
 class NewExperiment(Settings, kw_only=True):
@@ -155,8 +249,26 @@ class NewExperiment(Settings, kw_only=True):
 
     name: ExperimentName
     arms: Annotated[list[Arm], Meta(min_length=2, max_length=4096)]
-    policy: str | dict[str, Any] | UnsetType = UNSET
-    bounds: tuple[float, float] | UnsetType = UNSET
+    policy: (
+        Annotated[
+            str | dict[str, Any],
+            Meta(
+                description='A word such as "tsallis", "tsallis-iw" or "exp3", or the description '
+                "of a policy as state files have it."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    bounds: (
+        Annotated[
+            tuple[float, float],
+            Meta(
+                description="The smallest and the largest possible loss or reward; 0 and 1 by "
+                "default, fixed for good."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Change(Settings, kw_only=True):

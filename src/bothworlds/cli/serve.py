@@ -1,0 +1,247 @@
+"""`bothworlds serve`: the decision service, its keys, and the care of its store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bothworlds.cli import parse
+from bothworlds.cli.console import FAILED, Commands, refusals, say
+from bothworlds.errors import InvalidParameter, missing_extra, must
+
+if TYPE_CHECKING:
+    from bothworlds.serve.service import Service
+
+app = typer.Typer(
+    cls=Commands,
+    invoke_without_command=True,
+    help="Decide over HTTP: a service with exact probabilities and late feedback.\n\n"
+    "Begin with: bothworlds serve --experiment headline --arms a,b,c",
+)
+key = typer.Typer(cls=Commands, no_args_is_help=True, help="Make and revoke keys of the service.")
+app.add_typer(key, name="key")
+
+PACKAGES = ("httptools", "msgspec", "prometheus_client", "uvicorn", "uvloop")
+Store = Annotated[
+    str,
+    typer.Option(
+        help="A file of SQLite, made if there is none, or postgresql://...", metavar="STORE"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@contextlib.contextmanager
+def extras() -> Iterator[None]:
+    """Answer a missing package with the command that installs it."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in {"psycopg", "psycopg_pool"}:
+            raise missing_extra("postgres", package) from error
+        if package not in PACKAGES:
+            raise
+        raise missing_extra("serve", package) from error
+
+
+@app.callback()
+@refusals()
+def serve(
+    context: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65_535)
+    ] = 8080,
+    store: Store = "bothworlds.db",
+    require_keys: Annotated[
+        bool,
+        typer.Option(
+            "--require-keys",
+            help="Answer only requests with a key; needed beyond this machine.",
+        ),
+    ] = False,
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            help="An experiment to create if there is none of this name; needs --arms.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(help="Its arms, between commas.", metavar="NAMES", show_default=False),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Requests a second that one key may make.",
+            metavar="N",
+            show_default="unlimited",
+        ),
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request, not only changes.")
+    ] = False,
+    log_level: Annotated[
+        str, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")
+    ] = "info",
+) -> None:
+    """Decide over HTTP: a service with exact probabilities and late feedback.
+
+    Begin with: bothworlds serve --experiment headline --arms a,b,c
+    """
+    if context.invoked_subcommand is not None:
+        return
+    level = parse.choose("--log-level", log_level, ["debug", "info", "warning", "error"])
+    if (experiment is None) != (arms is None):
+        raise InvalidParameter("The options --experiment and --arms must be given together.")
+    names = [] if arms is None else parse.listed(arms, "--arms")
+    if rate is not None and not 0.0 < rate < 1e9:
+        raise InvalidParameter(must("--rate", "bothworlds serve", "a positive number", rate))
+    with extras():
+        from bothworlds.serve import logs
+        from bothworlds.serve.run import run
+
+        logs.configure(level)
+
+        def announce(url: str) -> None:
+            open_to = "keys required" if require_keys else "this machine only, no keys"
+            typer.echo(f"Listening on {url} ({open_to}), store {_shown(store)}")
+
+        run(
+            lambda: _opened(store, experiment, names),
+            host=host,
+            port=port,
+            keys=require_keys,
+            rate=rate,
+            access_log=access_log,
+            announce=announce,
+        )
+
+
+async def _opened(store: str, experiment: str | None, arms: list[str]) -> Service:
+    """Open the service, with the experiment that was asked for."""
+    from bothworlds.serve.problems import Problem
+    from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service
+
+    service = await Service.open(store)
+    if experiment is not None:
+        spec = ExperimentSpec(experiment, [ArmSpec(name) for name in arms])
+        try:
+            await service.create(Service.LOCAL, spec, request_id="command line")
+        except Problem as problem:
+            if problem.code != "experiment_exists":
+                await service.close()
+                raise
+    return service
+
+
+def _shown(store: str) -> str:
+    """Return the name of a store without the password that may be in it."""
+    scheme, found, rest = store.partition("://")
+    if not found:
+        return store
+    login, at, place = rest.rpartition("@")
+    user = login.partition(":")[0]
+    return f"{scheme}://{user}{at}{place.partition('?')[0]}"
+
+
+@key.command("create")
+@refusals()
+def create(
+    scopes: Annotated[
+        str,
+        typer.Option(
+            help="What the key allows, between commas: decide, feedback, read, admin.",
+            metavar="SCOPES",
+        ),
+    ],
+    store: Store = "bothworlds.db",
+    label: Annotated[str, typer.Option(help="Whose it is, for the list of keys.")] = "",
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            help="Another tenant, made if there is none of this name.",
+            metavar="NAME",
+            show_default="the first",
+        ),
+    ] = None,
+) -> None:
+    """Make a key and print it, this once; works beside a running server.
+
+    Example: bothworlds serve key create --scopes decide,feedback
+    """
+    with extras():
+        from bothworlds.serve.admin import create_key
+
+        typer.echo(create_key(store, parse.listed(scopes, "--scopes"), label=label, tenant=tenant))
+
+
+@app.command()
+@refusals()
+def migrate(store: Store = "bothworlds.db") -> None:
+    """Bring the tables of a store to this version.
+
+    Example: bothworlds serve migrate --store postgresql://localhost/bothworlds
+    """
+    with extras():
+        from bothworlds.serve.store import migrate as migrated
+
+        before, after = migrated(store)
+    done = "is up to date" if before == after else f"went from version {before} to {after}"
+    typer.echo(f"{_shown(store)} {done}.")
+
+
+@app.command()
+@refusals()
+def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
+    """Check the invariants of a store, also beside a running server.
+
+    Example: bothworlds serve verify
+    """
+    with extras():
+        from bothworlds.serve.verify import verify as verified
+
+        findings = verified(store)
+    if as_json:
+        lines = [
+            {"invariant": each.invariant, "ok": each.ok, "detail": each.detail} for each in findings
+        ]
+        typer.echo(json.dumps(lines, ensure_ascii=False))
+    else:
+        for each in findings:
+            typer.echo(f"{each.invariant:4} {'holds' if each.ok else 'FAILS'}  {each.detail}")
+    failed = [each.invariant for each in findings if not each.ok]
+    if failed:
+        say(f"The store {_shown(store)} does not keep {', '.join(failed)}.")
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+@refusals()
+def replay(
+    store: Store = "bothworlds.db",
+    write: Annotated[
+        bool, typer.Option("--write", help="Replace the stored state by the one of the log.")
+    ] = False,
+) -> None:
+    """Rebuild the state of every experiment from its log, and compare.
+
+    Example: bothworlds serve replay
+    """
+    with extras():
+        from bothworlds.serve.verify import replay as replayed
+
+        found = replayed(store, write=write)
+    for each in found:
+        same = "equal" if each.equal else "replaced" if write else "DIFFERENT"
+        typer.echo(f"{each.experiment} epoch {each.epoch}: {each.rows} rows, {same}")
+    if not write and not all(each.equal for each in found):
+        say("The state differs from what the log gives; --write replaces it.")
+        raise typer.Exit(FAILED)

@@ -1,0 +1,440 @@
+"""HTTP application of the decision service, as ASGI: who asks, what for, and the answer.
+
+Every request takes the same way: route, key and scope, rate, query, body, handler. A decision
+costs less than a framework's dispatch, so there is none: the route table is the router.
+
+Examples
+--------
+>>> Reply(200, b"{}").headers(b"r1")[0]
+(b'content-type', b'application/json')
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from bothworlds.errors import BothworldsError
+from bothworlds.serve import wire
+from bothworlds.serve.limits import Buckets
+from bothworlds.serve.logs import LOGGER
+from bothworlds.serve.metrics import Metrics
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.routes import ROUTES, Route, Router
+from bothworlds.serve.service import Service
+
+if TYPE_CHECKING:
+    from bothworlds.serve.service import Principal
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON = b"application/json"
+PROBLEM = b"application/problem+json"
+_DRAINED = 2**22
+"""Bytes of a body that is too large which are read before it is refused: a peer that is still
+sending when its connection closes does not see the answer."""
+_ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
+_LOOPBACK = re.compile(rb"(?i)(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?")
+_ORIGIN = re.compile(rb"(?i)https?://(.*)")
+
+
+class Reply:
+    """An answer with all of its body.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status.
+    body : bytes
+        The body.
+    media : bytes
+        Its type.
+    extra : list of pairs of bytes
+        Further headers.
+    """
+
+    __slots__ = ("body", "extra", "media", "status")
+
+    def __init__(
+        self, status: int, body: bytes, media: bytes = JSON, extra: list[Header] | None = None
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.media = media
+        self.extra = extra
+
+    def headers(self, id: bytes) -> list[Header]:
+        """Return the headers of the answer to a request."""
+        if self.status in {204, 304}:
+            found = [(b"x-request-id", id)]
+        else:
+            found = [
+                (b"content-type", self.media),
+                (b"content-length", b"%d" % len(self.body)),
+                (b"x-request-id", id),
+            ]
+        return found if self.extra is None else found + self.extra
+
+
+class Stream:
+    """An answer whose body comes in pieces.
+
+    Parameters
+    ----------
+    pieces : async iterator of bytes
+        The body.
+    media : bytes
+        Its type.
+    extra : list of pairs of bytes
+        Further headers.
+    endless : bool
+        Whether the pieces go on until the caller hangs up.
+    """
+
+    status = 200
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        media: bytes,
+        extra: list[Header] | None = None,
+        endless: bool = False,
+    ) -> None:
+        self.pieces = pieces
+        self.media = media
+        self.extra = extra or []
+        self.endless = endless
+
+    def headers(self, id: bytes) -> list[Header]:
+        """Return the headers of the answer to a request."""
+        return [(b"content-type", self.media), (b"x-request-id", id), *self.extra]
+
+
+class Asked:
+    """A request, as its handler sees it.
+
+    Parameters
+    ----------
+    route : Route
+        What was asked for.
+    given : list of str
+        What stands for the names in the path, in their order.
+    headers : dict of bytes to bytes
+        By name in lower case.
+    who : Principal
+        Who asks.
+    id : bytes
+        The request id.
+    query, body : object
+        Read by the route's classes, None where it has none or none was sent.
+    """
+
+    __slots__ = ("body", "given", "headers", "id", "query", "route", "who")
+
+    def __init__(
+        self,
+        route: Route,
+        given: list[str],
+        headers: dict[bytes, bytes],
+        who: Principal,
+        id: bytes,
+        query: Any,
+        body: Any,
+    ) -> None:
+        self.route = route
+        self.given = given
+        self.headers = headers
+        self.who = who
+        self.id = id
+        self.query = query
+        self.body = body
+
+
+class Gone(Exception):
+    """The caller hung up before its request was complete."""
+
+
+Handler = Callable[["Application", Asked], Awaitable[Reply | Stream]]
+
+
+class Application:
+    """The ASGI application.
+
+    Parameters
+    ----------
+    opening : callable
+        Opens the service; awaited when the server starts.
+    keys : bool
+        Whether a key is required. Without keys only programs of this machine are answered.
+    rate : float, optional
+        Requests a second that a key may make.
+    access_log : bool, default False
+        Whether every request is logged; without it changes and failures are.
+    """
+
+    def __init__(
+        self,
+        opening: Callable[[], Coroutine[Any, Any, Service]],
+        *,
+        keys: bool,
+        rate: float | None = None,
+        access_log: bool = False,
+    ) -> None:
+        from bothworlds.serve.handlers import HANDLERS
+
+        self._opening = opening
+        self._keys = keys
+        self._buckets = None if rate is None else Buckets(rate)
+        self._access_log = access_log
+        self._handlers: dict[str, Handler] = HANDLERS
+        self._router = Router(ROUTES)
+        self._readers = {
+            route.operation: wire.Reader(route.body) for route in ROUTES if route.body is not None
+        }
+        self._queries = {
+            route.operation: route.query() for route in ROUTES if route.query is not None
+        }
+        prefix = secrets.token_hex(4)
+        self._ids = (f"{prefix}-{n:x}".encode() for n in itertools.count(1))
+        self._service: Service | None = None
+        self.stopping = asyncio.Event()
+        self.metrics = Metrics(self._figures)
+
+    @property
+    def service(self) -> Service:
+        """The service, once the server has started."""
+        assert self._service is not None
+        return self._service
+
+    def _figures(self) -> dict[str, float]:
+        return {} if self._service is None else self._service.figures()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one connection's request, or the start and the stop of the server."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._service = await self._opening()
+        except BothworldsError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        except Exception:
+            LOGGER.exception("the service could not be opened")
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.stopping.set()
+        await self._service.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
+        begun = time.perf_counter()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        id = headers.get(b"x-request-id")
+        if id is None or not _ID.fullmatch(id):
+            id = next(self._ids)
+        route, given = self._router.find(scope["method"], scope["raw_path"].decode("latin-1"))
+        who: Principal | None = None
+        reply: Reply | Stream
+        try:
+            if not isinstance(route, Route):
+                raise _no_route(route)
+            who = self._who(route, headers)
+            query = self._queries.get(route.operation)
+            if scope["query_string"]:
+                query = _query(route, scope["query_string"])
+            body = None
+            if scope["method"] in _WITH_BODY:
+                body = await self._body(route, headers, receive)
+            asked = Asked(route, given, headers, who, id, query, body)
+            if self._buckets is not None and route.scope is not None:
+                self._buckets.take(who.key_id or "", _weight(body))
+            reply = await self._handlers[route.operation](self, asked)
+        except Problem as problem:
+            reply = self._refused(problem, id, route)
+        except Gone:
+            return
+        except Exception:
+            LOGGER.exception("a request failed", extra=_facts(id, route, who))
+            reply = self._refused(Problem("internal"), id, route)
+        name = route.operation if isinstance(route, Route) else "none"
+        await send(
+            {"type": "http.response.start", "status": reply.status, "headers": reply.headers(id)}
+        )
+        if isinstance(reply, Stream):
+            await self._streamed(reply, receive, send, _facts(id, route, who))
+        else:
+            await send({"type": "http.response.body", "body": reply.body})
+        seconds = time.perf_counter() - begun
+        self.metrics.count(name, reply.status, seconds)
+        if self._access_log or (isinstance(route, Route) and route.operation in _LOGGED):
+            facts = {"status": reply.status, "seconds": round(seconds, 6)}
+            LOGGER.info("answered", extra={**_facts(id, route, who), **facts})
+
+    def _who(self, route: Route, headers: dict[bytes, bytes]) -> Principal:
+        """Return who asks, if the route is open to them."""
+        if not self._keys:
+            _refuse_pages(headers)
+            return Service.LOCAL
+        if route.scope is None:
+            return Service.LOCAL
+        given = headers.get(b"authorization")
+        if given is None:
+            raise Problem("key_missing")
+        if given[:7].lower() != b"bearer ":
+            raise Problem("key_invalid", "The header Authorization must be `Bearer bw_...`.")
+        who = self.service.principal(given[7:].decode("latin-1"))
+        if who is None:
+            raise Problem("key_invalid")
+        if route.scope not in who.scopes:
+            raise Problem("scope_missing", f"The key must have the scope {route.scope}.")
+        return who
+
+    async def _body(self, route: Route, headers: dict[bytes, bytes], receive: Receive) -> Any:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        body: bytes = message["body"]
+        if message["more_body"]:
+            body = await _rest(body, route.limit, receive)
+        if len(body) > route.limit:
+            raise Problem("body_too_large", f"The body must have at most {route.limit} bytes.")
+        if not body:
+            if route.body is None or route.optional:
+                return None
+            raise Problem("invalid_json", "The body must not be empty.")
+        if route.body is None:
+            raise Problem("invalid_request", f"The operation {route.operation} takes no body.")
+        media = headers.get(b"content-type", b"")
+        if media != JSON and media.partition(b";")[0].strip().lower() != JSON:
+            raise Problem("unsupported_media_type")
+        return self._readers[route.operation].read(body)
+
+    def _refused(self, problem: Problem, id: bytes, route: Route | tuple[str, ...] | None) -> Reply:
+        self.metrics.count_problem(problem.code)
+        extra: list[Header] = []
+        if problem.status == 401:
+            extra.append((b"www-authenticate", b"Bearer"))
+        elif problem.status == 405 and isinstance(route, tuple):
+            extra.append((b"allow", ", ".join(route).encode()))
+        elif problem.status in {429, 503}:
+            wait = 1.0 if problem.retry_after is None else problem.retry_after
+            extra.append((b"retry-after", b"%d" % max(1, math.ceil(wait))))
+        elif problem.status == 413:
+            extra.append((b"connection", b"close"))
+        return Reply(problem.status, wire.encode(problem.document(id.decode())), PROBLEM, extra)
+
+    async def _streamed(
+        self, reply: Stream, receive: Receive, send: Send, facts: dict[str, Any]
+    ) -> None:
+        """Send the pieces of an answer until they end or the caller hangs up."""
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        leaving = asyncio.ensure_future(gone())
+        try:
+            async for piece in reply.pieces:
+                if leaving.done():
+                    return
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except Exception:
+            # Without its end the answer cannot be taken for a whole one.
+            LOGGER.exception("an answer broke off", extra=facts)
+            raise
+        finally:
+            leaving.cancel()
+            close = getattr(reply.pieces, "aclose", None)
+            if close is not None:
+                await close()
+        await send({"type": "http.response.body", "body": b""})
+
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_LOGGED = frozenset(
+    route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
+)
+
+
+def _query(route: Route, text: bytes) -> Any:
+    """Read the query of a request."""
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=20)
+    except ValueError:
+        raise Problem("invalid_request", "The query must be ASCII, and short.") from None
+    if route.query is None:
+        # Who watches a service may add what it likes.
+        if pairs and route.scope is not None:
+            raise Problem("invalid_request", f"The operation {route.operation} takes no query.")
+        return None
+    return wire.query(route.query, pairs)
+
+
+def _no_route(route: tuple[str, ...] | None) -> Problem:
+    if route is None:
+        return Problem("not_found")
+    return Problem("method_not_allowed", f"The path takes {', '.join(route)}.")
+
+
+def _facts(id: bytes, route: Any, who: Principal | None) -> dict[str, Any]:
+    """Return what a line of the log says about a request."""
+    name = route.operation if isinstance(route, Route) else None
+    key = None if who is None else who.key_id
+    return {"request_id": id.decode(), "route": name, "key": key}
+
+
+def _weight(body: Any) -> int:
+    """Return for how many requests a body counts."""
+    if isinstance(body, wire.DecideMany):
+        return body.count
+    return len(body.items) if isinstance(body, wire.FeedbackMany) else 1
+
+
+def _refuse_pages(headers: dict[bytes, bytes]) -> None:
+    """Refuse web pages of others: without keys any page a browser shows could ask.
+
+    A page of another site names its origin; one that made its name point to this machine names
+    that in the header Host.
+    """
+    host = headers.get(b"host", b"")
+    if not _LOOPBACK.fullmatch(host):
+        raise Problem("foreign_origin", "Without keys the service answers to localhost alone.")
+    origin = headers.get(b"origin")
+    if origin is not None:
+        found = _ORIGIN.fullmatch(origin)
+        if found is None or found[1] != host:
+            raise Problem("foreign_origin")
+
+
+async def _rest(begun: bytes, limit: int, receive: Receive) -> bytes:
+    """Return a whole body, or one byte more than the limit if it is larger."""
+    pieces, length = [begun], len(begun)
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        length += len(message["body"])
+        if length <= limit:
+            pieces.append(message["body"])
+        if not message["more_body"] or length > _DRAINED:
+            return b"".join(pieces) if length <= limit else b" " * (limit + 1)
