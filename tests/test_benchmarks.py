@@ -3,7 +3,11 @@
 import json
 import re
 
-from benchmarks import compare, late, results
+import numpy as np
+import pytest
+from benchmarks import compare, late, replicas, results
+
+import bothworlds as bw
 
 
 def test_a_record_says_what_was_measured_where_and_with_what(tmp_path):
@@ -46,3 +50,19 @@ def test_the_table_of_late_answers_has_a_line_for_every_policy():
     assert [line.split(" | ")[0] for line in lines] == [f"| {name}" for name in late.policies(20)]
     assert all(line.count("±") == 3 for line in lines)
     assert {"UCB1", "KL-UCB", "EXP3", "EXP3++", "BROAD"} <= set(late.policies(20))
+
+
+def test_one_replica_is_a_bandit_however_often_it_refreshes():
+    policy = bw.TsallisINF()
+    play = replicas.player(policy)
+    found = [replicas.regrets(play, policy, 1, every, 3_000, 4) for every in (0.001, 0.2, 60)]
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] == pytest.approx(found[2])
+    assert len(set(found[0])) == 4
+
+
+def test_replicas_that_refresh_seldom_lose_more():
+    policy = bw.TsallisINF(estimator="iw")
+    play = replicas.player(policy)
+    often, seldom = (replicas.regrets(play, policy, 20, every, 2_000, 16) for every in (0.01, 1))
+    assert np.mean(seldom) > 1.5 * np.mean(often)

@@ -1,0 +1,130 @@
+"""Regret of many replicas of the decision service that share their state every so often.
+
+Every replica makes a thousand decisions a second, learns at once from its own feedback, and from
+that of the others whenever it refreshes.  Means over runs with fixed seeds; nothing is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+
+import bothworlds as bw
+from bothworlds.lanes.kernels import HEAD, PARAMETERS, ROUND
+from bothworlds.policies.base import Policy
+from bothworlds.policies.late import no_change
+from bothworlds.policies.packed import pack
+from bothworlds.seeding import stream_words
+
+K, GAP = 8, 0.125
+RATE = 1_000
+"""Decisions of a replica in a second."""
+SECONDS = 100
+REPLICAS = (10, 100, 1_000)
+INTERVALS = (0.2, 1, 5, 20, 60)
+RUNS = {1: 16, 10: 16, 100: 8, 1_000: 2}
+
+
+def player(policy: Policy) -> Any:
+    """Return a compiled run of replicas of one experiment."""
+    kernels = policy.kernels()
+    ask, tell = kernels.ask, kernels.tell
+    changed = kernels.estimates_changed or no_change
+    head = policy.head_rows
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def play(states: Any, ticks: int, between: int, means: Any, seed: int) -> float:
+        np.random.seed(seed)
+        replicas, K = states.shape[0], means.size
+        start = HEAD + int(states[0, PARAMETERS])
+        first = start + head
+        before = np.zeros((replicas, K))
+        total = np.zeros(K)
+        known, regret = 0, 0.0
+        for tick in range(ticks):
+            if tick % between == 0:
+                for r in range(replicas):
+                    for i in range(K):
+                        total[i] += states[r, first + i] - before[r, i]
+                total -= total.min()
+                known = tick * replicas
+                for r in range(replicas):
+                    for i in range(K):
+                        states[r, first + i] = before[r, i] = total[i]
+                    changed(states[r])
+            for r in range(replicas):
+                F = states[r]
+                F[ROUND] = known + tick % between + 1
+                arm = ask(F)
+                inverse_p = F[start]
+                loss = 1.0 if np.random.random() < means[arm] else 0.0
+                tell(F, arm, inverse_p, loss)
+                regret += means[arm] - means[0]
+        return regret
+
+    return play
+
+
+def regrets(
+    play: Any, policy: Policy, replicas: int, interval: float, ticks: int, runs: int
+) -> list[float]:
+    """Return the pseudo-regret of each run."""
+    means = np.full(K, 0.5 + GAP / 2)
+    means[0] = 0.5 - GAP / 2
+    between = max(1, round(interval * RATE))
+
+    def one(run: int) -> float:
+        states = np.array(
+            [pack(policy, K, stream_words(run, f"replica {r}")) for r in range(replicas)]
+        )
+        return float(play(states, ticks, between, means, run))
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(one, range(runs)))
+
+
+def main(seconds: float = SECONDS, most: int = REPLICAS[-1]) -> None:
+    """Print a table for each estimator."""
+    print(f"Regret, {K} arms, gap {GAP:g}, {seconds:g} s, {RATE:,} decisions/s of each replica:")
+    print("mean (standard error) over runs; in the first column one state, known at once")
+    heads = ["decisions", "one state", *(f"every {interval:g} s" for interval in INTERVALS)]
+    for policy in (bw.TsallisINF(), bw.TsallisINF(estimator="iw")):
+        play = player(policy)
+        print(f"\n{policy!r}\n")
+        print("| replicas | " + " | ".join(heads) + " |")
+        print("|--:|" + "--:|" * len(heads))
+        for replicas in REPLICAS:
+            if replicas <= most:
+                print(line(play, policy, replicas, round(seconds * RATE)), flush=True)
+
+
+def line(play: Any, policy: Policy, replicas: int, ticks: int) -> str:
+    """Return the row of the table for a number of replicas."""
+    runs = RUNS[replicas]
+    cells = [said(regrets(play, policy, 1, 1.0, ticks * replicas, runs))]
+    for interval in INTERVALS:
+        cells.append(said(regrets(play, policy, replicas, interval, ticks, runs)))
+    return f"| {replicas:,} | {ticks * replicas:,} | " + " | ".join(cells) + " |"
+
+
+def said(found: list[float]) -> str:
+    """Return the mean of runs and its standard error.
+
+    Examples
+    --------
+    >>> said([90.0, 110.0])
+    '100 (10)'
+    """
+    spread = np.std(found, ddof=1) / np.sqrt(len(found))
+    return f"{np.mean(found):,.0f} ({spread:,.0f})"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--most", type=int, default=REPLICAS[-1], help="replicas")
+    main(**vars(parser.parse_args()))
