@@ -1,6 +1,7 @@
 """A bandit per segment: independent, seeded by name, dropped by age, kept in one file."""
 
 import copy
+import math
 import pickle
 import threading
 from datetime import timedelta
@@ -119,6 +120,50 @@ def test_dropping_forgetting_and_expiring():
         bandit["de"]
 
 
+def test_a_key_stands_for_a_pending_decision_of_any_segment():
+    bandit = made(limit=2)
+    decision = bandit.ask("de", key="request-1")
+    assert decision.key == "request-1" and bandit.ask("fr").key is None
+    assert bandit.ask("de", key="request-1") is decision
+    assert bandit.round == 2
+    twins = (bandit.copy(), bw.SegmentedBandit.loads(bandit.dumps()), bandit)
+    for twin in twins:
+        assert twin.ask("de", key="request-1").id == decision.id
+        with pytest.raises(InvalidParameter, match=r"not pending in another segment, 'de', got"):
+            twin.ask("fr", key="request-1")
+        twin.tell("request-1", reward=1.0)
+        with pytest.raises(UnknownDecision, match=r"must be pending, .* or its key, got 'reques"):
+            twin.tell("request-1", reward=1.0)
+        # Whatever closes a decision frees its key.
+        for close in (
+            lambda b: b.forget("request-1"),
+            lambda b: b.expire(older_than=timedelta(0)),
+            lambda b: b.drop("fr"),
+            lambda b: [b.ask(segment) for segment in ("it", "es")],
+        ):
+            old = twin.ask("fr", key="request-1")
+            close(twin)
+            assert not twin.awaits(old.id)
+            assert twin.ask("fr", key="request-1").id != old.id
+            twin.tell("request-1", loss=1.0)
+    assert [twin.history() for twin in twins] == [bandit.history()] * 3
+
+
+def test_losses_without_bounds(tmp_path):
+    bandit = bw.SegmentedBandit(bw.HTINF(scale=100.0), arms=ARMS, seed=7)
+    assert bandit.bounds == (-math.inf, math.inf) and made().bounds == (0.0, 1.0)
+    for _ in range(200):
+        decision = bandit.ask("de")
+        bandit.tell(decision, loss=80.0 if decision.arm == "b" else 2500.0)
+    loaded = bw.SegmentedBandit.loads(bandit.dumps())
+    assert loaded.bounds == bandit.bounds and repr(loaded) == repr(bandit)
+    assert max(loaded.probabilities("de").items(), key=lambda x: x[1])[0] == "b"
+    limited = bw.SegmentedBandit(bw.HTINF(scale=100.0), arms=ARMS, bounds=(0, 50), seed=7)
+    with pytest.raises(InvalidFeedback):
+        limited.tell(limited.ask("de"), loss=80.0)
+    assert bw.SegmentedBandit.loads(limited.dumps()).bounds == (0.0, 50.0)
+
+
 def test_one_file_holds_everything(tmp_path):
     bandit = made(limit=3, bounds=(0, 50), clip=True)
     segments = ["de", "fr", "it/mobile"] * 20
@@ -164,6 +209,7 @@ def test_processes_may_share_the_file(tmp_path):
         (lambda c: c.update(arms=["a", "b"]), "a segment of another bandit"),
         (lambda c: c["segments"][0].update(bandit={}), "must be as it was saved"),
         (lambda c: c.update(bounds=[0]), "must be as it was saved"),
+        (lambda c: c.update(bounds=None), "no bounds for a policy that needs them"),
         (lambda c: c.pop("born"), "must be as it was saved"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The whole public surface of both bandits, in any order, against a model of what must hold."""
+"""The whole public surface of all bandits, in any order, against a model of what must hold."""
 
 import json
 import math
@@ -338,8 +338,165 @@ class Duels(RuleBasedStateMachine):
         assert sum(arm.pulls for arm in history) == 2 * self.duel.round
 
 
+class Segments(RuleBasedStateMachine):
+    """One bandit of segments, and what was asked and told in each."""
+
+    pending = Bundle("pending")
+
+    @initialize(
+        policy=st.sampled_from([bw.TsallisINF(), bw.TsallisINFV(), bw.UCB1(), *FLOORED]),
+        arms=st.sampled_from([1, 2, 9]),
+        limit=st.integers(1, 3),
+        seed=st.integers(0, 2**64 - 1),
+    )
+    def begin(self, policy, arms, limit, seed):
+        self.bandit = bw.SegmentedBandit(policy, arms, limit=limit, seed=seed)
+        self.limit = limit
+        self.rounds = 0
+        self.waiting = {}
+        self.keys = {}
+        self.used = []
+
+    def use(self, segment):
+        """Keep the order of use; what is beyond the limit is gone with all that waits in it."""
+        self.used = [each for each in self.used if each != segment] + [segment]
+        for old in self.used[: -self.limit]:
+            self.gone(old)
+
+    def gone(self, segment):
+        self.used.remove(segment)
+        for id in [id for id, each in self.waiting.items() if each.segment == segment]:
+            self.closed(id)
+
+    def closed(self, id):
+        del self.waiting[id]
+        self.keys = {key: each for key, each in self.keys.items() if each != id}
+
+    def note(self, decision, segment):
+        assert decision.segment == segment and decision.id not in self.waiting
+        assert decision.round == self.bandit[segment].round
+        self.waiting[decision.id] = decision
+        self.rounds += 1
+        self.use(segment)
+        return decision.id
+
+    @rule(target=pending, segment=st.sampled_from(["de", "fr", "it", "1.1@de"]))
+    def ask(self, segment):
+        return self.note(self.bandit.ask(segment), segment)
+
+    @rule(segment=st.sampled_from(["de", "fr", "it"]), key=st.sampled_from(["k", "de", "@"]))
+    def ask_by_key(self, segment, key):
+        if key not in self.keys:
+            self.keys[key] = self.note(self.bandit.ask(segment, key=key), segment)
+        elif self.waiting[self.keys[key]].segment == segment:
+            assert self.bandit.ask(segment, key=key).id == self.keys[key]
+        else:
+            self.refused(lambda: self.bandit.ask(segment, key=key))
+
+    @rule(id=pending, loss=LOSSES, by_id=st.booleans())
+    def tell(self, id, loss, by_id):
+        if id not in self.waiting:
+            self.refused(lambda: self.bandit.tell(id, loss=loss))
+            return
+        decision = self.waiting[id]
+        self.bandit.tell(id if by_id else decision, loss=loss)
+        self.closed(id)
+        self.use(decision.segment)
+
+    @precondition(lambda self: self.keys)
+    @rule(loss=st.none() | LOSSES)
+    def tell_or_forget_by_key(self, loss):
+        key, id = next(iter(self.keys.items()))
+        segment = self.waiting[id].segment
+        if loss is None:
+            self.bandit.forget(key)
+        else:
+            self.bandit.tell(key, loss=loss)
+            self.use(segment)
+        self.closed(id)
+
+    @rule(id=pending)
+    def forget(self, id):
+        if id not in self.waiting:
+            self.refused(lambda: self.bandit.forget(id))
+            return
+        self.bandit.forget(id)
+        self.closed(id)
+
+    @rule(age=st.integers(0, 5), loss=st.none() | LOSSES)
+    def expire(self, age, loss):
+        newest = {segment: self.bandit[segment].round for segment in self.bandit.segments}
+        expired = self.bandit.expire(older_than=age, loss=loss)
+        assert set(expired) == {
+            id
+            for id, decision in self.waiting.items()
+            if newest[decision.segment] - decision.round > age or age == 0
+        }
+        for id in expired:
+            self.closed(id)
+
+    @rule()
+    def expire_by_time(self):
+        assert self.bandit.expire(older_than=timedelta(days=1)) == []
+
+    @precondition(lambda self: self.used)
+    @rule(data=st.data())
+    def drop(self, data):
+        segment = data.draw(st.sampled_from(self.used))
+        self.bandit.drop(segment)
+        self.gone(segment)
+
+    @rule(how=st.sampled_from(["text", "copy"]))
+    def keep(self, how):
+        before = self.bandit
+        kept = before.copy() if how == "copy" else bw.SegmentedBandit.loads(before.dumps())
+        assert content(kept) == content(before)
+        self.bandit = kept
+
+    @rule(
+        call=st.sampled_from(
+            [
+                lambda b: b.ask(""),
+                lambda b: b.ask("de", available=["nobody"]),
+                lambda b: b.ask("de", key=""),
+                lambda b: b.ask("de", key=7),
+                lambda b: b.ask("de", key="1.1@de"),
+                lambda b: b.tell("nobody", loss=0.5),
+                lambda b: b.tell("99.1@de", loss=0.5),
+                lambda b: b.tell(1, loss=0.5),
+                lambda b: b.forget(None),
+                lambda b: b.drop("nobody"),
+                lambda b: b.expire(older_than=-1),
+                lambda b: b.expire(older_than="x"),
+            ]
+        )
+    )
+    def calls_that_are_refused(self, call):
+        self.refused(lambda: call(self.bandit))
+
+    def refused(self, call):
+        before = content(self.bandit)
+        with pytest.raises(BothworldsError) as caught:
+            call()
+        said = str(caught.value)
+        assert said.startswith("The ") and said.endswith(".") and "\n" not in said
+        assert content(self.bandit) == before
+
+    @invariant()
+    def everything_is_where_it_should_be(self):
+        if not hasattr(self, "bandit"):
+            return
+        assert self.bandit.segments == tuple(self.used)
+        assert set(self.bandit.pending) == set(self.waiting)
+        assert self.bandit.round == self.rounds
+        assert all(self.bandit.awaits(id) for id in self.waiting)
+        assert not self.bandit.awaits("1.99@de") and not self.bandit.awaits("k")
+
+
 EXAMPLES = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
 TestBandits = Bandits.TestCase
 TestBandits.settings = EXAMPLES
 TestDuels = Duels.TestCase
 TestDuels.settings = EXAMPLES
+TestSegments = Segments.TestCase
+TestSegments.settings = EXAMPLES

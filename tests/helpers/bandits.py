@@ -15,7 +15,8 @@ POLICIES = [*registered(10_000), bw.TsallisINF(alpha=0.3)]
 def content(bandit):
     """Everything a bandit is, as comparable values; when it decided is no part of it."""
     document = bandit._document()
-    for side in document.get("sides", [document]):
+    segments = [each["bandit"] for each in document.get("segments", [])]
+    for side in document.get("sides", segments if "segments" in document else [document]):
         for entry in side["pending"]:
             del entry["time"]
     return document

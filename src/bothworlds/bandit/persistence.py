@@ -136,7 +136,7 @@ class Persistent(Generic[Config]):
     """Held by whoever asks with a key."""
     _keyed: dict[str, Any]
     """Pending decisions by the key they were asked with."""
-    _named: dict[int, str]
+    _named: dict[Any, str]
     """These keys by the decisions' ids."""
     _seen: dict[str, str]
     """Checksums of the files this bandit was loaded from or saved to, as it left them."""
@@ -163,7 +163,7 @@ class Persistent(Generic[Config]):
         """How many decisions, or pairs, have been drawn."""
         return self._round
 
-    def _unname(self, number: int) -> None:
+    def _unname(self, number: int | str) -> None:
         """Forget the key of a decision that is closed."""
         key = self._named.pop(number, None)
         if key is not None:

@@ -7,6 +7,7 @@ limit the least recently used segment is dropped, with all it has learned and al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +18,7 @@ from bothworlds.bandit.arms import ArmHistory, checked_names
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.feedback import Feedback
-from bothworlds.bandit.pending import LONGEST_KEY, checked_age, is_key
+from bothworlds.bandit.pending import LONGEST_KEY, checked_age, checked_key, is_key
 from bothworlds.bandit.persistence import Persistent
 from bothworlds.bandit.reading import MOST, listed, record
 from bothworlds.bandit.reading import whole as whole_number
@@ -86,12 +87,26 @@ class SegmentDecision:
         """How likely every arm was to be drawn; None if the policy cannot tell."""
         return self._decision.probabilities
 
+    @property
+    def key(self) -> str | None:
+        """The key it was asked with, if any."""
+        return self._decision.key
+
     def __repr__(self) -> str:
         return f"SegmentDecision(id={self.id!r}, arm={self.arm!r}, probability={self.probability})"
 
 
 def _id(birth: int, number: int, segment: str) -> str:
     return f"{birth}.{number}@{segment}"
+
+
+def _parsed(id: str) -> tuple[int, int, str] | None:
+    """Return birth, round and segment of a decision's id; None for any other text."""
+    born, separator, rest = id.partition(".")
+    number, at, segment = rest.partition("@")
+    if not (separator and at and _digits(born) and _digits(number)):
+        return None
+    return int(born), int(number), segment
 
 
 class SegmentedBandit(Persistent[Policy]):
@@ -113,8 +128,9 @@ class SegmentedBandit(Persistent[Policy]):
     seed : int, optional
         Makes the draws repeatable. A segment's draws follow from it and from the segment's name,
         whichever other segments there are.
-    bounds : pair of float, default (0, 1)
-        The smallest and the largest possible reward, or loss, in the user's units.
+    bounds : pair of float, optional
+        The smallest and the largest possible reward, or loss, in the user's units; (0, 1) by
+        default. Policies for losses without bounds, such as `HTINF`, need none.
     clip : bool, default False
         Whether a value beyond the bounds counts as the bound instead of being refused.
     evidence : bool, optional
@@ -154,7 +170,7 @@ class SegmentedBandit(Persistent[Policy]):
         *,
         limit: int = LIMIT,
         seed: int | None = None,
-        bounds: tuple[float, float] = (0.0, 1.0),
+        bounds: tuple[float, float] | None = None,
         clip: bool = False,
         evidence: bool | None = None,
     ) -> None:
@@ -194,7 +210,9 @@ class SegmentedBandit(Persistent[Policy]):
 
     # --- deciding ------------------------------------------------------------------------------
 
-    def ask(self, segment: str, available: Iterable[Arm] | None = None) -> SegmentDecision:
+    def ask(
+        self, segment: str, available: Iterable[Arm] | None = None, *, key: str | None = None
+    ) -> SegmentDecision:
         """Draw an arm to play in a segment.
 
         Parameters
@@ -203,16 +221,41 @@ class SegmentedBandit(Persistent[Policy]):
             Its name, of up to 1000 characters; a new one makes a new segment.
         available : iterable of str or int, optional
             The arms that can be played right now; by default all.
+        key : str, optional
+            A name of your own for the decision, such as a request's, that no pending decision of
+            another segment has. While the decision is pending, asking with the same key returns
+            it again, and `tell` takes the key.
 
         Returns
         -------
         SegmentDecision
             Hand it, or its ``id``, to `tell` when the feedback is there.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
+        >>> decision = bandit.ask("de/mobile", key="request-17")
+        >>> bandit.ask("de/mobile", key="request-17") is decision
+        True
+        >>> bandit.tell("request-17", reward=1.0)
         """
         self._check_name(segment, "ask")
+        if key is not None:
+            owner = f"{self._OWNER}.ask"
+            checked_key(key, owner)
+            if _parsed(key) is not None:
+                expected = "a text that does not look like a decision's id"
+                raise InvalidParameter(must("key", owner, expected, key))
         with self._lock:
+            known = None if key is None else self._keyed.get(key)
+            if known is not None:
+                if known.segment != segment:
+                    expected = f"one that is not pending in another segment, {known.segment!r}"
+                    raise InvalidParameter(must("key", owner, expected, key))
+                return known  # type: ignore[no-any-return]
             bandit = self._segments.get(segment) or self._made(segment)
-            decision = bandit.ask(available)
+            decision = bandit.ask(available, key=key)
             self._segments.pop(segment, None)
             self._segments[segment] = bandit
             if segment not in self._births:
@@ -221,7 +264,16 @@ class SegmentedBandit(Persistent[Policy]):
                 while len(self._segments) > self._limit:
                     self._remove(next(iter(self._segments)))
             self._round += 1
-            return SegmentDecision(segment, self._births[segment], decision)
+            made = SegmentDecision(segment, self._births[segment], decision)
+            if key is not None:
+                self._name(made)
+            return made
+
+    def _name(self, decision: SegmentDecision) -> None:
+        """Remember a pending decision by its key."""
+        key = decision.key
+        assert key is not None
+        self._keyed[key], self._named[decision.id] = decision, key
 
     def tell(
         self,
@@ -235,7 +287,8 @@ class SegmentedBandit(Persistent[Policy]):
         Parameters
         ----------
         decision : SegmentDecision or str
-            What `ask` returned, or its ``id``; any pending one, in any order.
+            What `ask` returned, its ``id``, or the key it was asked with; any pending one, in any
+            order.
         reward, loss : number or bool
             Exactly one of them, within the bounds of the bandit.
 
@@ -249,15 +302,39 @@ class SegmentedBandit(Persistent[Policy]):
             If the decision is not one of this bandit's.
         """
         with self._lock:
-            segment, asked = self._found(decision, "tell")
+            segment, number, asked = self._found(decision, "tell")
             self._segments[segment].tell(asked, reward=reward, loss=loss)
             self._segments[segment] = self._segments.pop(segment)
+            self._unname(_id(self._births[segment], number, segment))
 
     def forget(self, decision: SegmentDecision | str) -> None:
-        """Close one decision without feedback; nothing is learned from it."""
+        """Close one decision without feedback; nothing is learned from it.
+
+        Parameters
+        ----------
+        decision : SegmentDecision or str
+            What `ask` returned, its ``id``, or the key it was asked with.
+
+        Raises
+        ------
+        DecisionClosed
+            If the decision was already told, has expired, or its segment was dropped.
+        UnknownDecision
+            If the decision is not one of this bandit's.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> decision = bandit.ask("de")
+        >>> bandit.forget(decision)
+        >>> bandit.pending
+        []
+        """
         with self._lock:
-            segment, asked = self._found(decision, "forget")
+            segment, number, asked = self._found(decision, "forget")
             self._segments[segment].forget(asked)
+            self._unname(_id(self._births[segment], number, segment))
 
     def expire(
         self,
@@ -279,7 +356,16 @@ class SegmentedBandit(Persistent[Policy]):
         Returns
         -------
         list of str
-            The ids that were closed.
+            The ids that were closed; telling them now raises `DecisionClosed`.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> for segment in ("de", "fr", "de"):
+        ...     decision = bandit.ask(segment)
+        >>> bandit.expire(older_than=0, loss=1.0)
+        ['1.1@de', '1.2@de', '2.1@fr']
         """
         checked_age(older_than, f"{self._OWNER}.expire")
         with self._lock:
@@ -287,29 +373,32 @@ class SegmentedBandit(Persistent[Policy]):
             for segment, bandit in self._segments.items():
                 numbers = bandit.expire(older_than=older_than, loss=loss, reward=reward)
                 closed += [_id(self._births[segment], number, segment) for number in numbers]
+            for id in closed:
+                self._unname(id)
             return closed
 
-    def _found(self, decision: object, method: str) -> tuple[str, Decision | int]:
-        """Return the segment of a pending decision, and what its bandit calls the decision."""
+    def _found(self, decision: object, method: str) -> tuple[str, int, Decision | int]:
+        """Return segment and round of a decision, and what the segment's bandit calls it."""
         owner = f"{self._OWNER}.{method}"
+        if isinstance(decision, str):
+            decision = self._keyed.get(decision, decision)
+        asked: Decision | int
         if isinstance(decision, SegmentDecision):
-            birth, segment = decision._birth, decision.segment
-            asked: Decision | int = decision._decision
+            birth, number, segment = decision._birth, decision.round, decision.segment
+            asked = decision._decision
         else:
-            born, separator, rest = (
-                decision.partition(".") if isinstance(decision, str) else ("",) * 3
-            )
-            number, at, segment = rest.partition("@")
-            if not (separator and at and _digits(born) and _digits(number)):
-                expected = "a decision of this bandit or its id"
+            parsed = _parsed(decision) if isinstance(decision, str) else None
+            if parsed is None:
+                expected = "pending, a decision of this bandit, its id or its key"
                 raise UnknownDecision(must("decision", owner, expected, decision))
-            birth, asked = int(born), int(number)
+            birth, number, segment = parsed
+            asked = number
         if self._births.get(segment) != birth:
             if 1 <= birth <= self._born:
                 got = f"got {decision!r}, whose segment was dropped"
                 raise DecisionClosed(f"The decision of {owner} must be pending, {got}.")
             raise UnknownDecision(must("decision", owner, "a decision of this bandit", decision))
-        return segment, asked
+        return segment, number, asked
 
     def _check_name(self, segment: object, method: str) -> None:
         if not is_key(segment):
@@ -335,6 +424,8 @@ class SegmentedBandit(Persistent[Policy]):
             self._remove(segment)
 
     def _remove(self, segment: str) -> None:
+        for number in self._segments[segment]._named:
+            self._unname(_id(self._births[segment], number, segment))
         del self._segments[segment]
         del self._births[segment]
 
@@ -397,6 +488,28 @@ class SegmentedBandit(Persistent[Policy]):
                 for number in bandit.pending
             ]
 
+    def awaits(self, id: str) -> bool:
+        """Return whether the decision with this id waits for feedback.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> bandit = bw.SegmentedBandit(bw.TsallisINF(), arms=2, seed=7)
+        >>> bandit.awaits(bandit.ask("de").id), bandit.awaits("1.2@de")
+        (True, False)
+        """
+        birth, number, segment = _parsed(id) or (0, 0, "")
+        with self._quiet:
+            return self._births.get(segment) == birth and self._segments[segment].awaits(number)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and largest possible reward or loss; infinite where there is none."""
+        if self._options["bounds"] is None:
+            return (-math.inf, math.inf) if self._policy.unbounded else (0.0, 1.0)
+        low, high = self._options["bounds"]
+        return float(low), float(high)
+
     def probabilities(self, segment: str) -> dict[Arm, float]:
         """Return how likely each arm is to be drawn next in a segment; a new one is not made."""
         self._check_name(segment, "probabilities")
@@ -410,9 +523,8 @@ class SegmentedBandit(Persistent[Policy]):
             return {segment: bandit.history() for segment, bandit in self._segments.items()}
 
     def __repr__(self) -> str:
-        units = (
-            "" if self._options["bounds"] == (0.0, 1.0) else f", bounds={self._options['bounds']}"
-        )
+        plain = self.bounds in ((0.0, 1.0), (-math.inf, math.inf))
+        units = "" if plain else f", bounds={self.bounds}"
         units += ", clip=True" if self._options["clip"] else ""
         kept = "" if self._limit == LIMIT else f", limit={self._limit}"
         arms = f"arms={list(self._arms)}{kept}, seed={self._seed}{units}"
@@ -425,7 +537,7 @@ class SegmentedBandit(Persistent[Policy]):
             "seed": self._seed,
             "arms": list(self._arms),
             "limit": self._limit,
-            "bounds": list(self._options["bounds"]),
+            "bounds": None if math.isinf(self.bounds[0]) else list(self.bounds),
             "clip": self._options["clip"],
             "evidence": self._options["evidence"],
             "round": self._round,
@@ -444,13 +556,18 @@ class SegmentedBandit(Persistent[Policy]):
     def _restored(cls, policy: Policy, document: dict[str, Any]) -> Self:
         if not isinstance(policy, Policy):
             raise ValueError("a policy of another kind")
-        low, high = listed(document["bounds"], "bounds")
+        bounds = document["bounds"]
+        if bounds is not None:
+            low, high = listed(bounds, "bounds")
+            bounds = low, high
+        elif not policy.unbounded:
+            raise ValueError("no bounds for a policy that needs them")
         made = cls(
             policy,
             listed(document["arms"], "arms"),
             limit=document["limit"],
             seed=document["seed"],
-            bounds=(low, high),
+            bounds=bounds,
             clip=document["clip"],
             evidence=document["evidence"],
         )
@@ -470,7 +587,16 @@ class SegmentedBandit(Persistent[Policy]):
             ):
                 raise ValueError("a segment of another bandit")
             made._segments[name], made._births[name] = bandit, birth
+        made._name_all()
         return made
+
+    def _name_all(self) -> None:
+        """Find out which pending decisions of the segments have keys."""
+        for segment, bandit in self._segments.items():
+            for key, decision in bandit._keyed.items():
+                if key in self._keyed or _parsed(key) is not None:
+                    raise ValueError("a key that is none, or there twice")
+                self._name(SegmentDecision(segment, self._births[segment], decision))
 
     def _copy(self, seed: int | None) -> Self:
         twin = type(self).__new__(type(self))
@@ -485,6 +611,7 @@ class SegmentedBandit(Persistent[Policy]):
         for segment, bandit in self._segments.items():
             other = None if seed is None else derived_seed(seed, "segment", segment)
             twin._segments[segment] = bandit.copy(seed=other)
+        twin._name_all()
         return twin
 
 
