@@ -39,11 +39,16 @@ def sentence(claims: Sequence[Claim], owner: Owner) -> str:
     >>> made = [Claim("a.b", "", "", "", word, "paper") for word in ("holds", "holds", "open")]
     >>> sentence(made, "paper")
     "Of the paper's 3 claims 2 hold and 1 is open at this scale."
+    >>> sentence(made[:1], "paper")
+    "The paper's only claim holds."
     """
     found = counts(claims, owner)
     total = sum(found.values())
     if not total:
         return ""
+    if total == 1:
+        verdict = next(verdict for verdict in _VERBS if found[verdict])
+        return f"{WHOSE[owner].capitalize()} only claim {_VERBS[verdict][0]}."
     told = [
         f"{found[verdict]} {one if found[verdict] == 1 else many}"
         for verdict, (one, many) in _VERBS.items()

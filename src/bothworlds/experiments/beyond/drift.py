@@ -11,12 +11,13 @@ from bothworlds.experiments.beyond.worlds import (
     cell_of,
     equal_gaps,
     named,
+    regret_tables,
     world,
 )
-from bothworlds.experiments.claims import ratio_claim, regret_table
+from bothworlds.experiments.claims import ratio_claim
 from bothworlds.experiments.figures import linear_figure
 from bothworlds.experiments.judging import Place, finals, judged
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,11 +100,6 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"drift": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets."""
-    return [regret_table(outcome)]
-
-
 EXPERIMENT = Experiment(
     id="drift",
     title="Drift: when the best arm moves",
@@ -120,6 +116,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=tables,
+    tables=regret_tables,
     varies=frozenset(),
 )

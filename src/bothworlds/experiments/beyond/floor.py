@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bothworlds.experiments.algorithms import FLOOR, RV
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, UNEVEN, equal_gaps, named, world
-from bothworlds.experiments.claims import ratio_claim, regret_table
+from bothworlds.experiments.beyond.worlds import (
+    NOT_RUN,
+    SCALES,
+    UNEVEN,
+    equal_gaps,
+    named,
+    regret_tables,
+    world,
+)
+from bothworlds.experiments.claims import ratio_claim
 from bothworlds.experiments.figures import linear_figure
 from bothworlds.experiments.judging import Place, finals, judged
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,11 +98,6 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"floor": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets."""
-    return [regret_table(outcome)]
-
-
 EXPERIMENT = Experiment(
     id="floor",
     title="Floors: what exploring for inference costs",
@@ -108,6 +111,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=tables,
+    tables=regret_tables,
     varies=frozenset(),
 )

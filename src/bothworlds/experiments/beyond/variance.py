@@ -11,18 +11,18 @@ from bothworlds.experiments.beyond.worlds import (
     cell_of,
     equal_gaps,
     named,
+    regret_tables,
     world,
 )
 from bothworlds.experiments.claims import (
     logarithmic_claim,
     ratio,
     ratio_claim,
-    regret_table,
     settled,
 )
 from bothworlds.experiments.figures import linear_figure
 from bothworlds.experiments.judging import Place, finals, judged
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,11 +101,6 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"variance": linear_figure(outcome, grid, TITLES)}
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets."""
-    return [regret_table(outcome)]
-
-
 EXPERIMENT = Experiment(
     id="variance",
     title="Low rates: following the variance of the losses",
@@ -122,6 +117,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=tables,
+    tables=regret_tables,
     varies=frozenset(),
 )

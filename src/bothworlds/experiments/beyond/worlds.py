@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bothworlds.experiments.model import Cell, Outcome, Settings, paper_checkpoints
+from bothworlds.experiments.claims import regret_table
+from bothworlds.experiments.model import Cell, Outcome, Settings, Table, paper_checkpoints
 
 if TYPE_CHECKING:
     from bothworlds.environments.base import Environment
@@ -70,6 +71,11 @@ def equal_gaps(n_arms: int, gap: float) -> tuple[float, ...]:
     (0.0, 0.2, 0.2)
     """
     return (0.0, *(n_arms - 1) * (gap,))
+
+
+def regret_tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets."""
+    return [regret_table(outcome)]
 
 
 def named(cell: Cell) -> str:
