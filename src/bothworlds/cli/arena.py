@@ -10,6 +10,7 @@ import typer
 from bothworlds.cli import parse
 from bothworlds.cli.compare import progress_bar
 from bothworlds.cli.console import STOPPED, console, refusals, say
+from bothworlds.cli.options import Repetitions, Seed, Threads
 from bothworlds.files import replacing
 
 if TYPE_CHECKING:
@@ -34,16 +35,9 @@ def arena(
         typer.Option(help="How much more all arms but the best lose per round.", metavar="GAP"),
     ] = "0.2",
     horizon: Annotated[str, typer.Option(help="Number of rounds.", metavar="T")] = "1e4",
-    repetitions: Annotated[
-        str, typer.Option(help="Independent runs of every policy.", metavar="N")
-    ] = "48",
-    seed: Annotated[
-        str, typer.Option(help="The same seed gives the same numbers.", metavar="SEED")
-    ] = "0",
-    threads: Annotated[
-        str | None,
-        typer.Option(help="Threads to use.", metavar="N", show_default="one per core"),
-    ] = None,
+    repetitions: Repetitions = "48",
+    seed: Seed = "0",
+    threads: Threads = None,
     output: Annotated[
         Path,
         typer.Option(

@@ -11,7 +11,7 @@ import typer
 
 from bothworlds.cli import parse
 from bothworlds.cli.console import STOPPED, console, refusals, say
-from bothworlds.cli.options import Cluster, Continuable, executor
+from bothworlds.cli.options import Cluster, Continuable, Repetitions, Seed, Threads, executor
 from bothworlds.errors import InvalidParameter
 from bothworlds.files import replacing
 from bothworlds.registry import words
@@ -100,16 +100,9 @@ def compare(
         str | None,
         typer.Option(help="Number of rounds.", metavar="T", show_default="1e5, or all of --losses"),
     ] = None,
-    repetitions: Annotated[
-        str, typer.Option(help="Independent runs of every policy.", metavar="N")
-    ] = "100",
-    seed: Annotated[
-        str, typer.Option(help="The same seed gives the same numbers.", metavar="SEED")
-    ] = "0",
-    threads: Annotated[
-        str | None,
-        typer.Option(help="Threads to use.", metavar="N", show_default="one per core"),
-    ] = None,
+    repetitions: Repetitions = "100",
+    seed: Seed = "0",
+    threads: Threads = None,
     output: Annotated[
         Path,
         typer.Option(
@@ -152,6 +145,10 @@ def compare(
             expected = f"at most {limit}, the rows of the file"
             raise parse.wrong("--horizon", expected, rounds)
     chosen = parse.policies(policies, rounds)
+    # What `simulate` would refuse, before anything is compiled or written.
+    from bothworlds.simulation.simulator import check_kinds
+
+    check_kinds(chosen, world)
     runs = parse.count(repetitions, "--repetitions")
     settings = {
         "horizon": rounds,

@@ -28,6 +28,15 @@ Continuable = Annotated[
     ),
 ]
 
+Repetitions = Annotated[str, typer.Option(help="Independent runs of every policy.", metavar="N")]
+
+Seed = Annotated[str, typer.Option(help="The same seed gives the same numbers.", metavar="SEED")]
+
+Threads = Annotated[
+    str | None,
+    typer.Option(help="Threads to use.", metavar="N", show_default="one per core"),
+]
+
 
 @contextlib.contextmanager
 def executor(cluster: str | None, threads: object) -> Iterator[Executor | None]:

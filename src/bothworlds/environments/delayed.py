@@ -24,7 +24,8 @@ class Delayed(Wrapped):
     """An environment whose feedback arrives later, or never.
 
     Losses and regret are those of the base; what a decision costs counts when it is made. Memory
-    is taken for decisions whose feedback is on its way, nothing else.
+    is taken for decisions whose feedback is on its way, nothing else. Runs with late feedback
+    cannot be continued to a longer horizon.
 
     Parameters
     ----------
