@@ -89,6 +89,8 @@ def test_parameters_after_colons():
     assert names.policy("broad:horizon=1e6")[1] == bw.Broad(horizon=10**6)
     world = names.environment("switching:factor=2:shuffle=false", 4, 0.5)
     assert world == bw.environments.Switching(4, 0.5, factor=2, shuffle=False)
+    world = names.environment("heavy-tailed:noise=lognormal:shape=1.2", 3, 0.5)
+    assert world == bw.environments.HeavyTailed([1.0, 1.5, 1.5], "lognormal", 1.2)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +241,9 @@ def test_compare_with_corruption(tmp_path):
         (["--policies", "ucb1,ucb1"], "The option --policies must be UCB1 once"),
         (["--policies", "ucb1,"], "The option --policies must be names between commas"),
         (["--env", "switchin"], "Unknown environment 'switchin'; did you mean 'switching'?\n"),
+        (["--env", "heavytailed"], "Unknown environment 'heavytailed'; did you mean 'heavy-ta"),
+        (["--env", "heavy-tailed:noise=t"], "The noise of HeavyTailed must be"),
+        (["--env", "heavy-tailed"], "The policies of simulate must be policies for losses wi"),
         (["--gap", "2"], "The gap of Stochastic.gap must be a number in (0, 1], got 2.0.\n"),
         (["--gap", "wide"], "The option --gap must be a number"),
         (["--arms", "1"], "The option --arms must be a whole number of at least 2"),

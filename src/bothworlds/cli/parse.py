@@ -67,6 +67,9 @@ ENVIRONMENTS = {
         base="Stochastic.gap",
         usual={"delay": 100},
     ),
+    "heavy-tailed": Entry(
+        "HeavyTailed.gap", "losses without bounds, for htinf and adatinf: means 1 and 1 + gap"
+    ),
     "waves": Entry("AdversarialWithGap", "a best arm that leads in ever longer waves"),
 }
 

@@ -25,7 +25,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bothworlds.arguments import finite_vector, flag, frozen, keep, number, one_of
+from bothworlds.arguments import (
+    arm_count,
+    finite_vector,
+    flag,
+    frozen,
+    keep,
+    number,
+    one_of,
+    positive,
+)
 from bothworlds.environments.base import Array, Environment, ordered, state
 from bothworlds.environments.stochastic import mean_of
 from bothworlds.errors import InvalidParameter, must
@@ -167,6 +176,27 @@ class HeavyTailed(Environment):
                 raise InvalidParameter(must("shape", owner, expected, shape))
         shuffle = flag("shuffle", shuffle, owner)
         keep(self, means=frozen(mu), noise=noise, shape=shape, shuffle=shuffle, n_arms=mu.size)
+
+    @classmethod
+    def gap(
+        cls,
+        n_arms: int,
+        gap: float,
+        noise: Noise = "student",
+        shape: float | None = None,
+        shuffle: bool = True,
+    ) -> HeavyTailed:
+        """Return an instance with one arm of mean 1 and others of mean 1 + gap.
+
+        Examples
+        --------
+        >>> from bothworlds.environments import HeavyTailed
+        >>> HeavyTailed.gap(3, 0.5, noise="pareto")
+        HeavyTailed(means=[1.0, 1.5, 1.5], noise='pareto')
+        """
+        means = np.full(arm_count(n_arms, "HeavyTailed.gap"), 1.0)
+        means[1:] += positive("gap", gap, "HeavyTailed.gap")
+        return cls(means, noise, shape, shuffle)
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
