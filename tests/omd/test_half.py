@@ -208,6 +208,41 @@ def test_a_prediction_that_is_no_number_is_taken_back(centre):
     assert np.abs(w / exact_weights(L, rate_of(RV, 50)) - 1).max() < 1e-12
 
 
+@numba.njit
+def looks(K, state, eta, u):
+    """Return how often `half.draw` and `few.draw` look at the arms from a cold start."""
+    S = pointer(state)
+    half.restart(K, S, 0.0)
+    c = 0.25 * eta * eta
+    d = half.predict(S[half.SUM2], S[half.SUM3], S[half.SUM4], S[half.SUM5], c)
+    x = S[half.CENTRE] + d
+    many = 1
+    while half.step_and_draw(K, S, x, c, None, u, None, None)[1] and many < half.MAX_PASSES:
+        x = S[half.ROOT]
+        many += 1
+    if not few.fits(K):
+        return many, 0
+    low, z, n = state[half.ESTIMATES : half.ESTIMATES + K].min(), 1.0, 1
+    _, _, d, unsure = few.look(K, S, 0.5 * eta, low, z, u, None, None)
+    while unsure and n < half.MAX_PASSES:
+        z = max(z + d, 1.0)
+        _, _, d, unsure = few.look(K, S, 0.5 * eta, low, z, u, None, None)
+        n += 1
+    return many, n
+
+
+def test_few_looks_reach_the_root_from_a_cold_start():
+    rng = np.random.default_rng(4)
+    most = np.zeros(2)
+    for _ in range(400):
+        K = int(rng.choice([2, 3, 8, 50, 500]))
+        state = np.zeros(half.ESTIMATES + K)
+        state[half.ESTIMATES :] = rng.exponential(1.0, K) * 10.0 ** rng.uniform(-6, 8)
+        most = np.maximum(most, looks(K, state, 10.0 ** rng.uniform(-4, 0.6), rng.random()))
+    assert most.max() <= 14
+    assert most.min() > 1
+
+
 def test_without_the_guard_the_papers_newton_takes_the_mirror_root():
     """Negative control: from x = -sqrt(K), RV's first step lands right of the pole, at sum 1."""
     K, eta, x = 4, 4.0, -2.0

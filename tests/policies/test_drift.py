@@ -11,7 +11,10 @@ import bothworlds as bw
 from bothworlds.bandit.state import first_row, generator
 from bothworlds.environments import Piecewise, Stochastic
 from bothworlds.errors import InvalidParameter
+from bothworlds.lanes.types import LANES
 from bothworlds.policies.alarm import CELLS, COUNT, FIELDS, LEVELS, SUM, change, observe, threshold
+from bothworlds.seeding import stream_words
+from helpers.tiles import played_as_tile, played_one_by_one
 
 INNER = [
     bw.TsallisINF(),
@@ -87,6 +90,57 @@ def test_without_restarts_and_alarms_it_is_the_policy_bit_for_bit(policy, n_arms
 def test_a_restart_makes_a_difference(policy):
     world = Stochastic.gap(3, 0.2)
     assert not np.array_equal(regret(bw.Restarted(policy, every=250), world), regret(policy, world))
+
+
+IN_LANES = [
+    bw.Floor(bw.TsallisINF(), 0.3),
+    bw.Floor(bw.TsallisINFV(), 0.2, power=0.0),
+    bw.Floor(bw.AdaTINF(horizon=700), 0.5),
+    bw.Discounted(bw.TsallisINF(), window=60),
+    bw.Discounted(bw.TsallisINF(estimator="iw"), window=60),
+    bw.Discounted(bw.TsallisINFV(), window=60),
+    bw.Discounted(bw.TsallisINFV(rate="residual"), window=60),
+    bw.Discounted(bw.Exp3(), window=60),
+    bw.Discounted(bw.HTINF(scale=0.5), window=60),
+    bw.Discounted(bw.Floor(bw.TsallisINF(), 0.3), window=60),
+    bw.Alarmed(bw.TsallisINF(), confidence=0.5),
+    bw.Alarmed(bw.TsallisINF(estimator="iw", learning_rate=bw.omd.Theorem4()), confidence=0.5),
+    bw.Alarmed(bw.TsallisINF(learning_rate=0.1), floor=0, confidence=0.5),
+    bw.Alarmed(bw.TsallisINFV(), confidence=0.5),
+    bw.Alarmed(bw.Exp3(), confidence=0.5, restart=False),
+]
+
+
+@pytest.mark.parametrize("n_arms", [3, 12])
+@pytest.mark.parametrize("policy", IN_LANES, ids=repr)
+def test_a_lane_does_what_a_bandit_does_bit_for_bit(policy, n_arms):
+    """Restarts and alarms come in every lane at its own time."""
+    rounds = 1100  # estimates are recentred in round 1024
+    assert policy.kernels().wide
+    losses = np.array([[turning(t, i) for i in range(n_arms)] for t in range(rounds)])
+    start = np.repeat(policy.start(n_arms)[:, None], LANES, axis=1)
+    words = np.stack([stream_words(3, "lanes", lane) for lane in range(LANES)], axis=1)
+    tile = played_as_tile(policy, losses, start, words)
+    alone = played_one_by_one(policy, losses, start, words)
+    assert np.array_equal(tile.arms, alone.arms)
+    assert np.array_equal(tile.state, alone.state)
+    assert np.array_equal(tile.generator, alone.generator)
+    if isinstance(policy, bw.Alarmed):
+        assert tile.state[policy.before - 1].min() >= 1
+        if policy.restart:
+            assert len(set(tile.state[policy.before - 3])) > 1
+
+
+@pytest.mark.parametrize("policy", IN_LANES[3:-4:2], ids=repr)
+def test_bits_do_not_depend_on_threads_and_repetitions(policy):
+    world = Piecewise.gap(5, 0.4, every=150, blocks=3)
+    found = [
+        bw.simulate({"x": policy}, world, horizon=450, repetitions=runs, seed=4, threads=threads,
+                    progress=False).regret["x"]
+        for runs, threads in ((37, 1), (37, 2), (5, 1))
+    ]  # fmt: skip
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0][:5], found[2])
 
 
 # --- restarts ---------------------------------------------------------------------------------

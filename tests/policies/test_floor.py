@@ -129,6 +129,31 @@ def test_near_arms_are_judged_without_the_floor():
     assert grown - grown[0] == pytest.approx(losses - losses[0], abs=1e-9)
 
 
+def test_estimates_are_weighted_by_the_probability_above_the_floor():
+    """Unbiased over all arms; weighted by what the policy itself would draw from, they are not."""
+    policy = bw.Floor(bw.TsallisINF(estimator="iw"), 0.3, power=0.0)
+    bandit = bw.Bandit(policy, arms=4, seed=2)
+    play(bandit, 200)
+    bandit.ask()
+    F, kernels = bandit._F.copy(), policy.kernels()
+    drawn = np.zeros(4)
+    kernels.weights(F, drawn)
+    own = (drawn - 0.3 / 4) / 0.7
+    losses = np.array([0.2, 0.9, 0.4, 0.7])
+    first = bandit._start + policy.head_rows
+
+    def grown(p):
+        total = np.zeros(4)
+        for arm in range(4):
+            told = F.copy()
+            kernels.tell(told, arm, 1.0 / p[arm], losses[arm])
+            total += drawn[arm] * (told - F)[first : first + 4]
+        return total
+
+    assert grown(drawn) == pytest.approx(losses, abs=1e-9)
+    assert np.abs(grown(own) - losses).max() > 0.1
+
+
 def test_late_feedback_and_files():
     policy = bw.Floor(bw.TsallisINF(), 0.5)
     bandit = bw.Bandit(policy, arms=3, seed=8)

@@ -26,6 +26,7 @@ from typing import Any
 from bothworlds.lanes.functions import cos_sin, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import random_bits, unit
+from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
@@ -62,6 +63,15 @@ def draw_arm(K: int, S: Any, first: int, total: Any, u: Any) -> Any:
         before = summed <= target
         arm = select(before, arm + 1, arm)
     return arm, weight
+
+
+@jit
+def weight_of(K: int, S: Any, first: int, arm: Any) -> Any:
+    """Return the weight of an arm, normalised."""
+    total = load(S, first, arm)
+    for i in range(first + 1, first + K):
+        total = total + load(S, i, arm)
+    return take(S, first, K, arm) / total
 
 
 @jit

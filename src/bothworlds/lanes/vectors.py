@@ -269,6 +269,35 @@ def maximum(typingctx: Any, a: Any, b: Any) -> Any:
     return signature(result, a, b), codegen
 
 
+@intrinsic
+def lane(typingctx: Any, value: Any, place: Any) -> Any:
+    """Return one lane of a value, as a scalar."""
+    result = value
+    if is_wide(value):
+        result = types.float64 if value == floats else types.int64
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if not is_wide(value):
+            return args[0]
+        return builder.extract_element(args[0], context.cast(builder, args[1], place, types.int32))
+
+    return signature(result, value, place), codegen
+
+
+@intrinsic
+def with_lane(typingctx: Any, value: Any, place: Any, number: Any) -> Any:
+    """Return numbers of which one lane is another."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        new = context.cast(builder, args[2], number, types.float64)
+        if not is_wide(value):
+            return new
+        at = context.cast(builder, args[1], place, types.int32)
+        return builder.insert_element(args[0], new, at)
+
+    return signature(number_like(value), value, place, number), codegen
+
+
 # --- memory ----------------------------------------------------------------------------------
 
 

@@ -10,18 +10,18 @@ from typing import Any
 
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import load, splat, sqrt, store
+from bothworlds.lanes.vectors import load, splat, sqrt, store, to_float
 from bothworlds.omd.recentring import least
 
 
 @jit
-def anytime_rate(K: int, t: int) -> float:
+def anytime_rate(K: int, t: Any) -> Any:
     """Return sqrt(ln K / (t K)), the rate of Exp3 without a horizon."""
-    return float(sqrt(log(float(K)) / (float(t) * K)))
+    return sqrt(log(float(K)) / (to_float(t) * K))
 
 
 @jit
-def exponential(K: int, S: Any, losses: int, out: int, eta: float, like: Any) -> Any:
+def exponential(K: int, S: Any, losses: int, out: int, eta: Any, like: Any) -> Any:
     """Write e_i into row ``out + i`` from L_i in row ``losses + i`` and return their sum."""
     low = least(K, S, losses, like)
     total = splat(0.0, like)

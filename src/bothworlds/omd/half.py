@@ -351,11 +351,30 @@ def recentre(K: int, S: Any, like: Any) -> None:
 def recentre_where(K: int, S: Any, where: Any, like: Any) -> None:
     """Subtract min L from L and x in some lanes."""
     if any_lane(where):
-        low = select(where, recentring.least(K, S, ESTIMATES, like), 0.0)
-        for i in range(ESTIMATES, ESTIMATES + K):
-            store(S, i, load(S, i, like) - low)
+        low = recentring.recentre_where(K, S, ESTIMATES, where, like)
         store(S, ROOT, load(S, ROOT, like) - low)
         store(S, CENTRE, load(S, CENTRE, like) - low)
+
+
+@jit
+def recentre_if_due(K: int, t: Any, S: Any, like: Any) -> None:
+    """Recentre in the lanes in which it is time; t is the round, or one for every lane."""
+    if recentring.is_due(t):
+        recentre_where(K, S, recentring.lanes_due(t, like), like)
+
+
+@jit
+def fade_sums(S: Any, retained: float, low: Any) -> None:
+    """Let the sums know that every estimate L became ``retained`` (L - low), and x as well."""
+    over = 1.0 / retained
+    square = over * over
+    store(S, ROOT, retained * (load(S, ROOT, low) - low))
+    store(S, CENTRE, retained * (load(S, CENTRE, low) - low))
+    store(S, SUM2, square * load(S, SUM2, low))
+    store(S, SUM3, square * over * load(S, SUM3, low))
+    store(S, SUM4, square * square * load(S, SUM4, low))
+    store(S, SUM5, square * square * over * load(S, SUM5, low))
+    store(S, NEAR4, square * square * load(S, NEAR4, low))
 
 
 @jit
@@ -381,9 +400,22 @@ def fill_weights(K: int, S: Any, eta: float, out: Any) -> None:
 
 @jit
 def fill_roots(K: int, S: Any, eta: float, out: Any) -> None:
-    """Write sqrt(w_i) = 2 / (eta (L_i - x)) at the root of the round."""
+    """Write sqrt(w_i) at the root of the round."""
     for i in range(K):
-        out[i] = min(2.0 / (eta * (S[ESTIMATES + i] - S[ROOT])), 1.0)
+        out[i] = root_of_weight(eta, S[ESTIMATES + i] - S[ROOT])
+
+
+@jit
+def root_of_weight(eta: Any, y: Any) -> Any:
+    """Return sqrt(w) = 2 / (eta y), at most 1."""
+    return minimum(2.0 / (eta * y), 1.0)
+
+
+@jit
+def weight_of(K: int, S: Any, eta: Any, arm: Any) -> Any:
+    """Return the weight of an arm at the root of the round."""
+    root = root_of_weight(eta, take(S, ESTIMATES, K, arm) - load(S, ROOT, arm))
+    return root * root
 
 
 def first_state(n_arms: int, state: NDArray[np.float64]) -> None:

@@ -40,10 +40,10 @@ from bothworlds.lanes.vectors import (
 from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
-from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.policies import base
-from bothworlds.policies.base import LARGEST_LOSS, Array, Kernels, Policy, Saved
+from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Saved
 from bothworlds.policies.htinf import FAR, count_skipped, moderate, raise_one, theta, within
+from bothworlds.policies.tsallis_inf.half import fade_estimates
 from bothworlds.registry import POLICIES, Entry
 
 # Parameters: T + 1, Theta.
@@ -64,8 +64,7 @@ def rate_at(t: int, scale: Any) -> Any:
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw at the scale of now."""
     P = advance(S, SOLVER * width(u))
-    if t % RECENTRE_EVERY == 0:
-        half.recentre(K, P, u)
+    half.recentre_if_due(K, t, P, u)
     scale = load(S, SCALE, u)
     store(S, DECIDED, scale)
     eta = rate_at(t, scale)
@@ -106,6 +105,22 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 
 
 @jit
+def fading(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """L_i = R (L_i - min L), then as `update`."""
+    fade_estimates(K, advance(S, SOLVER * width(loss)), retained, loss)
+    update(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return w of an arm at the root of the round."""
+    P = advance(S, SOLVER * width(arm))
+    return half.weight_of(K, P, rate_at(t, load(S, DECIDED, arm)), arm)
+
+
+@jit
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """The weights of the round."""
     half.fill_weights(K, advance(S, SOLVER), rate_at(t, S[DECIDED]), out)
@@ -117,7 +132,13 @@ def estimates_changed(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     half.restart(K, advance(S, SOLVER), 0.0)
 
 
-_KERNELS = Kernels.of(choose, update, weights, estimates_changed=estimates_changed)
+_KERNELS = Kernels.of(
+    choose,
+    update,
+    weights,
+    estimates_changed=estimates_changed,
+    in_lanes=InLanes(weight, update, fading),
+)
 
 
 @dataclass(frozen=True, repr=False)

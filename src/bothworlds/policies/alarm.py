@@ -12,8 +12,9 @@ delta    1 - confidence
 ======== ==========================================================================
 
 The alarm sounds if n kl(a, mu) + (N - n) kl(c, mu) > log(2 K N^(3/2) (1 + log2 N) / delta) for one
-of the cuts.  There is no test while mu is 0 or 1.  As kl(p, mu) <= (p - mu)^2 / (mu (1 - mu)), a
-logarithm is needed only where this bound passes the threshold.
+of the cuts.  There is no test while mu is 0 or 1.  As kl(p, mu) <= (p - mu)^2 / (mu (1 - mu)), the
+left side is at most D^2 N / (n (N - n) mu (1 - mu)), D the sum of the first n losses less n mu:
+divisions and logarithms are needed only where this bound passes the threshold.
 
 For j = 0, 1, 2, ... two numbers are kept: the sum of the losses at the last two multiples of 2^j.
 The older one makes a cut between 2^j and 2^(j+1) losses ago.  So an observation costs at most
@@ -26,7 +27,7 @@ from typing import Any
 from bothworlds.lanes.functions import is_due, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
-from bothworlds.lanes.vectors import numbers_at, pointer
+from bothworlds.lanes.vectors import any_lane, floor, gather, numbers_at, pointer, splat_int
 from bothworlds.lanes.wrap import bound
 
 LEVELS = 24
@@ -50,7 +51,7 @@ def divergence(p: float, q: float) -> float:
 
 
 @jit
-def threshold(log_factor: float, N: float) -> Any:
+def threshold(log_factor: float, N: Any) -> Any:
     """Return log(2 K N^(3/2) (1 + log2 N) / delta), given log(2 K / delta)."""
     log_N = log(N)
     return log_factor + 1.5 * log_N + log(1.0 + OVER_LN2 * log_N)
@@ -77,28 +78,57 @@ def change(R: Any, at: int, step: int, log_factor: float) -> Any:
 
     ``log_factor`` is log(2 K / delta).
     """
-    N = int(R[at + COUNT * step])
+    N = R[at + COUNT * step]
+    if N < 2.0:
+        return 0.0, 0
+    return change_beyond(R, at, step, threshold(log_factor, N))
+
+
+@jit
+def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
+    """Do what `change` does, given the threshold."""
+    N = R[at + COUNT * step]
     total = R[at + SUM * step]
-    if N < 2 or not 0.0 < total < N:
+    if not any_lane(suspected(R, at, step, splat_int(0, N), N, total, limit)):
         return 0.0, 0
     mu = total / N
-    limit = threshold(log_factor, float(N))
-    spread = limit * mu * (1.0 - mu)
     best = 0.0
     cut = 0
     level = 0
-    while level < LEVELS and N >> level >= 2:
-        n = ((N >> level) - 1) << level
+    while level < LEVELS and int(N) >> level >= 2:
+        n = ((int(N) >> level) - 1) << level
         before = R[at + (CELLS + 2 * level) * step]
         a = min(max(before / n, 0.0), 1.0)
         c = min(max((total - before) / (N - n), 0.0), 1.0)
-        if n * (a - mu) ** 2 + (N - n) * (c - mu) ** 2 > spread:
-            value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
-            if value > limit and value > best:
-                best = value
-                cut = n
+        value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
+        if value > limit and value > best:
+            best = value
+            cut = n
         level += 1
     return best, cut
+
+
+@jit
+def suspected(R: Any, at: int, step: int, arm: Any, N: Any, total: Any, limit: Any) -> Any:
+    """Tell in which lanes the bound of the left side passes the threshold at one of the cuts.
+
+    ``at`` is where the numbers of arm 0 stand, ``step`` as in `observe`; N and ``total`` are those
+    of the arm of every lane.
+    """
+    mu = total / N
+    # A little less, so that rounding here decides nothing.
+    spread = limit * (mu * (1.0 - mu) / N * (1.0 - 1e-9))
+    found = N < 0.0
+    length = 1.0
+    for level in range(LEVELS):
+        more = N >= 2.0 * length
+        if not any_lane(more):
+            break
+        n = length * (floor(N * (1.0 / length)) - 1.0)
+        D = gather(R, at + (CELLS + 2 * level) * step, arm) - n * mu
+        found = found | (more & (D * D > spread * (n * (N - n))))
+        length *= 2.0
+    return found & (total > 0.0) & (total < N)
 
 
 @jit

@@ -25,13 +25,34 @@ import numpy as np
 from bothworlds.arguments import flag, keep, number, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import advance
+from bothworlds.lanes.vectors import (
+    advance,
+    any_lane,
+    gather,
+    lane,
+    load,
+    maximum,
+    select,
+    splat,
+    store,
+    to_int,
+    width,
+)
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.alarm import COUNT, FIELDS, change, observe, silence
+from bothworlds.policies.alarm import (
+    COUNT,
+    FIELDS,
+    SUM,
+    change_beyond,
+    observe,
+    silence,
+    suspected,
+    threshold,
+)
 from bothworlds.policies.around import Around, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.floor import Floor
-from bothworlds.policies.restarted import copied, first_rows, handed_back
+from bothworlds.policies.restarted import copied, handed_back
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
 
@@ -61,50 +82,78 @@ def inner_numbers(C: Any) -> Any:
 
 
 @jit
-def inner_round(t: int, S: Any, before: int) -> int:
-    """Return the round since the last restart, at least 1."""
-    return max(t - int(S[before - ORIGIN]), 1)
+def inner_round(t: int, S: Any, before: int, like: Any) -> Any:
+    """Return the round since the last restart, at least 1, of every lane."""
+    return to_int(maximum(float(t) - load(S, before - ORIGIN, like), 1.0))
 
 
 @jit
-def listen(K: int, t: int, C: Any, S: Any, before: int, arm: int, loss: float) -> None:
-    """Add the loss to its arm's sequence, and restart if its mean has changed."""
+def is_past(t: int, S: Any, before: int, like: Any) -> Any:
+    """Tell whether there was a restart since round t; a tile's feedback is never so late."""
+    return any_lane(load(S, before - ORIGIN, like) >= t)
+
+
+@jit
+def listen(K: int, t: int, C: Any, S: Any, before: int, arm: Any, loss: Any) -> None:
+    """Add the loss to its arm's sequence, and restart where its mean has changed."""
     first = before + int(C[ROWS])
-    observe(S, first + arm, K, loss)
-    found, _ = change(S, first + arm, K, C[LOG_FACTOR])
-    if found > 0.0:
-        S[before - ALARMS] += 1.0
-        if C[RESTART] > 0.0:
-            first_rows(int(C[ROWS]), C, FIRST, S, before, 0.0)
-            S[before - ORIGIN] = max(S[before - LATEST], float(t))
-            for i in range(K):
-                silence(S, first + i, K)
-        else:
-            silence(S, first + arm, K)
+    lanes = width(loss)
+    for k in range(lanes):
+        observe(S, (first + lane(arm, k)) * lanes + k, K * lanes, lane(loss, k))
+    N = gather(S, first + COUNT * K, arm)
+    total = gather(S, first + SUM * K, arm)
+    limit = threshold(C[LOG_FACTOR], N)
+    sure = suspected(S, first, K, arm, N, total, limit)
+    if any_lane(sure):
+        flags = select(sure, 1.0, splat(0.0, loss))
+        for k in range(lanes):
+            at = (first + lane(arm, k)) * lanes + k
+            if lane(flags, k) > 0.0:
+                found, _ = change_beyond(S, at, K * lanes, lane(limit, k))
+                if found > 0.0:
+                    sound(K, t, C, S, before, lanes, k, at)
 
 
-def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+@jit
+def sound(K: int, t: int, C: Any, S: Any, before: int, lanes: int, k: int, at: int) -> None:
+    """Count an alarm of lane k, whose arm's numbers are at ``at``, and act on it."""
+    rows = int(C[ROWS])
+    S[(before - ALARMS) * lanes + k] += 1.0
+    if C[RESTART] == 0.0:
+        silence(S, at, K * lanes)
+        return
+    for row in range(rows):
+        S[(before + row) * lanes + k] = C[FIRST + row]
+    latest = S[(before - LATEST) * lanes + k]
+    S[(before - ORIGIN) * lanes + k] = max(latest, float(t))
+    for i in range(K):
+        silence(S, (before + rows + i) * lanes + k, K * lanes)
+
+
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Let the policy choose."""
-    S[shape[0] - LATEST] = t
-    now = inner_round(t, S, shape[0])
-    arm = choose_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, u)
+    store(S, shape[0] - LATEST, splat(float(t), u))
+    now = inner_round(t, S, shape[0], u)
+    inner = advance(S, shape[0] * width(u))
+    arm = choose_inner(K, now, inner_numbers(C), inner, G, u)
     copied(S, shape[0], shape[1], u)
     return arm
 
 
-def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float) -> None:
+def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Let the policy learn and the alarm listen, unless there was a restart since."""
-    if t <= S[shape[0] - ORIGIN]:
+    if is_past(t, S, shape[0], loss):
         return
     handed_back(S, shape[0], shape[1], loss)
-    now = inner_round(t, S, shape[0])
-    update_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, arm, inverse_p, loss)
+    now = inner_round(t, S, shape[0], loss)
+    inner = advance(S, shape[0] * width(loss))
+    update_inner(K, now, inner_numbers(C), inner, G, arm, inverse_p, loss)
     listen(K, t, C, S, shape[0], arm, loss)
 
 
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """Write the policy's distribution, or mark what it marks."""
-    now = inner_round(t, S, shape[0])
+    now = inner_round(t, S, shape[0], 0.0)
     weights_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, out)
 
 
@@ -112,29 +161,29 @@ def late(
     K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
 ) -> None:
     """Learn from a decision that is no longer the last one, unless there was a restart since."""
-    if t <= S[shape[0] - ORIGIN]:
+    if is_past(t, S, shape[0], 0.0):
         return
-    now = inner_round(t, S, shape[0])
+    now = inner_round(t, S, shape[0], 0.0)
     late_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, arm, inverse_p, loss, near)
     listen(K, t, C, S, shape[0], arm, loss)
 
 
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Let the policy know of a decision."""
-    now = inner_round(t, S, shape[0])
+    now = inner_round(t, S, shape[0], 0.0)
     hook_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, arm)
 
 
 def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Let the policy know of an answer, unless there was a restart since the decision."""
-    if t > S[shape[0] - ORIGIN]:
-        now = inner_round(t, S, shape[0])
+    if not is_past(t, S, shape[0], 0.0):
+        now = inner_round(t, S, shape[0], 0.0)
         hook_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, arm)
 
 
 def changing(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     """Change the policy's state."""
-    now = inner_round(t, S, shape[0])
+    now = inner_round(t, S, shape[0], 0.0)
     hook_inner(K, now, inner_numbers(C), advance(S, shape[0]), G)
 
 
@@ -143,6 +192,7 @@ def alarmed(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
     """Return the kernels of a policy with an alarm."""
     parts = kernels.parts
     assert parts is not None
+    every_lane = parts.in_lanes is not None and parts.in_lanes.each_round
     return kernels_around(
         kernels,
         choose=choose,
@@ -152,7 +202,7 @@ def alarmed(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
         asked=asked,
         answered=answered,
         changing=changing,
-        wide=False,
+        wide=kernels.wide and every_lane,
         shape=shape,
     )
 

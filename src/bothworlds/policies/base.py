@@ -26,6 +26,29 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class InLanes:
+    """What a policy around another one calls of it in lanes, one repetition each.
+
+    Parameters
+    ----------
+    weight : dispatcher
+        ``(..., arm)``: the probability of an arm in this round.
+    learn : dispatcher
+        ``(..., arm, inverse_p, loss)``: learn from any arm and any probability of the round.
+    fading : dispatcher, optional
+        ``(..., arm, inverse_p, loss, retained)``: the same, and the earlier estimates, seen from
+        the least, shrink by this factor. Which arms get a baseline is judged before.
+    each_round : bool
+        Whether ``choose`` and ``update`` take another round in every lane.
+    """
+
+    weight: Any
+    learn: Any
+    fading: Any = None
+    each_round: bool = False
+
+
+@dataclass(frozen=True)
 class Parts:
     """The kernels of which `Kernels.of` made the wrappers, for policies around other policies.
 
@@ -41,6 +64,7 @@ class Parts:
     estimates_changed: Any
     write_back: Any
     any_draw: bool
+    in_lanes: InLanes | None
 
 
 @dataclass(frozen=True)
@@ -107,6 +131,7 @@ class Kernels:
         estimates_changed: Any = None,
         write_back: Any = None,
         any_draw: bool = False,
+        in_lanes: InLanes | None = None,
         wide: bool = True,
     ) -> Kernels:
         """Return the kernels of a policy with wrappers for one bandit around them.
@@ -135,6 +160,8 @@ class Kernels:
         any_draw : bool
             Whether ``update`` takes any arm and any probability of the round, as a policy around
             this one may draw, although there is ``late``.
+        in_lanes : InLanes, optional
+            What policies around this one need to run in lanes as well.
         wide : bool
             Whether ``choose`` and ``update`` also compile for tiles of repetitions.
         """
@@ -164,7 +191,16 @@ class Kernels:
             write_back=around(wrap.changing, write_back),
             wide=wide,
             parts=Parts(
-                weights, draws, asked, answered, near, late, estimates_changed, write_back, any_draw
+                weights=weights,
+                draws=draws,
+                asked=asked,
+                answered=answered,
+                near=near,
+                late=late,
+                estimates_changed=estimates_changed,
+                write_back=write_back,
+                any_draw=any_draw,
+                in_lanes=in_lanes,
             ),
         )
 

@@ -43,6 +43,7 @@ update_inner: Any = None
 weights_inner: Any = None
 near_inner: Any = None
 late_inner: Any = None
+fading_inner: Any = None
 hook_inner: Any = None
 changed_inner: Any = None
 
@@ -73,9 +74,18 @@ def discount(K: int, C: Any, S: Any) -> None:
             S[i] += S[i + group]
 
 
-def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Let the policy choose at the rate of the window."""
     return choose_inner(K, windowed(t, C), advance(C, OWN_NUMBERS), S, G, u)
+
+
+def update_fading(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Let the policy forget a little and learn."""
+    now = windowed(t, C)
+    own = advance(C, OWN_NUMBERS)
+    fading_inner(K, now, own, S, G, arm, inverse_p, loss, C[RETAINED])
 
 
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float) -> None:
@@ -142,7 +152,10 @@ def discounted(kernels: Kernels) -> Kernels:
     parts = kernels.parts
     assert parts is not None
     changed = parts.estimates_changed or nothing_changed
-    if parts.late is None:
+    fading = None if parts.in_lanes is None else parts.in_lanes.fading
+    if fading is not None:
+        learn = bound(update_fading, fading_inner=fading)
+    elif parts.late is None:
         learn = bound(update, update_inner=kernels.update, changed_inner=changed)
     elif parts.any_draw:
         learn = bound(update_then_forget, update_inner=kernels.update, changed_inner=changed)
@@ -158,7 +171,7 @@ def discounted(kernels: Kernels) -> Kernels:
         asked=of_an_arm,
         answered=of_an_arm,
         changing=changing,
-        wide=False,
+        wide=kernels.wide and fading is not None,
     )
 
 

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bothworlds.lanes.distributions import draw_arm
+from bothworlds.lanes.distributions import draw_arm, weight_of
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import store
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
-from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
+from bothworlds.omd.recentring import fade, is_due, lanes_due, recentre_where
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Saved
 from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.
@@ -34,8 +34,8 @@ ESTIMATES = 1
 @jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Draw from the exponential weights."""
-    if t % RECENTRE_EVERY == 0:
-        recentre(K, S, ESTIMATES, u)
+    if is_due(t):
+        recentre_where(K, S, ESTIMATES, lanes_due(t, u), u)
     drawn = ESTIMATES + K
     total = exponential(K, S, ESTIMATES, drawn, anytime_rate(K, t), u)
     arm, weight = draw_arm(K, S, drawn, total, u)
@@ -49,7 +49,24 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     add_to(S, ESTIMATES, K, arm, loss * inverse_p)
 
 
-_KERNELS = Kernels.of(choose, update, (ESTIMATES, 1))
+@jit
+def fading(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """L_i = R (L_i - min L); L_I += l / w_I."""
+    fade(K, S, ESTIMATES, retained, loss)
+    update(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return the weight of an arm, normalised."""
+    return weight_of(K, S, ESTIMATES + K, arm)
+
+
+_KERNELS = Kernels.of(
+    choose, update, (ESTIMATES, 1), in_lanes=InLanes(weight, update, fading, each_round=True)
+)
 
 
 @dataclass(frozen=True, repr=False)

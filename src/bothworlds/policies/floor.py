@@ -24,11 +24,22 @@ import numpy as np
 
 from bothworlds.arguments import keep, non_negative, share
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import advance
+from bothworlds.lanes.vectors import (
+    advance,
+    any_lane,
+    load,
+    minimum,
+    select,
+    store,
+    to_float,
+    to_int,
+    width,
+)
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.around import Around, near_none, weights_of
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
 
@@ -41,15 +52,23 @@ DEFAULT = TsallisINF()
 choose_inner: Any = None
 update_inner: Any = None
 weights_inner: Any = None
+weight_inner: Any = None
+fading_inner: Any = None
 near_inner: Any = None
 late_inner: Any = None
 hook_inner: Any = None
 
 
 @jit
-def explored(t: int, C: Any) -> Any:
-    """Return e_t."""
-    return min(1.0, C[SCALE] * float(t) ** -C[POWER])
+def explored(t: Any, C: Any) -> Any:
+    """Return e_t, in every lane its own where t has lanes."""
+    return minimum(C[SCALE] * exp(-C[POWER] * log(to_float(t))), 1.0)
+
+
+@jit
+def mixed(K: int, e: Any, w: Any) -> Any:
+    """Return w'."""
+    return (1.0 - e) * w + e / K
 
 
 def own_weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
@@ -60,29 +79,56 @@ def own_weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
 # --- kernels ----------------------------------------------------------------------------------
 
 
-def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+def own_weight(K: int, t: Any, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return the policy's own w of an arm."""
+    inner = advance(S, OWN_ROWS * width(arm))
+    return weight_inner(K, t, advance(C, OWN_NUMBERS), inner, G, arm)
+
+
+def one_of_own_weights(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> Any:
+    """Return the policy's own w of an arm, of a policy that writes all of them."""
+    w = np.empty(K)
+    weights_inner(K, t, C, S, G, w)
+    return w[arm]
+
+
+def choose(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Draw from w'."""
     e = explored(t, C)
     evenly = u < e
-    v = u / e if evenly else (u - e) / (1.0 - e)
+    v = select(evenly, u / e, (u - e) / (1.0 - e))
     # Division may round up to 1.
-    v = min(v, 1.0 - 2.0**-52)
-    chosen = choose_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, v)
-    if chosen < 0:  # a user's policy that has failed
-        return chosen
-    if not evenly:
-        S[0] = 1.0 / ((1.0 - e) / S[OWN_ROWS] + e / K)
-        return chosen
-    w = np.empty(K)
-    weights_inner(K, t, C, S, G, w)
-    arm = int(v * K)
-    S[0] = 1.0 / ((1.0 - e) * w[arm] + e / K)
+    v = minimum(v, 1.0 - 2.0**-52)
+    inner = advance(S, OWN_ROWS * width(u))
+    arm = choose_inner(K, t, advance(C, OWN_NUMBERS), inner, G, v)
+    if any_lane(arm < 0):  # a user's policy that has failed
+        return arm
+    p = (1.0 - e) / load(inner, 0, u) + e / K
+    if any_lane(evenly):
+        even = to_int(v * float(K))
+        p = select(evenly, mixed(K, e, weight_inner(K, t, C, S, G, even)), p)
+        arm = select(evenly, even, arm)
+    store(S, 0, 1.0 / p)
     return arm
 
 
-def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float) -> None:
+def update(K: int, t: Any, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Let the policy learn with 1 / w'."""
-    update_inner(K, t, advance(C, OWN_NUMBERS), advance(S, OWN_ROWS), G, arm, inverse_p, loss)
+    inner = advance(S, OWN_ROWS * width(loss))
+    update_inner(K, t, advance(C, OWN_NUMBERS), inner, G, arm, inverse_p, loss)
+
+
+def fading(
+    K: int, t: Any, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """Let the policy forget a little, and learn with 1 / w'."""
+    inner = advance(S, OWN_ROWS * width(loss))
+    fading_inner(K, t, advance(C, OWN_NUMBERS), inner, G, arm, inverse_p, loss, retained)
+
+
+def weight(K: int, t: Any, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return w' of an arm."""
+    return mixed(K, explored(t, C), weight_inner(K, t, C, S, G, arm))
 
 
 def update_with_near(
@@ -99,7 +145,7 @@ def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     weights_inner(K, t, C, S, G, out)
     e = explored(t, C)
     for i in range(K):
-        out[i] = (1.0 - e) * out[i] + e / K
+        out[i] = mixed(K, e, out[i])
 
 
 def near(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
@@ -135,12 +181,22 @@ def floored(kernels: Kernels) -> Kernels:
     def hook(template: Any, part: Any) -> Any:
         return None if part is None else bound(template, hook_inner=part)
 
-    if parts.late is None or parts.any_draw:
-        learn = bound(update, update_inner=kernels.update)
+    theirs = parts.in_lanes
+    one: Any
+    lanes = None
+    if theirs is not None:
+        one = bound(own_weight, weight_inner=theirs.weight)
+        learn = bound(update, update_inner=theirs.learn)
+        fade = theirs.fading and bound(fading, fading_inner=theirs.fading)
+        lanes = InLanes(bound(weight, weight_inner=one), learn, fade, theirs.each_round)
     else:
-        learn = bound(update_with_near, late_inner=parts.late, near_inner=marked)
+        one = bound(one_of_own_weights, weights_inner=own)
+        if parts.late is None or parts.any_draw:
+            learn = bound(update, update_inner=kernels.update)
+        else:
+            learn = bound(update_with_near, late_inner=parts.late, near_inner=marked)
     return Kernels.of(
-        bound(choose, choose_inner=kernels.choose, weights_inner=own),
+        bound(choose, choose_inner=kernels.choose, weight_inner=one),
         learn,
         bound(weights, weights_inner=own),
         asked=hook(of_an_arm, parts.asked),
@@ -150,7 +206,8 @@ def floored(kernels: Kernels) -> Kernels:
         estimates_changed=hook(changing, parts.estimates_changed),
         write_back=hook(changing, parts.write_back),
         any_draw=parts.any_draw,
-        wide=False,
+        in_lanes=lanes,
+        wide=kernels.wide and lanes is not None,
     )
 
 
@@ -229,7 +286,8 @@ class Floor(Around):
     def recentres(self) -> bool:  # type: ignore[override]
         """Where the policy learns as from late feedback, which recentres its estimates."""
         parts = self.policy.kernels().parts
-        return parts is not None and parts.late is not None and not parts.any_draw
+        assert parts is not None
+        return parts.in_lanes is None and parts.late is not None and not parts.any_draw
 
     @property
     def saved_carried(self) -> tuple[Saved, ...]:  # type: ignore[override]

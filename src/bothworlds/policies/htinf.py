@@ -30,7 +30,6 @@ import numpy as np
 from bothworlds.arguments import keep, number, one_of
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import (
     absolute,
     advance,
@@ -48,7 +47,7 @@ from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.learning_rates import INVERSE_POWER, INVERSE_SQRT
 from bothworlds.policies import base
-from bothworlds.policies.base import LARGEST_LOSS, Array, Kernels, Policy, Saved
+from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
 from bothworlds.registry import POLICIES, Entry
@@ -126,16 +125,28 @@ def update_half(
 
 
 @jit
+def fading_half(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """L_i = R (L_i - min L), then as `update_half`."""
+    half.fade_estimates(K, advance(S, SOLVER * width(loss)), retained, loss)
+    update_half(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def weight_half(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return w of an arm at the root of the round."""
+    return half.weight_half(K, t, C, advance(S, SOLVER * width(arm)), G, arm)
+
+
+@jit
 def raise_one(K: int, P: Any, arm: Any, by: Any, unit: Any) -> None:
     """Add to the estimate of an arm, drawn last or earlier, and let the solver know.
 
     ``unit`` is 2 / eta, the y of a weight of 1: after a step that is huge against it the least
     estimate may be far from 0, where differences lose their digits.
     """
-    if few.fits(K):
-        add_to(P, half_step.ESTIMATES, K, arm, by)
-    else:
-        half_step.move(K, P, arm, by)
+    half.move(K, P, arm, by)
     half_step.recentre_where(K, P, absolute(by) > FAR * unit, by)
 
 
@@ -182,7 +193,13 @@ def weights_general(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     general.weights_general(K, t, C, advance(S, SOLVER), G, out)
 
 
-_HALF = Kernels.of(choose_half, update_half, weights_half, estimates_changed=estimates_changed_half)
+_HALF = Kernels.of(
+    choose_half,
+    update_half,
+    weights_half,
+    estimates_changed=estimates_changed_half,
+    in_lanes=InLanes(weight_half, update_half, fading_half),
+)
 _GENERAL = Kernels.of(choose_general, update_general, weights_general, wide=False)
 
 

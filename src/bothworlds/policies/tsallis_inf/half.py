@@ -7,20 +7,19 @@ from typing import Any
 from numba import carray
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.rows import FEW, add_to
-from bothworlds.lanes.vectors import load, select, store
+from bothworlds.lanes.rows import FEW, add_to, take
+from bothworlds.lanes.vectors import load, select, splat, store
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
-from bothworlds.omd.recentring import RECENTRE_EVERY
-from bothworlds.policies.base import Kernels
+from bothworlds.omd.recentring import fade, least
+from bothworlds.policies.base import InLanes, Kernels
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 
 @jit
 def choose_half_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw; see `few.draw` and `half.draw`."""
-    if t % RECENTRE_EVERY == 0:
-        half.recentre(K, S, u)
+    half.recentre_if_due(K, t, S, u)
     eta = rate_now(K, t, C)
     if few.fits(K):
         return few.draw(K, S, eta, u, None)
@@ -41,8 +40,7 @@ def update_half_iw(
 @jit
 def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw, keeping what the update needs; see `few.draw` and `half.draw`."""
-    if t % RECENTRE_EVERY == 0:
-        half.recentre(K, S, u)
+    half.recentre_if_due(K, t, S, u)
     eta = rate_now(K, t, C)
     if few.fits(K):
         return few.draw(K, S, eta, u, None)
@@ -71,6 +69,81 @@ def update_half_rv(
     if not few.fits(K):
         half.shift_near(S, base)
         half.replace_drawn(S, by)
+
+
+# --- any arm of the round, played with any probability ----------------------------------------
+
+
+@jit
+def weight_half(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return w of an arm at the root of the round."""
+    return half.weight_of(K, S, rate_now(K, t, C), arm)
+
+
+@jit
+def fade_estimates(K: int, S: Any, retained: float, like: Any) -> None:
+    """L_i = R (L_i - min L), and let the solver know."""
+    low = fade(K, S, half.ESTIMATES, retained, like)
+    if not few.fits(K):
+        half.fade_sums(S, retained, low)
+
+
+@jit
+def move(K: int, S: Any, arm: Any, by: Any) -> None:
+    """Add ``by`` to the estimate of an arm, and tell the solver where it wants to know."""
+    if few.fits(K):
+        add_to(S, half.ESTIMATES, K, arm, by)
+    else:
+        half.move(K, S, arm, by)
+
+
+@jit
+def learn_half_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_I += l / w_I."""
+    move(K, S, arm, loss * inverse_p)
+
+
+@jit
+def fading_half_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """L_i = R (L_i - min L); L_I += l / w_I."""
+    fade_estimates(K, S, retained, loss)
+    learn_half_iw(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def fading_half_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """L_i = R (L_i - min L) + B_i; L_I += (l - B_I) / w_I."""
+    limit = near_limit(rate_now(K, t, C))
+    x = load(S, half.ROOT, loss)
+    played = take(S, half.ESTIMATES, K, arm)
+    base = baseline(played - x <= limit, loss)
+    by = correction(loss, base, inverse_p)
+    low = splat(0.0, loss)
+    if retained < 1.0:
+        low = least(K, S, half.ESTIMATES, loss)
+    for i in range(half.ESTIMATES, half.ESTIMATES + K):
+        L = load(S, i, loss)
+        store(S, i, with_baseline(retained * (L - low), L - x <= limit))
+    add_to(S, half.ESTIMATES, K, arm, by)
+    if not few.fits(K):
+        half.fade_sums(S, retained, low)
+        store(S, half.DRAWN, retained * (played - low) - load(S, half.CENTRE, loss))
+        half.shift_near(S, base)
+        half.replace_drawn(S, by)
+
+
+@jit
+def learn_half_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
+    fading_half_rv(K, t, C, S, G, arm, inverse_p, loss, 1.0)
 
 
 @jit
@@ -116,6 +189,7 @@ IW = Kernels.of(
     roots=roots_half,
     late=late_half,
     estimates_changed=estimates_changed_half,
+    in_lanes=InLanes(weight_half, learn_half_iw, fading_half_iw, each_round=True),
 )
 RV = Kernels.of(
     choose_half_rv,
@@ -125,4 +199,5 @@ RV = Kernels.of(
     near=near_half,
     late=late_half,
     estimates_changed=estimates_changed_half,
+    in_lanes=InLanes(weight_half, learn_half_rv, fading_half_rv, each_round=True),
 )

@@ -22,7 +22,7 @@ import numpy as np
 from numba import carray
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.rows import add_to, take
+from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
@@ -39,6 +39,7 @@ from bothworlds.policies.tsallis_inf.half import (
     choose_half_iw,
     choose_half_rv,
     estimates_changed_half,
+    move,
     near_half,
     weights_half,
 )
@@ -67,15 +68,6 @@ def note_left_half(
     store(S, half.ESTIMATES + K, to_float(arm))
     store(S, half.ESTIMATES + K + 1, inverse_p)
     store(S, half.ESTIMATES + K + 2, loss)
-
-
-@jit
-def move(K: int, S: Any, arm: Any, by: Any) -> None:
-    """Add ``by`` to the estimate of an arm, and tell the solver where it wants to know."""
-    if few.fits(K):
-        add_to(S, half.ESTIMATES, K, arm, by)
-    else:
-        half.move(K, S, arm, by)
 
 
 @jit

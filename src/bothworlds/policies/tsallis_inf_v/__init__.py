@@ -53,9 +53,8 @@ from bothworlds.lanes.vectors import (
 from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
-from bothworlds.omd.recentring import RECENTRE_EVERY
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import MANY
 from bothworlds.registry import POLICIES, Entry
 
@@ -90,8 +89,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw, keeping H_1 and H_3; see `few.draw` and `half.draw`."""
     P = solver(S, u)
     M = sums(S, u)
-    if t % RECENTRE_EVERY == 0:
-        half.recentre(K, P, u)
+    half.recentre_if_due(K, t, P, u)
     beta = load(S, BETA, u)
     eta = RATE / beta
     near = near_limit(beta)
@@ -130,9 +128,34 @@ def next_beta(C: Any, S: Any, beta: Any, d: Any, inverse_p: Any) -> Any:
 
 
 @jit
-def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
-    """X_i += B_i for every arm; X_I += d / w_I; then the rate and the mean of the arm."""
+def faded(C: Any, X: Any, m: Any, low: Any, retained: Any) -> Any:
+    """Return X whose part L became ``retained`` (L - low), or X itself if that is None."""
+    if retained is None:
+        return X
+    part = C[MATCHED] * m
+    return retained * (X - part - low) + part
+
+
+@jit
+def least(K: int, C: Any, P: Any, retained: Any, like: Any) -> Any:
+    """Return min L, or 0 where nothing fades."""
+    low = splat(0.0, like)
+    if retained is not None:
+        X, m = half.ESTIMATES, half.ESTIMATES + K
+        low = load(P, X, like) - C[MATCHED] * load(P, m, like)
+        for i in range(1, K):
+            low = minimum(low, load(P, X + i, like) - C[MATCHED] * load(P, m + i, like))
+    return low
+
+
+@jit
+def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained: Any) -> None:
+    """X_i += B_i for every arm; X_I += d / w_I; then the rate and the mean of the arm.
+
+    Unless ``retained`` is None, L fades by it before; which arms are near is judged before that.
+    """
     P = solver(S, loss)
+    low = least(K, C, P, retained, loss)
     X, m, n = half.ESTIMATES, half.ESTIMATES + K, half.ESTIMATES + 2 * K
     beta = load(S, BETA, loss)
     limit = near_limit(beta)
@@ -154,7 +177,9 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
             L = load(P, X + i, loss)
             own = load(P, m + i, loss)
             mine = arm == i
-            L = select(L - x <= limit, L + own, L)
+            near = L - x <= limit
+            L = faded(C, L, own, low, retained)
+            L = select(near, L + own, L)
             store(P, X + i, select(mine, L + by, L))
             store(P, m + i, select(mine, new, own))
             store(P, n + i, select(mine, count + 1.0, load(P, n + i, loss)))
@@ -168,16 +193,41 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
         by = correction(loss, base_I, inverse_p) + C[MATCHED] * (new - mean)
         for i in range(X, X + K):
             L = load(P, i, loss)
-            store(P, i, select(L - x <= limit, L + load(P, i + K, loss), L))
+            own = load(P, i + K, loss)
+            near = L - x <= limit
+            L = faded(C, L, own, low, retained)
+            store(P, i, select(near, L + own, L))
         add_to(P, X, K, arm, by)
         put(P, m, K, arm, new)
         put(P, n, K, arm, count + 1.0)
     if not few.fits(K):
+        if retained is not None:
+            half.fade_sums(P, retained, low)
         # Under a floor the arm that is played need not be the one the solver drew.
         store(P, half.DRAWN, take(P, X, K, arm) - (by + base_I) - load(P, half.CENTRE, loss))
         half.shift_near_by_means(P, sums(S, loss), base_I)
         half.replace_drawn(P, by)
     store(S, BETA, next_beta(C, S, beta, d, inverse_p))
+
+
+@jit
+def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """X_i += B_i for every arm; X_I += d / w_I; then the rate and the mean of the arm."""
+    learn(K, C, S, arm, inverse_p, loss, None)
+
+
+@jit
+def fading(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
+) -> None:
+    """L_i = R (L_i - min L), then as `update`."""
+    learn(K, C, S, arm, inverse_p, loss, retained)
+
+
+@jit
+def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
+    """Return w of an arm at the root of the round."""
+    return half.weight_of(K, solver(S, arm), RATE / load(S, BETA, arm), arm)
 
 
 @jit
@@ -213,6 +263,7 @@ _KERNELS = Kernels.of(
     late=late,
     estimates_changed=estimates_changed,
     any_draw=True,
+    in_lanes=InLanes(weight, update, fading, each_round=True),
 )
 
 
