@@ -228,6 +228,7 @@ def test_a_stray_function_is_named_before_duels_and_by_the_checks():
     assert f"functions: {STRAYS['far'][1]}" in said
 
 
+@pytest.mark.slow
 def test_a_floor_does_not_hide_a_stray_function():
     policy = bw.Floor(policy_of(choose=None, probabilities=with_distribution(-1.0)), 0.5)
     bandit = bw.Bandit(policy, arms=3, seed=1)
@@ -244,11 +245,13 @@ def test_a_floor_does_not_hide_a_stray_function():
         )
 
 
+@pytest.mark.slow
 def test_probabilities_may_be_off_by_rounding():
     bandit = bw.Bandit(policy_of(choose=nearly_right), arms=2, seed=1)
     bandit.tell(bandit.ask(), loss=0.5)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_leaves_no_trace():
     world = bw.environments.Stochastic([0.2, 0.5, 0.8])
     settings = {"horizon": 300, "repetitions": 3, "seed": 1, "progress": False}
@@ -350,6 +353,7 @@ def test_a_wild_environment_is_named_by_the_checks():
     assert f"functions: {WILD['update'][1]}" in outcomes("wild_checks", "update")[0]
 
 
+@pytest.mark.slow
 def test_a_state_of_changing_length_is_refused():
     with pytest.raises(InvalidParameter, match=r"returning \d+ numbers whatever the generator"):
         bw.simulate(

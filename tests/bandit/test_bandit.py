@@ -650,6 +650,7 @@ def test_a_policy_of_ones_own(tmp_path):
     assert content(later) == content(bandit)
 
 
+@pytest.mark.slow
 def test_a_policy_that_chooses_no_arm_changes_nothing():
     bandit = bw.Bandit(Lazy(share=1.5), arms=3, seed=1)
     before = content(bandit)

@@ -494,9 +494,9 @@ class Segments(RuleBasedStateMachine):
 
 
 EXAMPLES = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
-TestBandits = Bandits.TestCase
+TestBandits = pytest.mark.slow(Bandits.TestCase)
 TestBandits.settings = EXAMPLES
-TestDuels = Duels.TestCase
+TestDuels = pytest.mark.slow(Duels.TestCase)
 TestDuels.settings = EXAMPLES
 TestSegments = Segments.TestCase
 TestSegments.settings = EXAMPLES

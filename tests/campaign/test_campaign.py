@@ -313,7 +313,6 @@ def test_an_error_in_one_shard_keeps_the_others(tmp_path):
     assert len(list(tmp_path.glob("*.parquet"))) == 3
 
 
-@pytest.mark.slow
 def test_threads_end_with_the_campaign():
     run()
     # They do not wait to be found by the garbage collector.

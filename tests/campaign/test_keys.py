@@ -338,6 +338,7 @@ def test_a_class_of_the_users_own_counts_by_its_methods():
         assert key(policy=module(source.replace(old, new), Base=uniform).Own()) != before
 
 
+@pytest.mark.slow
 def test_globals_count_as_they_were_when_they_were_compiled():
     """Numba keeps global names as constants: a later value is not what is run."""
     mine = module(POLICY)

@@ -526,7 +526,6 @@ def test_decide_refuses_ids_below_one(state):
     assert state.read_bytes() == before
 
 
-@pytest.mark.slow
 def test_decide_shows_and_expires(state):
     for _ in range(5):
         run("decide", "ask", state)

@@ -261,7 +261,6 @@ def test_curves_that_differ_in_length_only_can_be_told_apart(tmp_path):
 MAGIC = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAGIC)
 def test_plot_draws_the_curves_of_one_environment_together(made, tmp_path, kind):
     folder, _ = made

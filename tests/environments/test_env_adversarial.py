@@ -58,6 +58,7 @@ def test_a_file_travels_as_its_path(saved):
     assert np.array_equal(pickle.loads(packed).parameters(), TABLE.ravel())
 
 
+@pytest.mark.slow
 def test_a_function_gives_its_values():
     world = Adversarial(stripes, n_arms=4)
     arms, v = random_play(world, 100)

@@ -86,6 +86,7 @@ def test_state_follows_the_actions_and_means_are_tracked():
         assert seen.state[row : row + 3, lane] == pytest.approx(means.sum(axis=0))
 
 
+@pytest.mark.slow
 def test_only_the_last_call_of_a_round_counts():
     world = Tiring(3, step=0.003)
     arms, v = random_play(world, 100)

@@ -88,7 +88,6 @@ def test_utilities_over_time_from_a_table(tmp_path):
         )
 
 
-@pytest.mark.slow
 def test_utilities_over_time_from_a_function():
     world = Utilities(rising, n_arms=3)
     left, right, v = pairs(3, 50)

@@ -77,6 +77,7 @@ ENVIRONMENTS = [
 ALWAYS = {"losses", "pseudo_regret", "same_seed", "representation", "pickling"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=repr)
 def test_environment_passes_every_check(environment):
     report = check_environment(environment)

@@ -183,7 +183,6 @@ def test_one_cell_is_enough_to_fail_everywhere():
     assert verdicts["ucb1-nearly-linear-everywhere"] is False
 
 
-@pytest.mark.slow
 def test_copies_claims_hold_and_fail():
     def better(cell, name, t):
         return (2.0 if name == IW else 1.0) * 8.0 * np.log(t) / cell.n_arms
@@ -245,6 +244,7 @@ def test_corruption_claims_hold_and_fail():
     assert verdicts["ucb1-breaks"] is verdicts["thompson-breaks"] is False
 
 
+@pytest.mark.slow
 def test_open_problem_claims_hold_and_fail():
     def calm(cell, name, t):
         return log_like(cell, t, 1.0 if name == RV else 2.0)
@@ -544,6 +544,7 @@ def test_the_published_cell_has_the_known_regret(anchor, name):
     assert deviations(anchor, name, *KNOWN[name]) < 4.0
 
 
+@pytest.mark.slow
 def test_the_tolerance_tells_the_algorithms_apart(anchor):
     assert deviations(anchor, RV, *KNOWN[IW]) > 4.0
     assert deviations(anchor, UCB, *KNOWN[EXP3]) > 4.0

@@ -321,7 +321,6 @@ def test_json_lines_are_json(tmp_path):
     assert json.loads(path.read_text()) == {"round": 1, "arm": 2, "probability": 0.5, "reward": 1}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("damage", ["cut", "zeros", "noise"])
 def test_damaged_parquet_is_refused_in_one_sentence(share, damage, tmp_path):

@@ -214,6 +214,7 @@ def test_functions_at_their_borders():
     assert functions.cos_sin(0.0) == (1.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exp", "log", "cos_sin"])
 def test_functions_compute_the_same_bits_in_lanes(name):
     function = getattr(functions, name)
@@ -321,6 +322,7 @@ def test_normals_are_standard_and_independent():
     assert stats.kstest(angles, stats.uniform.cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_a_lane_draws_the_same_whatever_its_neighbours_need():
     """Shape 1 rejects often: the lanes retry at different times and must not disturb another."""
 

@@ -67,6 +67,7 @@ def seed_numba(seed):
     np.random.seed(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [IW, RV], ids=["iw", "rv"])
 @pytest.mark.parametrize("n_arms", [2, few.FEW, few.FEW + 1])
 def test_weights_stay_exact_over_ten_million_rounds(policy, n_arms):
@@ -113,6 +114,7 @@ def test_weights_are_exact_from_any_state(L, t, reduced):
     assert abs(w.sum() - 1) < 1e-12
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(0, 100), min_size=few.FEW + 1, max_size=20),
     st.floats(-1e3, 1e3),
@@ -166,6 +168,7 @@ def test_halleys_denominator_is_not_positive_for_many_arms():
     assert (r**2).sum() * (r**4).sum() > 4 / 3 * (r**3).sum() ** 2
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(0, 1e4), min_size=2, max_size=few.FEW),
     st.integers(1, 10**6),
@@ -253,6 +256,7 @@ def test_without_the_guard_the_papers_newton_takes_the_mirror_root():
     assert x > L.min() and w.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_weights():
     """Chi-square of the drawn arms at a frozen state whose weights span six decades."""
     n_arms, draws = 12, 1_000_000

@@ -160,6 +160,7 @@ def seed_numba(seed):
     np.random.seed(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 @pytest.mark.parametrize("n_arms", [3, 40, 1000])
 def test_weights_and_families_along_runs(estimator, n_arms):
@@ -180,6 +181,7 @@ def test_weights_and_families_along_runs(estimator, n_arms):
         check_structure(estimator, F, row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "n_arms", "stops"),
     [
@@ -204,6 +206,7 @@ def test_weights_with_very_many_arms(estimator, n_arms, stops):
         assert misplaced == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     estimator=st.sampled_from(["iw", "rv"]),
@@ -479,7 +482,6 @@ def test_regret_is_that_of_a_look_at_every_arm(estimator):
     assert abs(last["wrong"].mean() - last["plain"].mean()) > 10 * spread
 
 
-@pytest.mark.slow
 def test_simulation_does_not_depend_on_tiles_or_threads():
     world = bw.environments.Stochastic.gap(20_000, 0.25)
     runs = [

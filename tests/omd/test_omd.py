@@ -162,6 +162,7 @@ def test_the_corners_of_the_promise(alpha):
                 assert abs(math.fsum(w) - 1) <= PROMISE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_a_million_arms(alpha):
     # A leader over 1e6 tied arms: what rounding does to all small weights alike comes back
@@ -270,6 +271,7 @@ def test_shifting_all_losses_changes_nothing(losses, shift):
         assert np.array_equal(weights(losses, 0.1, alpha), shifted)
 
 
+@pytest.mark.slow
 @given(instances(decades=3), st.randoms(use_true_random=False))
 def test_permuting_arms_permutes_weights_and_order_is_kept(instance, random):
     losses, eta, alpha, xi = instance
@@ -328,6 +330,7 @@ def test_one_arm(xi):
 # --- the iteration -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decades", "most", "mean"), [(0, 8, 3.0), (1, 12, 5.5), (5, 18, 6.5), (20, 24, 7.5)]
 )
@@ -407,6 +410,7 @@ def test_newton_without_the_clip_takes_the_wrong_root(losses):
     assert relative_error(w, expected) <= PROMISE
 
 
+@pytest.mark.slow
 def test_kernels_solve_on_a_slice_of_their_state():
     @njit
     def kernel(state, w):

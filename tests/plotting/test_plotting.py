@@ -70,6 +70,7 @@ def test_adding_a_policy_changes_no_known_look():
     assert looks(["mine", "UCB1", "EXP3"])["EXP3"] == alone
 
 
+@pytest.mark.slow
 def test_style_ends_with_its_block():
     before = dict(matplotlib.rcParams)
     with style():
@@ -127,6 +128,7 @@ def test_many_curves_or_long_names_have_a_legend():
     assert plot_result(made_up(["a name that is too long to stand beside its curve"])).legends
 
 
+@pytest.mark.slow
 def test_the_figure_says_what_was_run():
     figure = plot_result(made_up())
     said = figure.get_supxlabel()
@@ -166,6 +168,7 @@ def test_labels_at_the_ends_do_not_overlap():
     assert heights[0] == pytest.approx(0.1, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
 def test_saved_twice_is_the_same_file(kind, tmp_path):
     first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
@@ -206,7 +209,8 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(monkeypatch):
         plot_result(made_up())
 
 
-@pytest.mark.filterwarnings("error")
+# The packages under Matplotlib may have names that will change.
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 @pytest.mark.parametrize(("factor", "scale"), [(0.0, "linear"), (-1.0, "symlog")])
 def test_regret_of_zero_or_less_is_drawn_on_one_panel(factor, scale):
     result = made_up()
@@ -242,6 +246,7 @@ def test_a_panel_of_ones_own_with_a_subset_a_scale_and_bounds():
     assert panel.get_ylim()[1] > 9 * np.sqrt(50_000)
 
 
+@pytest.mark.slow
 def test_a_column_of_a_journal():
     assert tuple(plot_result(made_up(), size="column").get_size_inches()) == (3.4, 2.5)
     assert tuple(plot_result(made_up(), size=(4, 3)).get_size_inches()) == (4.0, 3.0)

@@ -135,6 +135,7 @@ def test_every_lane_is_the_scalar_bandit_bit_for_bit(policy, K):
         assert len(np.unique(wide.state[broad.RATE])) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.0, 1.0])
 @pytest.mark.parametrize("policy", WIDE, ids=repr)
 def test_a_million_equal_losses_neither_overflow_nor_spoil_the_weights(policy, level):

@@ -72,6 +72,7 @@ def regret(policy, world, horizon=500, runs=16):
 # --- the policy itself ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", [3, 12])
 @pytest.mark.parametrize("policy", INNER, ids=repr)
 def test_without_restarts_and_alarms_it_is_the_policy_bit_for_bit(policy, n_arms):
@@ -246,6 +247,7 @@ def test_the_ring_knows_the_sums_at_dyadic_distances():
     assert not R[0::3].any() and not R[2::3].any()
 
 
+@pytest.mark.slow
 def test_the_alarm_sounds_where_the_formula_says():
     """All losses kept, every cut tried: the ring says the same, and says it when it is due."""
     sounded = 0

@@ -154,6 +154,7 @@ def test_answers_in_batches_of_a_hundred_cost_the_first_batch(policy):
     assert random - prompt.mean() > 10 * error
 
 
+@pytest.mark.slow
 def test_a_policy_that_stays_with_its_first_arm_would_be_found():
     @bw.policies.custom
     class Waiting:

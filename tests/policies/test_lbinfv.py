@@ -25,6 +25,7 @@ def arms_of(F, row):
     return F[row + lbinfv.ESTIMATES :].reshape(lbinfv.FIELDS, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @pytest.mark.parametrize("n_arms", [1, 2, 8, 30])
 def test_the_kernels_do_what_the_definition_says(prediction, n_arms):

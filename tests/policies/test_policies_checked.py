@@ -59,6 +59,7 @@ def not_applicable(policy):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_policy_passes_every_check(policy):
     skip = ["better_than_uniform"] if isinstance(policy, bw.Uniform) else []

@@ -152,6 +152,7 @@ def replay(policy, world, name, seed, repetition, horizon):
     return regret
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rv", "iw", "general", "exp3", "exp3++", "broad", "ucb1",
                                   "klucb", "thompson"])  # fmt: skip
 @pytest.mark.parametrize("n_arms", [2, 5, 12])
@@ -315,6 +316,7 @@ def spread_too_much(state, parameters, n_arms, t, p):
     p[:] = 1.0
 
 
+@pytest.mark.slow
 def test_a_custom_policy_runs_beside_the_others():
     result = run({"mine": follow(), "even": follow(choose=None, probabilities=spread_evenly),
                   "uniform": bw.Uniform()})  # fmt: skip
