@@ -1,0 +1,80 @@
+"""Documentation of the service: pages written from the code, and lines of curl that work."""
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import service_pages
+from bothworlds.cli.commands import app
+from helpers.served import served
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("name", service_pages.PAGES)
+def test_a_page_says_what_the_code_says(name):
+    written = (DOCS / "service" / name).read_text(encoding="utf-8")
+    assert written == service_pages.PAGES[name](), "run: python docs/service_pages.py"
+
+
+def curls(text):
+    """Return the arguments of every line of curl."""
+    return [shlex.split(line, comments=True)[1:] for line in re.findall(r"curl .*", text)]
+
+
+def sent(service, words, id):
+    """Send what curl would send."""
+    method, document, url = "GET", None, ""
+    words = iter(words)
+    for word in words:
+        if word == "-X":
+            method = next(words)
+        elif word == "--json":
+            document = next(words)
+            method = "POST" if method == "GET" else method
+        else:
+            assert not word.startswith("-"), word
+            url = word
+    path = url.removeprefix("http://127.0.0.1:8080").replace("DECISION_ID", id).replace("$ID", id)
+    body = None if document is None else document.encode()
+    return service.ask(method, path, body=body)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/service.md"])
+def test_lines_of_curl_work(page, tmp_path):
+    lines = curls((ROOT / page).read_text(encoding="utf-8"))
+    assert len(lines) >= 2
+    options = ("--experiment", "headline", "--arms", "blue,green,red")
+    with served(tmp_path / "store.db", *options) as service:
+        id = ""
+        for words in lines:
+            answer = sent(service, words, id)
+            assert answer.status in (200, 201), (words, answer.body)
+            id = answer.json.get("decision_id", id)
+        assert id
+
+
+def options_of(text):
+    return set(re.findall(r"(--[a-z][a-z-]+)", text))
+
+
+def test_every_option_of_the_command_is_described():
+    page = (DOCS / "service" / "operating.md").read_text(encoding="utf-8")
+    command = next(group for group in app.registered_groups if group.name == "serve")
+    callback = command.typer_instance.registered_callback.callback
+    names = {f"--{name.replace('_', '-')}" for name in inspect.signature(callback).parameters}
+    assert names - {"--context"} <= options_of(page)
+
+
+def test_the_image_and_the_compose_file_use_options_there_are():
+    image = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
+    known = {"--host", "--require-keys", "--store", "--serve", "--policies"}
+    ours = {"--no-cache-dir", "--create-home", "--interval", "--timeout", "--start-period"}
+    assert options_of(image) == known | ours
+    compose = (ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
+    assert "dockerfile: deploy/Containerfile" in compose
