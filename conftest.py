@@ -25,6 +25,7 @@ NEED_AN_EXTRA = (
     "tests/cli",
     "tests/docs",
     "tests/environments/test_env_stochastic.py",
+    "tests/experiments/test_panels.py",
     "tests/inference/test_from_logs.py",
     "tests/interop",
     "tests/lanes/test_lanes.py",

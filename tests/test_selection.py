@@ -1,6 +1,8 @@
 """Selection of tests: what ``pytest --core`` leaves out, and which floors are installed."""
 
+import ast
 import importlib.util
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +38,34 @@ def test_a_folder_is_left_out_and_its_neighbours_are_not():
     for kept in ("tests/client/test_client.py", "src/bothworlds/client", "tests/omd", "tests"):
         assert left_out(kept) is None
     assert left_out("tests/cli", core=False) is None
+
+
+def imported(source):
+    """Packages that a module needs as soon as it is imported itself."""
+    found = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_what_is_kept_imports_nothing_of_an_extra():
+    core = {"bothworlds", "hypothesis", "llvmlite", "numba", "numpy", "pytest"}
+    ours = {path.stem for folder in ("", "tests", "docs") for path in (ROOT / folder).iterdir()}
+    known = core | ours | set(sys.stdlib_module_names)
+    needed = {
+        path.relative_to(ROOT).as_posix(): imported(path.read_text(encoding="utf-8")) - known
+        for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        if not left_out(path)
+    }
+    assert {path: names for path, names in needed.items() if names} == {}
+    assert imported("import pandas.api\nfrom PIL import Image\nif 1:\n    import late") == {
+        "pandas",
+        "PIL",
+    }
 
 
 PROJECT = {
