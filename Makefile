@@ -52,8 +52,9 @@ clean:  ## Remove the environment, caches and build products
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bothworlds needs Python 3.11 or newer")'
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making a Python environment in $(VENV) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bothworlds needs Python 3.11 or newer")'
+	@$(PYTHON) -m venv $(VENV)
 
 # What running needs and no more; what developing needs contains it.
 $(VENV)/.stamp-run: pyproject.toml constraints.txt | $(BIN)/python

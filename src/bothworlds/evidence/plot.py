@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from bothworlds.evidence.evidence import Evidence
 from bothworlds.plotting import LOOKS, Look, note, panels, save, shared_legend, style
+from bothworlds.plotting.draw import log_rounds
+from bothworlds.text import clipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +25,9 @@ MOST = 6
 """Arms drawn over time; of more, those with the most answers."""
 LISTED = 40
 """Arms listed by name; of more, those with the most answers."""
+
+NAME = 16
+"""Letters of an arm's name that fit beside an axis."""
 
 LEVEL = 0.95
 """Confidence at which the history of sequences is kept."""
@@ -55,16 +60,26 @@ def plot_report(
         _sequences(grid[0, 1], report, evidence, shown)
         _gap(grid[0, 2], report, evidence)
         shared_legend(figure, MOST)
-        percent = f"{100 * report.confidence:g} %"
         over_time = f"; over time at {100 * LEVEL:g} %" if report.confidence != LEVEL else ""
         note(
             figure,
-            f"{report.source}; thick: {percent} at a set time, thin: {percent} whenever one looks"
-            f"{over_time}",
+            f"{report.source}; {_widths(report)}{over_time}",
         )
         if path is not None:
             save(figure, path)
     return figure
+
+
+def _widths(report: Report) -> str:
+    """Say what thick and thin lines are."""
+    percent = f"{100 * report.confidence:g} %"
+    return f"thick: {percent} at a set time, thin: {percent} whenever one looks"
+
+
+def _best_first(report: Report) -> list[int]:
+    """Return the places of the arms that have a mean, the best first."""
+    means = [(each.mean, n) for n, each in enumerate(report.values()) if each.mean is not None]
+    return [n for _, n in sorted(means, key=lambda item: item[0], reverse=report.units.rewards)]
 
 
 def _busiest(report: Report, most: int) -> list[int]:
@@ -85,7 +100,7 @@ def _forest(axes: Any, report: Report, places: list[int]) -> None:
             axes.plot(each.interval, [y, y], color="#0072B2", linewidth=3.2, alpha=0.75)
         if each.mean is not None:
             axes.plot([each.mean], [y], "o", color="black", markersize=4)
-    axes.set_yticks(heights, [_short(arms[place].arm) for place in places])
+    axes.set_yticks(heights, [clipped(str(arms[place].arm), NAME) for place in places])
     axes.set_ylim(-0.6, len(places) - 0.4)
     axes.set_xlabel(f"mean {report.units.word}")
     axes.grid(axis="y", visible=False)
@@ -100,7 +115,7 @@ def _over_time(report: Report, evidence: Evidence) -> tuple[Array, Array, Array]
 
 def _sequences(axes: Any, report: Report, evidence: Evidence, places: list[int]) -> None:
     rounds, low, up = _over_time(report, evidence)
-    names = list(report)
+    names, best = list(report), _best_first(report)[:2]
     for place, look in zip(places, arm_looks([names[p] for p in places]), strict=True):
         ends = np.array(
             [report.units.pair((a, b)) for a, b in zip(low[:, place], up[:, place], strict=True)]
@@ -109,7 +124,8 @@ def _sequences(axes: Any, report: Report, evidence: Evidence, places: list[int])
             "color": look.colour, "linestyle": look.line, "linewidth": 1.2, "marker": look.marker,
             "markevery": max(1, rounds.size // 5), "markerfacecolor": "white", "markersize": 3.6,
         }  # fmt: skip
-        axes.fill_between(rounds, ends[:, 0], ends[:, 1], color=look.colour, alpha=0.07, lw=0)
+        if place in best:  # more areas over each other are fog
+            axes.fill_between(rounds, ends[:, 0], ends[:, 1], color=look.colour, alpha=0.1, lw=0)
         axes.plot(rounds, ends[:, 0], label=look.label, **style_of)
         axes.plot(rounds, ends[:, 1], **style_of)
     _round_axis(axes, rounds)
@@ -118,34 +134,28 @@ def _sequences(axes: Any, report: Report, evidence: Evidence, places: list[int])
 
 
 def _round_axis(axes: Any, rounds: Array) -> None:
-    axes.set_xscale("log")
-    if rounds.size:
-        axes.set_xlim(max(1.0, rounds[0]), max(rounds[-1], 2.0))
+    first, last = (rounds[0], rounds[-1]) if rounds.size else (1.0, 10.0)
+    log_rounds(axes, max(1.0, first), max(last, 2.0, 2.0 * first))
     axes.set_xlabel("round t")
 
 
 def _gap(axes: Any, report: Report, evidence: Evidence) -> None:
     rounds, low, up = _over_time(report, evidence)
-    with_mean = [(each.mean, each.arm) for each in report.values() if each.mean is not None]
-    best_first = sorted(with_mean, key=lambda item: item[0], reverse=report.units.rewards)
+    best = _best_first(report)
     axes.axhline(0.0, color="black", linewidth=0.9)
     _round_axis(axes, rounds)
     axes.set_title("gap of the two best")
-    if len(best_first) < 2:
+    if len(best) < 2:
         return
-    names = list(report)
-    a, b = names.index(best_first[0][1]), names.index(best_first[1][1])
+    a, b, *_ = best
     ours = [report.units.difference(x) for x in low[:, b] - up[:, a]]
     most = [report.units.difference(x) for x in up[:, b] - low[:, a]]
     axes.fill_between(rounds, ours, most, color="#0072B2", alpha=0.12, lw=0)
     axes.plot(rounds, ours, color="#0072B2", linewidth=1.8)
     axes.plot(rounds, most, color="#0072B2", linewidth=0.9, linestyle=(0, (4, 2)))
-    axes.set_ylabel(f"{_short(names[a])} better than {_short(names[b])} by")
-
-
-def _short(name: object) -> str:
-    text = str(name)
-    return text if len(text) <= 16 else text[:15] + "…"
+    names = [clipped(str(name), NAME - 3) for name in report]
+    axes.set_title(f"{names[a]} better than {names[b]}")
+    axes.set_ylabel("by at least, at most")
 
 
 def plot_bandit(
@@ -178,14 +188,14 @@ def plot_bandit(
         axes.barh(heights, drawn, color="white", edgecolor=GREY, height=0.62, label="drawn")
         told = [each.told for each in arms]
         axes.barh(heights, told, color="#56B4E9", height=0.4, label="told")
-        axes.set_yticks(heights, [_short(each.arm) for each in arms])
+        axes.set_yticks(heights, [clipped(str(each.arm), NAME) for each in arms])
         axes.set_ylim(-0.6, len(listed) - 0.4)
         axes.grid(axis="y", visible=False)
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("decisions")
         axes.set_title("counts")
         shared_legend(figure, MOST + 2)
-        note(figure, title)
+        note(figure, f"{title}; {_widths(report)}")
         if path is not None:
             save(figure, path)
     return figure

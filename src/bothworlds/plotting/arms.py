@@ -85,7 +85,7 @@ def plot_arms(
         told = heading(result, width) if title is None else title
         if told:
             figure.suptitle(told, x=0.012, ha="left", fontsize=9.5)
-        note(figure, f"{len(shown)} of {plays.shape[1]} arms; mean over the repetitions")
+        note(figure, f"{len(shown)} of {plays.shape[1]} arms by number; mean over the repetitions")
         if path is not None:
             save(figure, path)
     return figure

@@ -91,7 +91,7 @@ def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> 
                 markerfacecolor=colour if clear else "white",
             )  # fmt: skip
         axes.axvline(0.0, color="#9A9A9A", linewidth=0.7, zorder=1.2)
-        names = [f"{clipped(p.first, 26)} - {clipped(p.second, 26)}" for p in pairs]
+        names = [f"{clipped(p.first, 26)} \N{MINUS SIGN} {clipped(p.second, 26)}" for p in pairs]
         axes.set_yticks(range(len(pairs)), names)
         axes.set_ylim(-0.6, len(pairs) - 0.4)
         axes.grid(visible=False)

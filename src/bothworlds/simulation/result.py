@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import html
 import json
 import os
@@ -542,8 +543,12 @@ class Result:
         """Read a file written by `save`."""
         try:
             table = read_table(path)
-        except (FileNotFoundError, MissingExtra):
+        except MissingExtra:
             raise
+        except FileNotFoundError:
+            # The error of the system, without the reader's words about it.
+            reason = os.strerror(errno.ENOENT)
+            raise FileNotFoundError(errno.ENOENT, reason, os.fspath(path)) from None
         except Exception as error:
             raise ResultFileError(f"The file {path} is not a readable Parquet file.") from error
         text = (table.schema.metadata or {}).get(FORMAT.encode())
