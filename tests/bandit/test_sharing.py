@@ -22,9 +22,9 @@ def new():
 ROUNDS = """
 import sys, bothworlds as bw
 for _ in range(int(sys.argv[2])):
-    with bw.shared(sys.argv[1]) as bandit:
+    with bw.shared(sys.argv[1], patience=float(sys.argv[3])) as bandit:
         decision = bandit.ask()
-    with bw.shared(sys.argv[1]) as bandit:
+    with bw.shared(sys.argv[1], patience=float(sys.argv[3])) as bandit:
         bandit.tell(decision.id, reward=0.5)
 """
 
@@ -48,7 +48,9 @@ print(refused)
 def in_processes(code, path, count, rounds):
     runs = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(path), str(rounds)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code, str(path), str(rounds), str(HANG)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for _ in range(count)
     ]
