@@ -70,6 +70,8 @@ def is_number(value: object) -> TypeGuard[float]:
     >>> is_number(0.5), is_number(np.float32(1)), is_number(False), is_number(float("nan"))
     (True, True, False, False)
     """
+    if type(value) is float:
+        return math.isfinite(value)
     return isinstance(value, Real) and not isinstance(value, bool) and real(value) is not None
 
 
@@ -83,6 +85,8 @@ def real(value: object) -> float | None:
     >>> real(1), real(np.array(0.5)), real(True), real("1"), real(10**400)
     (1.0, 0.5, None, None, None)
     """
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, Real | Decimal) or isinstance(value, bool):

@@ -2,9 +2,12 @@
 
 import asyncio
 import functools
+import random
+from types import SimpleNamespace
 
 import pytest
 
+from bothworlds.serve import tokens
 from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
 from bothworlds.serve.store.sqlite import SqliteStore
 
@@ -24,7 +27,14 @@ def unsynced(monkeypatch):
 
 
 @pytest.fixture
-def served(tmp_path, unsynced):
+def seeded(monkeypatch):
+    """Draw the same arms in every run of a test."""
+    made = SimpleNamespace(urandom=random.Random(7).randbytes)
+    monkeypatch.setattr(tokens, "os", made)
+
+
+@pytest.fixture
+def served(tmp_path, unsynced, seeded):
     """Run a coroutine function with a service on a fresh store, or on the one that is there."""
 
     def run(body, settings=QUIET, store="store.db"):

@@ -890,6 +890,7 @@ def test_a_probability_that_vanishes_raises_an_alarm(on_service, monkeypatch):
 
 def test_unequal_missing_rates_raise_an_alarm_and_nothing_else(on_service):
     async def body(service):
+        await service.set_mode(ME, "headline", "uniform")
         for n in range(1200):
             decided = await service.decide(ME, "headline", available=["a", "b"])
             if decided.arm == "a" or n % 2:

@@ -115,8 +115,9 @@ class Ledger:
         sums = now.sums if now else Sums.blank(0)
         raws = [row.record for row in rows]
         if raws:
-            sums = sums.grown(max(map(_known, raws)))
-            sums.learn(raws, [row.loss for row in rows], max(map(_round, raws)))
+            known, newest = map(max, zip(*map(records.known_and_round, raws), strict=True))
+            sums = sums.grown(known)
+            sums.learn(raws, [row.loss for row in rows], newest)
         counted = self.counts.get(place)
         if counted is not None:
             counted = Counts(counted.by_arm.copy(), counted.rounds)
@@ -130,15 +131,6 @@ class Ledger:
         """Take states that were committed."""
         for row in rows:
             self.states[row.experiment, row.epoch] = row
-
-
-def _known(raw: bytes) -> int:
-    return raw[records.KNOWN] | raw[records.KNOWN + 1] << 8
-
-
-def _round(raw: bytes) -> int:
-    at = records.KNOWN + 2
-    return int.from_bytes(raw[at : at + 5], "little")
 
 
 class Committer:
@@ -174,6 +166,7 @@ class Committer:
         self._changed = changed
         self._queue: deque[Item | Job] = deque()
         self._wake = threading.Event()
+        self._asleep = False
         self._stopping = False
         self._due = False
         self._pause = 0.0
@@ -189,7 +182,8 @@ class Committer:
     def submit(self, item: Item) -> asyncio.Future[Any]:
         """Hand an item in; its future gets a `Written`, or a `Problem`."""
         self._queue.append(item)
-        self._wake.set()
+        if self._asleep:
+            self._wake.set()
         return item.future
 
     def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -234,8 +228,11 @@ class Committer:
 
     def _run(self) -> None:
         while True:
+            # Whoever hands in after this line wakes the thread; who did before is seen here.
+            self._asleep = True
             if not self._queue:
                 self._wake.wait(self._pause or (LOG_SECONDS if self.log else None))
+            self._asleep = False
             self._wake.clear()
             items: list[Item] = []
             job = None
@@ -269,9 +266,9 @@ class Committer:
                 batch.decisions = batch.decisions + item.decisions
             batch.claims += item.claims
             batch.activations += item.activations
-        places = {(row.experiment, _epoch(row.record)) for row in batch.decisions}
+        places = {(row.experiment, records.epoch_and_arm(row.record)[0]) for row in batch.decisions}
         places |= {
-            (claim.experiment, _epoch(claim.decision.record))
+            (claim.experiment, records.epoch_and_arm(claim.decision.record)[0])
             for claim in batch.claims
             if claim.decision is not None
         }
@@ -368,10 +365,6 @@ def _answer_in(future: asyncio.Future[Any], result: Any) -> None:
 def _raise_in(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-
-
-def _epoch(raw: bytes) -> int:
-    return raw[records.EPOCH] | raw[records.EPOCH + 1] << 8
 
 
 def _key(row: FeedbackRow) -> tuple[int, bytes]:

@@ -36,6 +36,8 @@ from bothworlds.omd.estimators import BASELINE
 HEADER = struct.Struct("<BIHHHIB16sdB")
 """Everything before the optional fields; the round is its low 32 bits and its high 8."""
 DOUBLE = struct.Struct("<d")
+_EPOCH_AND_ARM = struct.Struct("<5xHH")
+_KNOWN_AND_ROUND = struct.Struct("<9xHIB")
 
 # Offsets of what compiled code reads.
 EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
@@ -132,6 +134,24 @@ def encode(
     return head + present + unit if flags & (PRESENT | UNIT) else head
 
 
+def epoch_and_arm(raw: bytes) -> tuple[int, int]:
+    """Return two fields of a record that is one."""
+    epoch, arm = _EPOCH_AND_ARM.unpack_from(raw)
+    return epoch, arm
+
+
+def known_and_round(raw: bytes) -> tuple[int, int]:
+    """Return two fields of a record that is one.
+
+    Examples
+    --------
+    >>> known_and_round(encode(1, 7, 0, 2, 8, 2**39 + 41, bytes(16), 4.0, NEAR_ALL))
+    (8, 549755813929)
+    """
+    known, low, high = _KNOWN_AND_ROUND.unpack_from(raw)
+    return known, low | high << 32
+
+
 def decode(raw: bytes) -> Record:
     """Return the decision that `encode` wrote.
 
@@ -163,7 +183,11 @@ def decode(raw: bytes) -> Record:
         at += UNIT_SIZE
     if at != len(raw) or arm >= known or kind > NEAR_SOME or flags >> MODE >= len(MODES):
         raise ValueError("a record whose parts do not fit together")
-    return Record(
-        key, experiment, epoch, arm, known, low | high << 32, id, inverse_p, flags, baseline,
-        near, present, unit,
+    # Built as the class itself would, without its call.
+    return tuple.__new__(
+        Record,
+        (
+            key, experiment, epoch, arm, known, low | high << 32, id, inverse_p, flags, baseline,
+            near, present, unit,
+        ),
     )  # fmt: skip

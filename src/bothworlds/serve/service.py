@@ -197,6 +197,10 @@ class Telling:
     reward: float | None = None
 
 
+class _Behind(Exception):
+    """A token is about something that this replica does not know yet."""
+
+
 class Service:
     """The decision service.
 
@@ -245,6 +249,7 @@ class Service:
              "contradictions", "overloaded"), 0,
         )  # fmt: skip
         self._reloading = asyncio.Lock()
+        self._catching: asyncio.Task[None] | None = None
         self._checkpointed: dict[int, tuple[int, int, int]] = {}
         self._ledger = Ledger(store, self._counts)
         self._committer = Committer(self._ledger, self._loop, self._learned, settings.log_buffer)
@@ -466,7 +471,7 @@ class Service:
             else:
                 self._committer.append(row_left)
         if not decided.replayed:
-            self._count(experiment, row)
+            self._count(row)
         return decided
 
     async def decide_many(self, who: Principal, name: str, count: int) -> list[Decided]:
@@ -485,7 +490,7 @@ class Service:
             for row in rows:
                 self._committer.append(row)
         for row in rows:
-            self._count(experiment, row)
+            self._count(row)
         return [decided for decided, _ in made]
 
     def _draw(
@@ -520,11 +525,11 @@ class Service:
         )  # fmt: skip
         return decided, row
 
-    def _count(self, experiment: Experiment, row: DecisionRow) -> None:
+    def _count(self, row: DecisionRow) -> None:
+        """Count a decision, in the epoch in which it was made."""
         self._figures["decisions"] += 1
-        raw = row.record
-        counts = self._counts[experiment.id, raw[records.EPOCH] | raw[records.EPOCH + 1] << 8]
-        counts.by_arm[raw[records.ARM] | raw[records.ARM + 1] << 8] += 1
+        epoch, arm = records.epoch_and_arm(row.record)
+        self._counts[row.experiment, epoch].by_arm[arm] += 1
 
     def _unit(self, experiment: Experiment, unit: str) -> bytes:
         if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_TEXT:
@@ -631,9 +636,11 @@ class Service:
             One of them, within the experiment's bounds.
         """
         self._check_open()
-        if not self._keeps_up(decision_id):
-            await self._reload()
-        row, experiment, promised = self._row(who, decision_id, loss, reward)
+        try:
+            row, experiment, promised = self._row(who, decision_id, loss, reward)
+        except _Behind:
+            await self._catch_up()
+            row, experiment, promised = self._row(who, decision_id, loss, reward, True)
         try:
             written = await self._submit(feedback=[row])
         finally:
@@ -648,14 +655,20 @@ class Service:
         self._check_open()
         if len(items) > LARGEST_BATCH:
             raise Problem("invalid_request", f"A batch has at most {LARGEST_BATCH} feedbacks.")
-        if not all(self._keeps_up(item.decision_id) for item in items):
-            await self._reload()
         answers: list[Told | Problem | None] = []
         rows: list[tuple[int, FeedbackRow]] = []
         promises: list[tuple[Experiment, float]] = []
         for place, item in enumerate(items):
             try:
-                row, experiment, promised = self._row(who, item.decision_id, item.loss, item.reward)
+                try:
+                    row, experiment, promised = self._row(
+                        who, item.decision_id, item.loss, item.reward
+                    )
+                except _Behind:
+                    await self._catch_up()
+                    row, experiment, promised = self._row(
+                        who, item.decision_id, item.loss, item.reward, True
+                    )
             except Problem as problem:
                 answers.append(problem)
                 continue
@@ -675,26 +688,34 @@ class Service:
                     answers[place] = problem
         return [answer for answer in answers if answer is not None]
 
-    def _keeps_up(self, decision_id: str) -> bool:
-        """Tell whether this replica knows what a decision of another one is about."""
-        try:
-            _, record = self._keyring.verify(decision_id)
-        except Problem as problem:
-            # Perhaps signed with a key that was made a moment ago.
-            return problem.code != "bad_signature" or not self.store.has_peers
-        experiment = self._by_id.get(record.experiment)
-        return (
-            experiment is not None
-            and record.known <= experiment.known
-            and record.epoch <= experiment.epoch
-        )
+    async def _catch_up(self) -> None:
+        """Read the configuration again; whoever wants that meanwhile shares the reading."""
+        if self._catching is None or self._catching.done():
+            self._catching = self._loop.create_task(self._reload())
+        await asyncio.shield(self._catching)
 
-    def _row(
-        self, who: Principal, decision_id: str, loss: float | None, reward: float | None
-    ) -> tuple[FeedbackRow, Experiment, float]:
-        """Return the row of a feedback, checked, and what it reserves."""
-        raw, record = self._keyring.verify(decision_id)
+    def _verified(
+        self, who: Principal, decision_id: str, caught_up: bool
+    ) -> tuple[bytes, Record, Experiment]:
+        """Return the record of a token, as bytes and decoded, and its experiment.
+
+        Raises
+        ------
+        _Behind
+            If another replica may know more of it, unless this one has ``caught_up``.
+        """
+        try:
+            raw, record = self._keyring.verify(decision_id)
+        except Problem as problem:
+            if problem.code == "bad_signature" and not caught_up and self.store.has_peers:
+                # Perhaps signed with a key that was made a moment ago.
+                raise _Behind from None
+            raise
         experiment = self._by_id.get(record.experiment)
+        if not caught_up and (
+            experiment is None or record.known > experiment.known or record.epoch > experiment.epoch
+        ):
+            raise _Behind
         if experiment is None or experiment.tenant != who.tenant:
             # Whether another tenant has such a decision is nobody else's business.
             raise Problem("bad_signature")
@@ -702,6 +723,18 @@ class Service:
             raise Problem("epoch_over")
         if record.known > experiment.known:
             raise Problem("store_unavailable", "The arms are not known yet.", retry_after=1.0)
+        return raw, record, experiment
+
+    def _row(
+        self,
+        who: Principal,
+        decision_id: str,
+        loss: float | None,
+        reward: float | None,
+        caught_up: bool = False,
+    ) -> tuple[FeedbackRow, Experiment, float]:
+        """Return the row of a feedback, checked, and what it reserves."""
+        raw, record, experiment = self._verified(who, decision_id, caught_up)
         now = time.time()
         if now - record.at > experiment.config.feedback_window:
             raise Problem("expired")
@@ -768,15 +801,12 @@ class Service:
     async def activate(self, who: Principal, decision_id: str) -> None:
         """Note that a deferred decision took effect."""
         self._check_open()
-        if not self._keeps_up(decision_id):
-            await self._reload()
-        _, record = self._keyring.verify(decision_id)
-        experiment = self._by_id.get(record.experiment)
-        if experiment is None or experiment.tenant != who.tenant:
-            raise Problem("bad_signature")
+        try:
+            _, record, experiment = self._verified(who, decision_id, False)
+        except _Behind:
+            await self._catch_up()
+            _, record, experiment = self._verified(who, decision_id, True)
         now = time.time()
-        if record.epoch != experiment.epoch:
-            raise Problem("epoch_over")
         if now - record.at > experiment.config.feedback_window:
             raise Problem("expired")
         await self._submit(activations=[Activation(experiment.id, record.id, now)])
@@ -1436,8 +1466,7 @@ def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sum
 
 def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
     """Return the sums of what learned feedback of one experiment and epoch contributes."""
-    known = max((row.record[records.KNOWN] | row.record[records.KNOWN + 1] << 8 for row in rows),
-                default=0)  # fmt: skip
+    known = max((records.known_and_round(row.record)[0] for row in rows), default=0)
     sums = (before or Sums.blank(0)).grown(known)
     if rows:
         sums.learn([row.record for row in rows], [row.loss for row in rows], 0)

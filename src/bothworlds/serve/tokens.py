@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import struct
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -123,30 +124,29 @@ class Keyring:
 
 
 class Identities:
-    """Maker of UUIDv7s and of uniform numbers, from the system's random bytes."""
+    """Maker of UUIDv7s and of uniform numbers, from the system's random bytes.
 
-    __slots__ = ("_at", "_pool")
+    Nobody who sees decisions can guess the next one, as one could with a generator's numbers.
+    """
 
-    BLOCK = 8192
+    __slots__ = ("_pool",)
+
+    BLOCK = struct.Struct("<1024Q")
 
     def __init__(self) -> None:
-        self._pool = b""
-        self._at = self.BLOCK
+        self._pool: list[int] = []
 
-    def _bytes(self, n: int) -> bytes:
-        at = self._at
-        if at + n > self.BLOCK:
-            self._pool = os.urandom(self.BLOCK)
-            at = 0
-        self._at = at + n
-        return self._pool[at : at + n]
+    def _word(self) -> int:
+        """Return 64 random bits."""
+        try:
+            return self._pool.pop()
+        except IndexError:
+            self._pool.extend(self.BLOCK.unpack(os.urandom(self.BLOCK.size)))
+            return self._pool.pop()
 
     def uniform(self) -> float:
-        """Return a uniform number in [0, 1), a multiple of 2^-53.
-
-        Nobody who sees decisions can guess the next one, as one could with a generator's.
-        """
-        return (int.from_bytes(self._bytes(8), "little") >> 11) * 2.0**-53
+        """Return a uniform number in [0, 1), a multiple of 2^-53."""
+        return (self._word() >> 11) * 2.0**-53
 
     def identity(self, seconds: float) -> bytes:
         """Return a UUIDv7 of a moment, in seconds since 1970.
@@ -161,15 +161,13 @@ class Identities:
         >>> made.version, made.int >> 80
         (7, 1700000000250)
         """
-        whole, fraction = divmod(seconds * 1000.0, 1.0)
-        number = (
-            (int(whole) & 0xFFFFFFFFFFFF) << 80
-            | 7 << 76
-            | int(fraction * 4096.0) << 64
-            | 2 << 62
-            | int.from_bytes(self._bytes(8), "little") & 0x3FFFFFFFFFFFFFFF
-        )
-        return number.to_bytes(16, "big")
+        # Milliseconds and their 4096 parts, with the version in between.
+        parts = int(seconds * 4_096_000.0) & 0xFFFFFFFFFFFFFFF
+        first = (parts >> 12) << 16 | 0x7000 | parts & 0xFFF
+        return _UUID.pack(first, 1 << 63 | self._word() >> 2)
+
+
+_UUID = struct.Struct(">QQ")
 
 
 def first_identity(seconds: float) -> bytes:
@@ -178,7 +176,7 @@ def first_identity(seconds: float) -> bytes:
     Examples
     --------
     >>> first_identity(1.0).hex()
-    '000000003e8000000000000000000000'
+    '0000000003e800000000000000000000'
     """
     milliseconds = min(max(int(seconds * 1000), 0), 2**48 - 1)
     return milliseconds.to_bytes(6, "big") + bytes(10)
