@@ -339,6 +339,12 @@ def add_records(
     adding(joined, ends, np.asarray(losses, np.float64), sums, told, lost)
 
 
+def prepare() -> None:
+    """Compile or load what `add_records` runs, before anybody waits for it."""
+    raw = records.encode(0, 0, 0, 0, 2, 1, bytes(16), 2.0, NEAR_NONE)
+    add_records([raw], [0.0], *(np.zeros(n, np.int64) for n in (3, 2, 2)))
+
+
 def grown(sums: Units, n_arms: int) -> Units:
     """Return sums by arm, and ``later``, for an experiment that has more arms by now.
 

@@ -33,7 +33,7 @@ from bothworlds.errors import InvalidFeedback
 from bothworlds.serve import records
 from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written
 from bothworlds.serve.config import ArmSpec, ExperimentSpec, check_arm, checked
-from bothworlds.serve.draws import MOST
+from bothworlds.serve.draws import MOST, prepare
 from bothworlds.serve.experiment import Experiment
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.records import Record
@@ -288,6 +288,8 @@ class Service:
         return service
 
     async def _start(self) -> None:
+        # Not in the first transaction, which would hold the store meanwhile.
+        await self._read(prepare)
         self.store.begin_run()
         for row in self._ledger.read():
             self._counts[row.experiment, row.epoch] = row.decided
