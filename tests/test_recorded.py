@@ -19,6 +19,7 @@ def test_the_draws_of_a_bandit(name, n_arms):
     assert found == RUNS[f"Bandit {name} K={n_arms}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", record.ARMS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_regrets_of_a_simulation(name, n_arms):

@@ -69,6 +69,7 @@ def test_policy_passes_every_check(policy):
     assert [o.name for o in report if o.status == "skipped"] == skip
 
 
+@pytest.mark.slow
 def test_the_smallest_and_a_larger_number_of_arms():
     slow = ["constant_losses", "better_than_uniform"]
     for n_arms in (2, 37):

@@ -59,6 +59,7 @@ def packed(policy, n_arms, seed=3):
     return F, first_row(F), policy.for_arms(n_arms).kernels()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", [1, 2, 5, 8, 9, 40])
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("prior", [1.0, 5.0])
@@ -87,6 +88,7 @@ def test_the_kernels_do_what_the_definition_says(rate, n_arms, prior):
         assert min(near) == 0.0 and any(0 < share < 1 for share in near)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", [4, 12])
 def test_with_frozen_means_and_the_rate_of_reduced_variance_it_is_tsallis_inf(n_arms):
     """Without optimism: a heavy prior keeps the means at 1/2, and the rate is set each round."""

@@ -88,6 +88,7 @@ def test_every_round_plays_one_arm(reference):
         assert (plays.sum(axis=1) == 500).all()
 
 
+@pytest.mark.slow
 def test_policies_of_a_repetition_meet_the_same_losses():
     """A policy that always plays arm i sees, in every repetition, the stream any other sees."""
 

@@ -37,6 +37,7 @@ def test_every_mistake_is_found_and_nothing_else():
     assert len(marked) > 5
 
 
+@pytest.mark.slow
 def test_the_users_program_runs(capsys):
     runpy.run_path(str(HERE / "user_code.py"), run_name="__main__")
     assert "swap" in capsys.readouterr().out
