@@ -26,6 +26,7 @@ NEED_AN_EXTRA = (
     "tests/cli",
     "tests/docs",
     "tests/environments/test_env_stochastic.py",
+    "tests/experiments/test_full_scale.py",
     "tests/experiments/test_panels.py",
     "tests/inference/test_from_logs.py",
     "tests/interop",
