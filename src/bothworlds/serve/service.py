@@ -217,7 +217,7 @@ class Service:
     ...     told = await service.feedback(Service.LOCAL, decided.decision_id, reward=1.0)
     ...     again = await service.feedback(Service.LOCAL, decided.decision_id, reward=1.0)
     ...     await service.close()
-    ...     return decided.probability, told.status, again.status
+    ...     return round(decided.probability, 6), told.status, again.status
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     asyncio.run(example(folder))
     (0.5, 'learned', 'duplicate')
