@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks import compare, results
 
-NAMES = ("decide", "simulate", "many", "duel", "campaign", "late", "inference")
+NAMES = ("decide", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
 
 
 def main() -> None:

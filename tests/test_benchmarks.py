@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from benchmarks import compare, late, replicas, results
+from benchmarks import compare, late, replicas, results, serve
 
 import bothworlds as bw
 
@@ -66,3 +66,27 @@ def test_replicas_that_refresh_seldom_lose_more():
     play = replicas.player(policy)
     often, seldom = (replicas.regrets(play, policy, 20, every, 2_000, 16) for every in (0.01, 1))
     assert np.mean(seldom) > 1.5 * np.mean(often)
+
+
+def test_the_service_is_judged_beside_the_empty_endpoint():
+    def load(cpu, rate, middle):
+        return [serve.Load(cpu, rate, middle), serve.Load(2 * cpu, rate / 2, 2 * middle)]
+
+    found = {
+        "loads": {
+            "empty": load(25.0, 30_000, 100),
+            "decide": load(49.0, 15_000, 200),
+            "pair": load(80.0, 5_000, 900),
+        },
+        "alone": {"empty": load(30, 9_000, 50), "decide": load(60, 7_000, 70)},
+        "commits": 0.05,
+        "ready": 1.2,
+        "grown": 3.0,
+        "decisions": 1e6,
+    }
+    lines = {line[:45].strip(): line[45:].split() for line in serve.lines(found)}
+    assert lines["decide CPU / empty"] == ["1.960", "<=", "2:", "met"]
+    assert lines["decide + feedback CPU a request / empty"] == ["3.200", "<=", "3:", "MISSED"]
+    assert lines["decide/s / empty/s"] == ["0.500", ">=", "0.45:", "met"]
+    assert lines["one caller: decide p50 / empty p50"] == ["1.400", "<=", "1.5:", "met"]
+    assert lines["commits a feedback, the log's included"][-1] == "MISSED"

@@ -12,7 +12,7 @@ from helpers.waiting import HANG
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-EXAMPLES = 8
+EXAMPLES = 4
 # Events go on for ever.
 CHECKED = [route for route in ROUTES if route.operation != "events"]
 

@@ -1,0 +1,298 @@
+"""Cost of the decision service beside an empty endpoint on the same server: CPU, rates, commits.
+
+Both servers run at the same time and are asked in turns; the smallest CPU time of the turns
+counts, which other processes disturb least. ``wrk`` asks if it is installed, else a small client
+in Python, which is slower: rates are then its own, CPU times still the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ARMS = 8
+CONNECTIONS = 64
+SECONDS = 3.0
+TURNS = 5
+WARM = 1.0
+
+EMPTY = """
+import asyncio, socket, sys
+import uvicorn
+from bothworlds.serve.run import Connection
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        while True:
+            kind = (await receive())["type"]
+            await send({"type": f"{kind}.complete"})
+            if kind == "lifespan.shutdown":
+                return
+    await send({"type": "http.response.start", "status": 200, "headers": [
+        (b"content-type", b"application/json"), (b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+print(f"Listening on http://127.0.0.1:{listener.getsockname()[1]} ", flush=True)
+config = uvicorn.Config(app, http=Connection, ws="none", loop="uvloop", lifespan="on",
+    log_config=None, access_log=False, server_header=False, proxy_headers=False)
+uvicorn.Server(config).run([listener])
+"""
+
+LUA = {
+    "decide": """
+wrk.method = "POST"
+wrk.path = "/v1/experiments/bench/decisions"
+wrk.headers["Authorization"] = "Bearer KEY"
+""",
+    "pair": """
+local waiting, first, last = {}, 1, 0
+local asks = {["Authorization"] = "Bearer KEY"}
+local tells = {["Authorization"] = "Bearer KEY", ["Content-Type"] = "application/json"}
+function request()
+  if first <= last then
+    local id = waiting[first]
+    waiting[first] = nil
+    first = first + 1
+    return wrk.format("PUT", "/v1/decisions/" .. id .. "/feedback", tells, '{"loss":0.5}')
+  end
+  return wrk.format("POST", "/v1/experiments/bench/decisions", asks)
+end
+function response(status, headers, body)
+  local id = string.match(body, '"decision_id":"([^"]+)"')
+  if id then
+    last = last + 1
+    waiting[last] = id
+  end
+end
+""",
+    "empty": "",
+}
+
+
+@dataclass
+class Load:
+    """What asking for some seconds showed."""
+
+    cpu: float
+    """Microseconds of the server's CPU a request."""
+    rate: float
+    """Requests a second."""
+    middle: float
+    """Median latency in microseconds."""
+
+
+class Running:
+    """A server process."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.match(r"Listening on (http://\S+)", line)
+        if found is None:
+            raise SystemExit(f"The server did not start: {line!r}")
+        self.url = found[1]
+
+    def cpu(self) -> float:
+        """Return the CPU seconds that the process has used, its threads included."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> float:
+        """Return the megabytes that the process holds."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+)", text)
+        assert found is not None
+        return int(found[1]) / 1024.0
+
+    def stop(self) -> None:
+        """Stop it."""
+        self.process.terminate()
+        self.process.wait()
+
+
+@contextmanager
+def servers(folder: Path) -> Iterator[tuple[Running, Running, str]]:
+    """Yield the service, the empty server and a key."""
+    store = str(folder / "bench.db")
+    command = [sys.executable, "-m", "bothworlds", "serve"]
+    scopes = ["--scopes", "decide,feedback,read,admin"]
+    made = subprocess.run(
+        [*command, "key", "create", "--store", store, *scopes],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    arms = ",".join(f"arm{i}" for i in range(ARMS))
+    service = Running(
+        [*command, "--port", "0", "--store", store, "--require-keys", "--log-level", "warning",
+         "--experiment", "bench", "--arms", arms]
+    )  # fmt: skip
+    empty = Running([sys.executable, "-c", EMPTY])
+    try:
+        yield service, empty, made.stdout.strip()
+    finally:
+        service.stop()
+        empty.stop()
+
+
+def asked(
+    server: Running, what: str, key: str, connections: int, seconds: float, folder: Path
+) -> Load:
+    """Ask a server for some seconds."""
+    before = server.cpu()
+    if shutil.which("wrk"):
+        count, middle = _wrk(server, what, key, connections, seconds, folder)
+    else:
+        count, middle = asyncio.run(_python(server, what, key, connections, seconds))
+    return Load((server.cpu() - before) / count * 1e6, count / seconds, middle)
+
+
+def _wrk(
+    server: Running, what: str, key: str, connections: int, seconds: float, folder: Path
+) -> tuple[int, float]:
+    script = folder / f"{what}.lua"
+    script.write_text(LUA[what].replace("KEY", key))
+    text = subprocess.run(
+        ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", str(script),
+         server.url + "/"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    if "Non-2xx" in text:
+        raise SystemExit(text)
+    count = re.search(r"(\d+) requests in", text)
+    middle = re.search(r"50%\s+([\d.]+)(us|ms|s)", text)
+    assert count is not None and middle is not None
+    scale = {"us": 1.0, "ms": 1e3, "s": 1e6}[middle[2]]
+    return int(count[1]), float(middle[1]) * scale
+
+
+async def _python(
+    server: Running, what: str, key: str, connections: int, seconds: float
+) -> tuple[int, float]:
+    host, port = server.url.removeprefix("http://").split(":")
+    deadline = time.monotonic() + seconds
+    delays: list[float] = []
+    head = f"Host: {host}\r\nAuthorization: Bearer {key}\r\n"
+    asking = f"POST /v1/experiments/bench/decisions HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n"
+    nothing = f"GET / HTTP/1.1\r\n{head}\r\n"
+
+    async def talk() -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        token: str | None = None
+        while time.monotonic() < deadline:
+            sent = nothing if what == "empty" else asking
+            if token is not None:
+                body = '{"loss":0.5}'
+                sent = (
+                    f"PUT /v1/decisions/{token}/feedback HTTP/1.1\r\n{head}"
+                    f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+                )
+            begun = time.perf_counter()
+            writer.write(sent.encode())
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", answer)
+            assert length is not None and b" 20" in answer[:12], answer
+            content = await reader.readexactly(int(length[1]))
+            delays.append(time.perf_counter() - begun)
+            token = json.loads(content).get("decision_id") if what == "pair" else None
+        writer.close()
+
+    await asyncio.gather(*(talk() for _ in range(connections)))
+    return len(delays), statistics.median(delays) * 1e6
+
+
+def figures(server: Running, key: str) -> dict[str, float]:
+    """Return the metrics of the service that have no labels."""
+    request = urllib.request.Request(
+        f"{server.url}/metrics", headers={"Authorization": f"Bearer {key}"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        lines = answer.read().decode().splitlines()
+    found = (line.rsplit(" ", 1) for line in lines if not line.startswith("#") and "{" not in line)
+    return {name: float(value) for name, value in found}
+
+
+def measured(turns: int = TURNS, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return what the turns showed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with servers(folder) as (service, empty, key):
+            ready = service.cpu()
+            for what, server in (("empty", empty), ("decide", service)):
+                asked(server, what, key, CONNECTIONS, WARM, folder)
+            # The first feedback may have to wait for the compiler.
+            while not figures(service, key)["bothworlds_learned_total"]:
+                asked(service, "pair", key, CONNECTIONS, WARM, folder)
+            loads: dict[str, list[Load]] = {"empty": [], "decide": [], "pair": []}
+            alone: dict[str, list[Load]] = {"empty": [], "decide": []}
+            commits = learned = 0.0
+            memory = service.memory()
+            for _ in range(turns):
+                loads["empty"].append(asked(empty, "empty", key, CONNECTIONS, seconds, folder))
+                loads["decide"].append(asked(service, "decide", key, CONNECTIONS, seconds, folder))
+                before = figures(service, key)
+                loads["pair"].append(asked(service, "pair", key, CONNECTIONS, seconds, folder))
+                after = figures(service, key)
+                commits += after["bothworlds_commits_total"] - before["bothworlds_commits_total"]
+                learned += after["bothworlds_learned_total"] - before["bothworlds_learned_total"]
+                alone["empty"].append(asked(empty, "empty", key, 1, seconds, folder))
+                alone["decide"].append(asked(service, "decide", key, 1, seconds, folder))
+            return {
+                "ready": ready,
+                "loads": loads,
+                "alone": alone,
+                "commits": commits / learned,
+                "grown": service.memory() - memory,
+                "decisions": after["bothworlds_decisions_total"],
+            }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """Return the figures beside their targets."""
+    loads, alone = found["loads"], found["alone"]
+    cpu = {what: min(load.cpu for load in each) for what, each in loads.items()}
+    rate = {what: max(load.rate for load in each) for what, each in loads.items()}
+    middle = {what: min(load.middle for load in each) for what, each in alone.items()}
+    # A pair is two requests.
+    rows = [
+        ("empty endpoint, CPU us", cpu["empty"], None),
+        ("decide, CPU us", cpu["decide"], None),
+        ("decide + feedback, CPU us of both", 2.0 * cpu["pair"], None),
+        ("decide CPU / empty", cpu["decide"] / cpu["empty"], ("<=", 2.0)),
+        ("decide + feedback CPU a request / empty", cpu["pair"] / cpu["empty"], ("<=", 3.0)),
+        ("decide/s / empty/s", rate["decide"] / rate["empty"], (">=", 0.45)),
+        ("decides a second", rate["decide"], (">=", 10_000.0)),
+        ("decide + feedback, requests a second", rate["pair"], None),
+        ("one caller: decide p50 / empty p50", middle["decide"] / middle["empty"], ("<=", 1.5)),
+        ("one caller: decide p50, us", middle["decide"], None),
+        ("commits a feedback, the log's included", found["commits"], ("<=", 0.04)),
+        ("start to ready, CPU s", found["ready"], ("<=", 1.5)),
+        (f"memory grown by {found['decisions']:,.0f} decisions, MB", found["grown"], None),
+    ]
+    shown = []
+    for name, value, target in rows:
+        text = f"{name:45} {value:12,.3f}"
+        if target is not None:
+            sign, goal = target
+            met = value <= goal if sign == "<=" else value >= goal
+            text += f"   {sign} {goal:g}: {'met' if met else 'MISSED'}"
+        shown.append(text)
+    return shown
+
+
+def main() -> None:
+    print("\n".join(lines(measured())))
