@@ -512,6 +512,33 @@ def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, t
     healthy(tmp_path / "store.db")
 
 
+def test_decisions_of_a_clock_that_was_put_back_are_swept_as_well(served, monkeypatch):
+    async def body(service):
+        await service.create(
+            ME, spec(missing="default", default_loss=1.0, log="before", feedback_window=60.0)
+        )
+        clock = time.time
+        await service.decide_many(ME, "headline", 3)
+        monkeypatch.setattr(module.time, "time", lambda: clock() + 600)
+        await service.decide_many(ME, "headline", 3)
+        await service._sweep()
+        assert service.figures()["swept"] == 3
+        monkeypatch.setattr(module.time, "time", lambda: clock() - 3600)
+        decided = await service.decide(ME, "headline")
+        assert (await service.feedback(ME, decided.decision_id, loss=0.0)).status == "learned"
+        await service.decide_many(ME, "headline", 3)
+        monkeypatch.setattr(module.time, "time", lambda: clock() + 900)
+        await service._sweep()
+        assert service.figures()["swept"] == 9
+        # Nobody believes a clock that is years ahead for longer than it is.
+        monkeypatch.setattr(module.time, "time", lambda: clock() + 1e9)
+        await service.decide(ME, "headline")
+        monkeypatch.setattr(module.time, "time", clock)
+        assert (await service.decide(ME, "headline")).expires_at < clock() + 120
+
+    served(body)
+
+
 @pytest.mark.parametrize("missing", ["default", "deferred"])
 def test_a_default_loss_needs_a_log_before_the_answer(served, missing):
     async def body(service):

@@ -229,7 +229,7 @@ class Machine(RuleBasedStateMachine):
 class TestMachine(Machine.TestCase):
     """The machine, some histories of it."""
 
-    settings = settings(max_examples=25, stateful_step_count=40)
+    settings = settings(max_examples=15, stateful_step_count=40)
 
     def runTest(self):
         assert SqliteStore.synchronous == "OFF"

@@ -241,6 +241,7 @@ class Service:
         self._caps: dict[tuple[int, str, bytes | str], int] = {}
         self._caps_hour = 0
         self._seq = 0
+        self._latest = 0.0
         self._closing = False
         self._heard = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
@@ -506,6 +507,10 @@ class Service:
         identities, keyring = self._identities, self._keyring
         drawn, mode, shadow = experiment.draw(lineup, identities.uniform())
         now = time.time()
+        if now < self._latest <= now + DAY:
+            # A clock that was put back must not date a decision before what was swept already.
+            now = self._latest
+        self._latest = now
         id = identities.identity(now)
         raw, number = experiment.record(drawn, mode, keyring.current, id, lineup, unit, deferred)
         self._seq += 1
