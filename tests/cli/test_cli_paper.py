@@ -1,5 +1,6 @@
 """The command paper, as a person types it: files, resuming, interruption, wrong options."""
 
+import dataclasses
 import html.parser
 import json
 import os
@@ -324,6 +325,29 @@ def test_the_board_fits_a_terminal():
     assert "Tsallis-INF (RV)" in text
     assert "123.4" in text
     assert "1:23 h" in text
+
+
+def test_the_board_shows_every_verdict_of_a_finished_experiment(everything):
+    from rich.console import Console
+
+    from bothworlds.experiments.archive import kept
+
+    folder, _ = everything
+    made = kept(folder, "stochastic")
+    words = ["holds"] * 6 + ["fails", "fails", "open", "differs", "differs"]
+    claims = [
+        dataclasses.replace(claim, verdict=word)
+        for claim, word in zip(made.claims, words, strict=True)
+    ]
+    console = Console(width=80, record=True, force_terminal=True)
+    board = Board(experiment_names())
+    board.finish(dataclasses.replace(made, claims=tuple(claims), seconds=278.0))
+    console.print(board.table())
+    row = next(line for line in console.export_text().splitlines() if line.startswith("stoch"))
+    assert row.split("  ")[0] == "stochastic"
+    assert "6 holds, 2 fails" in row
+    assert "1 open, 2 differs" in row
+    assert row.rstrip().endswith("4:38 min")
 
 
 @pytest.mark.parametrize(

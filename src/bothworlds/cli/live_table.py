@@ -91,7 +91,10 @@ class Board:
             moments, done = dict(self._moments), dict(self._done)
         for name in self._names:
             if name in done:
-                table.add_row(name, Text(_told(done[name]), style="dim"))
+                # Two verdicts fit into a column, the others into the next.
+                told, took = _verdicts(done[name]), duration(done[name].seconds)
+                cells = (", ".join(told[:2]), ", ".join(told[2:]), "", took)
+                table.add_row(name, *(Text(cell, style="dim") for cell in cells))
             elif name in moments:
                 moment = moments[name]
                 rate = f"{moment.rate / 1e6:,.1f}" if moment.rate else ""
@@ -106,7 +109,11 @@ class Board:
         return Group(table, Text(said, style="dim"))
 
 
-def _told(each: Finished) -> str:
+def _verdicts(each: Finished) -> list[str]:
+    """Say how many claims have each verdict there is."""
     found = counts(each.claims)
-    told = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
-    return f"{told}; {duration(each.seconds)}"
+    return [f"{number} {verdict}" for verdict, number in found.items() if number]
+
+
+def _told(each: Finished) -> str:
+    return f"{', '.join(_verdicts(each))}; {duration(each.seconds)}"
