@@ -40,13 +40,16 @@ HOLLOW = "circles: published"
 """What a figure says of the published points in it."""
 
 
-def draw_published(panel: Any, cell: Cell, published: Published, first: int, last: int) -> None:
-    """Draw the published points of a cell between two rounds."""
+def draw_published(panel: Any, cell: Cell, published: Published, first: int, last: int) -> float:
+    """Draw the published points of a cell between two rounds; return the highest of them."""
+    top = 0.0
     for name, numbers in published.get(cell.id, {}).items():
         inside = {t: value for t, value in numbers.items() if first <= t <= last}
         if inside and name in plotting.LOOKS:
             look = plotting.LOOKS[name]
             plotting.draw_points(panel, list(inside), list(inside.values()), look)
+            top = max(top, *inside.values())
+    return top
 
 
 def title_of(cell: Cell) -> str:
@@ -68,7 +71,7 @@ def linear_figure(
             panel = axes[i, j]
             last = min(cell.horizon, LINEAR_END)
             tops = plotting.draw_regret(panel, outcome.results[cell.id], 1, last)
-            draw_published(panel, cell, published or {}, 1, last)
+            tops.append(draw_published(panel, cell, published or {}, 1, last))
             plotting.linear_axes(panel, last, tops)
             panel.set_title((titles or {}).get(cell.id) or title_of(cell))
             plotting.shows(panel, cell.id)
@@ -96,7 +99,8 @@ def log_figure(
             plotting.draw_regret(axes[i, j], result, begin, cell.horizon)
             low, high = plotting.log_limits(result, begin)
             high = max(high, 1.3 * draw_bounds(axes[i, j], cell, begin, named=j == 0))
-            draw_published(axes[i, j], cell, published or {}, begin, cell.horizon)
+            top = draw_published(axes[i, j], cell, published or {}, begin, cell.horizon)
+            high = max(high, 1.3 * top)
             lows.append(low)
             highs.append(high)
             axes[i, j].set_title((titles or {}).get(cell.id) or title_of(cell))
