@@ -792,7 +792,11 @@ def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, tmp_p
         ):
             await refused("store_unavailable", change)
         service.store._write = write
+        assert service.ready() is not None
         await service._reload()
+        # Also without anybody who asks: load balancers would send nobody.
+        await service._sweep()
+        assert service.ready() is None
         assert service.experiment(ME, "headline") == before
         assert service.keys(ME) == []
         assert len(service.experiments(ME)) == 1

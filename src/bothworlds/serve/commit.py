@@ -331,6 +331,7 @@ class Committer:
             self._note_failure(error)
             self._post(_raise_in, job.future, Problem("store_unavailable"))
         else:
+            self.failing = None
             self._post(_answer_in, job.future, result)
 
     def _post(self, call: Callable[..., None], *arguments: Any) -> None:

@@ -215,6 +215,10 @@ class Experiment:
         self.promised += bound
         return bound
 
+    def give_back(self, promised: float) -> None:
+        """Free the room that `promise` reserved; a reset may have freed it already."""
+        self.promised = max(0.0, self.promised - promised)
+
     def entry(self, probability: float | None) -> int:
         """Return the entry of a new arm, at which it has this probability in the next round."""
         active = self.estimates[list(self.active)]

@@ -651,7 +651,7 @@ class Service:
         try:
             written = await self._submit(feedback=[row])
         finally:
-            experiment.promised -= promised
+            experiment.give_back(promised)
         return self._told(row, written.feedback[0])
 
     async def feedback_many(self, who: Principal, items: Sequence[Telling]) -> list[Told | Problem]:
@@ -687,7 +687,7 @@ class Service:
                 written = await self._submit(feedback=[row for _, row in rows])
             finally:
                 for experiment, promised in promises:
-                    experiment.promised -= promised
+                    experiment.give_back(promised)
             for (place, row), before in zip(rows, written.feedback, strict=True):
                 try:
                     answers[place] = self._told(row, before)
