@@ -1,0 +1,74 @@
+"""Commands beside `bothworlds serve`: keys, migration, verification, replay."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from bothworlds.cli import serve as commands
+from bothworlds.cli.commands import app
+from bothworlds.errors import MissingExtra
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["serve", *map(str, words)])
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "store.db"
+
+
+def test_a_key_is_printed_once_and_kept_as_a_hash(store):
+    made = run("key", "create", "--store", store, "--scopes", "decide,feedback", "--label", "me")
+    assert made.exit_code == 0
+    key = made.output.strip()
+    assert key.startswith("bw_")
+    assert key.split("_", 2)[2].encode() not in store.read_bytes()
+
+
+@pytest.mark.parametrize("scopes", ["root", "decide,root", ""])
+def test_other_scopes_are_refused_in_one_sentence(store, scopes):
+    refused = run("key", "create", "--store", store, "--scopes", scopes)
+    assert refused.exit_code != 0
+    assert len(refused.output.strip().splitlines()) == 1
+
+
+def test_a_new_store_is_up_to_date_and_keeps_its_invariants(store):
+    run("key", "create", "--store", store, "--scopes", "read")
+    assert "is up to date" in run("migrate", "--store", store).output
+    verified = run("verify", "--store", store, "--json")
+    assert verified.exit_code == 0
+    assert all(each["ok"] for each in json.loads(verified.output))
+    assert run("replay", "--store", store).exit_code == 0
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path):
+    for command in ("verify", "replay"):
+        refused = run(command, "--store", tmp_path / "none.db")
+        assert refused.exit_code == 1
+        assert "There is no store" in refused.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_options_are_refused(store):
+    assert "must be given together" in run("--store", store, "--arms", "a,b").output
+    assert "--rate" in run("--store", store, "--rate", "-1").output
+    assert "--log-level" in run("--store", store, "--log-level", "loud").output
+    assert "loopback" in run("--store", store, "--host", "0.0.0.0").output
+    assert "did you mean 'verify'" in run("verfy").output
+    assert not store.exists()
+
+
+def test_a_password_is_not_shown():
+    shown = commands._shown("postgresql://me:secret@host:5432/bandits?sslpassword=secret")
+    assert shown == "postgresql://me@host:5432/bandits"
+    assert commands._shown("folder/bothworlds.db") == "folder/bothworlds.db"
+
+
+@pytest.mark.parametrize(("package", "extra"), [("uvicorn", "serve"), ("psycopg", "postgres")])
+def test_a_missing_package_names_its_extra(package, extra):
+    with pytest.raises(MissingExtra, match=rf"bothworlds\[{extra}\]"), commands.extras():
+        raise ImportError(f"No module named {package!r}", name=f"{package}.part")
+    with pytest.raises(ImportError, match="other"), commands.extras():
+        raise ImportError("No module named 'other'", name="other")
