@@ -26,6 +26,17 @@ def unsynced(monkeypatch):
     monkeypatch.setattr(SqliteStore, "synchronous", "OFF")
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """Return a PostgreSQL server that lives as long as the session."""
+    # Imported here: most tests of the service need no database of the kind.
+    from serve.databases import Server
+
+    server = Server()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def seeded(monkeypatch):
     """Draw the same arms in every run of a test."""
@@ -34,12 +45,40 @@ def seeded(monkeypatch):
 
 
 @pytest.fixture
-def served(tmp_path, unsynced, seeded):
+def dialect():
+    """Return which store the tests of a module use; a module may override it by several."""
+    return "sqlite"
+
+
+BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.processes)]
+"""Parameters of a module's `dialect` whose tests hold for every store."""
+
+
+@pytest.fixture
+def where(dialect, tmp_path, unsynced, request):
+    """Return a function from the name of a store to where it is, by default the test's own."""
+    made = {}
+    server = request.getfixturevalue("postgres") if dialect == "postgres" else None
+
+    def located(name="store.db"):
+        if server is None:
+            return str(tmp_path / name)
+        if name not in made:
+            made[name] = server.database()
+        return made[name]
+
+    yield located
+    for url in made.values():
+        server.drop(url)
+
+
+@pytest.fixture
+def served(where, seeded):
     """Run a coroutine function with a service on a fresh store, or on the one that is there."""
 
     def run(body, settings=QUIET, store="store.db"):
         async def running():
-            service = await Service.open(str(tmp_path / store), settings)
+            service = await Service.open(where(store), settings)
             try:
                 return await body(service)
             finally:

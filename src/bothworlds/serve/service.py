@@ -231,6 +231,14 @@ class Service:
         self.settings = settings
         self._loop = asyncio.get_running_loop()
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="bothworlds-read")
+        # Where others write as well, a long export must not keep their changes from being heard.
+        self._watching = (
+            ThreadPoolExecutor(1, thread_name_prefix="bothworlds-watch")
+            if store.has_peers
+            else self._reading
+        )
+        self._announced = asyncio.Event()
+        self._deaf = False
         self._experiments: dict[tuple[int, str], Experiment] = {}
         self._by_id: dict[int, Experiment] = {}
         self._counts: dict[Place, Counts] = {}
@@ -294,12 +302,13 @@ class Service:
         self.store.begin_run()
         for row in self._ledger.read():
             self._counts[row.experiment, row.epoch] = row.decided
-        self._configure(await self._read(self.store.configuration))
+        self._configure(await self._watch(self.store.configuration))
         self._learned(list(self._ledger.states.values()))
         self._committer.start()
         await self._poll_once()
+        self.store.listen(self._nudge)
+        self._tasks.append(self._loop.create_task(self._poll()))
         for work, every in (
-            (self._poll_once, self.settings.poll_seconds),
             (self._sweep, self.settings.sweep_seconds),
             (self._checkpoint, self.settings.checkpoint_seconds),
         ):
@@ -322,11 +331,45 @@ class Service:
         else:
             _LOG.error("The last records of the log could not be written.")
         self._reading.shutdown()
+        self._watching.shutdown()
         self.store.close()
 
     async def _read(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Let the reading thread call something."""
-        return await self._loop.run_in_executor(self._reading, work, *arguments)
+        return await self._call(self._reading, work, *arguments)
+
+    async def _watch(self, work: Callable[[], Any]) -> Any:
+        """Let the thread that hears of changes call something."""
+        return await self._call(self._watching, work)
+
+    async def _call(
+        self, thread: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        try:
+            return await self._loop.run_in_executor(thread, work, *arguments)
+        except self.store.failures as error:
+            raise Problem("store_unavailable", retry_after=1.0) from error
+
+    def _nudge(self) -> None:
+        """Look at the others soon; from any thread."""
+        # A loop that has ended without closing the service hears nothing more.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._announced.set)
+
+    async def _poll(self) -> None:
+        """Look at the others every so often, and when one of them announces something."""
+        # `wait_for` forgets that it was cancelled if what it waits for happens at that moment.
+        while not self._closing:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._announced.wait(), self.settings.poll_seconds)
+            self._announced.clear()
+            try:
+                await self._poll_once()
+                self._deaf = False
+            except Exception as error:
+                if not self._deaf:
+                    _LOG.error("The store could not be read: %s", error.__cause__ or error)
+                self._deaf = True
 
     async def _repeat(self, work: Callable[[], Coroutine[Any, Any, None]], every: float) -> None:
         while True:
@@ -375,13 +418,16 @@ class Service:
 
     async def _reload(self) -> None:
         async with self._reloading:
-            found = await self._read(self.store.configuration)
+            # Whoever sends tokens that nobody signed makes nobody read everything.
+            if await self._watch(self.store.config_version) == self._configuration.version:
+                return
+            found = await self._watch(self.store.configuration)
             if found.version >= self._configuration.version:
                 self._configure(found)
 
     async def _poll_once(self) -> None:
         known = self._configuration.version
-        version, peers = await self._read(self._look)
+        version, peers = await self._watch(self._look)
         if version is not None and version != known:
             await self._reload()
         if peers is not None:
@@ -1313,6 +1359,8 @@ class Service:
 
     async def _sweep(self) -> None:
         """Fill in missing feedback, and delete what has been kept long enough."""
+        if not await self._committer.run(self.store.leads):
+            return
         for experiment in list(self._by_id.values()):
             if experiment.config.missing != "drop":
                 while await self._sweep_some(experiment):
@@ -1384,7 +1432,7 @@ class Service:
                     as_bytes(experiment.total.lost), np.array(by_arm, "<f8").tobytes(),
                 )
             )  # fmt: skip
-        if rows:
+        if rows and await self._committer.run(self.store.leads):
             await self._committer.run(partial(self.store.put_checkpoints, rows, CHECKPOINTS))
 
 

@@ -196,7 +196,7 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
     list of Replayed
         By experiment and epoch, with whether the stored state is the same, integer by integer.
     """
-    with contextlib.closing(opened(where, serve=write, create=False)) as store:
+    with contextlib.closing(opened(where, serve=write, create=False, alone=write)) as store:
         with store.snapshot():
             fold = _Fold(store)
             totals = _totals(store)

@@ -10,7 +10,7 @@ from bothworlds.serve.store.sqlite import SqliteStore
 __all__ = ["Conflict", "Store", "migrate", "opened"]
 
 
-def opened(where: str, *, serve: bool = True, create: bool = True) -> Store:
+def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool = False) -> Store:
     """Open a store.
 
     Parameters
@@ -21,6 +21,8 @@ def opened(where: str, *, serve: bool = True, create: bool = True) -> Store:
         Whether to serve from it; otherwise to administer or read, beside a running server.
     create : bool
         Whether to make what is missing.
+    alone : bool
+        Whether nobody else may serve from it meanwhile, which with SQLite nobody ever may.
 
     Raises
     ------
@@ -36,7 +38,13 @@ def opened(where: str, *, serve: bool = True, create: bool = True) -> Store:
     ...     store.close()
     {'default': 1}
     """
-    store = SqliteStore(where, serve=serve, create=create)
+    store: Store
+    if is_postgres(where):
+        from bothworlds.serve.store.postgres import PostgresStore
+
+        store = PostgresStore(where, serve=serve, create=create, alone=alone)
+    else:
+        store = SqliteStore(where, serve=serve, create=create)
     try:
         store.check_version()
     except BaseException:
@@ -50,5 +58,23 @@ def migrate(where: str) -> tuple[int, int]:
 
     No server may use the store meanwhile.
     """
-    with contextlib.closing(SqliteStore(where, create=False)) as store:
+    store: Store
+    if is_postgres(where):
+        from bothworlds.serve.store.postgres import PostgresStore
+
+        store = PostgresStore(where, serve=False, create=False)
+    else:
+        store = SqliteStore(where, create=False)
+    with contextlib.closing(store):
         return store.migrate()
+
+
+def is_postgres(where: str) -> bool:
+    """Tell whether a store is one of PostgreSQL.
+
+    Examples
+    --------
+    >>> is_postgres("postgresql://localhost/bothworlds"), is_postgres("bothworlds.db")
+    (True, False)
+    """
+    return where.startswith(("postgresql://", "postgres://"))

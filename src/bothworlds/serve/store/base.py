@@ -50,6 +50,10 @@ DECISION = "experiment, id, record, shard, run, seq, shadow"
 STATE = "sums, told, lost, decided, learned, rounds, newest"
 
 
+SIZES = (256, 64, 16, 4, 1)
+"""How many rows a statement inserts: few sizes, so that statements are prepared once."""
+
+
 class Conflict(StoreError):
     """Somebody else has written this replica's own state; it must be read again."""
 
@@ -69,6 +73,8 @@ class Store(ABC):
     """Name of the folder with the tables."""
     has_peers: bool
     """Whether other replicas may write as well, whose states have to be polled."""
+    failures: tuple[type[Exception], ...]
+    """What reading raises when the database fails."""
     shard: int
     run: int
 
@@ -106,6 +112,21 @@ class Store(ABC):
     def close(self) -> None:
         """Close both connections, and give the shard up."""
 
+    @abstractmethod
+    def _check_nobody_serves(self) -> None:
+        """Refuse if anybody serves from the store, in the transaction of a migration."""
+
+    @abstractmethod
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call ``heard`` in some thread when another replica announces a configuration."""
+
+    _for_update = ""
+    """What a dialect appends to a query to lock what it returns."""
+    _lock_tables: str | None = None
+    """Statement that keeps others from migrating, where a transaction alone does not."""
+    _announce: str | None = None
+    """Statement that lets other replicas know, once committed, of another configuration."""
+
     def pulse(self) -> bool:
         """Tell, cheaply and on the reading connection, whether others may have written since."""
         return True
@@ -132,19 +153,23 @@ class Store(ABC):
         scripts = self.scripts()
         latest = scripts[-1][0]
         with self.transaction():
+            if self._lock_tables is not None:
+                self._write(self._lock_tables)
             before = self.version()
             if before > latest:
                 raise StoreError(
                     f"The store has tables of version {before}, this program knows {latest}: "
                     f"it was written by a newer one, and is left as it is."
                 )
+            if before < latest:
+                self._check_nobody_serves()
             for number, script in scripts:
                 if number <= before:
                     continue
                 if number == 1:
                     self._run_script(
                         "CREATE TABLE schema_version "
-                        "(version INTEGER PRIMARY KEY, applied_at REAL NOT NULL);"
+                        "(version INTEGER PRIMARY KEY, applied_at DOUBLE PRECISION NOT NULL);"
                     )
                 self._run_script(script)
                 self._write("INSERT INTO schema_version VALUES (?, ?)", (number, time.time()))
@@ -239,10 +264,13 @@ class Store(ABC):
                     audit.request_id, json.dumps(audit.change),
                 ),
             )  # fmt: skip
+            if self._announce is not None:
+                self._write(self._announce)
         return returned
 
-    _for_update = ""
-    """What a dialect appends to a query to lock what it returns."""
+    def leads(self) -> bool:
+        """Tell whether this replica does what only one has to do; for the writing thread."""
+        return True
 
     def put_tenant(self, name: str, at: float) -> int:
         """Return the number of a tenant, new if it is."""
@@ -350,7 +378,8 @@ class Store(ABC):
                 new = [row for row in new if (row.experiment, row.id) not in before]
             claimed: dict[int, Claimed] = {}
             decisions = batch.decisions
-            for place, claim in enumerate(batch.claims):
+            # Here too in one order on every replica.
+            for place, claim in sorted(enumerate(batch.claims), key=lambda each: each[1][:3]):
                 found = self._claim(claim)
                 if found is not None:
                     claimed[place] = found
@@ -360,7 +389,7 @@ class Store(ABC):
                 self._write_many(
                     "INSERT INTO activation (experiment, id, at) VALUES (?, ?, ?) "
                     "ON CONFLICT DO NOTHING",
-                    batch.activations,
+                    sorted(batch.activations),
                 )
             if decisions:
                 self._insert_decisions(decisions)
@@ -373,23 +402,26 @@ class Store(ABC):
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
         """Insert feedback; return what the store had already."""
+        made: set[tuple[int, bytes]] = set()
+        for places, values in at_once(rows):
+            for experiment, id in self._write(
+                f"INSERT INTO feedback ({FEEDBACK}) VALUES {places} "
+                "ON CONFLICT DO NOTHING RETURNING experiment, id",
+                values,
+            ):
+                made.add((experiment, bytes(id)))
+        if len(made) == len(rows):
+            return {}
+        others = [row[:2] for row in rows if row[:2] not in made]
         before: dict[tuple[int, bytes], Stored] = {}
-        for row in rows:
-            made = self._write(
-                f"INSERT INTO feedback ({FEEDBACK}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (experiment, id) DO NOTHING RETURNING id",
-                row,
-            )
-            if not made:
-                before[row.experiment, row.id] = self._stored(row.experiment, row.id)
+        for places, values in at_once(others):
+            for experiment, id, loss, status in self._write(
+                "SELECT experiment, id, loss, status FROM feedback "
+                f"WHERE (experiment, id) IN (VALUES {places})",
+                values,
+            ):
+                before[experiment, bytes(id)] = Stored(loss, status)
         return before
-
-    def _stored(self, experiment: int, id: bytes) -> Stored:
-        """Return the feedback of a decision, which there is."""
-        found = self._write(
-            "SELECT loss, status FROM feedback WHERE experiment = ? AND id = ?", (experiment, id)
-        )
-        return Stored(*found[0])
 
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
         """Append to the log; what is there already, from a commit of unknown end, stays."""
@@ -532,11 +564,19 @@ class Store(ABC):
             "WHERE f.experiment = ? AND d.id IS NULL",
             (experiment,),
         )
-        ended = self._read(
-            "SELECT COUNT(*) FROM run WHERE ended_at IS NULL AND NOT (shard = ? AND run = ?)",
-            (self.shard, self.run),
+        open_runs = self._read(
+            "SELECT shard, MAX(run), COUNT(*) FROM run WHERE ended_at IS NULL GROUP BY shard"
         )
-        return int(missing[0][0]), int(ended[0][0])
+        last: dict[int, int] = dict(self._read("SELECT shard, MAX(run) FROM run GROUP BY shard"))
+        serving = self._serving()
+        ended = sum(
+            count - (shard in serving and last[shard] == run) for shard, run, count in open_runs
+        )
+        return int(missing[0][0]), int(ended)
+
+    def _serving(self) -> set[int]:
+        """Return the shards of the replicas that serve now; for the reading thread."""
+        return {self.shard}
 
     def feedback(
         self, experiment: int | None = None, limit: int = 20_000
@@ -739,7 +779,7 @@ class Store(ABC):
                 for r in self._write(
                     f"SELECT {FEEDBACK} FROM feedback "
                     "WHERE experiment = ? AND id < ? AND status <> 'quarantined' "
-                    "ORDER BY id LIMIT ?",
+                    "ORDER BY id LIMIT ?" + self._for_update,
                     (experiment, before, limit),
                 )
             ]
@@ -769,6 +809,25 @@ class Store(ABC):
                 [(experiment, row.id) for row in found],
             )
         return len(found)
+
+
+def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the places and the values of rows that one statement takes.
+
+    Many at once: between two statements a thread would wait for the interpreter, which the event
+    loop holds, or for the network.
+
+    Examples
+    --------
+    >>> list(at_once([(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")]))
+    [('(?, ?), (?, ?), (?, ?), (?, ?)', [1, 'a', 2, 'b', 3, 'c', 4, 'd']), ('(?, ?)', [5, 'e'])]
+    """
+    at = 0
+    while at < len(rows):
+        size = next(each for each in SIZES if each <= len(rows) - at)
+        one = f"({', '.join('?' * len(rows[at]))})"
+        yield ", ".join([one] * size), [value for row in rows[at : at + size] for value in row]
+        at += size
 
 
 def _feedback(row: tuple[Any, ...]) -> FeedbackRow:

@@ -9,19 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bothworlds.errors import StateFileError, StoreError
 from bothworlds.files import locked
-from bothworlds.serve.store.base import DECISION, FEEDBACK, Rows, Store
+from bothworlds.serve.store.base import DECISION, FEEDBACK, Rows, Store, at_once
 from bothworlds.serve.store.rows import DecisionRow, FeedbackRow, Stored
 
 BUSY = 5.0
 """Seconds to wait for another process that writes."""
-SIZES = (256, 64, 16, 4, 1)
-"""How many rows a statement inserts: few sizes, so that statements are prepared once."""
 
 
 class SqliteStore(Store):
@@ -44,6 +42,7 @@ class SqliteStore(Store):
 
     dialect = "sqlite"
     has_peers = False
+    failures = (sqlite3.Error,)
     synchronous = "FULL"
     """FULL syncs every commit; what is less loses commits with the machine's power."""
 
@@ -145,23 +144,12 @@ class SqliteStore(Store):
                 statement = ""
 
     def _insert_rows(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Insert rows that are not there yet; return how many were not.
-
-        Many at once: between two statements this thread would wait for the interpreter, which
-        the event loop holds.
-        """
+        """Insert rows that are not there yet; return how many were not."""
         before = self._writer.total_changes
-        one = f"({', '.join('?' * (columns.count(',') + 1))})"
-        at = 0
-        while at < len(rows):
-            left = len(rows) - at
-            size = next(each for each in SIZES if each <= left)
-            values = ", ".join([one] * size)
+        for places, values in at_once(rows):
             self._writer.execute(
-                f"INSERT INTO {table} ({columns}) VALUES {values} ON CONFLICT DO NOTHING",
-                [value for row in rows[at : at + size] for value in row],
+                f"INSERT INTO {table} ({columns}) VALUES {places} ON CONFLICT DO NOTHING", values
             )
-            at += size
         return self._writer.total_changes - before
 
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
@@ -174,6 +162,12 @@ class SqliteStore(Store):
         self._writer.execute("ROLLBACK")
         self._writer.execute("BEGIN IMMEDIATE")
         return super()._insert_feedback(rows)
+
+    def _check_nobody_serves(self) -> None:
+        """Whoever migrates has opened the file to serve from it, as only one process may."""
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Nobody else serves who could announce anything."""
 
     def pulse(self) -> bool:
         """Tell whether another connection has written since the last call."""
