@@ -6,6 +6,7 @@ the delays have a stream of their own.  There is no snapshot: decisions in fligh
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ from bothworlds.engine.tile import (
     rehearse,
 )
 from bothworlds.errors import BothworldsError
-from bothworlds.lanes.kernels import ATTACK_ONE, LOSS_ONE
+from bothworlds.lanes.kernels import ATTACK_ONE, HEAD, LOSS_ONE
 from bothworlds.policies.base import Policy
 from bothworlds.policies.late import late_kernels, width
 from bothworlds.policies.packed import pack
@@ -48,7 +49,7 @@ def compile_kernels(job: TileJob) -> list[Any]:
     strike = engine.idle_attack if attack is None else attack.kernel
     with compiling:
         compiled_loop(loop.run_delayed, loop.RUN_DELAYED)
-        return [
+        functions = [
             compiled(kernel, signature)
             for kernel, signature in (
                 (own.ask, ASK),
@@ -59,6 +60,20 @@ def compile_kernels(job: TileJob) -> list[Any]:
                 (strike, ATTACK_ONE),
             )
         ]
+        _introduce(*functions)
+        return functions
+
+
+@functools.cache
+def _introduce(*functions: Any) -> None:
+    """Call the loop for no rounds, once for these kernels; see `bothworlds.engine.tile`."""
+    words, square, cube = np.zeros(5, np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
+    loop.run_delayed(
+        *functions, 0, 1, -1, 0, np.zeros((1, HEAD)), np.zeros(1),
+        words, np.zeros(0, np.uint8), words, words, 0,
+        words, -1, np.zeros((1, loop.PROGRESS), np.int64), square, square, cube,
+        np.zeros((1, 1), np.int64), np.zeros((1, 1, loop.QUEUED), np.int64), square, cube,
+    )  # fmt: skip
 
 
 class _Waiting:

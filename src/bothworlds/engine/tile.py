@@ -165,9 +165,24 @@ def compile_kernels(
     """
     with compiling:
         if policy.kind == "duel":
-            return _duel_kernels(policy.sides(), environment)
-        attack = environment.stage() if stage is None else stage
-        return _bandit_kernels(policy.sides(), environment, attack)
+            functions, mode = _duel_kernels(policy.sides(), environment)
+            _introduce(duel.run_duels, *functions)
+        else:
+            attack = environment.stage() if stage is None else stage
+            functions, mode = _bandit_kernels(policy.sides(), environment, attack)
+            _introduce(engine.run_tile, *functions)
+        return functions, mode
+
+
+@functools.cache
+def _introduce(loop: Any, *functions: Any) -> None:
+    """Call a loop for no rounds, before threads do: once for these kernels.
+
+    Numba learns at the first call that these functions fit the loop, and notes it in tables that
+    threads must not change at a time.
+    """
+    nothing = np.zeros(5, np.int64)
+    loop(*functions, 0, 0, 1, 1, 0, nothing, nothing, nothing, np.zeros(0, np.int64), nothing)
 
 
 def rehearse(job: TileJob) -> None:
