@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import statistics
@@ -26,8 +25,8 @@ from typing import Any
 
 ARMS = 8
 CONNECTIONS = 64
-SECONDS = 3.0
-TURNS = 5
+SECONDS = 1.0
+TURNS = 12
 WARM = 1.0
 
 EMPTY = """
@@ -109,9 +108,9 @@ class Running:
         self.url = found[1]
 
     def cpu(self) -> float:
-        """Return the CPU seconds that the process has used, its threads included."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the CPU seconds that the threads of the process have used, to the nanosecond."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) * 1e-9
 
     def memory(self) -> float:
         """Return the megabytes that the process holds."""

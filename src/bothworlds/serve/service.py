@@ -244,6 +244,7 @@ class Service:
         self._counts: dict[Place, Counts] = {}
         self._configuration: Configuration
         self._keys: dict[str, KeyRow] = {}
+        self._principals: dict[str, Principal] = {}
         self._keyring: Keyring
         self._identities = Identities()
         self._caps: dict[tuple[int, str, bytes | str], int] = {}
@@ -384,6 +385,9 @@ class Service:
     def _configure(self, found: Configuration) -> None:
         self._configuration = found
         self._keys = {key.id: key for key in found.keys}
+        self._principals = {
+            key.id: Principal(key.tenant, key.id, key.scopes) for key in found.keys
+        }
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
         self._keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
         for row in found.experiments:
@@ -1183,7 +1187,7 @@ class Service:
             return None
         if not hmac.compare_digest(given, found.hash) or found.revoked_at is not None:
             return None
-        return Principal(found.tenant, id, found.scopes)
+        return self._principals[id]
 
     async def create_key(
         self,
