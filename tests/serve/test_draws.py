@@ -11,7 +11,7 @@ from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
 from bothworlds.seeding import stream_words
-from bothworlds.serve import records
+from bothworlds.serve import contribution, draw, records
 from bothworlds.serve.draws import PER_ONE, UNIT, Lineup, add_records, check_served, grown
 from bothworlds.serve.records import NEAR_ALL, NEAR_NONE, NEAR_SOME, encode
 
@@ -277,3 +277,34 @@ def test_sums_of_utmost_size_are_drawn_from(policy):
     drawn = lineup.draw(sums, 2**40 - 1, 0.3)
     assert drawn.arm == 0
     assert np.isfinite(lineup.probabilities()).all()
+
+
+@pytest.mark.parametrize("policy", SERVED, ids=repr)
+def test_the_public_functions_are_the_service_s_own(policy):
+    rng = np.random.default_rng(5)
+    estimates = rng.integers(0, 2**34, 6)
+    there = [0, 2, 3, 5]
+    for u in rng.random(20).tolist():
+        lineup = Lineup(policy, there, 6)
+        found = draw(policy, estimates, 40, u, there)
+        assert found == lineup.draw(estimates, 40, u)
+        raw = encode(
+            1, 1, 0, found.arm, 6, 40, bytes(16), found.inverse_p, found.near | records.PRESENT,
+            found.baseline, found.mask, lineup.mask,
+        )  # fmt: skip
+        sums, told, lost = np.zeros(8, np.int64), *np.zeros((2, 7), np.int64)
+        add_records([raw], [0.25], sums, told, lost)
+        assert contribution(raw, 0.25, 7).tolist() == sums[:7].tolist()
+
+
+@pytest.mark.parametrize("available", [[], [0, 0], [6], [-1]])
+def test_no_draw_from_arms_that_are_not_there(available):
+    with pytest.raises(InvalidParameter, match="available"):
+        draw(bw.TsallisINF(), np.zeros(6, np.int64), 1, 0.5, available)
+
+
+def test_no_contribution_of_what_cannot_be():
+    raw = encode(1, 1, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
+    for loss, n_arms in ((1.5, 4), (float("nan"), 4), (0.5, 3), (0.5, 10**6)):
+        with pytest.raises(InvalidParameter):
+            contribution(raw, loss, n_arms)

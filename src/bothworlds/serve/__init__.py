@@ -1,4 +1,25 @@
 """Decision service: decisions over HTTP, with an embedded store or PostgreSQL.
 
 Needs the extra ``serve``. `bothworlds.client` is what a program that asks for decisions imports.
+`draw` and `contribution` are the two steps of the mathematics, for services of another kind; they
+need no extra.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bothworlds.serve.draws import contribution, draw
+
+__all__ = ["contribution", "draw"]
+
+# Looked up when first used: the commands of the service must not wait for Numba.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from bothworlds.serve import draws
+
+        return getattr(draws, name)

@@ -345,6 +345,75 @@ def prepare() -> None:
     add_records([raw], [0.0], *(np.zeros(n, np.int64) for n in (3, 2, 2)))
 
 
+def draw(
+    policy: Policy,
+    estimates: Units,
+    round: int,
+    u: float,
+    available: Sequence[int] | None = None,
+) -> Draw:
+    """Draw an arm from summed estimates.
+
+    Whoever draws often from the same arms keeps a `Lineup`.
+
+    Parameters
+    ----------
+    policy : Policy
+        One that `check_served` accepts.
+    estimates : array of int
+        The estimate of every arm, in units of 2^-30.
+    round : int
+        The round, from 1.
+    u : float
+        A uniform number in [0, 1): the arm is a function of the arguments.
+    available : sequence of int, optional
+        The arms that can be drawn; by default all.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> draw(bw.TsallisINF(), np.zeros(4, np.int64), round=1, u=0.6).arm
+    2
+    >>> draw(bw.TsallisINF(), np.zeros(4, np.int64), round=1, u=0.6, available=[0, 3]).inverse_p
+    2.0
+    """
+    n = estimates.size
+    indices = tuple(range(n)) if available is None else tuple(available)
+    if not indices or len(set(indices)) < len(indices) or not set(indices) <= set(range(n)):
+        expected = f"distinct arms from 0 to {n - 1}"
+        raise InvalidParameter(must("available", "serve.draw", expected, available))
+    return Lineup(policy, indices, n).draw(np.ascontiguousarray(estimates, np.int64), round, u)
+
+
+def contribution(record: bytes, loss: float, n_arms: int) -> Units:
+    """Return what a decision adds to the estimates of the arms, in units of 2^-30.
+
+    Parameters
+    ----------
+    record : bytes
+        The record of the decision, as `records.encode` made it.
+    loss : float
+        What it brought, in [0, 1].
+    n_arms : int
+        How many arms the experiment has by now.
+
+    Examples
+    --------
+    >>> raw = records.encode(1, 7, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
+    >>> (contribution(raw, 0.5, 4) * UNIT).tolist()
+    [0.0, 0.0, 2.0, 0.0]
+    """
+    given = records.decode(record)
+    if not 0.0 <= loss <= 1.0:
+        raise InvalidParameter(must("loss", "serve.contribution", "a number in [0, 1]", loss))
+    if not given.known <= n_arms <= records.MOST_ARMS:
+        expected = f"from {given.known} to {records.MOST_ARMS}"
+        raise InvalidParameter(must("n_arms", "serve.contribution", expected, n_arms))
+    sums, told, lost = np.zeros(n_arms + 1, np.int64), *np.zeros((2, n_arms), np.int64)
+    add_records([record], [loss], sums, told, lost)
+    return sums[:-1]
+
+
 def grown(sums: Units, n_arms: int) -> Units:
     """Return sums by arm, and ``later``, for an experiment that has more arms by now.
 

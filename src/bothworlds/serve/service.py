@@ -385,9 +385,7 @@ class Service:
     def _configure(self, found: Configuration) -> None:
         self._configuration = found
         self._keys = {key.id: key for key in found.keys}
-        self._principals = {
-            key.id: Principal(key.tenant, key.id, key.scopes) for key in found.keys
-        }
+        self._principals = {key.id: Principal(key.tenant, key.id, key.scopes) for key in found.keys}
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
         self._keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
         for row in found.experiments:
