@@ -76,5 +76,7 @@ def test_the_image_and_the_compose_file_use_options_there_are():
     known = {"--host", "--require-keys", "--store", "--serve", "--policies"}
     ours = {"--no-cache-dir", "--create-home", "--interval", "--timeout", "--start-period"}
     assert options_of(image) == known | ours
-    compose = (ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
-    assert "dockerfile: deploy/Containerfile" in compose
+    for name in ("compose.yaml", "compose.postgres.yaml"):
+        compose = (ROOT / "deploy" / name).read_text(encoding="utf-8")
+        assert "dockerfile: deploy/Containerfile" in compose
+        assert options_of(compose) <= known
