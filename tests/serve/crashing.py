@@ -15,23 +15,29 @@ from bothworlds.serve import service as module
 from bothworlds.serve.commit import Committer
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.store import is_postgres
 from bothworlds.serve.store.sqlite import SqliteStore
 
 ME = Service.LOCAL
 POINTS = {
-    "before_write": (SqliteStore, "_put_state"),
-    "in_write": (SqliteStore, "_insert_feedback"),
-    "after_write": (Committer, "_post"),
-    "in_the_log": (SqliteStore, "_insert_decisions"),
-    "in_a_migration": (SqliteStore, "_run_script"),
-    "in_the_sweeper": (SqliteStore, "put_swept"),
-    "in_retention": (SqliteStore, "_write_many"),
+    "before_write": "_put_state",
+    "in_write": "_insert_feedback",
+    "after_write": "_post",
+    "in_the_log": "_insert_decisions",
+    "in_a_migration": "_run_script",
+    "in_the_sweeper": "put_swept",
+    "in_retention": "_write_many",
 }
 
 
-def arm(point, count):
+def arm(store, point, count):
     """Let the process die at a point."""
-    kind, name = POINTS[point]
+    kind = SqliteStore
+    if point == "after_write":
+        kind = Committer
+    elif is_postgres(store):
+        from bothworlds.serve.store.postgres import PostgresStore as kind
+    name = POINTS[point]
     method = getattr(kind, name)
     passed = 0
 
@@ -107,5 +113,5 @@ async def one(service, number):
 if __name__ == "__main__":
     where, which, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
     if times:
-        arm(which, times)
+        arm(where, which, times)
     asyncio.run(drive(where, which))

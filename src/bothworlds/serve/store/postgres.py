@@ -209,6 +209,11 @@ class PostgresStore(Store):
     def __init__(
         self, url: str, *, serve: bool = True, create: bool = True, alone: bool = False
     ) -> None:
+        try:
+            self._given = conninfo_to_dict(url)
+        except psycopg.Error:
+            # What the driver says of it repeats it, with the password.
+            raise StoreError("The address of the store must be postgresql://...") from None
         self.shard = -1
         self.run = 0
         self._url = url
@@ -241,7 +246,7 @@ class PostgresStore(Store):
     @property
     def shown(self) -> str:
         """The address, without what is secret."""
-        given = conninfo_to_dict(self._url)
+        given = self._given
         port = f":{given['port']}" if given.get("port") else ""
         return f"postgresql://{given.get('host') or ''}{port}/{given.get('dbname') or ''}"
 

@@ -1,0 +1,265 @@
+"""Faults of several replicas on PostgreSQL: processes killed, the database killed, cut, paused."""
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bothworlds.errors import StoreError
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.service import Service
+from bothworlds.serve.store import migrate, opened
+from bothworlds.serve.store import postgres as module
+from bothworlds.serve.verify import replay, verify
+from helpers.waiting import HANG, wait_until
+from serve.conftest import QUIET, spec
+from serve.databases import cut, query
+
+pytestmark = pytest.mark.processes
+
+ME = Service.LOCAL
+DRIVER = Path(__file__).with_name("crashing.py")
+
+
+@pytest.fixture
+def dialect():
+    return "postgres"
+
+
+class Replica:
+    """A process that serves and writes down, in a file, what it has acknowledged."""
+
+    def __init__(self, folder, store, point="nowhere", count=0):
+        self._said = Path(tempfile.mkstemp(dir=folder)[1])
+        with self._said.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, str(DRIVER), store, point, str(count)],
+                stdout=out,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+
+    def is_ready(self):
+        assert self.process.poll() is None, self.process.stderr.read()
+        return self._said.read_text().startswith("ready")
+
+    def told(self):
+        """Return what it has acknowledged, loss by id, once it is dead."""
+        _, err = self.process.communicate(timeout=HANG)
+        assert self.process.returncode == -signal.SIGKILL, err
+        lines = [line.split() for line in self._said.read_text().splitlines()]
+        return {words[1]: float(words[2]) for words in lines if words[0] == "told"}
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Start replicas, of which none outlives the test."""
+    made = []
+
+    def start(store, *more):
+        made.append(Replica(tmp_path, store, *more))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.process.kill()
+        each.process.wait()
+
+
+def check(store, *told):
+    """Check that a store holds whatever was acknowledged, once, and its state is their sum."""
+    found = verify(store)
+    assert [each for each in found if not each.ok] == []
+    stored = {bytes(id).hex(): loss for id, loss in query(store, "SELECT id, loss FROM feedback")}
+    for each in told:
+        for id, loss in each.items():
+            assert stored[id] == loss
+    assert all(each.equal for each in replay(store))
+
+
+@pytest.mark.slow
+def test_replicas_killed_at_named_points_and_at_random(where, started):
+    store = where()
+    first = started(store)
+    wait_until(first.is_ready)
+    points = [("before_write", 5), ("in_write", 4), ("after_write", 6), ("in_the_log", 4)]
+    others = [started(store, *each) for each in points[:3]]
+    told = [each.told() for each in others]
+    check(store)
+    told.append(started(store, *points[3]).told())
+    time.sleep(random.Random(5).uniform(0.0, 0.2))
+    first.process.kill()
+    told.append(first.told())
+    check(store, *told)
+    assert len(told[-1]) > 0
+    # Nobody took the number of another one that might have come back.
+    shards = query(store, "SELECT COUNT(DISTINCT shard), COUNT(*) FROM run WHERE ended_at IS NULL")
+    assert shards == [(5, 5)]
+
+
+@pytest.mark.slow
+def test_the_database_killed_cut_and_paused_under_four_replicas(where, started, postgres):
+    store = where()
+    replicas = [started(store)]
+    wait_until(replicas[0].is_ready)
+    replicas += [started(store) for _ in range(3)]
+    for each in replicas[1:]:
+        wait_until(each.is_ready)
+
+    def versions():
+        return dict(query(store, "SELECT shard, SUM(version) FROM state GROUP BY shard"))
+
+    def go_on():
+        """Wait until every replica has written again."""
+        before = versions()
+        wait_until(
+            lambda: (
+                len(now := versions()) == 4
+                and all(now[shard] > before.get(shard, 0) for shard in now)
+            )
+        )
+
+    go_on()
+    postgres.kill()
+    postgres.start()
+    go_on()
+    assert cut(store) >= 12
+    go_on()
+    with postgres.paused():
+        time.sleep(0.5)
+    go_on()
+    replicas[1].process.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    replicas[1].process.send_signal(signal.SIGCONT)
+    go_on()
+    for each in replicas:
+        each.process.kill()
+    told = [each.told() for each in replicas]
+    check(store, *told)
+    assert min(map(len, told)) > 0
+    # A restart of the database has taken nobody's number away.
+    assert query(store, "SELECT COUNT(DISTINCT shard), COUNT(*) FROM run") == [(4, 4)]
+
+
+# --- without another process ---------------------------------------------------------------------
+
+
+async def told(service, token, loss=0.5):
+    try:
+        return (await service.feedback(ME, token, loss=loss)).status
+    except Problem as problem:
+        return problem.code
+
+
+def test_a_change_reaches_another_replica_without_its_poll(where):
+    async def body():
+        one = await Service.open(where(), QUIET)
+        other = await Service.open(where(), QUIET)
+        try:
+            await one.create(ME, spec())
+            # It would poll in an hour; what comes before was announced.
+            while not other.experiments(ME):
+                await asyncio.sleep(0.01)
+            # Without being announced, a change is heard of by polling.
+            other.settings = replace(QUIET, poll_seconds=0.05)
+            one.store._announce = None
+            other._announced.set()
+            await one.set_mode(ME, "headline", "pause")
+            while other.experiment(ME, "headline")["mode"] != "paused":
+                await asyncio.sleep(0.01)
+        finally:
+            await one.close()
+            await other.close()
+
+    asyncio.run(asyncio.wait_for(body(), HANG))
+
+
+def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.05)
+    monkeypatch.setattr(module, "WRITE_SECONDS", 0.4)
+
+    async def body():
+        service = await Service.open(where(), QUIET)
+        try:
+            await service.create(ME, spec())
+            tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 3)]
+            while service._committer.log:
+                await asyncio.sleep(0.01)
+            session = service.store._backend
+            # Whoever holds the table lets the service's statement stand still.
+            loop = asyncio.get_running_loop()
+            other = await loop.run_in_executor(None, module.psycopg.connect, where())
+            other.execute("LOCK TABLE feedback IN ACCESS EXCLUSIVE MODE")
+            assert await told(service, tokens[0]) == "store_unavailable"
+            assert service.ready() is not None
+            other.rollback()
+            other.close()
+            while await told(service, tokens[1]) == "store_unavailable":
+                await asyncio.sleep(0.05)
+            # The session that was cut has not kept its lock, and may have committed.
+            assert service.store._backend != session
+            assert await told(service, tokens[0]) in ("learned", "duplicate")
+            assert await told(service, tokens[0], 0.25) == "already_told"
+            assert service.ready() is None
+            assert service.experiment(ME, "headline")["learned"] == 2
+        finally:
+            await service.close()
+
+    asyncio.run(body())
+    check(where())
+
+
+def test_a_number_is_free_when_its_replica_has_stopped_or_is_long_gone(where):
+    first, second = opened(where()), opened(where())
+    assert (first.shard, second.shard) == (0, 1)
+    first.close()
+    third = opened(where())
+    assert third.shard == 0
+    # Its session is gone, but it may come back.
+    third._writer.close()
+    fourth = opened(where())
+    assert fourth.shard == 2
+    third.own_states()
+    assert third.shard == 0
+    third._writer.close()
+    later = f"UPDATE replica SET alive_at = alive_at - {2 * module.LEASE} WHERE shard = 0"
+    query(where(), later)
+    fifth = opened(where())
+    # Also after a restart of the database, which is younger than a lease here.
+    assert fifth.shard == 3
+    for store in (second, third, fourth, fifth):
+        store.close()
+
+
+def test_what_needs_a_store_alone_is_refused_while_it_is_served(where):
+    store = opened(where())
+    with pytest.raises(StoreError, match="is being served; stop all replicas first"):
+        replay(where(), write=True)
+    assert migrate(where()) == (1, 1)
+    query(where(), "DELETE FROM schema_version")
+    with pytest.raises(StoreError, match="is being served; stop all replicas first"):
+        migrate(where())
+    query(where(), "INSERT INTO schema_version VALUES (1, 0)")
+    store.close()
+    assert replay(where(), write=True) == []
+
+
+def test_what_is_no_database_is_refused_in_one_sentence(where, tmp_path):
+    empty = where()
+    with pytest.raises(StoreError, match="run: bothworlds serve migrate"):
+        verify(empty)
+    assert migrate(empty) == (0, 1)
+    assert all(each.ok for each in verify(empty))
+    nowhere = f"postgresql://eve:secret@/none?host={tmp_path}"
+    for url in (nowhere, "postgresql://eve:secret@[::1", empty.replace("/test", "/no_test")):
+        with pytest.raises(StoreError) as refused:
+            opened(url)
+        assert "\n" not in str(refused.value)
+        assert "secret" not in str(refused.value)
