@@ -192,23 +192,25 @@ def storm(minutes, replicas, kills, feedbacks, callers=4, seed=1, say=print):
     chance = random.Random(seed)
     begun = time.monotonic()
     server = Server()
+    running = []
+    watching = []
+    over = threading.Event()
     try:
         store = server.database()
-        running = [Replica(store) for _ in range(replicas)]
-        running[0].start()
-        for each in running[1:]:
-            each.start()
-        over = threading.Event()
+        for _ in range(replicas):
+            running.append(Replica(store))
+            running[-1].start()
 
         def watch(replica):
             while not over.wait(0.05):
                 if replica.process.poll() is not None:
                     replica.start()
 
-        watching = [threading.Thread(target=watch, args=(each,)) for each in running]
+        watching += [threading.Thread(target=watch, args=(each,), daemon=True) for each in running]
         calling = Callers(running, feedbacks)
         threads = [
-            threading.Thread(target=calling.run, args=(f"{seed}/{n}",)) for n in range(callers)
+            threading.Thread(target=calling.run, args=(f"{seed}/{n}",), daemon=True)
+            for n in range(callers)
         ]
         for thread in (*watching, *threads):
             thread.start()
@@ -234,6 +236,9 @@ def storm(minutes, replicas, kills, feedbacks, callers=4, seed=1, say=print):
             wrong.append(f"replicas ended with {codes}")
         shards = query(store, "SELECT COUNT(DISTINCT shard), COUNT(*) FROM run")[0]
     finally:
+        over.set()
+        for thread in watching:
+            thread.join()
         for each in running:
             each.kill()
         server.stop()
@@ -258,6 +263,8 @@ def main():
     parser.add_argument("--feedbacks", type=int, default=500_000, help="how many at least")
     parser.add_argument("--callers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    # Whoever ends the storm early ends what it has started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(not storm(**vars(parser.parse_args())))
 
 
