@@ -130,6 +130,11 @@ class ServiceError(BothworldsError, RuntimeError):
 class ServiceAway(ServiceError, ConnectionError):
     """The decision service cannot be reached, is overloaded, or did not answer in time."""
 
+    def __new__(cls, *args: object, **named: object) -> "ServiceAway":
+        """Make an empty error in the memory of a `ConnectionError`, whichever base comes first."""
+        # What unpickles errors of other processes calls this by itself.
+        return ConnectionError.__new__(cls, *args[:1])
+
 
 class StoreError(BothworldsError, RuntimeError):
     """A store of the decision service cannot be opened, or its tables are of another version."""

@@ -370,7 +370,9 @@ class SegmentedBandit(Persistent[Policy]):
         checked_age(older_than, f"{self._OWNER}.expire")
         with self._lock:
             closed = []
-            for segment, bandit in self._segments.items():
+            # By the age of the segments, whichever was used last.
+            for segment in sorted(self._segments, key=self._births.__getitem__):
+                bandit = self._segments[segment]
                 numbers = bandit.expire(older_than=older_than, loss=loss, reward=reward)
                 closed += [_id(self._births[segment], number, segment) for number in numbers]
             for id in closed:

@@ -371,7 +371,7 @@ def shown_panels(figure: Figure) -> list[tuple[tuple[str, ...], Box]]:
     >>> figure, grid = panels(1, 2, 2.0)
     >>> shows(grid[0, 1], "K=8")
     >>> ((names, box),) = shown_panels(figure)
-    >>> names, box[0] > 0.45
+    >>> names, bool(box[0] > 0.45)
     (('K=8',), True)
     """
     figure.draw_without_rendering()
