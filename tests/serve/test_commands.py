@@ -51,6 +51,19 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["verify"], ["replay"], ["migrate"], ["key", "create", "--scopes", "read"]],
+    ids=" ".join,
+)
+def test_a_database_that_is_away_is_named_in_one_sentence(words):
+    refused = run(*words, "--store", "postgresql://user:s3cret@127.0.0.1:1/x")
+    assert refused.exit_code == 1
+    assert "cannot be opened" in refused.output
+    assert "s3cret" not in refused.output
+    assert isinstance(refused.exception, SystemExit)
+
+
 def test_wrong_options_are_refused(store):
     assert "must be given together" in run("--store", store, "--arms", "a,b").output
     assert "--rate" in run("--store", store, "--rate", "-1").output

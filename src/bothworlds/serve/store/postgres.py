@@ -227,7 +227,8 @@ class PostgresStore(Store):
         self._closing = threading.Event()
         self._writer = _Line(url, "bothworlds", WRITE_SECONDS, self._greet)
         try:
-            if create and self.version() == 0:
+            # Asked also of a store that is not to be made: the first question connects.
+            if self.version() == 0 and create:
                 self.migrate()
             if alone:
                 self._keep_others_out()
