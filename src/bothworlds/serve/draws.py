@@ -374,8 +374,8 @@ def draw(
     >>> import bothworlds as bw
     >>> draw(bw.TsallisINF(), np.zeros(4, np.int64), round=1, u=0.6).arm
     2
-    >>> draw(bw.TsallisINF(), np.zeros(4, np.int64), round=1, u=0.6, available=[0, 3]).inverse_p
-    2.0
+    >>> draw(bw.TsallisINF(), np.zeros(4, np.int64), round=1, u=0.6, available=[0, 3]).arm
+    3
     """
     n = estimates.size
     indices = tuple(range(n)) if available is None else tuple(available)
