@@ -399,6 +399,18 @@ def test_ctrl_c_after_a_shard_was_taken_counts_it_once(monkeypatch):
     same(result, reference())
 
 
+def test_ctrl_c_that_breaks_a_lock_is_ctrl_c(monkeypatch):
+    def broken(*arguments, **named):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Lock().release()
+
+    monkeypatch.setattr("bothworlds.campaign.campaign.wait", broken)
+    result = run(executor=Odd(lambda n, future, work: future.set_result(work())))
+    assert result.interrupted
+
+
 @pytest.fixture
 def alarm():
     """Something that presses Ctrl-C a little later."""

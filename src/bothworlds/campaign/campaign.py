@@ -110,8 +110,11 @@ class Campaign:
             if self._store is not None:
                 raise ClusterError(f"{error} What was finished before is kept.") from error
             raise
-        except BaseException:
+        except BaseException as error:
             self._wind_up()
+            if isinstance(error, RuntimeError) and isinstance(error.__context__, KeyboardInterrupt):
+                # A signal that comes while Python waits for a lock breaks the lock's own end, too.
+                return True
             raise
         finally:
             self._workers.close()
