@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -156,13 +157,25 @@ def test_retention_that_is_killed_loses_no_contribution(tmp_path):
     check(store)
     process = started(store, "in_retention")
     assert process.stdout.readline().startswith("ready")
-    time.sleep(3.0)
+    # Somebody must read what it says, or it stops when the pipe is full.
+    reader = threading.Thread(target=process.stdout.read)
+    reader.start()
+    deadline = time.monotonic() + HANG
+    while not compacted(store) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
     process.kill()
-    said(process)
+    process.wait()
+    reader.join()
+    process.stdout.close()
+    process.stderr.close()
     check(store)
-    with contextlib.closing(sqlite3.connect(store)) as connection:
-        learned = connection.execute("SELECT SUM(learned) FROM compacted").fetchone()[0]
-    assert learned > 0
+    assert compacted(store)
+
+
+def compacted(store):
+    """Return how many feedbacks have left the log for a sum."""
+    with contextlib.closing(sqlite3.connect(store, timeout=HANG)) as connection:
+        return connection.execute("SELECT SUM(learned) FROM compacted").fetchone()[0] or 0
 
 
 @pytest.mark.processes
