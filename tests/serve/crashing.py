@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 
-from bothworlds.serve import service as module
+from bothworlds.serve import upkeep as module
 from bothworlds.serve.commit import Committer
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings

@@ -358,14 +358,14 @@ def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, mon
             await asyncio.sleep(0.01)
         await service.decide_many(ME, "headline", 5)
         state = service._experiment(ME, "headline").total.sums.copy()
-        await service._sweep()
+        await service._upkeep.sweep()
         # The records are gone; what keeps decisions from being told twice is not.
         assert (await service.feedback(ME, old[0], loss=0.5)).status == "duplicate"
         assert (await service.feedback(ME, old[25], loss=0.5)).status == "learned"
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert sum(row["logged"] for row in rows) == 5
         monkeypatch.setattr(module.time, "time", lambda: clock() + 42 * 86400)
-        await service._sweep()
+        await service._upkeep.sweep()
         await refused("expired", service.feedback(ME, old[0], loss=0.5))
         now = service._experiment(ME, "headline").total
         assert now.learned == 21

@@ -475,13 +475,13 @@ def test_missing_feedback_counts_as_the_default_loss(served, monkeypatch, where)
         tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 30)]
         for token in tokens[:10]:
             await service.feedback(ME, token, loss=0.0)
-        await service._sweep()
+        await service._upkeep.sweep()
         assert service.figures()["swept"] == 0
         clock = time.time
         monkeypatch.setattr(module.time, "time", lambda: clock() + 200)
         await service.decide_many(ME, "headline", 5)
-        await service._sweep()
-        await service._sweep()
+        await service._upkeep.sweep()
+        await service._upkeep.sweep()
         assert service.figures()["swept"] == 20
         assert service.experiment(ME, "headline")["learned"] == 30
         await refused("expired", service.feedback(ME, tokens[-1], loss=0.0))
@@ -507,7 +507,7 @@ def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, w
         assert (await service.feedback(ME, made[2].decision_id, loss=0.0)).status == "learned"
         clock = time.time
         monkeypatch.setattr(module.time, "time", lambda: clock() + 200)
-        await service._sweep()
+        await service._upkeep.sweep()
         assert service.figures()["swept"] == 1
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert [row["source"] for row in rows] == [
@@ -530,14 +530,14 @@ def test_decisions_of_a_clock_that_was_put_back_are_swept_as_well(served, monkey
         await service.decide_many(ME, "headline", 3)
         monkeypatch.setattr(module.time, "time", lambda: clock() + 600)
         await service.decide_many(ME, "headline", 3)
-        await service._sweep()
+        await service._upkeep.sweep()
         assert service.figures()["swept"] == 3
         monkeypatch.setattr(module.time, "time", lambda: clock() - 3600)
         decided = await service.decide(ME, "headline")
         assert (await service.feedback(ME, decided.decision_id, loss=0.0)).status == "learned"
         await service.decide_many(ME, "headline", 3)
         monkeypatch.setattr(module.time, "time", lambda: clock() + 900)
-        await service._sweep()
+        await service._upkeep.sweep()
         assert service.figures()["swept"] == 9
         # Nobody believes a clock that is years ahead for longer than it is.
         monkeypatch.setattr(module.time, "time", lambda: clock() + 1e9)
@@ -804,7 +804,7 @@ def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, where
         assert service.ready() is not None
         await service._reload()
         # Also without anybody who asks: load balancers would send nobody.
-        await service._sweep()
+        await service._upkeep.sweep()
         assert service.ready() is None
         # But for its age.
         assert {**service.experiment(ME, "headline"), "state_age": before["state_age"]} == before

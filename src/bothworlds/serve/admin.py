@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bothworlds.serve.service import made_key
+from bothworlds.serve.keys import made_key
 from bothworlds.serve.store import opened
 from bothworlds.serve.store.rows import AuditRow
 

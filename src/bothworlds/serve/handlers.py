@@ -13,14 +13,15 @@ from msgspec import UNSET
 
 from bothworlds import __version__
 from bothworlds.serve import exports, openapi, reports, wire
+from bothworlds.serve.answers import Telling
+from bothworlds.serve.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.http import Header, Reply, Stream
 from bothworlds.serve.metrics import CONTENT_TYPE
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import ArmSpec, ExperimentSpec, Telling
 
 if TYPE_CHECKING:
+    from bothworlds.serve.answers import Decided
     from bothworlds.serve.http import Application, Asked, Handler
-    from bothworlds.serve.service import Decided
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _TAG = re.compile(rb'"([0-9]{1,18})(?:-[0-9a-f]+)?"')

@@ -31,7 +31,7 @@ from bothworlds.serve.routes import ROUTES, Route, Router
 from bothworlds.serve.service import Service
 
 if TYPE_CHECKING:
-    from bothworlds.serve.service import Principal
+    from bothworlds.serve.answers import Principal
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -10,20 +10,18 @@ Refusals are `bothworlds.serve.problems.Problem`; whatever raises one has change
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import hashlib
 import hmac
 import json
 import logging
-import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -31,19 +29,20 @@ from bothworlds.arguments import is_number
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.errors import InvalidFeedback
 from bothworlds.serve import records
+from bothworlds.serve.answers import Decided, Principal, Telling, Told, log_document
 from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written
 from bothworlds.serve.config import ArmSpec, ExperimentSpec, check_arm, checked
 from bothworlds.serve.draws import MOST, prepare
 from bothworlds.serve.experiment import Experiment
+from bothworlds.serve.keys import SCOPES, checked_label, key_document, made_key
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.records import Record
-from bothworlds.serve.state import Counts, Sums, as_bytes, from_bytes
+from bothworlds.serve.state import Counts, Sums, from_bytes
 from bothworlds.serve.store import Store, opened
 from bothworlds.serve.store.rows import (
     Activation,
     ArmRow,
     AuditRow,
-    CheckpointRow,
     Claimed,
     ClaimRow,
     Configuration,
@@ -51,7 +50,6 @@ from bothworlds.serve.store.rows import (
     ExperimentRow,
     FeedbackRow,
     KeyRow,
-    LogRow,
     StateRow,
     Stored,
 )
@@ -63,6 +61,7 @@ from bothworlds.serve.tokens import (
     new_key,
     unit_hash,
 )
+from bothworlds.serve.upkeep import CHECKPOINTS, DAY, PAGE, Upkeep
 
 __all__ = [
     "ArmSpec",
@@ -76,19 +75,12 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger("bothworlds.serve")
+T = TypeVar("T")
 
-SCOPES = frozenset({"decide", "feedback", "read", "admin"})
-DAY = 86_400.0
 REQUEST_SECONDS = DAY
 """How long an Idempotency-Key is remembered."""
-GRACE = 60.0
-"""Seconds that a sweep waits beyond the feedback window, for clocks that differ."""
 LARGEST_BATCH = 1000
 MOST_DECISIONS = 256
-PAGE = 2000
-"""Rows of the log that are read at a time."""
-CHECKPOINTS = 2000
-"""How many checkpoints an experiment keeps."""
 ATTEMPTS = 5
 """How often a change is tried that others keep overtaking."""
 LONGEST_TEXT = 1000
@@ -120,81 +112,6 @@ class Settings:
     log_buffer: int = 65_536
     retention_days: float | None = None
     state_age_limit: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who asks: a tenant, by a key or, without keys, by being on this machine."""
-
-    tenant: int
-    key_id: str | None
-    scopes: frozenset[str]
-
-
-class Decided:
-    """A decision, as it is answered.
-
-    Parameters
-    ----------
-    decision_id : str
-        The token, to be sent back with the feedback.
-    arm : str
-        What to play.
-    value : object
-        The arm's JSON value.
-    probability : float
-        How likely that was.
-    round : int
-        The experiment's round.
-    mode : str
-        learn, uniform, pinned or shadow.
-    expires_at : float
-        When its feedback comes too late.
-    probabilities : mapping of str to float, optional
-        How likely every arm was.
-    replayed : bool
-        Whether an earlier request, or the unit, was given it before.
-    """
-
-    __slots__ = (
-        "arm", "decision_id", "expires_at", "mode", "probabilities", "probability", "replayed",
-        "round", "value",
-    )  # fmt: skip
-
-    def __init__(
-        self, decision_id: str, arm: str, value: Any, probability: float, round: int, mode: str,
-        expires_at: float, probabilities: dict[str, float] | None = None, replayed: bool = False,
-    ) -> None:  # fmt: skip
-        self.decision_id = decision_id
-        self.arm = arm
-        self.value = value
-        self.probability = probability
-        self.round = round
-        self.mode = mode
-        self.expires_at = expires_at
-        self.probabilities = probabilities
-        self.replayed = replayed
-
-
-class Told:
-    """What became of a feedback: learned, duplicate, quarantined or not_learnable."""
-
-    __slots__ = ("status",)
-
-    def __init__(self, status: str) -> None:
-        self.status = status
-
-    def __repr__(self) -> str:
-        return f"Told({self.status!r})"
-
-
-@dataclass(frozen=True)
-class Telling:
-    """A feedback of a batch."""
-
-    decision_id: str
-    loss: float | None = None
-    reward: float | None = None
 
 
 class _Behind(Exception):
@@ -260,9 +177,11 @@ class Service:
         )  # fmt: skip
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
-        self._checkpointed: dict[int, tuple[int, int, int]] = {}
         self._ledger = Ledger(store, self._counts)
         self._committer = Committer(self._ledger, self._loop, self._learned, settings.log_buffer)
+        self._upkeep = Upkeep(
+            store, self._committer, self._read, self._by_id, self._figures, settings.retention_days
+        )
 
     # --- opening and closing ---------------------------------------------------------------------
 
@@ -310,8 +229,8 @@ class Service:
         self.store.listen(self._nudge)
         self._tasks.append(self._loop.create_task(self._poll()))
         for work, every in (
-            (self._sweep, self.settings.sweep_seconds),
-            (self._checkpoint, self.settings.checkpoint_seconds),
+            (self._upkeep.sweep, self.settings.sweep_seconds),
+            (self._upkeep.checkpoint, self.settings.checkpoint_seconds),
         ):
             self._tasks.append(self._loop.create_task(self._repeat(work, every)))
 
@@ -691,11 +610,9 @@ class Service:
             One of them, within the experiment's bounds.
         """
         self._check_open()
-        try:
-            row, experiment, promised = self._row(who, decision_id, loss, reward)
-        except _Behind:
-            await self._catch_up()
-            row, experiment, promised = self._row(who, decision_id, loss, reward, True)
+        row, experiment, promised = await self._knowing(
+            partial(self._row, who, decision_id, loss, reward)
+        )
         try:
             written = await self._submit(feedback=[row])
         finally:
@@ -715,15 +632,9 @@ class Service:
         promises: list[tuple[Experiment, float]] = []
         for place, item in enumerate(items):
             try:
-                try:
-                    row, experiment, promised = self._row(
-                        who, item.decision_id, item.loss, item.reward
-                    )
-                except _Behind:
-                    await self._catch_up()
-                    row, experiment, promised = self._row(
-                        who, item.decision_id, item.loss, item.reward, True
-                    )
+                row, experiment, promised = await self._knowing(
+                    partial(self._row, who, item.decision_id, item.loss, item.reward)
+                )
             except Problem as problem:
                 answers.append(problem)
                 continue
@@ -743,11 +654,16 @@ class Service:
                     answers[place] = problem
         return [answer for answer in answers if answer is not None]
 
-    async def _catch_up(self) -> None:
-        """Read the configuration again; whoever wants that meanwhile shares the reading."""
-        if self._catching is None or self._catching.done():
-            self._catching = self._loop.create_task(self._reload())
-        await asyncio.shield(self._catching)
+    async def _knowing(self, work: Callable[[bool], T]) -> T:
+        """Call something, told whether this replica has caught up, which it does if it must."""
+        try:
+            return work(False)
+        except _Behind:
+            # Whoever wants the configuration meanwhile shares the reading.
+            if self._catching is None or self._catching.done():
+                self._catching = self._loop.create_task(self._reload())
+            await asyncio.shield(self._catching)
+            return work(True)
 
     def _verified(
         self, who: Principal, decision_id: str, caught_up: bool
@@ -786,7 +702,7 @@ class Service:
         decision_id: str,
         loss: float | None,
         reward: float | None,
-        caught_up: bool = False,
+        caught_up: bool,
     ) -> tuple[FeedbackRow, Experiment, float]:
         """Return the row of a feedback, checked, and what it reserves."""
         raw, record, experiment = self._verified(who, decision_id, caught_up)
@@ -856,11 +772,7 @@ class Service:
     async def activate(self, who: Principal, decision_id: str) -> None:
         """Note that a deferred decision took effect."""
         self._check_open()
-        try:
-            _, record, experiment = self._verified(who, decision_id, False)
-        except _Behind:
-            await self._catch_up()
-            _, record, experiment = self._verified(who, decision_id, True)
+        _, record, experiment = await self._knowing(partial(self._verified, who, decision_id))
         now = time.time()
         if now - record.at > experiment.config.feedback_window:
             raise Problem("expired")
@@ -1207,7 +1119,7 @@ class Service:
         def work() -> None:
             owner = who.tenant
             if tenant is not None:
-                owner = self.store.put_tenant(_checked_label(tenant, "tenant"), key.created_at)
+                owner = self.store.put_tenant(checked_label(tenant, "tenant"), key.created_at)
             self.store.put_key(replace(key, tenant=owner))
 
         change = {"key": key.id, "scopes": sorted(key.scopes), "label": label, "tenant": tenant}
@@ -1311,7 +1223,7 @@ class Service:
         while True:
             page = await self._read(self.store.log, experiment.id, after, before, PAGE)
             if page:
-                yield [logged(experiment, row) for row in page]
+                yield [log_document(experiment, row) for row in page]
             if len(page) < PAGE:
                 return
             after = page[-1].id
@@ -1356,178 +1268,6 @@ class Service:
             "state_age_seconds": self.state_age(),
             "experiments": len(self._by_id),
         }
-
-    # --- now and then ----------------------------------------------------------------------------
-
-    async def _sweep(self) -> None:
-        """Fill in missing feedback, and delete what has been kept long enough."""
-        if not await self._committer.run(self.store.leads):
-            return
-        for experiment in list(self._by_id.values()):
-            if experiment.config.missing != "drop":
-                while await self._sweep_some(experiment):
-                    pass
-        await self._committer.run(partial(self.store.forget_claims, time.time()))
-        if self.settings.retention_days is not None:
-            await self._forget(self.settings.retention_days * DAY)
-
-    async def _sweep_some(self, experiment: Experiment, limit: int = PAGE) -> bool:
-        """Fill in some missing feedback; tell whether there may be more."""
-        config = experiment.config
-        loss = config.default()
-        now = time.time()
-        before = first_identity(now - config.feedback_window - GRACE)
-        raws, upto = await self._read(
-            self.store.untold, experiment.id, before, limit, config.missing == "deferred"
-        )
-        if upto is None:
-            return False
-        rows = []
-        for raw in raws:
-            record = records.decode(raw)
-            if record.epoch != experiment.epoch or not record.learnable or loss is None:
-                continue
-            rows.append(
-                FeedbackRow(
-                    experiment.id, record.id, record.epoch, raw, loss, "sweep", "learned", now, None
-                )
-            )
-        if rows:
-            written = await self._submit(feedback=rows)
-            self._figures["swept"] += sum(before is None for before in written.feedback)
-        await self._committer.run(partial(self.store.put_swept, experiment.id, upto))
-        return True
-
-    async def _forget(self, seconds: float) -> None:
-        """Delete decisions, and feedback that can no longer be sent again."""
-        now = time.time()
-        for experiment in list(self._by_id.values()):
-            window = experiment.config.feedback_window + DAY
-            if experiment.config.missing != "drop":
-                # What a sweep has not seen yet stays.
-                seconds = max(seconds, window)
-            await self._drain(
-                self.store.forget_decisions, experiment.id, first_identity(now - seconds)
-            )
-            # Feedback is what keeps the same decision from being told twice.
-            until = first_identity(now - max(seconds, window))
-            await self._drain(self.store.forget_feedback, experiment.id, until, compact)
-
-    async def _drain(self, work: Callable[..., int], *arguments: Any) -> None:
-        while await self._committer.run(partial(work, *arguments)):
-            await asyncio.sleep(0)
-
-    async def _checkpoint(self) -> None:
-        """Note where every experiment stands that has moved."""
-        rows = []
-        for experiment in self._by_id.values():
-            mark = experiment.epoch, experiment.total.learned, experiment.round
-            if self._checkpointed.get(experiment.id) == mark or experiment.mode == "archived":
-                continue
-            self._checkpointed[experiment.id] = mark
-            shares = experiment.probabilities()
-            by_arm = [shares.get(arm.name, 0.0) for arm in experiment.arms]
-            rows.append(
-                CheckpointRow(
-                    experiment.id, experiment.epoch, time.time(), experiment.round,
-                    experiment.total.learned, as_bytes(experiment.total.told),
-                    as_bytes(experiment.total.lost), np.array(by_arm, "<f8").tobytes(),
-                )
-            )  # fmt: skip
-        if rows and await self._committer.run(self.store.leads):
-            await self._committer.run(partial(self.store.put_checkpoints, rows, CHECKPOINTS))
-
-
-def made_key(tenant: int, scopes: Sequence[str], label: str) -> tuple[str, KeyRow]:
-    """Return the secret of a new API key, and its row.
-
-    Examples
-    --------
-    >>> secret, row = made_key(1, ["decide"], "web")
-    >>> len(secret), secret.startswith(f"bw_{row.id}_"), row.scopes
-    (59, True, frozenset({'decide'}))
-    """
-    if isinstance(scopes, str) or not scopes or not set(scopes) <= SCOPES:
-        raise Problem("invalid_request", f"Scopes are {', '.join(sorted(SCOPES))}.")
-    id = secrets.token_hex(6)
-    secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
-    digest = hashlib.sha256(secret.encode()).digest()
-    row = KeyRow(
-        id, tenant, digest, frozenset(scopes), _checked_label(label, "label", least=0),
-        time.time(), None,
-    )  # fmt: skip
-    return f"bw_{id}_{secret}", row
-
-
-def _checked_label(text: object, what: str, least: int = 1) -> str:
-    if not isinstance(text, str) or not least <= len(text) <= 200 or not text.isprintable():
-        raise Problem("invalid_request", f"The {what} must be a text of at most 200 characters.")
-    return text
-
-
-def key_document(key: KeyRow) -> dict[str, Any]:
-    """Return an API key as JSON values, without its secret."""
-    return {
-        "id": key.id,
-        "label": key.label,
-        "scopes": sorted(key.scopes),
-        "created_at": key.created_at,
-        "revoked_at": key.revoked_at,
-    }
-
-
-def logged(experiment: Experiment, row: LogRow) -> dict[str, Any]:
-    """Return a row of the log as JSON values, in the experiment's units."""
-    record = records.decode(row.record)
-    low, high = experiment.config.bounds
-    names = [arm.name for arm in experiment.arms]
-    there = None
-    if record.present is not None:
-        bits = np.unpackbits(np.frombuffer(record.present, np.uint8), count=record.known)
-        there = [names[place] for place in np.flatnonzero(bits)]
-    return {
-        "decision_id": str(uuid.UUID(bytes=row.id)),
-        "at": record.at,
-        "epoch": record.epoch,
-        "round": record.round,
-        "arm": names[record.arm],
-        "probability": min(1.0, 1.0 / record.inverse_p),
-        "mode": record.mode,
-        "available": there,
-        "unit": None if record.unit is None else record.unit.hex(),
-        "deferred": record.deferred,
-        "activated_at": row.activated_at,
-        "shadow": None if row.shadow is None else json.loads(row.shadow),
-        "loss": None if row.loss is None else low + row.loss * (high - low),
-        "status": row.status,
-        "source": row.source,
-        "told_at": row.told_at,
-        "shard": row.shard,
-        "run": row.run,
-        "seq": row.seq,
-        "logged": row.seq is not None,
-    }
-
-
-def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sums]:
-    """Return the sums of deleted feedback by epoch, with rows that are deleted now."""
-    by_epoch: dict[int, list[FeedbackRow]] = {}
-    for row in rows:
-        if row.status == "learned":
-            by_epoch.setdefault(row.epoch, []).append(row)
-    found = {}
-    for epoch, learned in by_epoch.items():
-        found[epoch] = summed(learned, kept.get(epoch))
-    return found
-
-
-def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
-    """Return the sums of what learned feedback of one experiment and epoch contributes."""
-    known = max((records.known_and_round(row.record)[0] for row in rows), default=0)
-    sums = (before or Sums.blank(0)).grown(known)
-    if rows:
-        sums.learn([row.record for row in rows], [row.loss for row in rows], 0)
-    return sums
 
 
 def _short(name: object) -> str:

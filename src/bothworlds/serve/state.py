@@ -6,13 +6,18 @@ the replicas'.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bothworlds.serve import records
 from bothworlds.serve.draws import Units, add_records, grown
+
+if TYPE_CHECKING:
+    from bothworlds.serve.store.rows import FeedbackRow
 
 
 def as_bytes(values: Units) -> bytes:
@@ -142,3 +147,24 @@ class Counts:
         """
         both = list(map(sum, zip_longest(self.by_arm, other.by_arm, fillvalue=0)))
         return Counts(both, self.rounds + other.rounds)
+
+
+def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sums]:
+    """Return the sums of deleted feedback by epoch, with rows that are deleted now."""
+    by_epoch: dict[int, list[FeedbackRow]] = {}
+    for row in rows:
+        if row.status == "learned":
+            by_epoch.setdefault(row.epoch, []).append(row)
+    found = {}
+    for epoch, learned in by_epoch.items():
+        found[epoch] = summed(learned, kept.get(epoch))
+    return found
+
+
+def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
+    """Return the sums of what learned feedback of one experiment and epoch contributes."""
+    known = max((records.known_and_round(row.record)[0] for row in rows), default=0)
+    sums = (before or Sums.blank(0)).grown(known)
+    if rows:
+        sums.learn([row.record for row in rows], [row.loss for row in rows], 0)
+    return sums

@@ -15,8 +15,7 @@ from bothworlds.serve import records
 from bothworlds.serve.commit import Place
 from bothworlds.serve.draws import MOST
 from bothworlds.serve.records import Record
-from bothworlds.serve.service import summed
-from bothworlds.serve.state import Sums
+from bothworlds.serve.state import Sums, summed
 from bothworlds.serve.store import Store, opened
 from bothworlds.serve.store.rows import Configuration, FeedbackRow
 

@@ -1,0 +1,122 @@
+"""What the service takes and answers: who asks, decisions, feedback, rows of the log."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bothworlds.serve import records
+from bothworlds.serve.experiment import Experiment
+from bothworlds.serve.store.rows import LogRow
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: a tenant, by a key or, without keys, by being on this machine."""
+
+    tenant: int
+    key_id: str | None
+    scopes: frozenset[str]
+
+
+class Decided:
+    """A decision, as it is answered.
+
+    Parameters
+    ----------
+    decision_id : str
+        The token, to be sent back with the feedback.
+    arm : str
+        What to play.
+    value : object
+        The arm's JSON value.
+    probability : float
+        How likely that was.
+    round : int
+        The experiment's round.
+    mode : str
+        learn, uniform, pinned or shadow.
+    expires_at : float
+        When its feedback comes too late.
+    probabilities : mapping of str to float, optional
+        How likely every arm was.
+    replayed : bool
+        Whether an earlier request, or the unit, was given it before.
+    """
+
+    __slots__ = (
+        "arm", "decision_id", "expires_at", "mode", "probabilities", "probability", "replayed",
+        "round", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self, decision_id: str, arm: str, value: Any, probability: float, round: int, mode: str,
+        expires_at: float, probabilities: dict[str, float] | None = None, replayed: bool = False,
+    ) -> None:  # fmt: skip
+        self.decision_id = decision_id
+        self.arm = arm
+        self.value = value
+        self.probability = probability
+        self.round = round
+        self.mode = mode
+        self.expires_at = expires_at
+        self.probabilities = probabilities
+        self.replayed = replayed
+
+
+class Told:
+    """What became of a feedback: learned, duplicate, quarantined or not_learnable."""
+
+    __slots__ = ("status",)
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"Told({self.status!r})"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A feedback of a batch."""
+
+    decision_id: str
+    loss: float | None = None
+    reward: float | None = None
+
+
+def log_document(experiment: Experiment, row: LogRow) -> dict[str, Any]:
+    """Return a row of the log as JSON values, in the experiment's units."""
+    record = records.decode(row.record)
+    low, high = experiment.config.bounds
+    names = [arm.name for arm in experiment.arms]
+    there = None
+    if record.present is not None:
+        bits = np.unpackbits(np.frombuffer(record.present, np.uint8), count=record.known)
+        there = [names[place] for place in np.flatnonzero(bits)]
+    return {
+        "decision_id": str(uuid.UUID(bytes=row.id)),
+        "at": record.at,
+        "epoch": record.epoch,
+        "round": record.round,
+        "arm": names[record.arm],
+        "probability": min(1.0, 1.0 / record.inverse_p),
+        "mode": record.mode,
+        "available": there,
+        "unit": None if record.unit is None else record.unit.hex(),
+        "deferred": record.deferred,
+        "activated_at": row.activated_at,
+        "shadow": None if row.shadow is None else json.loads(row.shadow),
+        "loss": None if row.loss is None else low + row.loss * (high - low),
+        "status": row.status,
+        "source": row.source,
+        "told_at": row.told_at,
+        "shard": row.shard,
+        "run": row.run,
+        "seq": row.seq,
+        "logged": row.seq is not None,
+    }
