@@ -344,6 +344,27 @@ def test_a_retry_storm_learns_once(on_service, tmp_path):
     check(tmp_path / "store.db")
 
 
+def test_each_experiment_is_kept_for_its_own_time(served, monkeypatch):
+    async def body(service):
+        swept = spec(
+            missing="default", default_loss=1.0, log="before", feedback_window=90 * 86400.0
+        )
+        await service.create(ME, replace(swept, name="swept"))
+        await service.create(ME, spec(log="before"))
+        for name in ("swept", "headline"):
+            await service.decide_many(ME, name, 3)
+        clock = time.time
+        monkeypatch.setattr(module.time, "time", lambda: clock() + 35 * 86400)
+        await service._upkeep.sweep()
+        kept = {
+            name: sum([len(page) async for page in service.rows(ME, name)])
+            for name in ("swept", "headline")
+        }
+        assert kept == {"swept": 3, "headline": 0}
+
+    served(body, replace(QUIET, retention_days=30.0))
+
+
 def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, monkeypatch):
     settings = replace(QUIET, retention_days=30.0)
 

@@ -179,19 +179,30 @@ def fold_weighted(K: int, R: Any, arm: int, m: float) -> None:
         for side in range(2):
             first = row(K, BET + SIDE * side) + arm
             guess = m if side == 0 else 1.0 - m
-            add_weighted(K, R, first, R[first], R[first + K], guess, 0.0, since)
+            add_weighted(K, R, side, 0, arm, R[first], R[first + K], guess, 0.0, since)
 
 
 @jit
 def add_weighted(
-    K: int, R: Any, first: int, lam: float, p: float, guess: float, X: float, times: float
+    K: int, R: Any, side: int, block: int, i: int, lam: Any, p: Any, guess: Any, X: Any, times: Any
 ) -> None:
-    """Add ``times`` decisions with the weighted loss X to the six rows of one side."""
+    """Add ``times`` decisions with the weighted loss X to the sums of one side.
+
+    The type of ``lam`` says whether it is the arm i or a block of arms (`lanes.vectors`).
+    """
     d = (X - guess) * (X - guess) * times
-    R[first + (SL - BET) * K] += lam * times
-    R[first + (SLX - BET) * K] += lam * X * times
-    R[first + (SP - BET) * K] += p * d
-    R[first + (SV - BET) * K] += d
+    first = SIDE * side
+    add_row(K, R, first + SL, block, i, lam * times)
+    add_row(K, R, first + SLX, block, i, lam * X * times)
+    add_row(K, R, first + SP, block, i, p * d)
+    add_row(K, R, first + SV, block, i, d)
+
+
+@jit
+def add_row(K: int, R: Any, which: int, block: int, i: int, value: Any) -> None:
+    """Add to the numbers of a row that belong to an arm or a block of arms."""
+    at = advance(R, row(K, which) + i)
+    store(at, block, load(at, block, value) + value)
 
 
 @jit
@@ -227,19 +238,19 @@ def count_gaps(K: int, R: Any, arm: int, lam: float, p: float, inverse_p: float,
 def fold_aipw(K: int, R: Any, arm: int, m: float) -> None:
     """Add the rounds in which the arm was not played to its five sums."""
     a1, a2 = row(K, A1) + arm, row(K, A2) + arm
-    add_aipw(K, R, arm, R[a1], R[a2], m)
+    add_aipw(K, R, 0, arm, R[a1], R[a2], m)
     R[a1] = 0.0
     R[a2] = 0.0
 
 
 @jit
-def add_aipw(K: int, R: Any, arm: int, h: float, hh: float, G: float) -> None:
-    """Add the estimate G with weights h and h^2 to the five sums."""
-    R[row(K, SH) + arm] += h
-    R[row(K, SHG) + arm] += h * G
-    R[row(K, SW) + arm] += hh
-    R[row(K, SWG) + arm] += hh * G
-    R[row(K, SWGG) + arm] += hh * G * G
+def add_aipw(K: int, R: Any, block: int, i: int, h: Any, hh: Any, G: Any) -> None:
+    """Add the estimate G with weights h and h^2 to the five sums of an arm or a block of arms."""
+    add_row(K, R, SH, block, i, h)
+    add_row(K, R, SHG, block, i, h * G)
+    add_row(K, R, SW, block, i, hh)
+    add_row(K, R, SWG, block, i, hh * G)
+    add_row(K, R, SWGG, block, i, hh * G * G)
 
 
 @jit
@@ -280,13 +291,13 @@ def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int)
         R[a1 + arm] -= h
         R[a2 + arm] -= hh
         fold_aipw(K, R, arm, m)
-        add_aipw(K, R, arm, h, hh, m + (y - m) * inverse_p)
+        add_aipw(K, R, 0, arm, h, hh, m + (y - m) * inverse_p)
         fold_weighted(K, R, arm, m)
         for side in range(2):
             first = row(K, BET + SIDE * side) + arm
-            value = y if side == 0 else 1.0 - y
+            X = (y if side == 0 else 1.0 - y) * inverse_p
             guess = m if side == 0 else 1.0 - m
-            add_weighted(K, R, first, R[first], R[first + K], guess, value * inverse_p, 1.0)
+            add_weighted(K, R, side, 0, arm, R[first], R[first + K], guess, X, 1.0)
         R[row(K, FOLDED) + arm] += 1.0
         R[WEIGHTED] += 1.0
         count_gaps(K, R, arm, R[LAM], R[LAM_PSI], inverse_p, y)
@@ -347,24 +358,14 @@ def enter(
     inverse = select(counting(first, like) == arm, splat(inverse_p, like), 0.0)
     guess = load(advance(m, i), block, like)
     G = guess + (y - guess) * inverse
-    h = sqrt(share)
-    add_row(K, R, SH, block, i, h)
-    add_row(K, R, SHG, block, i, h * G)
-    add_row(K, R, SW, block, i, share)
-    add_row(K, R, SWG, block, i, share * G)
-    add_row(K, R, SWGG, block, i, share * G * G)
+    add_aipw(K, R, block, i, sqrt(share), share, G)
     for side in range(2):
         X = inverse * (y if side == 0 else 1.0 - y)
-        d = X - select(side == 0, guess, 1.0 - guess)
-        d = d * d * here
         start = BET + SIDE * side
         lam = load(advance(bets, side * K + i), block, like)
         now = load(advance(R, row(K, start) + i), block, like)
         p = load(advance(R, row(K, start + PSI - BET) + i), block, like)
-        add_row(K, R, start + SL - BET, block, i, lam * here)
-        add_row(K, R, start + SLX - BET, block, i, lam * X)
-        add_row(K, R, start + SP - BET, block, i, p * d)
-        add_row(K, R, start + SV - BET, block, i, d)
+        add_weighted(K, R, side, block, i, lam, p, select(side == 0, guess, 1.0 - guess), X, here)
         # A logarithm costs as much as all the rest.
         if any_lane(lam != now):
             for each in range(first, first + width(like)):
@@ -376,13 +377,6 @@ def enter(
                         z += (y if side == 0 else 1.0 - y) * inverse_p
                     R[at + (SP - BET) * K] += (psi(bets[side * K + each]) - R[at + K]) * z * z
     return negate(any_lane(here == 0.0))
-
-
-@jit
-def add_row(K: int, R: Any, which: int, block: int, i: int, value: Any) -> None:
-    """Add to the numbers of a row that belong to an arm or a block of arms."""
-    at = advance(R, row(K, which) + i)
-    store(at, block, load(at, block, value) + value)
 
 
 @jit
