@@ -40,6 +40,7 @@ NEED_AN_EXTRA = (
     "tests/serve",
     "tests/simulation/test_realised.py",
     "tests/simulation/test_results.py",
+    "tests/storm.py",
     "tests/test_wheel.py",
     "tests/typing",
 )
