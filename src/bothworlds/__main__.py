@@ -1,5 +1,6 @@
 """The command line, or the command that installs it."""
 
+import os
 import sys
 
 from bothworlds.errors import missing_extra
@@ -8,11 +9,17 @@ from bothworlds.errors import missing_extra
 def main() -> None:
     """Run the ``bothworlds`` command."""
     if sys.argv[1:2] == ["decide"]:
+        # A decision needs no linear algebra, and starting threads for it takes as long as NumPy.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from bothworlds.cli.decisions import quick
 
         code = quick(sys.argv[2:])
         if code is not None:
-            sys.exit(code)
+            # All is written and nothing is open. Taking down Python with Numba in it would take
+            # longer than the decision did.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
     try:
         from bothworlds.cli import app
     except ImportError as error:

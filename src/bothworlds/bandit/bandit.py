@@ -260,18 +260,21 @@ class Bandit(Persistent[Policy]):
         self._frozen = 0
         self._log = None
         self._special = False
-        self._place(F, origin)
+        self._place(F, origin, told=not origin.crossed)
         self._guard()
 
-    def _place(self, F: Array, origin: Origin) -> None:
-        """Take ``F`` as the state; the roster already knows its arms."""
+    def _place(self, F: Array, origin: Origin, told: bool = True) -> None:
+        """Take ``F`` as the state; the roster already knows its arms.
+
+        ``told`` is whether feedback is expected: code of some length is loaded for it.
+        """
         self._F = F
         # Reading one number through a memoryview costs half of what indexing an array does.
         self._rows = F.data
         self._start = first_row(F)
         self._ask = self._asking(F)
         self._lineup = self._lineup_of(self._roster.slots, origin, F)
-        self._tell = self._account.telling(self._policy, F, address(F), self._lineup)
+        self._tell = self._telling() if told else self._tell_first
         # What late feedback and missing arms need is made when they first come.
         self._note = self._learn = self._late = None
         self._among: dict[tuple[Arm, ...], _Among] = {}
@@ -286,8 +289,22 @@ class Bandit(Persistent[Policy]):
         w = self._w = np.zeros(len(self))
         indices, F = self._lineup.index_array, self._F
         self._note = direct(late.note, F, indices, N, flags, w)
+
+    def _prepare_learning(self) -> None:
+        """Get the compiled function that learns from a decision of the past."""
+        late = self._made_late()
+        F, N, indices, flags = self._F, self._N, self._lineup.index_array, self._flags
         learn = direct(late.learn, F, 0, 0.0, 0.0, N, indices, EVERYONE, 0, flags)
         self._learn = self._policy.guard_learning(learn)
+
+    def _telling(self) -> Callable[..., None]:
+        """Return the compiled function that learns from the last decision."""
+        return self._account.telling(self._policy, self._F, address(self._F), self._lineup)
+
+    def _tell_first(self, slot: int, inverse_p: float, loss: float) -> None:
+        """Learn from the last decision for the first time since the bandit was loaded."""
+        self._tell = self._telling()
+        self._tell(slot, inverse_p, loss)
 
     def _made_late(self) -> LateKernels:
         if self._late is None:
@@ -338,7 +355,7 @@ class Bandit(Persistent[Policy]):
         if self._fresh:
             self._settle()
         if self._learn is None:
-            self._prepare_late()
+            self._prepare_learning()
         slot, raw, then, _, noted = entry
         index = then.indices[slot]
         lineup = self._lineup
@@ -1609,7 +1626,6 @@ class Bandit(Persistent[Policy]):
         for number, note in noted.items():
             bandit._ledger[number] = (*bandit._ledger[number][:4], note)  # type: ignore[index]
         bandit._account = account
-        bandit._tell = account.telling(policy, state, address(state), bandit._lineup)
         return bandit
 
     def _pending(self, number: int) -> Decision:
@@ -1668,7 +1684,12 @@ class Bandit(Persistent[Policy]):
         lineup = self._lineup
         live = None if lineup.live is None else partial(unchanged, F)
         twin._lineup = lineup.for_bandit(Origin(lineup.origin.seed, crossed=True), live)
-        twin._tell = twin._account.telling_again(self._tell, self._policy, F, where, twin._lineup)
+        if self._tell == self._tell_first:
+            twin._tell = twin._tell_first
+        else:
+            twin._tell = twin._account.telling_again(
+                self._tell, self._policy, F, where, twin._lineup
+            )
         twin._note, twin._learn, twin._late = self._note, self._learn, self._late
         if self._late is not None:
             twin._N = np.zeros(self._N.size)

@@ -1,4 +1,4 @@
-"""What the service takes and answers: who asks, decisions, feedback, rows of the log."""
+"""Requests and answers of the service: who asks, decisions, feedback, rows of the log."""
 
 from __future__ import annotations
 
