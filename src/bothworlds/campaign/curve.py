@@ -61,8 +61,10 @@ class Curve:
 
     @functools.cached_property
     def player(self) -> Player:
-        """The policy whose kernels serve this number of arms."""
-        return self.policy.for_arms(self.environment.n_arms)
+        """The policy whose kernels play this number of arms, prompt or late."""
+        world = self.environment
+        prompt = world.delays() is None
+        return (self.policy.for_tiles if prompt else self.policy.for_arms)(world.n_arms)
 
     @functools.cached_property
     def key(self) -> str:

@@ -307,6 +307,14 @@ class Player:
         """Return the player whose kernels and state serve this number of arms."""
         return self
 
+    def for_tiles(self, n_arms: int) -> Player:
+        """Return the player that plays in the engine's tiles: `for_arms`', or a twin.
+
+        A twin makes the same decisions in distribution, from a state and by kernels of its own;
+        where feedback is late the engine does not ask for it.
+        """
+        return self.for_arms(n_arms)
+
     def parameters(self, n_arms: int) -> Array:
         """Return the configuration numbers the kernels read."""
         return np.zeros(0)
