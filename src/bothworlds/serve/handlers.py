@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from bothworlds import __version__
-from bothworlds.serve import exports, openapi, reports, wire
+from bothworlds.serve import exports, ofrep, openapi, reports, wire
 from bothworlds.serve.answers import Telling
 from bothworlds.serve.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.http import Header, Reply, Stream
@@ -379,6 +379,7 @@ HANDLERS: dict[str, Handler] = {
     "events": events, "quarantined": quarantined, "release": release, "drop": drop,
     "audit": audit, "keys": keys, "create_key": create_key, "revoke_key": revoke_key,
     "rotate": rotate, "healthz": healthz, "readyz": readyz, "metrics": metrics,
-    "openapi": document, "index": index,
+    "openapi": document, "index": index, "evaluate": ofrep.evaluate,
+    "evaluate_all": ofrep.evaluate_all,
 }  # fmt: skip
 """What answers each operation."""

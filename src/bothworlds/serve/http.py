@@ -266,15 +266,18 @@ class Application:
                 body = await self._body(route, headers, receive)
             asked = Asked(route, given, headers, who, id, query, body)
             if self._buckets is not None and route.scope is not None:
-                self._buckets.take(who.key_id or "", _weight(body))
+                weight = _weight(body)
+                if route.operation == "evaluate_all":
+                    weight = max(1, len(self.service.running(who)))
+                self._buckets.take(who.key_id or "", weight)
             reply = await self._handlers[route.operation](self, asked)
         except Problem as problem:
-            reply = self._refused(problem, id, route)
+            reply = self._refused(problem, id, route, given)
         except Gone:
             return
         except Exception:
             LOGGER.exception("a request failed", extra=_facts(id, route, who))
-            reply = self._refused(Problem("internal"), id, route)
+            reply = self._refused(Problem("internal"), id, route, given)
         name = route.operation if isinstance(route, Route) else "none"
         await send(
             {"type": "http.response.start", "status": reply.status, "headers": reply.headers(id)}
@@ -297,6 +300,8 @@ class Application:
         if route.scope is None:
             return Service.LOCAL
         given = headers.get(b"authorization")
+        if given is None and b"x-api-key" in headers and "X-API-Key" in route.headers:
+            given = b"Bearer " + headers[b"x-api-key"]
         if given is None:
             raise Problem("key_missing")
         if given[:7].lower() != b"bearer ":
@@ -328,7 +333,9 @@ class Application:
             raise Problem("unsupported_media_type")
         return self._readers[route.operation].read(body)
 
-    def _refused(self, problem: Problem, id: bytes, route: Route | tuple[str, ...] | None) -> Reply:
+    def _refused(
+        self, problem: Problem, id: bytes, route: Route | tuple[str, ...] | None, given: list[str]
+    ) -> Reply:
         self.metrics.count_problem(problem.code)
         extra: list[Header] = []
         if problem.status == 401:
@@ -340,6 +347,9 @@ class Application:
             extra.append((b"retry-after", b"%d" % max(1, math.ceil(wait))))
         elif problem.status == 413:
             extra.append((b"connection", b"close"))
+        if isinstance(route, Route) and route.refusal is wire.NotEvaluated:
+            told = wire.not_evaluated(problem, given[0] if given else None)
+            return Reply(problem.status, wire.encode(told), JSON, extra)
         return Reply(problem.status, wire.encode(problem.document(id.decode())), PROBLEM, extra)
 
     async def _streamed(

@@ -25,7 +25,11 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "schema": {"type": "string"},
     },
     "If-None-Match": {
-        "description": "An ETag; 304 if the experiment has not changed since.",
+        "description": "An ETag; 304 if nothing has changed since.",
+        "schema": {"type": "string"},
+    },
+    "X-API-Key": {
+        "description": "A key, as an alternative to Authorization.",
         "schema": {"type": "string"},
     },
     "Last-Event-ID": {
@@ -77,12 +81,16 @@ def schemas() -> dict[str, Any]:
     """Return the JSON schema of every request and answer, by name."""
     kinds = {wire.ProblemDocument}
     for route in ROUTES:
-        kinds |= {kind for kind in (route.body, route.answer) if kind is not None}
+        kinds |= {kind for kind in (route.body, route.answer, route.refusal) if kind is not None}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     _, found = msgspec.json.schema_components(ordered, ref_template=_REF)
     # msgspec cannot say that one of two fields must be there.
     for name in ("Feedback", "FeedbackItem"):
         found[name]["oneOf"] = _ONE_NUMBER
+    # Nor can it tell two classes of a list apart without a tag.
+    found["EvaluatedAll"]["properties"]["flags"]["items"] = {
+        "anyOf": [_reference(wire.Evaluated), _reference(wire.NotEvaluated)]
+    }
     found["ProblemDocument"]["properties"]["code"]["enum"] = list(KINDS)
     return dict(sorted(found.items()))
 
@@ -155,10 +163,13 @@ def _responses(route: Route) -> dict[str, Any]:
     refused: dict[int, list[str]] = {}
     for code in route.all_problems:
         refused.setdefault(KINDS[code].status, []).append(code)
+    media = (
+        "application/problem+json" if route.refusal is wire.ProblemDocument else "application/json"
+    )
     for status, codes in sorted(refused.items()):
         found[str(status)] = {
             "description": "; ".join(f"`{code}`: {KINDS[code].title}" for code in codes) + ".",
-            "content": {"application/problem+json": {"schema": _reference(wire.ProblemDocument)}},
+            "content": {media: {"schema": _reference(route.refusal)}},
         }
     return found
 

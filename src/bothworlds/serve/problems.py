@@ -38,6 +38,11 @@ KINDS: dict[str, Kind] = {
         "A field or a parameter is missing, unknown or of the wrong kind",
         "Change the request as the detail says; the OpenAPI document lists what is accepted.",
     ),
+    "targeting_key_missing": Kind(
+        400,
+        "A flag whose experiment is sticky needs a targetingKey",
+        "Put a targetingKey into the evaluation context, or set sticky_seconds to 0.",
+    ),
     "out_of_bounds": Kind(
         400,
         "A loss or a reward lies outside the experiment's bounds",

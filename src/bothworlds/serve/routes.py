@@ -53,6 +53,8 @@ class Route:
         Bytes of a body.
     media : tuple of str
         Types of the answer, where it is not JSON.
+    refusal : type
+        What a refusal looks like, of `wire`.
     """
 
     method: str
@@ -69,6 +71,7 @@ class Route:
     headers: tuple[str, ...] = ()
     limit: int = BODY
     media: tuple[str, ...] = ()
+    refusal: type[Any] = wire.ProblemDocument
 
     @property
     def all_problems(self) -> tuple[str, ...]:
@@ -87,6 +90,11 @@ _TOKEN = ("bad_token", "bad_signature", "expired", "epoch_over", "store_unavaila
 _DECIDE = (
     "experiment_not_found", "experiment_archived", "experiment_paused", "nothing_available",
     "arm_not_found", "invalid_request", "idempotency_key_reused", "overloaded", "store_unavailable",
+)  # fmt: skip
+
+_EVALUATE = (
+    "experiment_not_found", "targeting_key_missing", "invalid_request", "mode_conflict",
+    "contribution_too_large", "overloaded", "store_unavailable",
 )  # fmt: skip
 
 
@@ -123,6 +131,20 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST", "/v1/decisions/{decision}/activate", "activate",
         "Say that a deferred decision was shown", "feedback", statuses=(204,), problems=_TOKEN,
+    ),
+    # OpenFeature.
+    Route(
+        "POST", "/ofrep/v1/evaluate/flags/{experiment}", "evaluate",
+        "Evaluate a flag for OpenFeature: decide", "decide",
+        body=wire.Evaluate, optional=True, answer=wire.Evaluated, headers=("X-API-Key",),
+        problems=_EVALUATE, refusal=wire.NotEvaluated,
+    ),
+    Route(
+        "POST", "/ofrep/v1/evaluate/flags", "evaluate_all",
+        "Evaluate all flags for OpenFeature: decide in every experiment", "decide",
+        body=wire.Evaluate, optional=True, answer=wire.EvaluatedAll, statuses=(200, 304),
+        headers=("If-None-Match", "X-API-Key"), problems=_EVALUATE[1:],
+        refusal=wire.NotEvaluated,
     ),
     # Experiments.
     Route(

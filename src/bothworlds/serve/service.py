@@ -1175,6 +1175,18 @@ class Service:
         """Return the document of an experiment: configuration, probabilities, counts, alarms."""
         return self._experiment(who, name).document(self.state_age())
 
+    def held(self, who: Principal, name: str) -> Experiment:
+        """Return an experiment as it is held in memory, to be looked at and not changed."""
+        return self._experiment(who, name)
+
+    def running(self, who: Principal) -> list[Experiment]:
+        """Return the experiments of a tenant that are not archived, as they are in memory."""
+        return [
+            each
+            for each in self._by_id.values()
+            if each.tenant == who.tenant and each.mode != "archived"
+        ]
+
     async def audit(
         self, who: Principal, *, after: int = 0, limit: int = 1000
     ) -> list[dict[str, Any]]:

@@ -346,6 +346,87 @@ class Quarantined(Answer, kw_only=True):
     items: list[dict[str, Any]]
 
 
+# ---- OpenFeature
+
+
+class Context(msgspec.Struct, kw_only=True):
+    """What an OpenFeature provider knows about its caller; all but targetingKey is ignored."""
+
+    targeting_key: (
+        Annotated[str, Meta(max_length=200, description="Who it is for: the unit of the decision.")]
+        | None
+    ) = msgspec.field(name="targetingKey", default=None)
+
+
+class Evaluate(Request, kw_only=True):
+    """Evaluate flags for somebody."""
+
+    context: Context | None = None
+
+
+class EvaluatedMetadata(Answer, kw_only=True):
+    """The decision behind an evaluation; its feedback is told with decision_id."""
+
+    experiment: str
+    mode: Mode
+    decision_id: str | None = None
+    probability: float | None = None
+    expires_at: float | None = None
+
+
+class Evaluated(Answer, kw_only=True):
+    """A flag that was evaluated; without a value, the caller's default is to be used."""
+
+    key: str
+    reason: Literal["SPLIT", "STATIC", "DISABLED"]
+    variant: Annotated[str, Meta(description="The arm.")]
+    metadata: EvaluatedMetadata
+    value: Annotated[
+        Any, Meta(description="What the arm carries, or its name if it carries nothing.")
+    ] = UNSET
+
+
+class NotEvaluated(Answer, kw_only=True):
+    """Why a flag, or all of them, could not be evaluated."""
+
+    error_code: Literal[
+        "PARSE_ERROR", "INVALID_CONTEXT", "TARGETING_KEY_MISSING", "FLAG_NOT_FOUND", "GENERAL"
+    ] = msgspec.field(name="errorCode")
+    error_details: str = msgspec.field(name="errorDetails")
+    key: str | None = None
+
+
+_CODES_OF_OPENFEATURE = {
+    "invalid_json": "PARSE_ERROR",
+    "invalid_request": "INVALID_CONTEXT",
+    "targeting_key_missing": "TARGETING_KEY_MISSING",
+    "experiment_not_found": "FLAG_NOT_FOUND",
+}
+
+
+def not_evaluated(problem: Problem, key: str | None = None) -> NotEvaluated:
+    """Return a refusal as OpenFeature's remote evaluation has it.
+
+    Examples
+    --------
+    >>> not_evaluated(Problem("experiment_not_found"), "headline").error_code
+    'FLAG_NOT_FOUND'
+    >>> not_evaluated(Problem("overloaded")).error_code
+    'GENERAL'
+    """
+    return NotEvaluated(
+        key=key,
+        error_code=_CODES_OF_OPENFEATURE.get(problem.code, "GENERAL"),  # type: ignore[arg-type]
+        error_details=problem.detail,
+    )
+
+
+class EvaluatedAll(Answer, kw_only=True):
+    """Every flag, evaluated or not."""
+
+    flags: list[Any]
+
+
 # ---- keys and audit
 
 

@@ -1,0 +1,140 @@
+"""OpenFeature remote evaluation (OFREP): experiments as feature flags.
+
+A flag is an experiment and a variant is an arm. Evaluating a flag is a decision; its id comes in
+the metadata, and feedback is told with it as for any other decision. Refusals have OFREP's shape,
+`wire.NotEvaluated`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from bothworlds.serve import wire
+from bothworlds.serve.http import Asked, Reply
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.service import MOST_DECISIONS
+
+if TYPE_CHECKING:
+    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.experiment import Experiment
+    from bothworlds.serve.http import Application
+    from bothworlds.serve.service import Service
+
+HELD_SECONDS = 3600.0
+"""How long a client may keep a bulk evaluation of experiments that were not changed."""
+REASONS = {"learn": "SPLIT", "uniform": "SPLIT", "pinned": "STATIC", "shadow": "STATIC"}
+"""Reasons of OpenFeature for the modes that decide; the others answer DISABLED."""
+_TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
+
+
+async def evaluate(app: Application, asked: Asked) -> Reply:
+    """Evaluate one flag."""
+    experiment = app.service.held(asked.who, asked.given[0])
+    found = await _evaluated(app.service, asked.who, experiment, _unit(asked.body))
+    return Reply(200, wire.encode(found))
+
+
+async def evaluate_all(app: Application, asked: Asked) -> Reply:
+    """Evaluate the flags of all experiments that are not archived."""
+    service, unit = app.service, _unit(asked.body)
+    running = service.running(asked.who)
+    if len(running) > MOST_DECISIONS:
+        raise Problem(
+            "invalid_request",
+            f"At most {MOST_DECISIONS} flags can be evaluated at once, and there are"
+            f" {len(running)}; evaluate them one by one.",
+        )
+    known = asked.headers.get(b"if-none-match", b"").decode("latin-1")
+    now = time.time()
+    for made in _TAG.finditer(known):
+        if now - int(made[1]) < _held(running) and made[0] == _tag(running, unit, int(made[1])):
+            return Reply(304, b"", extra=[(b"etag", made[0].encode())])
+    found = await asyncio.gather(
+        *(_evaluated(service, asked.who, each, unit, deferred=True) for each in running),
+        return_exceptions=True,
+    )
+    flags: list[Any] = []
+    for experiment, each in zip(running, found, strict=True):
+        if isinstance(each, Problem) and each.status < 500:
+            flags.append(wire.not_evaluated(each, experiment.name))
+        elif isinstance(each, BaseException):
+            raise each
+        else:
+            flags.append(each)
+    tag = _tag(running, unit, int(now))
+    return Reply(200, wire.encode(wire.EvaluatedAll(flags=flags)), extra=[(b"etag", tag.encode())])
+
+
+async def _evaluated(
+    service: Service,
+    who: Principal,
+    experiment: Experiment,
+    unit: str | None,
+    *,
+    deferred: bool = False,
+) -> wire.Evaluated:
+    name = experiment.name
+    if experiment.mode not in REASONS:
+        # Without a value, the provider gives its caller the caller's own default.
+        return wire.Evaluated(
+            key=name,
+            reason="DISABLED",
+            variant="",
+            metadata=wire.EvaluatedMetadata(
+                experiment=name,
+                mode=experiment.mode,  # type: ignore[arg-type]
+            ),
+        )
+    if unit is None and experiment.config.sticky_seconds:
+        raise Problem("targeting_key_missing")
+    made = await service.decide(who, name, unit=unit, deferred=deferred)
+    return wire.Evaluated(
+        key=name,
+        reason=REASONS[made.mode],  # type: ignore[arg-type]
+        variant=made.arm,
+        value=made.arm if made.value is None else _number(made.value, experiment),
+        metadata=wire.EvaluatedMetadata(
+            experiment=name,
+            mode=made.mode,  # type: ignore[arg-type]
+            decision_id=made.decision_id,
+            probability=made.probability,
+            expires_at=made.expires_at,
+        ),
+    )
+
+
+def _number(value: Any, experiment: Experiment) -> Any:
+    """Return a whole number as a float if another arm of the experiment carries a float.
+
+    A flag has one type, and providers refuse ``1`` where they expect ``1.0``.
+    """
+    if type(value) is int and any(type(arm.value) is float for arm in experiment.arms):
+        return float(value)
+    return value
+
+
+def _unit(body: wire.Evaluate | None) -> str | None:
+    """Return whom a flag is evaluated for."""
+    if body is None or body.context is None:
+        return None
+    return body.context.targeting_key or None
+
+
+def _held(running: list[Experiment]) -> float:
+    """Return for how many seconds decisions may be kept: their feedback must not come too late."""
+    windows = [each.config.feedback_window / 2.0 for each in running]
+    sticky = [each.config.sticky_seconds for each in running if each.config.sticky_seconds]
+    return min([HELD_SECONDS, *windows, *sticky])
+
+
+def _tag(running: list[Experiment], unit: str | None, made: int) -> str:
+    """Return the ETag of a bulk evaluation: the same while nothing about it was changed.
+
+    Every evaluation would draw anew, so the tag is about what the draws were made from, and when.
+    """
+    about = [made, unit, [[each.id, each.version, each.epoch] for each in running]]
+    return f'"{made}-{hashlib.blake2b(wire.encode(about), digest_size=16).hexdigest()}"'
