@@ -1042,7 +1042,11 @@ class Bandit(Persistent[Policy]):
             time = now()
             noted = self._account.noted_many(lineup, snapshots)
             notes = Notes(first, slots, table, lineup, time, noted)
-            self._ledger.update(dict.fromkeys(ids, notes))
+            fresh = dict.fromkeys(ids, notes)
+            if self._ledger:
+                self._ledger.update(fresh)
+            else:
+                self._ledger = fresh
             return Decisions(ids, lineup, slots, table[:, INVERSE_P], snapshots, time)
 
     def _ask_one_by_one(self, slots: Any, table: Array, snapshots: Array) -> None:

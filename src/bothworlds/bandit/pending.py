@@ -61,8 +61,8 @@ class Notes:
         if type(numbers) is not range or numbers != range(self.first, self.first + len(self.slots)):
             return False
         if len(ledger) == len(numbers):
-            # Rounds are distinct, so that so many of them in the range are all of it.
-            return min(ledger) >= numbers.start and max(ledger) < numbers.stop
+            # A ledger is in the order of its rounds: so many of them in the range are all of it.
+            return next(iter(ledger)) == numbers[0] and next(reversed(ledger)) == numbers[-1]
         return all(map(ledger.__contains__, numbers))
 
     def entry(self, decided: int) -> Entry:
