@@ -1042,7 +1042,7 @@ class Bandit(Persistent[Policy]):
             time = now()
             noted = self._account.noted_many(lineup, snapshots)
             notes = Notes(first, slots, table, lineup, time, noted)
-            fresh = dict.fromkeys(ids, notes)
+            fresh: dict[int, Entry | Notes] = dict.fromkeys(ids, notes)
             if self._ledger:
                 self._ledger.update(fresh)
             else:

@@ -62,7 +62,7 @@ class Notes:
             return False
         if len(ledger) == len(numbers):
             # A ledger is in the order of its rounds: so many of them in the range are all of it.
-            return next(iter(ledger)) == numbers[0] and next(reversed(ledger)) == numbers[-1]
+            return (next(iter(ledger)), next(reversed(ledger))) == (numbers[0], numbers[-1])
         return all(map(ledger.__contains__, numbers))
 
     def entry(self, decided: int) -> Entry:
