@@ -11,6 +11,7 @@ import contextlib
 import ipaddress
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -143,14 +144,21 @@ class Server(uvicorn.Server):
         What it serves.
     announce : callable
         Called with the address once requests are answered.
+    stop : threading.Event, optional
+        Stops the server when it is set.
     """
 
     def __init__(
-        self, config: uvicorn.Config, application: Application, announce: Callable[[str], None]
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        announce: Callable[[str], None],
+        stop: threading.Event | None = None,
     ) -> None:
         super().__init__(config)
         self._application = application
         self._announce = announce
+        self._stop = stop
         self._looking: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -162,6 +170,10 @@ class Server(uvicorn.Server):
         assert sockets is not None
         host, port = sockets[0].getsockname()[:2]
         self._announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to stop; asked ten times a second."""
+        return await super().on_tick(counter) or (self._stop is not None and self._stop.is_set())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what has begun, write what was acknowledged, and stop."""
@@ -196,6 +208,7 @@ def run(
     rate: float | None = None,
     access_log: bool = False,
     announce: Callable[[str], None] = print,
+    stop: threading.Event | None = None,
 ) -> None:
     """Serve until a signal comes.
 
@@ -213,6 +226,8 @@ def run(
         Whether every request is logged.
     announce : callable
         Called with the address once requests are answered.
+    stop : threading.Event, optional
+        Stops the service when it is set, as a signal does.
 
     Raises
     ------
@@ -258,7 +273,7 @@ def run(
             timeout_graceful_shutdown=STOP_SECONDS,
         )
         try:
-            Server(config, application, announce).run([listener])
+            Server(config, application, announce, stop).run([listener])
         except SystemExit:
             if failed:
                 raise failed[0] from None
