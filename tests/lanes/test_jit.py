@@ -316,3 +316,31 @@ def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
         notice.on_end(Event)
         heard.append(capsys.readouterr().err)
     assert heard == ["", "", "Patience.\n", ""]
+
+
+NESTED = (
+    "from bothworlds.lanes.jit import jit\n\n\n"
+    "@jit\ndef half(x):\n    return x / 2\n\n\n"
+    "@jit\ndef quarter(x):\n    return half(half(x))\n"
+)
+
+NESTED_CALL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from nested_of_a_test import half, quarter
+first = [quarter(6.0)]
+alone = len(half.signatures)
+print(first + [half(6.0), alone, sum(quarter.stats.cache_hits.values())])
+"""
+
+
+@pytest.mark.processes
+def test_python_can_call_what_compiled_code_called_first(tmp_path):
+    # Compiled code calls a twin that Python could not call; the two are kept in files of their own.
+    (tmp_path / "nested_of_a_test.py").write_text(NESTED)
+    for hits in (0, 1):
+        assert python(NESTED_CALL, tmp_path).strip() == f"[1.5, 3.0, 0, {hits}]"
+    kept = {path.name.split("-")[0] for path in (tmp_path / "__pycache__").glob("*.nbi")}
+    assert kept == {f"nested_of_a_test.{name}" for name in ("half", "quarter")}
+    flavours = [path.name for path in (tmp_path / "__pycache__").glob("*half*.nbi")]
+    assert sum(".bare." in name for name in flavours) == 1 and len(flavours) == 2

@@ -125,13 +125,18 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     stamp : callable
         Returns what the code depends on, given what Numba knows of the function's own file. Code
         that was kept under another stamp is not used.
+    flavour : str
+        Sets the files apart from those of the same function compiled otherwise.
     """
 
     _impl_class = _Folders
 
-    def __init__(self, function: Callable[..., Any], stamp: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], stamp: Callable[[Any], Any], flavour: str = ""
+    ) -> None:
         self._function = function
         self._stamp = stamp
+        self._flavour = flavour
         self._trouble: str | None = None
         self._opened = False
 
@@ -190,7 +195,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             try:
                 super().__init__(self._function)
                 stamp = self._stamp(self._impl.locator.get_source_stamp())
-                name = self._impl.filename_base
+                name = self._impl.filename_base + self._flavour
                 self._cache_file: Any = _Files(self._cache_path, name, stamp)
             except Exception as error:
                 self._trouble = str(error)
