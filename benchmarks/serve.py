@@ -32,7 +32,7 @@ WARM = 1.0
 EMPTY = """
 import asyncio, socket, sys
 import uvicorn
-from bothworlds.serve.run import Connection
+from bothworlds.serve.connection import Connection
 
 async def app(scope, receive, send):
     if scope["type"] != "http":

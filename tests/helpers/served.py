@@ -16,7 +16,7 @@ from helpers.waiting import HANG
 
 PATIENT = """
 import sys
-import bothworlds.serve.run as run
+import bothworlds.serve.connection as connection
 {settings}
 from bothworlds.__main__ import main
 main()
@@ -56,7 +56,7 @@ class Served:
     options : str
         Of `bothworlds serve`.
     settings : str
-        Python that changes constants of `bothworlds.serve.run` first.
+        Python that changes constants of `bothworlds.serve.connection` first.
     """
 
     def __init__(self, store, *options, settings=""):

@@ -502,3 +502,38 @@ def test_nothing_secret_is_in_the_log(service):
     for secret in (made, made.split("_")[2], decision["decision_id"], unit, "0.123456789"):
         assert secret not in log
     assert not [line for line in lines if line["level"] == "error"], log
+
+
+def test_requests_on_one_connection_are_answered_in_their_order(service):
+    head = "Host: localhost\r\nContent-Type: application/json\r\n"
+    token = decided(service)["decision_id"]
+    asking = f"POST {ONE}/decisions HTTP/1.1\r\n{head}"
+    telling = f"PUT /v1/decisions/{token}/feedback HTTP/1.1\r\n{head}"
+    requests = [
+        f"{asking}Content-Length: 0\r\n\r\n",
+        # The answer to this one waits for the disk, and those behind it for this one.
+        f'{telling}Content-Length: 12\r\n\r\n{{"loss":0.5}}',
+        f"{asking}X-Request-Id: third\r\n\r\n",
+        f"GET {ONE} HTTP/1.1\r\n{head}\r\n",
+        f"{asking}Transfer-Encoding: chunked\r\n\r\n"
+        '11\r\n{"available":["re\r\n4\r\nd"]}\r\n0\r\n\r\n',
+        f"{telling}Content-Length: 12\r\nExpect: 100-continue\r\n\r\n" + '{"loss":0.5}',
+        f"{asking}Connection: close\r\n\r\n",
+    ]
+    with socket.create_connection((service.host, service.port), HANG) as peer:
+        peer.sendall("".join(requests).encode())
+        found = b""
+        while data := peer.recv(65_536):
+            found += data
+    statuses = [int(part[:3]) for part in found.decode().split("HTTP/1.1 ")[1:]]
+    assert statuses == [201, 200, 201, 200, 201, 100, 200, 201], found
+    assert found.count(b"x-request-id: third\r\n") == 1
+    assert found.count(b"\r\ndate: ") == len(requests)
+    assert b'{"status":"learned"}' in found and b'{"status":"duplicate"}' in found
+    assert b'"arm":"red","probability":1.0' in found
+    assert found.count(b"connection: close") == 1
+    # In pieces, however small.
+    with socket.create_connection((service.host, service.port), HANG) as peer:
+        for byte in requests[1].encode():
+            peer.sendall(bytes([byte]))
+        assert peer.recv(65_536).startswith(b"HTTP/1.1 200")

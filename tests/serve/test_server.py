@@ -30,7 +30,7 @@ def everything(peer):
 
 
 def test_peers_that_do_not_finish_are_given_up(tmp_path):
-    settings = "run.READ_SECONDS = 1.0"
+    settings = "connection.READ_SECONDS = 1.0"
     with served(tmp_path / "store.db", *OPTIONS, settings=settings) as service:
         place = (service.host, service.port)
         silent, heading, body, trickling = (socket.create_connection(place, HANG) for _ in range(4))
@@ -77,7 +77,7 @@ def test_idle_connections_do_not_keep_others_out(tmp_path):
 
 
 def test_too_many_connections_are_refused_with_a_code(tmp_path):
-    with served(tmp_path / "store.db", *OPTIONS, settings="run.CONNECTIONS = 3") as service:
+    with served(tmp_path / "store.db", *OPTIONS, settings="connection.CONNECTIONS = 3") as service:
         kept = [socket.create_connection((service.host, service.port), HANG) for _ in range(3)]
         with socket.create_connection((service.host, service.port), HANG) as fourth:
             found = everything(fourth)

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bothworlds.serve import records
@@ -23,7 +24,7 @@ class Principal:
     scopes: frozenset[str]
 
 
-class Decided:
+class Decided(msgspec.Struct):
     """A decision, as it is answered.
 
     Parameters
@@ -48,24 +49,15 @@ class Decided:
         Whether an earlier request, or the unit, was given it before.
     """
 
-    __slots__ = (
-        "arm", "decision_id", "expires_at", "mode", "probabilities", "probability", "replayed",
-        "round", "value",
-    )  # fmt: skip
-
-    def __init__(
-        self, decision_id: str, arm: str, value: Any, probability: float, round: int, mode: str,
-        expires_at: float, probabilities: dict[str, float] | None = None, replayed: bool = False,
-    ) -> None:  # fmt: skip
-        self.decision_id = decision_id
-        self.arm = arm
-        self.value = value
-        self.probability = probability
-        self.round = round
-        self.mode = mode
-        self.expires_at = expires_at
-        self.probabilities = probabilities
-        self.replayed = replayed
+    decision_id: str
+    arm: str
+    value: Any
+    probability: float
+    round: int
+    mode: str
+    expires_at: float
+    probabilities: dict[str, float] | None = None
+    replayed: bool = False
 
 
 class Told:

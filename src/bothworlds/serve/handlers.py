@@ -180,7 +180,7 @@ async def act(app: Application, asked: Asked) -> Reply:
     found = await app.service.set_mode(
         asked.who,
         asked.given[0],
-        asked.route.operation,  # type: ignore[arg-type]
+        asked.route.operation,
         arm=arm,
         request_id=asked.id.decode(),
     )

@@ -1,7 +1,8 @@
 """HTTP application of the decision service, as ASGI: who asks, what for, and the answer.
 
-Every request takes the same way: route, key and scope, rate, query, body, handler. A decision
-costs less than a framework's dispatch, so there is none: the route table is the router.
+Every request takes the same way: route, key and scope, query, body, rate, handler. A decision
+costs less than a framework's dispatch, so there is none: the route table is the router. It costs
+less than ASGI, too: the connection asks for decisions and feedback by `Application.answer`.
 
 Examples
 --------
@@ -17,12 +18,21 @@ import math
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    MutableMapping,
+)
+from typing import Any
 from urllib.parse import parse_qsl
 
 from bothworlds.errors import BothworldsError
 from bothworlds.serve import wire
+from bothworlds.serve.answers import Principal
 from bothworlds.serve.limits import Buckets
 from bothworlds.serve.logs import LOGGER
 from bothworlds.serve.metrics import Metrics
@@ -30,14 +40,13 @@ from bothworlds.serve.problems import Problem
 from bothworlds.serve.routes import ROUTES, Route, Router
 from bothworlds.serve.service import Service
 
-if TYPE_CHECKING:
-    from bothworlds.serve.answers import Principal
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
+NOBODY = Principal(0, None, frozenset())
+"""Who asks before that is known."""
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 _DRAINED = 2**22
@@ -72,6 +81,14 @@ class Reply:
         self.body = body
         self.media = media
         self.extra = extra
+
+    def head(self, id: bytes) -> bytes:
+        """Return the headers of the answer to a request as they are sent."""
+        if self.extra is None and self.body:
+            return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n" % (
+                self.media, len(self.body), id,
+            )  # fmt: skip
+        return b"".join([b"%b: %b\r\n" % header for header in self.headers(id)])
 
     def headers(self, id: bytes) -> list[Header]:
         """Return the headers of the answer to a request."""
@@ -126,45 +143,49 @@ class Asked:
     Parameters
     ----------
     route : Route
-        What was asked for.
+        What was asked for; before it is admitted also what `Router.find` returns without one.
     given : list of str
         What stands for the names in the path, in their order.
     headers : dict of bytes to bytes
         By name in lower case.
-    who : Principal
-        Who asks.
     id : bytes
         The request id.
+
+    Attributes
+    ----------
+    who : Principal
+        Who asks; nobody until it is admitted.
     query, body : object
         Read by the route's classes, None where it has none or none was sent.
+    begun : float
+        When it came, by `time.perf_counter`.
     """
 
-    __slots__ = ("body", "given", "headers", "id", "query", "route", "who")
+    __slots__ = ("begun", "body", "given", "headers", "id", "query", "route", "who")
 
     def __init__(
-        self,
-        route: Route,
-        given: list[str],
-        headers: dict[bytes, bytes],
-        who: Principal,
-        id: bytes,
-        query: Any,
-        body: Any,
+        self, route: Any, given: list[str], headers: dict[bytes, bytes], id: bytes
     ) -> None:
+        self.begun = time.perf_counter()
         self.route = route
         self.given = given
         self.headers = headers
-        self.who = who
+        self.who = NOBODY
         self.id = id
-        self.query = query
-        self.body = body
+        self.query: Any = None
+        self.body: Any = None
+
+    @property
+    def operation(self) -> str | None:
+        """What was asked for, by name; None if there is no such thing."""
+        return self.route.operation if isinstance(self.route, Route) else None
 
 
 class Gone(Exception):
     """The caller hung up before its request was complete."""
 
 
-Handler = Callable[["Application", Asked], Awaitable[Reply | Stream]]
+Handler = Callable[["Application", Asked], Coroutine[Any, Any, Reply | Stream]]
 
 
 class Application:
@@ -246,51 +267,97 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
-        begun = time.perf_counter()
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        asked = self.asked(
+            scope["method"], scope["raw_path"].decode("latin-1"), dict(scope["headers"])
+        )
+        reply: Reply | Stream
+        try:
+            self._admit(asked, scope["query_string"])
+            body = b""
+            if scope["method"] in _WITH_BODY:
+                body = await _whole(asked.route.limit, receive)
+            reply = await self._handled(asked, body)
+        except Gone:
+            return
+        except Exception as error:
+            reply = self._refused(asked, error)
+        await send(
+            {
+                "type": "http.response.start",
+                "status": reply.status,
+                "headers": reply.headers(asked.id),
+            }
+        )
+        if isinstance(reply, Stream):
+            await self._streamed(reply, receive, send, _facts(asked))
+        else:
+            await send({"type": "http.response.body", "body": reply.body})
+        self._note(asked, reply)
+
+    def asked(self, method: str, path: str, headers: dict[bytes, bytes]) -> Asked:
+        """Return a request by what its first lines say; nothing is checked yet."""
         id = headers.get(b"x-request-id")
         if id is None or not _ID.fullmatch(id):
             id = next(self._ids)
-        route, given = self._router.find(scope["method"], scope["raw_path"].decode("latin-1"))
-        who: Principal | None = None
-        reply: Reply | Stream
+        route, given = self._router.find(method, path)
+        return Asked(route, given, headers, id)
+
+    def answer(
+        self, asked: Asked, query: bytes, body: bytes
+    ) -> Reply | Coroutine[Any, Any, Reply | Stream]:
+        """Answer a request of a `DIRECT` operation without a task, unless it has to wait.
+
+        Returns the answer, or what is to be awaited for it.
+        """
         try:
-            if not isinstance(route, Route):
-                raise _no_route(route)
-            who = self._who(route, headers)
-            query = self._queries.get(route.operation)
-            if scope["query_string"]:
-                query = _query(route, scope["query_string"])
-            body = None
-            if scope["method"] in _WITH_BODY:
-                body = await self._body(route, headers, receive)
-            asked = Asked(route, given, headers, who, id, query, body)
-            if self._buckets is not None and route.scope is not None:
-                weight = _weight(body)
-                if route.operation == "evaluate_all":
-                    weight = max(1, len(self.service.running(who)))
-                self._buckets.take(who.key_id or "", weight)
-            reply = await self._handlers[route.operation](self, asked)
-        except Problem as problem:
-            reply = self._refused(problem, id, route, given)
-        except Gone:
-            return
-        except Exception:
-            LOGGER.exception("a request failed", extra=_facts(id, route, who))
-            reply = self._refused(Problem("internal"), id, route, given)
-        name = route.operation if isinstance(route, Route) else "none"
-        await send(
-            {"type": "http.response.start", "status": reply.status, "headers": reply.headers(id)}
-        )
-        if isinstance(reply, Stream):
-            await self._streamed(reply, receive, send, _facts(id, route, who))
+            self._admit(asked, query)
+            handling = self._handled(asked, body)
+            waited = handling.send(None)
+        except StopIteration as done:
+            reply: Reply = done.value
+        except Exception as error:
+            reply = self._refused(asked, error)
         else:
-            await send({"type": "http.response.body", "body": reply.body})
-        seconds = time.perf_counter() - begun
-        self.metrics.count(name, reply.status, seconds)
-        if self._access_log or (isinstance(route, Route) and route.operation in _LOGGED):
+            return self._later(asked, handling, waited)
+        self._note(asked, reply)
+        return reply
+
+    async def _later(
+        self, asked: Asked, handling: Coroutine[Any, Any, Reply | Stream], waited: Any
+    ) -> Reply | Stream:
+        try:
+            reply = await _resumed(handling, waited)
+        except Exception as error:
+            reply = self._refused(asked, error)
+        self._note(asked, reply)
+        return reply
+
+    def _admit(self, asked: Asked, query: bytes) -> None:
+        """Check that there is such a route, that it is open to who asks, and the query."""
+        route = asked.route
+        if not isinstance(route, Route):
+            raise _no_route(route)
+        asked.who = self._who(route, asked.headers)
+        asked.query = _query(route, query) if query else self._queries.get(route.operation)
+
+    def _handled(self, asked: Asked, body: bytes) -> Coroutine[Any, Any, Reply | Stream]:
+        """Return what the handler of a request makes of it, to be awaited."""
+        asked.body = self._read(asked, body)
+        if self._buckets is not None and asked.route.scope is not None:
+            weight = _weight(asked.body)
+            if asked.operation == "evaluate_all":
+                weight = max(1, len(self.service.running(asked.who)))
+            self._buckets.take(asked.who.key_id or "", weight)
+        return self._handlers[asked.route.operation](self, asked)
+
+    def _note(self, asked: Asked, reply: Reply | Stream) -> None:
+        """Count a request that was answered, and log it if it is to be logged."""
+        operation = asked.operation
+        seconds = time.perf_counter() - asked.begun
+        self.metrics.count(operation or "none", reply.status, seconds)
+        if self._access_log or operation in _LOGGED:
             facts = {"status": reply.status, "seconds": round(seconds, 6)}
-            LOGGER.info("answered", extra={**_facts(id, route, who), **facts})
+            LOGGER.info("answered", extra={**_facts(asked), **facts})
 
     def _who(self, route: Route, headers: dict[bytes, bytes]) -> Principal:
         """Return who asks, if the route is open to them."""
@@ -313,44 +380,46 @@ class Application:
             raise Problem("scope_missing", f"The key must have the scope {route.scope}.")
         return who
 
-    async def _body(self, route: Route, headers: dict[bytes, bytes], receive: Receive) -> Any:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        body: bytes = message["body"]
-        if message["more_body"]:
-            body = await _rest(body, route.limit, receive)
-        if len(body) > route.limit:
-            raise Problem("body_too_large", f"The body must have at most {route.limit} bytes.")
+    def _read(self, asked: Asked, body: bytes) -> Any:
+        """Return the body of a request, read by the class of its route."""
+        route = asked.route
         if not body:
-            if route.body is None or route.optional:
+            if route.body is None or route.optional or route.method not in _WITH_BODY:
                 return None
             raise Problem("invalid_json", "The body must not be empty.")
+        if len(body) > route.limit:
+            raise Problem("body_too_large", f"The body must have at most {route.limit} bytes.")
         if route.body is None:
             raise Problem("invalid_request", f"The operation {route.operation} takes no body.")
-        media = headers.get(b"content-type", b"")
+        media = asked.headers.get(b"content-type", b"")
         if media != JSON and media.partition(b";")[0].strip().lower() != JSON:
             raise Problem("unsupported_media_type")
         return self._readers[route.operation].read(body)
 
-    def _refused(
-        self, problem: Problem, id: bytes, route: Route | tuple[str, ...] | None, given: list[str]
-    ) -> Reply:
+    def _refused(self, asked: Asked, error: Exception) -> Reply:
+        """Return the answer to a request that is refused, or that failed."""
+        if isinstance(error, Problem):
+            problem = error
+        else:
+            LOGGER.error("a request failed", exc_info=error, extra=_facts(asked))
+            problem = Problem("internal")
         self.metrics.count_problem(problem.code)
         extra: list[Header] = []
         if problem.status == 401:
             extra.append((b"www-authenticate", b"Bearer"))
-        elif problem.status == 405 and isinstance(route, tuple):
-            extra.append((b"allow", ", ".join(route).encode()))
+        elif problem.status == 405 and isinstance(asked.route, tuple):
+            extra.append((b"allow", ", ".join(asked.route).encode()))
         elif problem.status in {429, 503}:
             wait = 1.0 if problem.retry_after is None else problem.retry_after
             extra.append((b"retry-after", b"%d" % max(1, math.ceil(wait))))
         elif problem.status == 413:
             extra.append((b"connection", b"close"))
+        route, given = asked.route, asked.given
         if isinstance(route, Route) and route.refusal is wire.NotEvaluated:
             told = wire.not_evaluated(problem, given[0] if given else None)
             return Reply(problem.status, wire.encode(told), JSON, extra)
-        return Reply(problem.status, wire.encode(problem.document(id.decode())), PROBLEM, extra)
+        document = wire.encode(problem.document(asked.id.decode()))
+        return Reply(problem.status, document, PROBLEM, extra)
 
     async def _streamed(
         self, reply: Stream, receive: Receive, send: Send, facts: dict[str, Any]
@@ -380,6 +449,8 @@ class Application:
         await send({"type": "http.response.body", "body": b""})
 
 
+DIRECT = frozenset({"decide", "decide_many", "feedback"})
+"""Operations that a connection may ask for by `Application.answer`, without ASGI."""
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _LOGGED = frozenset(
     route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
@@ -406,11 +477,11 @@ def _no_route(route: tuple[str, ...] | None) -> Problem:
     return Problem("method_not_allowed", f"The path takes {', '.join(route)}.")
 
 
-def _facts(id: bytes, route: Any, who: Principal | None) -> dict[str, Any]:
+def _facts(asked: Asked) -> dict[str, Any]:
     """Return what a line of the log says about a request."""
-    name = route.operation if isinstance(route, Route) else None
-    key = None if who is None else who.key_id
-    return {"request_id": id.decode(), "route": name, "key": key}
+    return {
+        "request_id": asked.id.decode(), "route": asked.operation, "key": asked.who.key_id,
+    }  # fmt: skip
 
 
 def _weight(body: Any) -> int:
@@ -436,15 +507,34 @@ def _refuse_pages(headers: dict[bytes, bytes]) -> None:
             raise Problem("foreign_origin")
 
 
-async def _rest(begun: bytes, limit: int, receive: Receive) -> bytes:
+async def _whole(limit: int, receive: Receive) -> bytes:
     """Return a whole body, or one byte more than the limit if it is larger."""
-    pieces, length = [begun], len(begun)
-    while True:
+    pieces: list[bytes] = []
+    length, more = 0, True
+    while more and length <= _DRAINED:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Gone
         length += len(message["body"])
+        more = message["more_body"]
         if length <= limit:
             pieces.append(message["body"])
-        if not message["more_body"] or length > _DRAINED:
-            return b"".join(pieces) if length <= limit else b" " * (limit + 1)
+    return b"".join(pieces) if length <= limit else b" " * (limit + 1)
+
+
+@types.coroutine
+def _resumed(
+    begun: Coroutine[Any, Any, Reply | Stream], waited: Any
+) -> Generator[Any, Any, Reply | Stream]:
+    """Go on with a coroutine that has begun and that waits for something."""
+    while True:
+        try:
+            try:
+                sent = yield waited
+            except BaseException as error:
+                waited = begun.throw(error)
+            else:
+                waited = begun.send(sent)
+        except StopIteration as done:
+            reply: Reply | Stream = done.value
+            return reply

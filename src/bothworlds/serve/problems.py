@@ -133,7 +133,9 @@ KINDS: dict[str, Kind] = {
     ),
     "body_too_large": Kind(413, "The body is too large", "Send less, or use a batch."),
     "unsupported_media_type": Kind(
-        415, "The body is not of the type application/json", "Say `Content-Type: application/json`."
+        415,
+        "The body is not of the type application/json",
+        "Say `Content-Type: application/json`; `curl --json` does.",
     ),
     "idempotency_key_reused": Kind(
         422,

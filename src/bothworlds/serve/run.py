@@ -1,13 +1,10 @@
-"""Server of the decision service: uvicorn, with limits on what a peer may leave unfinished.
-
-uvicorn waits for ever for the end of a request. The connection here knows since when it waits: one
-task looks at all of them once a second, which costs a request nothing.
-"""
+"""Server of the decision service: uvicorn, which says where it listens and stops well."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import signal
 import socket
@@ -17,120 +14,17 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bothworlds.errors import BothworldsError, InvalidParameter, must
-from bothworlds.serve import wire
-from bothworlds.serve.http import PROBLEM, Application
+from bothworlds.serve.connection import Connection
+from bothworlds.serve.http import Application
 from bothworlds.serve.logs import LOGGER
-from bothworlds.serve.problems import Problem
 from bothworlds.serve.service import Service
 
-READ_SECONDS = 30.0
-"""How long a request may take to arrive."""
 IDLE_SECONDS = 75
 """How long a connection stays open between requests."""
-HEAD = 16_384
-"""Bytes of the request line and the headers."""
-CONNECTIONS = 20_000
-"""How many connections there may be at a time."""
 STOP_SECONDS = 20
 """How long requests that have begun may go on when the server stops."""
-
-
-class _TooMuch(Exception):
-    """The headers are too large."""
-
-
-class Connection(HttpToolsProtocol):
-    """A connection that gives up on a peer that is slow, or says too much before its request."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._head = 0
-        self._in_head = True
-        # When the server's task looks for the first time, it notes the time here.
-        self.waiting_since: float | None = None
-        self.unfinished = True
-        self._problem = "invalid_request"
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a new connection, or refuse it if there are too many."""
-        super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS:
-            self._refuse(Problem("overloaded", "There are too many connections.", retry_after=1.0))
-
-    def data_received(self, data: bytes) -> None:
-        """Take what the peer sent."""
-        super().data_received(data)
-        if self._in_head and self.unfinished:
-            # Headers that are complete were counted; this is about one that does not end.
-            self._head += len(data)
-            if self._head > 2 * HEAD and not self.transport.is_closing():
-                self._refuse(Problem("headers_too_large"))
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        super().on_message_begin()
-        self._head = 0
-        self._in_head = self.unfinished = True
-        self.waiting_since = None
-
-    def on_url(self, url: bytes) -> None:
-        """Take a piece of the address."""
-        self._counted(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        self._counted(len(name) + len(value) + 4)
-        super().on_header(name, value)
-
-    def _counted(self, length: int) -> None:
-        self._head += length
-        if self._head > HEAD:
-            self._problem = "headers_too_large"
-            raise _TooMuch
-
-    def on_headers_complete(self) -> None:
-        """Answer, or wait for the body."""
-        self._in_head = False
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """End a request."""
-        self.unfinished = False
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
-        detail = "The request must be HTTP/1.1." if self._problem == "invalid_request" else None
-        self._refuse(Problem(self._problem, detail))
-
-    def look(self, now: float) -> None:
-        """Close the connection if its request has not arrived in time."""
-        if not self.unfinished or self.transport.is_closing():
-            return
-        if self.waiting_since is None:
-            self.waiting_since = now
-        elif now - self.waiting_since > READ_SECONDS:
-            if (
-                self.cycle is not None
-                and not self.cycle.response_complete
-                and (self.cycle.response_started)
-            ):
-                self.transport.close()
-            else:
-                self._refuse(Problem("body_timeout", "The request did not arrive in time."))
-
-    def _refuse(self, problem: Problem) -> None:
-        body = wire.encode(problem.document("none"))
-        head = (
-            f"HTTP/1.1 {problem.status} Refused\r\ncontent-type: {PROBLEM.decode()}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -167,6 +61,8 @@ class Server(uvicorn.Server):
         if self.should_exit or not self.started:
             return
         self._looking = asyncio.get_running_loop().create_task(self._look())
+        # What was imported and compiled is no garbage: looking through it would stop the loop.
+        gc.freeze()
         assert sockets is not None
         host, port = sockets[0].getsockname()[:2]
         self._announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")

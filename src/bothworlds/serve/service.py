@@ -162,6 +162,8 @@ class Service:
         self._configuration: Configuration
         self._keys: dict[str, KeyRow] = {}
         self._principals: dict[str, Principal] = {}
+        # Keys that were shown and are good, until the next configuration.
+        self._shown: dict[str, Principal] = {}
         self._keyring: Keyring
         self._identities = Identities()
         self._caps: dict[tuple[int, str, bytes | str], int] = {}
@@ -304,6 +306,7 @@ class Service:
     def _configure(self, found: Configuration) -> None:
         self._configuration = found
         self._keys = {key.id: key for key in found.keys}
+        self._shown = {}
         self._principals = {key.id: Principal(key.tenant, key.id, key.scopes) for key in found.keys}
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
         self._keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
@@ -427,6 +430,10 @@ class Service:
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         hashed = b"" if unit is None else self._unit(experiment, unit)
         decided, row = self._draw(experiment, lineup, hashed, deferred, vector)
+        if not hashed and idempotency_key is None and experiment.config.log == "after":
+            self._committer.append(row)
+            self._count(row)
+            return decided
         drawn: tuple[Decided, DecisionRow | None] = decided, row
         sticky = experiment.config.sticky_seconds if hashed else 0.0
         if sticky and decided.mode == "learn":
@@ -1087,6 +1094,9 @@ class Service:
 
     def principal(self, key: str) -> Principal | None:
         """Return who has this key, None if nobody has."""
+        known = self._shown.get(key)
+        if known is not None:
+            return known
         try:
             prefix, id, secret = key.split("_", 2)
             given = hashlib.sha256(secret.encode("ascii")).digest()
@@ -1097,7 +1107,9 @@ class Service:
             return None
         if not hmac.compare_digest(given, found.hash) or found.revoked_at is not None:
             return None
-        return self._principals[id]
+        # Found by a hash that nobody outside can predict, which tells nothing about other keys.
+        known = self._shown[key] = self._principals[id]
+        return known
 
     async def create_key(
         self,

@@ -146,7 +146,8 @@ class Identities:
 
     def uniform(self) -> float:
         """Return a uniform number in [0, 1), a multiple of 2^-53."""
-        return (self._word() >> 11) * 2.0**-53
+        pool = self._pool
+        return ((pool.pop() if pool else self._word()) >> 11) * 2.0**-53
 
     def identity(self, seconds: float) -> bytes:
         """Return a UUIDv7 of a moment, in seconds since 1970.
@@ -164,7 +165,8 @@ class Identities:
         # Milliseconds and their 4096 parts, with the version in between.
         parts = int(seconds * 4_096_000.0) & 0xFFFFFFFFFFFFFFF
         first = (parts >> 12) << 16 | 0x7000 | parts & 0xFFF
-        return _UUID.pack(first, 1 << 63 | self._word() >> 2)
+        pool = self._pool
+        return _UUID.pack(first, 1 << 63 | (pool.pop() if pool else self._word()) >> 2)
 
 
 _UUID = struct.Struct(">QQ")

@@ -50,7 +50,7 @@ DECISION = "experiment, id, record, shard, run, seq, shadow"
 STATE = "sums, told, lost, decided, learned, rounds, newest"
 
 
-SIZES = (256, 64, 16, 4, 1)
+SIZES = (1024, 256, 64, 16, 4, 1)
 """How many rows a statement inserts: few sizes, so that statements are prepared once."""
 
 
