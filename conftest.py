@@ -13,6 +13,7 @@ NEED_AN_EXTRA = (
     "src/bothworlds/cli",
     "src/bothworlds/client/openfeature.py",
     "src/bothworlds/interop/gymnasium.py",
+    "src/bothworlds/interop/litellm.py",
     "src/bothworlds/interop/parquet.py",
     "src/bothworlds/interop/river.py",
     "src/bothworlds/plotting/arms.py",

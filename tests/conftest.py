@@ -7,6 +7,8 @@ from hypothesis import settings
 
 # Set before anything imports matplotlib, and inherited by the processes that tests start.
 os.environ["MPLBACKEND"] = "Agg"
+# LiteLLM would fetch its table of prices when it is imported.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 # Compiling on first use would break any deadline; derandomized, a failure is everyone's failure.
 settings.register_profile("bothworlds", deadline=None, derandomize=True)
