@@ -52,6 +52,7 @@ def test_the_table_of_late_answers_has_a_line_for_every_policy():
     assert {"UCB1", "KL-UCB", "EXP3", "EXP3++", "BROAD"} <= set(late.policies(20))
 
 
+@pytest.mark.slow
 def test_one_replica_is_a_bandit_however_often_it_refreshes():
     policy = bw.TsallisINF()
     play = replicas.player(policy)
@@ -61,6 +62,7 @@ def test_one_replica_is_a_bandit_however_often_it_refreshes():
     assert len(set(found[0])) == 4
 
 
+@pytest.mark.slow
 def test_replicas_that_refresh_seldom_lose_more():
     policy = bw.TsallisINF(estimator="iw")
     play = replicas.player(policy)

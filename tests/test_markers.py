@@ -25,6 +25,7 @@ SIGNS = {
 """Names that give a test away, used by itself or by what it calls."""
 
 
+@functools.cache
 def mentioned(node):
     """Names in a piece of code, parameters included: a test asks for its fixtures by them."""
     found = set()

@@ -275,6 +275,7 @@ def test_order_of_late_feedback_does_not_matter(policy):
     assert bandits[0].probabilities() == pytest.approx(bandits[1].probabilities(), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, **by_repr)
 def test_every_policy_survives_delays_subsets_and_extreme_losses(policy):
     bandit = bw.Bandit(policy, arms=list("abcdef"), seed=4)

@@ -278,6 +278,7 @@ def play(bandit, rounds, rng):
     return waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, **by_repr)
 def test_replay_of_a_log_gives_the_bandit_that_wrote_it(policy, tmp_path):
     path = tmp_path / "decisions.jsonl"

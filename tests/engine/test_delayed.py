@@ -85,6 +85,7 @@ def played_by_a_bandit(policy, world, rounds, repetition):
     return cost, plays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", DELAYS, ids=repr)
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_a_simulation_learns_as_a_bandit_does(policy, delay):

@@ -56,6 +56,7 @@ BASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("name", BASES)
 def test_the_budget_is_the_sum_of_sup_norms(name, attack):

@@ -34,6 +34,7 @@ def drawn(name):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*experiment_names(), *experiment_names("beyond")])
 def test_every_claim_has_a_panel(name):
     made = drawn(name)
@@ -65,6 +66,7 @@ def test_the_report_leads_from_claims_to_panels(tmp_path):
     assert '<a href="#figure-copies">figure</a>' in report_html(tmp_path, [alone])
 
 
+@pytest.mark.slow
 def test_a_panel_is_where_its_cell_is_drawn():
     made = drawn("stochastic")
     boxes = {panel.shows[0]: panel.box for panel in made.panels["stochastic-log"]}

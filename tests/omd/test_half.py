@@ -234,6 +234,7 @@ def looks(K, state, eta, u):
     return many, n
 
 
+@pytest.mark.slow
 def test_few_looks_reach_the_root_from_a_cold_start():
     rng = np.random.default_rng(4)
     most = np.zeros(2)

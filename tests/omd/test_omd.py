@@ -151,6 +151,7 @@ def test_random_instances_are_exact(decades):
         assert relative_error(w, reference(losses, eta, alpha, factors, digits=120)) <= PROMISE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_the_corners_of_the_promise(alpha):
     for eta in (1e-9, 1e3):
@@ -182,6 +183,7 @@ def test_a_million_arms(alpha):
             assert all(np.ptp(part) == 0 for part in np.split(w, first[1:]))
 
 
+@pytest.mark.slow
 def test_a_million_arms_with_factors():
     levels, counts, xi = [0.0, 0.5, 1.0, 4.0], [1, 999, 99000, 900000], [0.3, 2.0, 1.0, 30.0]
     for alpha in (0.0, 0.3, 1.0):

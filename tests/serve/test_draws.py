@@ -86,6 +86,7 @@ def quick_record(notes, number):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "rounds"), [(SERVED[0], 200_000), (SERVED[1], 20_000)])
 def test_shuffled_feedback_leaves_the_estimates_of_a_bandit(policy, rounds):
     arms, block = 8, 1_000

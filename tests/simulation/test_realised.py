@@ -50,6 +50,7 @@ def played(result, name):
     return counts.argmax(axis=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [

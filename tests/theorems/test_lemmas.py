@@ -116,6 +116,7 @@ def test_stability_on_symmetric_paths(estimator):
         assert np.all(check.lhs >= -1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ASYMMETRIC)
 def test_stability_on_asymmetric_paths(alpha):
     rates, xi = theorem_4(alpha)
@@ -223,6 +224,7 @@ def test_penalty_on_symmetric_paths(estimator, best):
         assert np.all(second.applies) and holds(second, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", (0.0, 0.3, 0.7, 1.0))
 @pytest.mark.parametrize("estimator", ("iw", "rv"))
 def test_penalty_on_asymmetric_paths(alpha, estimator):
@@ -278,6 +280,7 @@ def test_the_rates_of_theorem_4_rise_below_alpha_0_64():
 # ---- decomposition --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ("iw", "rv"))
 @pytest.mark.parametrize("alpha", ASYMMETRIC)
 def test_regret_is_stability_plus_penalty(estimator, alpha):

@@ -196,32 +196,32 @@ class AsyncClient:
         **settings
             ``policy``, ``bounds``, ``feedback_window`` and so on, as the wire API has them.
         """
-        found: dict[str, Any] = await self._call(calls.create(experiment, arms, settings))
+        found: dict[str, Any] = await self._patiently(calls.create(experiment, arms, settings))
         return found
 
     async def experiments(self) -> list[dict[str, Any]]:
         """Return the descriptions of all experiments."""
-        found: list[dict[str, Any]] = await self._call(calls.experiments())
+        found: list[dict[str, Any]] = await self._patiently(calls.experiments())
         return found
 
     async def experiment(self, name: str) -> dict[str, Any]:
         """Return the description of an experiment: settings, arms, probabilities, alarms."""
-        found: dict[str, Any] = await self._call(calls.experiment(name))
+        found: dict[str, Any] = await self._patiently(calls.experiment(name))
         return found
 
     async def change(self, name: str, version: int, **settings: Any) -> dict[str, Any]:
         """Change settings of an experiment; ``version`` is the ``config_version`` they replace."""
-        found: dict[str, Any] = await self._call(calls.change(name, version, settings))
+        found: dict[str, Any] = await self._patiently(calls.change(name, version, settings))
         return found
 
     async def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
         """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
-        found: dict[str, Any] = await self._call(calls.act(name, action, arm))
+        found: dict[str, Any] = await self._patiently(calls.act(name, action, arm))
         return found
 
     async def report(self, name: str) -> dict[str, Any]:
         """Return how good every arm is and how sure that is."""
-        found: dict[str, Any] = await self._call(calls.report(name))
+        found: dict[str, Any] = await self._patiently(calls.report(name))
         return found
 
     async def ready(self) -> bool:
@@ -230,6 +230,9 @@ class AsyncClient:
             return await self._call(calls.ready())
         except ServiceError:
             return False
+
+    async def _patiently(self, call: Call[T]) -> T:
+        return await self._call(call, self._settings.feedback_timeout)
 
     async def _call(self, call: Call[T], timeout: float | None = None) -> T:
         settings = self._settings

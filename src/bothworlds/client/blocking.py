@@ -29,10 +29,11 @@ class Client:
     key : str, optional
         A key of the service, ``bw_...``.
     timeout : float, default 0.5
-        Seconds that a call may take with all its retries; a decision that is not there by then is
+        Seconds that a decision may take with all its retries; one that is not there by then is
         the default. Looking up the name of the host is not counted.
     feedback_timeout : float, default 10.0
-        The same for feedback, which nobody waits for and nobody wants to lose.
+        The same for feedback, which nobody waits for and nobody wants to lose, and for all calls
+        about experiments.
     retries : int, default 3
         How often a request is sent again at most.
 
@@ -196,32 +197,32 @@ class Client:
         **settings
             ``policy``, ``bounds``, ``feedback_window`` and so on, as the wire API has them.
         """
-        found: dict[str, Any] = self._call(calls.create(experiment, arms, settings))
+        found: dict[str, Any] = self._patiently(calls.create(experiment, arms, settings))
         return found
 
     def experiments(self) -> list[dict[str, Any]]:
         """Return the descriptions of all experiments."""
-        found: list[dict[str, Any]] = self._call(calls.experiments())
+        found: list[dict[str, Any]] = self._patiently(calls.experiments())
         return found
 
     def experiment(self, name: str) -> dict[str, Any]:
         """Return the description of an experiment: settings, arms, probabilities, alarms."""
-        found: dict[str, Any] = self._call(calls.experiment(name))
+        found: dict[str, Any] = self._patiently(calls.experiment(name))
         return found
 
     def change(self, name: str, version: int, **settings: Any) -> dict[str, Any]:
         """Change settings of an experiment; ``version`` is the ``config_version`` they replace."""
-        found: dict[str, Any] = self._call(calls.change(name, version, settings))
+        found: dict[str, Any] = self._patiently(calls.change(name, version, settings))
         return found
 
     def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
         """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
-        found: dict[str, Any] = self._call(calls.act(name, action, arm))
+        found: dict[str, Any] = self._patiently(calls.act(name, action, arm))
         return found
 
     def report(self, name: str) -> dict[str, Any]:
         """Return how good every arm is and how sure that is."""
-        found: dict[str, Any] = self._call(calls.report(name))
+        found: dict[str, Any] = self._patiently(calls.report(name))
         return found
 
     def ready(self) -> bool:
@@ -230,6 +231,9 @@ class Client:
             return self._call(calls.ready())
         except ServiceError:
             return False
+
+    def _patiently(self, call: Call[T]) -> T:
+        return self._call(call, self._settings.feedback_timeout)
 
     def _call(self, call: Call[T], timeout: float | None = None) -> T:
         settings = self._settings
