@@ -252,9 +252,13 @@ def test_the_log_is_exported(service, name, tmp_path):
 
 
 def test_a_report_and_the_rest(service):
+    told(service, decided(service), {"loss": 0.5})
     found = service.ask("GET", f"{ONE}/report?confidence=0.9")
     assert found.status == 200
-    assert {"blue", "red"} <= set(json.dumps(found.json).split('"'))
+    assert [arm["arm"] for arm in found.json["arms"]] == [arm["name"] for arm in ARMS]
+    found = service.ask("GET", f"{ONE}/report?target=uniform&target=arm:green%2F%C3%A9")
+    assert set(found.json["targets"]) == {"uniform", "arm:green/é"}
+    assert service.ask("GET", f"{ONE}/report?target=arm:nope").code == "arm_not_found"
     assert service.ask("GET", "/").json["openapi"] == "/openapi.json"
     assert service.ask("GET", "/openapi.json").json["openapi"] == "3.1.0"
     assert service.ask("GET", "/readyz").json == {"status": "ok"}
@@ -486,7 +490,7 @@ def test_the_client_speaks_to_it(service):
         changed = client.change("typed", found["config_version"], description="x")
         assert changed["description"] == "x"
         assert client.act("typed", "pin", "a")["mode"] == "pinned"
-        assert client.report("typed")
+        assert set(client.report("typed", ["uniform"])["targets"]) == {"uniform"}
         assert {each["name"] for each in client.experiments()} >= {"typed"}
 
 

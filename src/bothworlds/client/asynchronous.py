@@ -219,9 +219,13 @@ class AsyncClient:
         found: dict[str, Any] = await self._patiently(calls.act(name, action, arm))
         return found
 
-    async def report(self, name: str) -> dict[str, Any]:
-        """Return how good every arm is and how sure that is."""
-        found: dict[str, Any] = await self._patiently(calls.report(name))
+    async def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:
+        """Return how good every arm is and how sure that is.
+
+        ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
+        brought is under ``"targets"``.
+        """
+        found: dict[str, Any] = await self._patiently(calls.report(name, targets))
         return found
 
     async def ready(self) -> bool:

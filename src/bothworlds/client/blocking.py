@@ -220,9 +220,13 @@ class Client:
         found: dict[str, Any] = self._patiently(calls.act(name, action, arm))
         return found
 
-    def report(self, name: str) -> dict[str, Any]:
-        """Return how good every arm is and how sure that is."""
-        found: dict[str, Any] = self._patiently(calls.report(name))
+    def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:
+        """Return how good every arm is and how sure that is.
+
+        ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
+        brought is under ``"targets"``.
+        """
+        found: dict[str, Any] = self._patiently(calls.report(name, targets))
         return found
 
     def ready(self) -> bool:

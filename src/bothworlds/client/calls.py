@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from bothworlds.arguments import is_name, positive, real
 from bothworlds.client.exchange import Endpoint, Response, visible
@@ -411,9 +411,10 @@ def act(name: str, action: Action, arm: str | None) -> Call[Any]:
     return Call("POST", path, _same, document, repeatable=action != "reset")
 
 
-def report(name: str) -> Call[Any]:
+def report(name: str, targets: Sequence[str] = ()) -> Call[Any]:
     """Read the report of an experiment."""
-    return Call("GET", experiment_path(name, "/report"), _same)
+    query = urlencode([("target", target) for target in targets])
+    return Call("GET", experiment_path(name, "/report") + (query and f"?{query}"), _same)
 
 
 def ready() -> Call[bool]:

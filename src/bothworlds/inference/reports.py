@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -66,14 +67,14 @@ class Tally:
 @overload
 def report(
     log: Log, *, confidence: float = ..., drift: bool = ..., bounds: tuple[float, float] = ...,
-    between: tuple[int, int] | None = ..., by: None = ...,
+    between: tuple[int, int] | None = ..., by: None = ..., arms: Sequence[Arm] = ...,
 ) -> Report: ...  # fmt: skip
 
 
 @overload
 def report(
     log: Log, *, confidence: float = ..., drift: bool = ..., bounds: tuple[float, float] = ...,
-    between: tuple[int, int] | None = ..., by: str | int,
+    between: tuple[int, int] | None = ..., by: str | int, arms: Sequence[Arm] = ...,
 ) -> dict[Slice, Report]: ...  # fmt: skip
 
 
@@ -85,6 +86,7 @@ def report(
     bounds: tuple[float, float] = (0.0, 1.0),
     between: tuple[int, int] | None = None,
     by: By = None,
+    arms: Sequence[Arm] = (),
 ) -> Report | dict[Slice, Report]:
     """Return how good every arm of a log is, and how sure that is.
 
@@ -106,6 +108,8 @@ def report(
         The first and last round that count.
     by : str or int, optional
         Give one report for every value of this column, or for every block of so many rounds.
+    arms : sequence of str or int
+        Arms to list first, also those that were never played.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def report(
     owner = "inference.report"
     sure = read.checked_confidence(confidence, owner)
     by = checked_by(by, owner)
-    reading = Reading(log, bounds, owner, between)
+    reading = Reading(log, bounds, owner, between, arms)
     tallies: dict[Any, Tally] = {}
     for key, rows in sliced(reading, by):
         tallies.setdefault(key, Tally()).add(rows, len(reading.names.listed))

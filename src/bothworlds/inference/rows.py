@@ -152,6 +152,8 @@ class Reading:
         Who reads, for error messages.
     between : pair of int, optional
         The first and last round that count.
+    arms : sequence of str or int
+        Arms that come first, whether or not the log names them.
 
     Examples
     --------
@@ -167,8 +169,11 @@ class Reading:
         bounds: tuple[float, float] = (0.0, 1.0),
         owner: str = "inference.report",
         between: tuple[int, int] | None = None,
+        arms: Sequence[Arm] = (),
     ) -> None:
         self.names = Names()
+        for arm in arms:
+            self.names.number(arm)
         self.owner = owner
         self.bounds = checked_bounds(bounds)
         self.between = _checked_span(between, owner)

@@ -21,6 +21,7 @@ NeurIPS 2015.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any, Literal, overload
@@ -29,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import positive
+from bothworlds.bandit.decision import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import estimating as est
@@ -130,6 +132,7 @@ class _Sums:
 def value(
     log: Log, target: Target, method: Method = ..., *, confidence: float = ..., clip: float = ...,
     bounds: tuple[float, float] = ..., between: tuple[int, int] | None = ..., by: None = ...,
+    arms: Sequence[Arm] = ...,
 ) -> Value: ...  # fmt: skip
 
 
@@ -137,6 +140,7 @@ def value(
 def value(
     log: Log, target: Target, method: Method = ..., *, confidence: float = ..., clip: float = ...,
     bounds: tuple[float, float] = ..., between: tuple[int, int] | None = ..., by: str | int,
+    arms: Sequence[Arm] = ...,
 ) -> dict[Slice, Value]: ...  # fmt: skip
 
 
@@ -150,12 +154,13 @@ def value(
     bounds: tuple[float, float] = (0.0, 1.0),
     between: tuple[int, int] | None = None,
     by: By = None,
+    arms: Sequence[Arm] = (),
 ) -> Value | dict[Slice, Value]:
     """Return what another way of choosing would have brought per decision.
 
     Parameters
     ----------
-    log, confidence, bounds, between, by
+    log, confidence, bounds, between, by, arms
         As in `report`. Every answered row needs the probability of what was played.
     target : str, int, mapping or function
         An arm; probabilities of arms; ``"uniform"``; or a function that takes a row, a
@@ -193,7 +198,7 @@ def value(
     clip = math.inf if clip == math.inf else positive("clip", clip, owner, "a number above 0")
     sure = read.checked_confidence(confidence, owner)
     by = checked_by(by, owner)
-    reading = Reading(log, bounds, owner, between)
+    reading = Reading(log, bounds, owner, between, arms)
     sums: dict[Any, _Sums] = {}
     parts = sliced(reading, by)
     if not callable(target):

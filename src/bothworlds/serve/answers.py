@@ -99,6 +99,7 @@ def log_document(experiment: Experiment, row: LogRow) -> dict[str, Any]:
         "probability": min(1.0, 1.0 / record.inverse_p),
         "mode": record.mode,
         "available": there,
+        "known": record.known,
         "unit": None if record.unit is None else record.unit.hex(),
         "deferred": record.deferred,
         "activated_at": row.activated_at,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -45,20 +46,24 @@ class Format(Protocol):
         ...
 
 
-def logged(row: dict[str, Any]) -> LoggedDecision:
+def logged(row: dict[str, Any], number: int) -> LoggedDecision:
     """Return a row of the log as a logged decision.
+
+    Its round is the row's number: replicas may use a round of the experiment twice, and after a
+    reset rounds begin anew.
 
     Examples
     --------
-    >>> logged({"round": 3, "arm": "blue", "probability": 0.5, "loss": None, "mode": "learn"})
-    LoggedDecision(round=3, arm='blue', probability=0.5, ... extra={'mode': 'learn'})
+    >>> logged({"round": 3, "arm": "blue", "probability": 0.5, "loss": None, "mode": "learn"}, 1)
+    LoggedDecision(round=1, arm='blue', probability=0.5, ... extra={'mode': 'learn', ...})
     """
     extra = {name: row[name] for name in _EXTRA if row.get(name) is not None}
     if row.get("available") is not None:
         extra["available"] = json.dumps(row["available"], ensure_ascii=False)
+    extra["experiment_round"] = row["round"]
     # Dividing by 1/p can exceed 1 by a rounding.
     return LoggedDecision(
-        row["round"], row["arm"], min(row["probability"], 1.0), loss=row["loss"], extra=extra
+        number, row["arm"], min(row["probability"], 1.0), loss=row["loss"], extra=extra
     )
 
 
@@ -68,9 +73,12 @@ class JsonLines:
     media = "application/x-ndjson"
     suffix = "jsonl"
 
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
-        return b"".join(line_of(logged(row)) for row in rows)
+        return b"".join(line_of(logged(row, next(self._numbers))) for row in rows)
 
     def end(self) -> bytes:
         """Return what follows the last row."""
@@ -131,10 +139,12 @@ class VowpalWabbit:
 
     def __init__(self, arms: Sequence[str]) -> None:
         self._numbering = Numbering(arms, "export")
+        self._numbers = itertools.count(1)
 
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
-        told = (logged(row) for row in rows if row["loss"] is not None)
+        numbered = [(row, next(self._numbers)) for row in rows]
+        told = (logged(*each) for each in numbered if each[0]["loss"] is not None)
         return "".join(f"{vw_line(each, self._numbering)}\n" for each in told).encode()
 
     def end(self) -> bytes:
@@ -153,6 +163,7 @@ class Parquet:
             arrow = pyarrow()
         except MissingExtra as error:
             raise Problem("not_acceptable", str(error)) from None
+        self._numbers = itertools.count(1)
         self._sink = io.BytesIO()
         self._arrow = arrow
         self._file = arrow.PythonFile(_Tail(self._sink), mode="w")
@@ -161,7 +172,8 @@ class Parquet:
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
         if rows:
-            self._writer.write_table(table_of([fields_of(logged(row)) for row in rows], named=True))
+            fields = [fields_of(logged(row, next(self._numbers))) for row in rows]
+            self._writer.write_table(table_of(fields, named=True))
         return self._taken()
 
     def end(self) -> bytes:

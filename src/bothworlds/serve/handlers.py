@@ -236,7 +236,10 @@ async def export(app: Application, asked: Asked) -> Stream:
 
 async def report(app: Application, asked: Asked) -> Reply:
     """Report on the arms."""
-    found = await reports.report(app.service, asked.who, asked.given[0], asked.query.confidence)
+    query = asked.query
+    found = await reports.report(
+        app.service, asked.who, asked.given[0], query.confidence, query.target
+    )
     return Reply(200, wire.encode(found))
 
 

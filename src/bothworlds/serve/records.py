@@ -100,7 +100,12 @@ class Record(NamedTuple):
     @property
     def at(self) -> float:
         """When it was made, in seconds since 1970."""
-        return int.from_bytes(self.id[:6], "big") / 1000.0
+        return made_at(self.id)
+
+
+def made_at(id: bytes) -> float:
+    """Return the moment that an identity names, in seconds since 1970."""
+    return int.from_bytes(id[:6], "big") / 1000.0
 
 
 def encode(

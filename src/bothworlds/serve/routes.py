@@ -191,7 +191,8 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET", f"{_ONE}/report", "report", "Report how good every arm is and how sure that is",
-        "read", query=wire.ReportQuery, problems=("experiment_not_found", "nothing_logged"),
+        "read", query=wire.ReportQuery,
+        problems=("experiment_not_found", "arm_not_found", "nothing_logged"),
     ),
     Route(
         "GET", f"{_ONE}/events", "events", "Follow the checkpoints as server-sent events", "read",

@@ -502,7 +502,7 @@ class Service:
             }  # fmt: skip
         decided = Decided(
             keyring.sign(raw), arm.name, arm.value, min(1.0, 1.0 / drawn.inverse_p), number, mode,
-            now + experiment.config.feedback_window, shares,
+            records.made_at(id) + experiment.config.feedback_window, shares,
         )  # fmt: skip
         return decided, row
 

@@ -504,6 +504,14 @@ class ReportQuery(Request, kw_only=True):
     """What a report states."""
 
     confidence: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
+    target: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=204)]],
+        Meta(
+            max_length=16,
+            description="`uniform`, or `arm:` and the name of one: what that would have brought. "
+            "May be given several times.",
+        ),
+    ] = []
 
 
 class ExportQuery(Request, kw_only=True):
@@ -589,10 +597,17 @@ def query(kind: type[Any], given: list[tuple[str, str]]) -> Any:
     ...
     bothworlds.serve.problems.Problem: The query must fit DecideQuery: Object contains unknown ...
     """
-    if len(dict(given)) < len(given):
-        raise Problem("invalid_request", "A parameter of the query must not be given twice.")
+    lists = [field.name for field in msgspec.structs.fields(kind) if field.default_factory is list]
+    found: dict[str, Any] = {}
+    for name, value in given:
+        if name in lists:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise Problem("invalid_request", "A parameter of the query must not be given twice.")
+        else:
+            found[name] = value
     try:
-        return msgspec.convert(dict(given), kind, strict=False)
+        return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Problem("invalid_request", f"The query must fit {kind.__name__}: {error}.") from None
 
