@@ -6,7 +6,6 @@ the delays have a stream of their own.  There is no snapshot: decisions in fligh
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +15,7 @@ from numpy.typing import NDArray
 
 from bothworlds.engine import delayed_loop as loop
 from bothworlds.engine import loop as engine
-from bothworlds.engine.policy_loops import ASK, TELL, compiled
-from bothworlds.engine.policy_loops import loop as compiled_loop
+from bothworlds.engine.policy_loops import ASK, TELL, compiled, entry
 from bothworlds.engine.realised import realised_regret
 from bothworlds.engine.tile import (
     CHUNK_SECONDS,
@@ -31,7 +29,7 @@ from bothworlds.engine.tile import (
     rehearse,
 )
 from bothworlds.errors import BothworldsError
-from bothworlds.lanes.kernels import ATTACK_ONE, HEAD, LOSS_ONE
+from bothworlds.lanes.kernels import ATTACK_ONE, LOSS_ONE
 from bothworlds.policies.base import Policy
 from bothworlds.policies.late import late_kernels, width
 from bothworlds.policies.packed import pack
@@ -48,7 +46,7 @@ def compile_kernels(job: TileJob) -> list[Any]:
     own, late, attack = policy.kernels(), late_kernels(policy), job.stage()
     strike = engine.idle_attack if attack is None else attack.kernel
     with compiling:
-        compiled_loop(loop.run_delayed, loop.RUN_DELAYED)
+        entry(loop.run_delayed, loop.RUN_DELAYED)
         functions = [
             compiled(kernel, signature)
             for kernel, signature in (
@@ -60,20 +58,7 @@ def compile_kernels(job: TileJob) -> list[Any]:
                 (strike, ATTACK_ONE),
             )
         ]
-        _introduce(*functions)
         return functions
-
-
-@functools.cache
-def _introduce(*functions: Any) -> None:
-    """Call the loop for no rounds, once for these kernels; see `bothworlds.engine.tile`."""
-    words, square, cube = np.zeros(5, np.int64), np.zeros((1, 1)), np.zeros((1, 1, 1))
-    loop.run_delayed(
-        *functions, 0, 1, -1, 0, np.zeros((1, HEAD)), np.zeros(1),
-        words, np.zeros(0, np.uint8), words, words, 0,
-        words, -1, np.zeros((1, loop.PROGRESS), np.int64), square, square, cube,
-        np.zeros((1, 1), np.int64), np.zeros((1, 1, loop.QUEUED), np.int64), square, cube,
-    )  # fmt: skip
 
 
 class _Waiting:
@@ -151,7 +136,7 @@ def run_job(
             last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
         chunk_began, before = time.perf_counter(), int(progress[:, loop.NEXT].sum())
         try:
-            status = loop.run_delayed(
+            status = entry(loop.run_delayed, loop.RUN_DELAYED)(
                 *functions, mode, K, last, horizon, F, delays,
                 np.arange(K), np.zeros(0, np.uint8), addresses, attacker, GD.ctypes.data,
                 checkpoints, tracked, progress, cost, plays, sums, *waiting.arrays,

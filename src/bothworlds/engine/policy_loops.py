@@ -110,7 +110,37 @@ PLAY_TILE = types.void(
 def compiled(dispatcher: Any, signature: Any) -> Any:
     """Compile a kernel for one signature, once in a process, and return it."""
     dispatcher.compile(signature)
+    _remember(dispatcher)
     return dispatcher
+
+
+class _Remembered:
+    """Result of a compilation, or its library, with answers that are known already."""
+
+    def __init__(self, of: Any, **known: Any) -> None:
+        self.__dict__ |= known
+        self._of = of
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+
+def _remember(dispatcher: Any) -> None:
+    """Let a kernel remember where its code is: to look it up takes as long as a hundred rounds."""
+    found = type(dispatcher).get_compile_result
+    results: dict[int, tuple[Any, Any]] = {}
+
+    def get_compile_result(signature: Any) -> Any:
+        # Numba asks with the same object again and again; to hash a signature takes too long.
+        known = results.get(id(signature))
+        if known is None:
+            made = found(dispatcher, signature)
+            find = functools.cache(made.library.get_pointer_to_function)
+            library = _Remembered(made.library, get_pointer_to_function=find)
+            known = results[id(signature)] = signature, _Remembered(made, library=library)
+        return known[1]
+
+    dispatcher.get_compile_result = get_compile_result
 
 
 @functools.cache
@@ -119,6 +149,12 @@ def loop(dispatcher: Any, signature: Any) -> Any:
     dispatcher.compile(signature)
     dispatcher.disable_compile()
     return dispatcher
+
+
+@functools.cache
+def entry(dispatcher: Any, signature: Any) -> Any:
+    """Return the machine code of one of the loops, called without a look at the types."""
+    return loop(dispatcher, signature).overloads[signature.args].entry_point
 
 
 def counters(n: int) -> tuple[Any, Any]:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from bothworlds.engine import duel_loop as duel
 from bothworlds.engine import loop as engine
 from bothworlds.engine import snapshot
-from bothworlds.engine.policy_loops import compiled
-from bothworlds.engine.policy_loops import loop as compiled_loop
+from bothworlds.engine.policy_loops import compiled, entry
 from bothworlds.engine.realised import measuring, realised_regret
 from bothworlds.environments.base import ORDER, Attack, Environment
 from bothworlds.errors import BothworldsError, KernelError
@@ -166,23 +165,10 @@ def compile_kernels(
     with compiling:
         if policy.kind == "duel":
             functions, mode = _duel_kernels(policy.sides(), environment)
-            _introduce(duel.run_duels, *functions)
         else:
             attack = environment.stage() if stage is None else stage
             functions, mode = _bandit_kernels(policy.sides(), environment, attack)
-            _introduce(engine.run_tile, *functions)
         return functions, mode
-
-
-@functools.cache
-def _introduce(loop: Any, *functions: Any) -> None:
-    """Call a loop for no rounds, before threads do: once for these kernels.
-
-    Numba learns at the first call that these functions fit the loop, and notes it in tables that
-    threads must not change at a time.
-    """
-    nothing = np.zeros(5, np.int64)
-    loop(*functions, 0, 0, 1, 1, 0, nothing, nothing, nothing, np.zeros(0, np.int64), nothing)
 
 
 def rehearse(job: TileJob) -> None:
@@ -203,7 +189,7 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
 def _bandit_kernels(
     only: Sides, environment: Environment, attack: Attack | None
 ) -> tuple[list[Any], int]:
-    compiled_loop(engine.run_tile, engine.RUN_TILE)
+    entry(engine.run_tile, engine.RUN_TILE)
     (choose,), (update,) = only.choose, only.update
     loss = environment.unchecked_kernel()
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
@@ -222,7 +208,7 @@ def _bandit_kernels(
 
 
 def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], int]:
-    compiled_loop(duel.run_duels, duel.RUN_DUELS)
+    entry(duel.run_duels, duel.RUN_DUELS)
     prefer = environment.unchecked_kernel()
     functions = []
     for wide, choose, update, preferred in (
@@ -428,7 +414,10 @@ def _sound(
 def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
-        run = engine.run_tile if job.policy.kind == "bandit" else duel.run_duels
+        if job.policy.kind == "bandit":
+            run = entry(engine.run_tile, engine.RUN_TILE)
+        else:
+            run = entry(duel.run_duels, duel.RUN_DUELS)
         return int(run(*functions, mode, job.count, K, first, last, *blocks))
     except BothworldsError:
         raise
