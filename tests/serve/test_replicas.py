@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
+import threading
 
 import pytest
 
+from bothworlds.serve import draws
+from bothworlds.serve import service as service_module
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.service import ArmSpec, Service
 from bothworlds.serve.store.sqlite import SqliteStore
 from bothworlds.serve.verify import verify
+from helpers.waiting import HANG
 from serve.conftest import BOTH, QUIET, spec
 
 ME = Service.LOCAL
@@ -221,5 +225,43 @@ def test_a_replica_that_hears_nothing_is_not_ready(replicated):
         assert "too old" in other.ready()
         await other._poll_once()
         assert other.ready() is None
+
+    replicated(body)
+
+
+def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeypatch):
+    compiling = threading.Event()
+    monkeypatch.setattr(draws, "_warm", set(draws._warm))
+
+    async def body(first, second):
+        loop = asyncio.get_running_loop()
+        ready = set(draws._warm)
+
+        def slow(policy):
+            compiling.wait(HANG)
+            return real(policy)
+
+        real = draws.warm
+        monkeypatch.setattr(service_module, "warm", slow)
+        creating = loop.create_task(first.create(ME, spec("other", floor=0.25)))
+        for _ in range(20):
+            await first.decide(ME, "headline")
+            await asyncio.sleep(0)
+        assert not creating.done()
+        compiling.set()
+        await creating
+        token = (await first.decide(ME, "other")).decision_id
+        # As in another process, which has compiled nothing of it.
+        monkeypatch.setattr(draws, "_warm", ready)
+        compiling.clear()
+        await second._poll_once()
+        assert await code_of(second.decide(ME, "other")) == "store_unavailable"
+        assert await code_of(second.feedback(ME, token, loss=0.5)) == "store_unavailable"
+        assert await code_of(second.decide(ME, "nobody")) == "experiment_not_found"
+        await second.decide(ME, "headline")
+        compiling.set()
+        await second._warming
+        assert (await second.feedback(ME, token, loss=0.5)).status == "learned"
+        await second.decide(ME, "other")
 
     replicated(body)

@@ -345,6 +345,31 @@ def prepare() -> None:
     add_records([raw], [0.0], *(np.zeros(n, np.int64) for n in (3, 2, 2)))
 
 
+_warm: set[Policy] = set()
+
+
+def is_warm(policy: Policy) -> bool:
+    """Tell whether a `Lineup` of a policy can be made and drawn from without the compiler."""
+    return policy in _warm
+
+
+def warm(policy: Policy) -> None:
+    """Compile or load the draws of a policy, in a thread that may wait for it.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> warm(bw.TsallisINF())
+    >>> is_warm(bw.TsallisINF()), is_warm(bw.TsallisINF(estimator="iw"))
+    (True, False)
+    """
+    if policy not in _warm:
+        lineup = Lineup(policy, (0, 1), 2)
+        lineup.draw(np.zeros(3, np.int64), 1, 0.5)
+        lineup.probabilities()
+        _warm.add(policy)
+
+
 def draw(
     policy: Policy,
     estimates: Units,

@@ -31,8 +31,8 @@ from bothworlds.errors import InvalidFeedback
 from bothworlds.serve import records
 from bothworlds.serve.answers import Decided, Principal, Telling, Told, log_document
 from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written
-from bothworlds.serve.config import ArmSpec, ExperimentSpec, check_arm, checked
-from bothworlds.serve.draws import MOST, prepare
+from bothworlds.serve.config import ArmSpec, Config, ExperimentSpec, check_arm, checked
+from bothworlds.serve.draws import MOST, is_warm, prepare, warm
 from bothworlds.serve.experiment import Experiment
 from bothworlds.serve.keys import SCOPES, checked_label, key_document, made_key
 from bothworlds.serve.problems import Problem
@@ -86,6 +86,7 @@ ATTEMPTS = 5
 LONGEST_TEXT = 1000
 """Characters of a unit or an Idempotency-Key."""
 HOUR = 3600.0
+_COLD = "This replica is still compiling the experiment's draws."
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,11 @@ class Service:
             ("decisions", "learned", "duplicates", "quarantined", "not_learnable", "swept",
              "contradictions", "overloaded"), 0,
         )  # fmt: skip
+        # Experiments whose draws are being compiled, in a thread, by number and by name.
+        self._cold: dict[int, tuple[int, str]] = {}
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._ledger = Ledger(store, self._counts)
         self._committer = Committer(self._ledger, self._loop, self._learned, settings.log_buffer)
         self._upkeep = Upkeep(
@@ -224,7 +228,10 @@ class Service:
         self.store.begin_run()
         for row in self._ledger.read():
             self._counts[row.experiment, row.epoch] = row.decided
-        self._configure(await self._watch(self.store.configuration))
+        found = await self._watch(self.store.configuration)
+        for row in found.experiments:
+            await self._read(warm, Config.from_document(row.config).served)
+        self._configure(found)
         self._learned(list(self._ledger.states.values()))
         self._committer.start()
         await self._poll_once()
@@ -241,6 +248,8 @@ class Service:
         if self._closing:
             return
         self._closing = True
+        if self._warming is not None:
+            self._tasks.append(self._warming)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -310,17 +319,33 @@ class Service:
         self._principals = {key.id: Principal(key.tenant, key.id, key.scopes) for key in found.keys}
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
         self._keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
+        cold: dict[int, ExperimentRow] = {}
         for row in found.experiments:
             known = self._by_id.get(row.id)
-            if known is None:
+            if known is not None and known.version == row.version:
+                continue
+            if not is_warm(Config.from_document(row.config).served):
+                cold[row.id] = row
+            elif known is None:
                 known = Experiment(row)
                 self._by_id[row.id] = self._experiments[row.tenant, row.name] = known
                 self._adopt(known)
-            elif known.version != row.version:
+            else:
                 epoch = known.epoch
                 known.configure(row)
                 if epoch != row.epoch:
                     self._adopt(known)
+        self._cold = {number: (row.tenant, row.name) for number, row in cold.items()}
+        if cold and (self._warming is None or self._warming.done()):
+            self._warming = self._loop.create_task(self._warm(list(cold.values())))
+
+    async def _warm(self, rows: list[ExperimentRow]) -> None:
+        """Compile what experiments of another replica need, and take them over."""
+        for row in rows:
+            policy = Config.from_document(row.config).served
+            await self._loop.run_in_executor(None, warm, policy)
+        self._warming = None
+        self._configure(self._configuration)
 
     def _adopt(self, experiment: Experiment) -> None:
         """Give an experiment, or a new epoch of it, what this replica has learned already."""
@@ -385,6 +410,8 @@ class Service:
     def _experiment(self, who: Principal, name: str) -> Experiment:
         found = self._experiments.get((who.tenant, name))
         if found is None:
+            if (who.tenant, name) in self._cold.values():
+                raise Problem("store_unavailable", _COLD, retry_after=1.0)
             raise Problem("experiment_not_found", f"There is no experiment {_short(name)}.")
         return found
 
@@ -694,6 +721,8 @@ class Service:
             experiment is None or record.known > experiment.known or record.epoch > experiment.epoch
         ):
             raise _Behind
+        if experiment is None and record.experiment in self._cold:
+            raise Problem("store_unavailable", _COLD, retry_after=1.0)
         if experiment is None or experiment.tenant != who.tenant:
             # Whether another tenant has such a decision is nobody else's business.
             raise Problem("bad_signature")
@@ -826,6 +855,8 @@ class Service:
     ) -> dict[str, Any]:
         """Create an experiment; return its document."""
         config, arms = checked(spec)
+        # Before anybody can ask for it, so that nobody waits for the compiler.
+        await self._loop.run_in_executor(None, warm, config.served)
         now = time.time()
         row = ExperimentRow(
             0, who.tenant, spec.name, config.document(), "learn", None, 0, 1, now,
@@ -857,6 +888,7 @@ class Service:
         config = experiment.config.changed(changes)
         if experiment.version != if_match:
             raise Problem("config_changed")
+        await self._loop.run_in_executor(None, warm, config.served)
         work = partial(
             self.store.put_config, experiment.id, config.document(), experiment.mode,
             experiment.pinned, experiment.epoch,
