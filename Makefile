@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHARED := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check-core check-minimums lint bench bench-peers docs clean
+.PHONY: help run test test-fast browser check-core check-minimums lint bench bench-peers docs clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help:  ## Show the targets
 run: $(VENV)/.stamp-run  ## Reproduce the paper's figures and tables
 	@$(BIN)/bothworlds paper
 
-test: $(VENV)/.stamp  ## Run the tests and the examples of the docstrings
+test: $(VENV)/.stamp browser  ## Run the tests and the examples of the docstrings
 	$(BIN)/python -m pytest $(SHARED)
 
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
@@ -31,6 +31,11 @@ check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the 
 
 check-minimums: .venv-minimums/.stamp  ## Run the tests with the lowest stated version of everything
 	.venv-minimums/bin/python -m pytest -q $(SHARED) -m "not statistical"
+
+# The tests of the dashboard look at it in Chromium; without it they fail with a sentence.
+browser:
+	@command -v chromium > /dev/null || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }
 
 lint: $(VENV)/.stamp  ## Check style and types
 	$(BIN)/ruff check .

@@ -93,17 +93,17 @@ def test_checkpoints_are_sent_and_followed_from_where_one_stopped(tmp_path):
     asyncio.run(application(tmp_path / "store.db", work))
 
 
-@pytest.mark.parametrize("operation", ["index", "export"])
+@pytest.mark.parametrize("operation", ["openapi", "export"])
 def test_a_failure_is_answered_with_a_code_or_not_at_all(tmp_path, operation, caplog, monkeypatch):
-    path = {"index": "/", "export": "/v1/experiments/headline/export"}[operation]
+    path = {"openapi": "/openapi.json", "export": "/v1/experiments/headline/export"}[operation]
 
     async def work(app):
         async def failing(*_, **__):
             raise RuntimeError("the secret token")
             yield
 
-        if operation == "index":
-            app._handlers = {**app._handlers, "index": lambda *_: failing().__anext__()}
+        if operation == "openapi":
+            app._handlers = {**app._handlers, "openapi": lambda *_: failing().__anext__()}
         else:
             app.service.rows = failing
         caller = Caller(app, "GET", path)
@@ -113,7 +113,7 @@ def test_a_failure_is_answered_with_a_code_or_not_at_all(tmp_path, operation, ca
 
     monkeypatch.setattr(logging.getLogger("bothworlds"), "propagate", True)
     caller = asyncio.run(application(tmp_path / "store.db", work))
-    if operation == "index":
+    if operation == "openapi":
         assert caller.sent[0]["status"] == 500
         document = json.loads(caller.body)
         assert document["code"] == "internal"

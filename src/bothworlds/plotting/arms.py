@@ -21,20 +21,15 @@ from bothworlds.plotting.draw import (
     style,
 )
 from bothworlds.plotting.looks import Look
+from bothworlds.plotting.palette import COLOURS, LINES, SHOWN
 from bothworlds.plotting.result import Curves, chosen_names, heading, inches
 from bothworlds.text import clipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = 8
-"""The most arms that are drawn where the user does not choose."""
-
 FEW = 3
 """Up to so many arms have bands."""
-
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#3B3B3B", "#882255")
-_LINES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 
 
 class Played(Curves, Protocol):
@@ -121,7 +116,7 @@ def _over_time(axes: Any, result: Played, name: str, shown: list[int]) -> None:
 
 def _style(place: int) -> tuple[str, Any, str]:
     """Return colour, line and marker of an arm by its place."""
-    return _COLOURS[place % len(_COLOURS)], _LINES[place % len(_LINES)], "osD^vP<>"[place % 8]
+    return COLOURS[place % len(COLOURS)], LINES[place % len(LINES)], "osD^vP<>"[place % 8]
 
 
 def _in_all(axes: Any, result: Played, name: str, shown: list[int]) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from bothworlds import __version__
 from bothworlds.serve import exports, ofrep, openapi, reports, wire
 from bothworlds.serve.answers import Telling
 from bothworlds.serve.config import ArmSpec, ExperimentSpec
@@ -332,17 +331,6 @@ async def rotate(app: Application, asked: Asked) -> Reply:
 
 _OK = wire.encode({"status": "ok"})
 _DOCUMENT = wire.encode(openapi.document())
-_INDEX = wire.encode(
-    {
-        "service": "bothworlds",
-        "version": __version__,
-        "openapi": "/openapi.json",
-        "health": "/healthz",
-        "readiness": "/readyz",
-        "metrics": "/metrics",
-        "experiments": "/v1/experiments",
-    }
-)
 
 
 async def healthz(app: Application, asked: Asked) -> Reply:
@@ -368,11 +356,6 @@ async def document(app: Application, asked: Asked) -> Reply:
     return Reply(200, _DOCUMENT)
 
 
-async def index(app: Application, asked: Asked) -> Reply:
-    """Say where to go from here."""
-    return Reply(200, _INDEX)
-
-
 HANDLERS: dict[str, Handler] = {
     "decide": decide, "decide_many": decide_many, "feedback": feedback,
     "feedback_many": feedback_many, "activate": activate, "experiments": experiments,
@@ -382,7 +365,6 @@ HANDLERS: dict[str, Handler] = {
     "events": events, "quarantined": quarantined, "release": release, "drop": drop,
     "audit": audit, "keys": keys, "create_key": create_key, "revoke_key": revoke_key,
     "rotate": rotate, "healthz": healthz, "readyz": readyz, "metrics": metrics,
-    "openapi": document, "index": index, "evaluate": ofrep.evaluate,
-    "evaluate_all": ofrep.evaluate_all,
+    "openapi": document, "evaluate": ofrep.evaluate, "evaluate_all": ofrep.evaluate_all,
 }  # fmt: skip
 """What answers each operation."""

@@ -36,6 +36,7 @@ from bothworlds.serve.answers import Principal
 from bothworlds.serve.limits import Buckets
 from bothworlds.serve.logs import LOGGER
 from bothworlds.serve.metrics import Metrics
+from bothworlds.serve.origins import on_this_machine, own_scheme
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.routes import ROUTES, Route, Router
 from bothworlds.serve.service import Service
@@ -53,8 +54,6 @@ _DRAINED = 2**22
 """Bytes of a body that is too large which are read before it is refused: a peer that is still
 sending when its connection closes does not see the answer."""
 _ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
-_LOOPBACK = re.compile(rb"(?i)(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?")
-_ORIGIN = re.compile(rb"(?i)https?://(.*)")
 
 
 class Reply:
@@ -211,6 +210,7 @@ class Application:
         rate: float | None = None,
         access_log: bool = False,
     ) -> None:
+        from bothworlds.serve.dashboard.front import Dashboard
         from bothworlds.serve.handlers import HANDLERS
 
         self._opening = opening
@@ -219,6 +219,7 @@ class Application:
         self._access_log = access_log
         self._handlers: dict[str, Handler] = HANDLERS
         self._router = Router(ROUTES)
+        self._dashboard = Dashboard(self, keys=keys)
         self._readers = {
             route.operation: wire.Reader(route.body) for route in ROUTES if route.body is not None
         }
@@ -272,11 +273,16 @@ class Application:
         )
         reply: Reply | Stream
         try:
-            self._admit(asked, scope["query_string"])
+            paged = asked.operation in self._dashboard.operations
+            if not paged:
+                self._admit(asked, scope["query_string"])
             body = b""
             if scope["method"] in _WITH_BODY:
                 body = await _whole(asked.route.limit, receive)
-            reply = await self._handled(asked, body)
+            if paged:
+                reply = await self._dashboard.answer(asked, scope["query_string"], body)
+            else:
+                reply = await self._handled(asked, body)
         except Gone:
             return
         except Exception as error:
@@ -300,6 +306,8 @@ class Application:
         if id is None or not _ID.fullmatch(id):
             id = next(self._ids)
         route, given = self._router.find(method, path)
+        if route is None:
+            route, given = self._dashboard.find(method, path)
         return Asked(route, given, headers, id)
 
     def answer(
@@ -355,14 +363,14 @@ class Application:
         operation = asked.operation
         seconds = time.perf_counter() - asked.begun
         self.metrics.count(operation or "none", reply.status, seconds)
-        if self._access_log or operation in _LOGGED:
+        if self._access_log or operation in _LOGGED or operation in self._dashboard.logged:
             facts = {"status": reply.status, "seconds": round(seconds, 6)}
             LOGGER.info("answered", extra={**_facts(asked), **facts})
 
     def _who(self, route: Route, headers: dict[bytes, bytes]) -> Principal:
         """Return who asks, if the route is open to them."""
         if not self._keys:
-            _refuse_pages(headers)
+            refuse_pages(headers)
             return Service.LOCAL
         if route.scope is None:
             return Service.LOCAL
@@ -491,20 +499,16 @@ def _weight(body: Any) -> int:
     return len(body.items) if isinstance(body, wire.FeedbackMany) else 1
 
 
-def _refuse_pages(headers: dict[bytes, bytes]) -> None:
+def refuse_pages(headers: dict[bytes, bytes]) -> None:
     """Refuse web pages of others: without keys any page a browser shows could ask.
 
     A page of another site names its origin; one that made its name point to this machine names
     that in the header Host.
     """
-    host = headers.get(b"host", b"")
-    if not _LOOPBACK.fullmatch(host):
+    if not on_this_machine(headers):
         raise Problem("foreign_origin", "Without keys the service answers to localhost alone.")
-    origin = headers.get(b"origin")
-    if origin is not None:
-        found = _ORIGIN.fullmatch(origin)
-        if found is None or found[1] != host:
-            raise Problem("foreign_origin")
+    if b"origin" in headers and own_scheme(headers) is None:
+        raise Problem("foreign_origin")
 
 
 async def _whole(limit: int, receive: Receive) -> bytes:

@@ -239,7 +239,6 @@ ROUTES: tuple[Route, ...] = (
         "GET", "/metrics", "metrics", "Metrics for Prometheus", "read", media=("text/plain",),
     ),
     Route("GET", "/openapi.json", "openapi", "This document", None),
-    Route("GET", "/", "index", "Where to go from here", None),
 )  # fmt: skip
 """Every route."""
 

@@ -1143,6 +1143,17 @@ class Service:
         known = self._shown[key] = self._principals[id]
         return known
 
+    def holder(self, key_id: str) -> Principal | None:
+        """Return who has the key of this id, None if nobody has or it was revoked."""
+        found = self._keys.get(key_id)
+        return None if found is None or found.revoked_at is not None else self._principals[key_id]
+
+    def derived(self, purpose: bytes) -> bytes:
+        """Return a secret for one purpose, the same for all replicas of the deployment."""
+        return hashlib.blake2b(
+            purpose, key=self._configuration.unit_key, person=b"bw-derived"
+        ).digest()
+
     async def create_key(
         self,
         who: Principal,
@@ -1283,6 +1294,18 @@ class Service:
             if len(page) < PAGE:
                 return
             after = page[-1].id
+
+    async def looked_up(
+        self, who: Principal, name: str, work: Callable[[Store, Experiment], T]
+    ) -> T:
+        """Let the reading thread look something up about an experiment."""
+        found: T = await self._read(work, self.store, self._experiment(who, name))
+        return found
+
+    def stamp(self, who: Principal, name: str) -> tuple[int, int]:
+        """Return number and version of an experiment: others when its configuration is another."""
+        experiment = self._experiment(who, name)
+        return experiment.id, experiment.version
 
     async def gaps(self, who: Principal, name: str) -> dict[str, int]:
         """Return what the log lacks: ``missing`` decisions, and runs that ended ``unclean``.

@@ -36,6 +36,7 @@ from bothworlds.serve.store.rows import (
     KeyRow,
     LogRow,
     Outcome,
+    ReplicaRow,
     StateRow,
     Stored,
     TokenKeyRow,
@@ -710,6 +711,70 @@ class Store(ABC):
                 "SELECT id, at, key_id, action, experiment, request_id, change FROM audit "
                 "WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?",
                 (tenant, after, limit),
+            )
+        ]
+
+    # --- what the dashboard shows; all for the reading thread ------------------------------------
+
+    def nth_newest(self, experiment: int, n: int) -> bytes:
+        """Return the id of the n-th newest decision, one before all others if there are fewer."""
+        found = self._read(
+            "SELECT id FROM decision WHERE experiment = ? ORDER BY id DESC LIMIT 1 OFFSET ?",
+            (experiment, n),
+        )
+        return bytes(found[0][0]) if found else b""
+
+    def count_since(self, experiment: int, after: bytes, most: int) -> int:
+        """Return how many decisions came after an id; counting stops at ``most``."""
+        found = self._read(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM decision WHERE experiment = ? AND id > ? "
+            "LIMIT ?) AS newest",
+            (experiment, after, most),
+        )
+        return int(found[0][0])
+
+    def newest_feedback(self, experiment: int, limit: int) -> list[tuple[bytes, float]]:
+        """Return ids and times of the feedback that callers gave to the newest decisions."""
+        found = self._read(
+            "SELECT id, told_at FROM feedback WHERE experiment = ? AND source = 'client' "
+            "ORDER BY id DESC LIMIT ?",
+            (experiment, limit),
+        )
+        return [(bytes(id), told_at) for id, told_at in found]
+
+    def replicas(self, experiment: int, epoch: int) -> list[ReplicaRow]:
+        """Return the replicas that serve now or have learned something in an epoch."""
+        runs = {
+            shard: (started, ended)
+            for shard, started, ended in self._read(
+                "SELECT r.shard, r.started_at, r.ended_at FROM run r WHERE r.run = "
+                "(SELECT MAX(run) FROM run WHERE shard = r.shard)"
+            )
+        }
+        sums = {
+            shard: (learned, rounds)
+            for shard, learned, rounds in self._read(
+                "SELECT shard, learned, rounds FROM state WHERE experiment = ? AND epoch = ?",
+                (experiment, epoch),
+            )
+        }
+        serving = self._serving()
+        return [
+            ReplicaRow(
+                shard, shard == self.shard, shard in serving, *runs.get(shard, (None, None)),
+                *sums.get(shard, (0, 0)),
+            )
+            for shard in sorted(serving | set(sums))
+        ]  # fmt: skip
+
+    def changes_of(self, tenant: int, experiment: str, limit: int) -> list[AuditRow]:
+        """Return audit rows of one experiment, newest first."""
+        return [
+            AuditRow(at, tenant, key, action, experiment, request, json.loads(change), id)
+            for id, at, key, action, request, change in self._read(
+                "SELECT id, at, key_id, action, request_id, change FROM audit "
+                "WHERE tenant = ? AND experiment = ? ORDER BY id DESC LIMIT ?",
+                (tenant, experiment, limit),
             )
         ]
 

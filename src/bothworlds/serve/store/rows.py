@@ -50,6 +50,18 @@ class LogRow(NamedTuple):
     activated_at: float | None
 
 
+class ReplicaRow(NamedTuple):
+    """A replica: whether it is this one and serves now, its last run, what it learned."""
+
+    shard: int
+    own: bool
+    serving: bool
+    started_at: float | None
+    ended_at: float | None
+    learned: int
+    rounds: int
+
+
 class ClaimRow(NamedTuple):
     """A request or a unit (``kind``) that wants a decision, and the one it gets if it is first.
 

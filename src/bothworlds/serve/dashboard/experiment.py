@@ -1,0 +1,677 @@
+"""Page of an experiment: who leads and how sure that is, what is missing, and the controls.
+
+A page is made of parts. The same functions make them for the page and for those who follow it
+live, so that both say the same.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from bothworlds.serve.dashboard import figures
+from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, swatch, table
+from bothworlds.serve.dashboard.markup import Markup, h, named, together
+from bothworlds.serve.dashboard.reading import (
+    CONFIDENCE,
+    LAG_NAMES,
+    RATE_SECONDS,
+    REPORTED,
+    WINDOW,
+    Counted,
+    Window,
+)
+from bothworlds.serve.dashboard.shown import OTHERS, Shown, alarms, colours, drifts, leader
+from bothworlds.serve.dashboard.words import (
+    NONE,
+    address,
+    moment,
+    moment_text,
+    number,
+    percent,
+    rate,
+    seconds,
+)
+from bothworlds.text import clipped, counted
+
+PAGE = 64
+"""Arms in a table."""
+ROWS = 12
+"""Rows of the table behind a chart."""
+SPARKS = 23
+"""Points of a sparkline."""
+SENTENCES = 6
+ALARMS = 6
+"""How many alarms are spelt out."""
+
+
+def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> bytes:
+    """Return the page of an experiment."""
+    described = shown.described
+    name = described["name"]
+    made = parts(shown, viewer.admin)
+    where = address(name)
+    here = _query(shown)
+    other = "loss" if shown.rewards else "reward"
+    about = described["description"]
+
+    def placed(*names: str) -> list[Markup]:
+        return [part(each, made[each]) for each in names if each in made]
+
+    return framed(
+        viewer,
+        name,
+        h.p(h.a("Experiments", href="/"), " / ", name, class_="crumbs"),
+        wrong and h.p(wrong, role="alert", class_="alarm"),
+        said and h.p(said, role="status", class_="done"),
+        h.h1(named(name)),
+        about and h.p(named(about), class_="about"),
+        placed("summary", "alarms"),
+        h.nav(
+            [
+                h.a(text, href=f"#{anchor}")
+                for anchor, text in (
+                    ("probabilities", "Probabilities"), ("arms", "Arms"), ("report", "Report"),
+                    ("drift", "Drift"), ("lag", "Lag"), ("replicas", "Replicas"),
+                    ("controls", "Controls"), ("export", "Export"),
+                )
+            ],
+            h.a(f"Count {other}s", href=f"{where}?as={other}", class_="quiet"),
+            aria_label="On this page",
+            class_="contents",
+        ),
+        h.section(
+            h.h2("Probability of each arm", id="probabilities"),
+            _chart("shares", _shares_figure(shown), shown),
+            placed("shares-data"),
+        ),
+        placed("arms", "report"),
+        h.section(
+            h.h2(f"Mean {shown.word} over time, and drift", id="drift"),
+            _chart("means", _means_figure(shown), shown),
+            placed("means-data", "drift"),
+        ),
+        h.div(placed("lag", "replicas"), class_="columns"),
+        _controls(viewer, shown),
+        placed("quarantine", "changes"),
+        _export(viewer, shown),
+        live=f"{where}{here}",
+    )  # fmt: skip
+
+
+def _query(shown: Shown) -> str:
+    given = []
+    if shown.rewards:
+        given.append("as=reward")
+    if shown.page > 1:
+        given.append(f"arms={shown.page}")
+    return f"?{'&'.join(given)}" if given else ""
+
+
+def parts(shown: Shown, admin: bool) -> dict[str, Markup]:
+    """Return the parts of an experiment's page."""
+    made = {
+        "summary": _summary(shown),
+        "alarms": _alarms(shown),
+        "shares-data": _shares_data(shown),
+        "arms": _arms(shown),
+        "report": _report(shown),
+        "means-data": _means_data(shown),
+        "drift": _drift(shown),
+        "lag": _lag(shown),
+        "replicas": _replicas(shown),
+    }
+    if admin:
+        made["quarantine"] = _quarantine(shown)
+        made["changes"] = _changes(shown)
+    return made
+
+
+def _summary(shown: Shown) -> Markup:
+    described = shown.described
+    mode = described["mode"]
+    best = leader(described)
+    window, facts = shown.window, shown.facts
+    verdict: list[Any] = [badge(mode), " "]
+    if mode in ("pinned", "shadow"):
+        verdict += [h.b(named(described["pinned_arm"])), " is what everybody gets."]
+    elif mode == "uniform":
+        verdict.append("All arms are drawn alike.")
+    elif mode in ("paused", "archived"):
+        verdict.append("Decisions are refused.")
+    elif best is None:
+        verdict.append("No arm leads yet.")
+    else:
+        verdict += [
+            h.b(named(best["name"])), " leads with ", h.b(percent(best["probability"])),
+            " of the decisions.",
+        ]  # fmt: skip
+    if window is not None and window.report is not None:
+        verdict += [" ", _surest(window)]
+    totals = Counted()
+    if window is not None:
+        for each in window.arms.values():
+            totals.decided += each.decided
+            totals.pending += each.pending
+            totals.missing += each.missing
+    missing = percent(totals.missing / totals.decided) if totals.decided else NONE
+    held = None if facts is None else sum(facts.quarantined.values())
+    tiles = (
+        ("decisions", f"{sum(arm['decided'] for arm in described['arms']):,}", None),
+        ("per second", NONE if facts is None else rate(facts.rate), f"over {RATE_SECONDS:g} s"),
+        ("learned from", f"{described['learned']:,}", None),
+        ("pending", NONE if window is None else f"{totals.pending:,}", "in the window"),
+        ("missing", missing, "in the window"),
+        ("quarantined", NONE if held is None else f"{held:,}", None),
+        ("feedback lag", NONE if facts is None else seconds(facts.lag), "median"),
+        ("state age", seconds(described["state_age"] or None) if described["state_age"] else "0 s",
+         None),
+    )  # fmt: skip
+    return together(
+        h.p(verdict, class_="verdict"),
+        h.dl(
+            (
+                h.div(
+                    h.dt(name), h.dd(value, note and h.small(f" {note}")),
+                    class_="bad" if name == "quarantined" and held else None,
+                )
+                for name, value, note in tiles
+            ),
+            class_="tiles",
+        ),
+    )  # fmt: skip
+
+
+def _surest(window: Window) -> Markup:
+    """Return the strongest thing one is sure of, in one sentence."""
+    beaten: dict[Any, list[tuple[float, Any]]] = {}
+    for better, worse, least in window.sure:
+        beaten.setdefault(better, []).append((least, worse))
+    others = 0 if window.report is None else len(window.report) - 1
+    for better, these in beaten.items():
+        if len(these) == others and others > 1:
+            least, worse = min(these)
+            return together(
+                named(better), f" beats every other arm, {'' if others == 1 else 'the closest, '}",
+                named(worse), f", by at least {least:.3g}.",
+            )  # fmt: skip
+    if window.sure:
+        better, worse, least = window.sure[0]
+        return together(named(better), " beats ", named(worse), f" by at least {least:.3g}.")
+    return together("Of no pair one is sure yet which arm is better.")
+
+
+def _alarms(shown: Shown) -> Markup:
+    found = alarms(shown)
+    if not found:
+        return h.p("No alarms.", class_="quiet", id="alarms")
+    return h.ul(
+        (h.li(h.a(said, href=f"#{where}")) for said, where in found[:ALARMS]),
+        len(found) > ALARMS
+        and h.li(h.a(f"And {len(found) - ALARMS} more: see the drift.", href="#drift")),
+        class_="alarm",
+        id="alarms",
+        aria_label="Alarms",
+    )
+
+
+def _chart(name: str, figure: Markup, shown: Shown) -> Markup:
+    own = colours(shown.described)
+    mine = [arm["name"] for arm in shown.described["arms"] if own[arm["name"]] != OTHERS]
+    more = len(own) - len(mine)
+    legend = h.ul(
+        (h.li(swatch(own[each]), named(clipped(each, 40))) for each in mine),
+        more > 0
+        and name == "shares"
+        and h.li(swatch(OTHERS), f"{more} others together", class_="quiet"),
+        class_="legend",
+    )
+    return h.figure(legend, h.div(figure, class_="canvas"), data_chart=name)
+
+
+def charts(shown: Shown) -> dict[str, Any]:
+    """Return what the charts draw, as JSON values."""
+    own = colours(shown.described)
+    names = [arm["name"] for arm in shown.described["arms"]]
+    found: dict[str, Any] = {}
+    for kind, (at, rows) in (("shares", _shares(shown)), ("means", _means(shown))):
+        found[kind] = {
+            "x": [round(each, 2) for each in at],
+            "series": [
+                {"label": clipped(label, 24), "colour": colour, "y": values}
+                for label, colour, values in rows
+            ],
+            "range": [0, 1] if kind == "shares" else _range(shown, rows),
+        }
+    found["arms"] = len(names)
+    found["coloured"] = sum(each != OTHERS for each in own.values())
+    return found
+
+
+Lines = tuple[list[float], list[tuple[str, str, list[float | None]]]]
+
+
+def _shares(shown: Shown) -> Lines:
+    """Return moments, and the probability of every coloured arm; the others as one line."""
+    history = shown.history
+    if history is None:
+        return [], []
+    own = colours(shown.described)
+    found = []
+    rest = [n for n, arm in enumerate(shown.described["arms"]) if own[arm["name"]] == OTHERS]
+    for n, arm in enumerate(shown.described["arms"]):
+        if n not in rest and n < history.shares.shape[1]:
+            found.append((arm["name"], own[arm["name"]], _rounded(history.shares[:, n].tolist())))
+    rest = [n for n in rest if n < history.shares.shape[1]]
+    if rest:
+        together_ = [
+            sum(value for value in row if value == value)
+            for row in history.shares[:, rest].tolist()
+        ]
+        found.append((f"{len(rest)} others", OTHERS, _rounded(together_)))
+    return history.at, found
+
+
+def _means(shown: Shown) -> Lines:
+    """Return moments, and the mean of every coloured arm before each."""
+    history = shown.history
+    if history is None:
+        return [], []
+    own = colours(shown.described)
+    at, means = history.means(shown.described["bounds"])
+    return at, [
+        (
+            arm["name"], own[arm["name"]],
+            _rounded([None if v is None else shown.value(v) for v in means[n]]),
+        )
+        for n, arm in enumerate(shown.described["arms"])
+        if own[arm["name"]] != OTHERS and n < len(means)
+    ]  # fmt: skip
+
+
+def _rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [None if v is None or v != v else float(f"{v:.4g}") for v in values]
+
+
+def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) -> list[float]:
+    """Return the range of an axis that shows all values, within the bounds."""
+    low, high = shown.described["bounds"]
+    values = [v for _, _, line in rows for v in line if v is not None]
+    if not values:
+        return [low, high]
+    room = 0.05 * (high - low)
+    return [max(low, min(values) - room), min(high, max(values) + room)]
+
+
+EMPTY = "Nothing yet: a checkpoint is noted every ten seconds while decisions are made."
+
+
+def _shares_figure(shown: Shown) -> Markup:
+    at, rows = _shares(shown)
+    if not at:
+        return h.p(EMPTY, class_="empty")
+    label = "Probability of each arm over time; the table below has the numbers"
+    return figures.lines(at, [(colour, values) for _, colour, values in rows], 0.0, 1.0, label)
+
+
+def _means_figure(shown: Shown) -> Markup:
+    at, rows = _means(shown)
+    if not at:
+        return h.p(EMPTY, class_="empty")
+    low, high = _range(shown, rows)
+    label = f"Mean {shown.word} of each arm over time; the table below has the numbers"
+    return figures.lines(at, [(colour, values) for _, colour, values in rows], low, high, label)
+
+
+def _data(lines: Lines, caption: str, form: Any) -> Markup:
+    """Return the table behind a chart, some of its moments."""
+    at, rows = lines
+    if not at:
+        return together()
+    chosen = sorted({round(n * (len(at) - 1) / (ROWS - 1)) for n in range(ROWS)})
+    cells = [
+        (
+            moment(at[n]),
+            *(NONE if values[n] is None else form(values[n]) for _, _, values in rows),
+        )
+        for n in chosen
+    ]
+    heads = ["time (UTC)", *(named(clipped(label, 24)) for label, _, _ in rows)]
+    return h.details(
+        h.summary(f"{caption}, as a table"),
+        h.div(
+            h.table(
+                h.caption(f"{caption}, {counted(len(cells), 'moment')} of {len(at)}"),
+                h.thead(h.tr(h.th(head, scope="col") for head in heads)),
+                h.tbody(
+                    h.tr(h.th(row[0], scope="row"), (h.td(cell) for cell in row[1:]))
+                    for row in cells
+                ),
+                class_="plain",
+            ),
+            class_="scroll",
+        ),
+    )
+
+
+def _shares_data(shown: Shown) -> Markup:
+    return _data(_shares(shown), "Probabilities", percent)
+
+
+def _means_data(shown: Shown) -> Markup:
+    return _data(_means(shown), f"Mean {shown.word} over time", number)
+
+
+def _arms(shown: Shown) -> Markup:
+    described = shown.described
+    own = colours(described)
+    low, high = described["bounds"]
+    window, history, facts = shown.window, shown.history, shown.facts
+    report = None if window is None else window.report
+    everyone = list(enumerate(described["arms"]))
+    everyone.sort(key=lambda each: (each[1]["status"] != "active", -each[1]["probability"]))
+    pages = -(-len(everyone) // PAGE)
+    page = min(shown.page, pages)
+    some = everyone[(page - 1) * PAGE : page * PAGE]
+    steps = None
+    if history is not None and len(history.at) > 1:
+        count = len(history.at)
+        size = min(SPARKS, count)
+        steps = sorted({round(n * (count - 1) / (size - 1)) for n in range(size)})
+    rows = []
+    for place, arm in some:
+        name, colour = arm["name"], own[arm["name"]]
+        count_ = Counted() if window is None else window.arms.get(name, Counted())
+        each = None if report is None else report.get(name)
+        mean = None if each is None or each.mean is None else shown.value(each.mean)
+        ends = None if each is None else shown.pair(each.sequence)
+        ever = None if arm["mean_loss"] is None else shown.value(arm["mean_loss"])
+        line: Any = ""
+        if steps is not None and history is not None and place < history.shares.shape[1]:
+            values = [history.shares[n, place] for n in steps]
+            line = figures.sparkline(
+                [None if v != v else float(v) for v in values], "over time", colour
+            )
+        share = arm["probability"]
+        held = 0 if facts is None else facts.quarantined.get(place, 0)
+        rows.append(
+            (
+                together(
+                    swatch(colour), named(name),
+                    arm["status"] == "retired" and h.span(" retired", class_="quiet"),
+                ),
+                together(h.b(percent(share)), " ", line),
+                f"{arm['decided']:,}",
+                f"{arm['told']:,}",
+                f"{count_.pending:,}",
+                percent(count_.missing / count_.decided) if count_.decided else NONE,
+                h.span(f"{held:,}", class_="bad") if held else "0",
+                together(
+                    h.b(number(mean)), " ",
+                    h.small(f"{ends[0]:.3g} to {ends[1]:.3g}") if ends else None,
+                ),
+                figures.interval(low, high, ends, mean, ever, colour),
+                number(ever),
+            )
+        )  # fmt: skip
+    heads = (
+        "arm", "probability", "decisions", "answers", "pending", "missing", "quarantined",
+        f"mean {shown.word}", "with interval", "of all time",
+    )  # fmt: skip
+    where = address(described["name"])
+    count = described["arms"]
+    turn = pages > 1 and h.p(
+        f"{len(some)} of {len(count):,} arms, by probability. ",
+        page > 1 and h.a("Previous", href=f"{where}?arms={page - 1}#arms"), " ",
+        page < pages and h.a("Next", href=f"{where}?arms={page + 1}#arms"),
+    )  # fmt: skip
+    return h.section(
+        h.h2("Arms", id="arms"),
+        table(heads, rows, _windowed(shown), class_="wide"),
+        turn,
+    )
+
+
+def _windowed(shown: Shown) -> str:
+    window = shown.window
+    if window is None:
+        return "Pending, missing and means are being counted; they follow in a moment."
+    if not window.rows:
+        return "There is no decision in the log yet."
+    since = "" if window.since is None else f", since {moment_text(window.since)}"
+    return (
+        f"Probability now; decisions and answers of all time. Pending, missing and means are of "
+        f"the window, the newest {counted(window.rows, 'decision')}{since}. An interval holds "
+        f"with {percent(CONFIDENCE)} confidence, however the arms were chosen; the tick is the "
+        "mean of all time."
+    )
+
+
+def _report(shown: Shown) -> Markup:
+    window = shown.window
+    said: list[Any] = []
+    if window is None:
+        said.append("The report is being computed; it follows in a moment.")
+    elif not window.rows:
+        said.append("There is nothing to report yet.")
+    elif window.report is None:
+        said.append(
+            f"The page reports on up to {REPORTED} arms; the report below the exports has no limit."
+        )
+    else:
+        sure = window.sure
+        for better, worse, least in sure[:SENTENCES]:
+            said.append(
+                together(
+                    h.b(named(better)), " beats ", h.b(named(worse)), f" by at least {least:.3g}."
+                )
+            )
+        if len(sure) > SENTENCES:
+            said.append(f"So much for {SENTENCES} of {len(sure):,} pairs of which one is sure.")
+        if not sure:
+            said.append("Of no pair one is sure yet which arm is better.")
+        if window.unanswered:
+            said.append(
+                f"{counted(window.unanswered, 'decision')} of {window.rows:,} have no answer; all "
+                "this holds if that does not depend on what the answer would be."
+            )
+    return h.section(
+        h.h2("Report", id="report"),
+        h.ul((h.li(each) for each in said), class_="said"),
+        h.p(
+            f"Every sentence holds by itself with {percent(CONFIDENCE)} confidence, of the newest "
+            f"{WINDOW:,} decisions at most, for mean {shown.word} in "
+            f"[{shown.described['bounds'][0]:g}, {shown.described['bounds'][1]:g}].",
+            class_="quiet",
+        ),
+    )
+
+
+def _drift(shown: Shown) -> Markup:
+    found = drifts(shown)
+    if not found:
+        return h.p(
+            "No arm is known to have moved, within the window or against all time.", class_="quiet"
+        )
+    return h.ul((h.li(h.b(named(name)), ": ", said) for name, said in found), class_="said")
+
+
+def _lag(shown: Shown) -> Markup:
+    window = shown.window
+    title = h.h2("Lag of the feedback", id="lag")
+    if window is None or not sum(window.lags):
+        return h.section(title, h.p("There is no feedback in the window.", class_="empty"))
+    label = "Feedback by its lag; the table below has the numbers"
+    return h.section(
+        title,
+        figures.bars(window.lags, LAG_NAMES, label),
+        h.details(
+            h.summary("Lags, as a table"),
+            table(
+                ("lag", "answers"),
+                [
+                    (name, f"{count:,}")
+                    for name, count in zip(LAG_NAMES, window.lags, strict=True)
+                ],
+                "Answers in the window by their lag",
+                class_="plain",
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _replicas(shown: Shown) -> Markup:
+    title = h.h2("Replicas", id="replicas")
+    if shown.facts is None:
+        return h.section(title, h.p("The replicas are being looked up.", class_="empty"))
+    age = shown.described["state_age"]
+    rows = [
+        (
+            together(str(each.shard), each.own and h.span(" this one", class_="quiet")),
+            "serves" if each.serving else "stopped",
+            moment(each.started_at),
+            f"{each.rounds:,}",
+            f"{each.learned:,}",
+            "0 s" if each.own else seconds(age),
+        )
+        for each in shown.facts.replicas
+    ]
+    heads = ("replica", "state", "started (UTC)", "rounds", "learned", "age of its state here")
+    return h.section(
+        title, table(heads, rows, "Replicas of the service", hidden=True, class_="wide")
+    )
+
+
+def _controls(viewer: Viewer, shown: Shown) -> Markup:
+    described = shown.described
+    name = described["name"]
+    title = h.h2("Controls", id="controls")
+    if not viewer.admin:
+        return h.section(title, h.p("Changes need a key with the scope admin.", class_="quiet"))
+    active = [arm["name"] for arm in described["arms"] if arm["status"] == "active"]
+    choices = [h.option(each, value=each) for each in active]
+
+    def act(action: str, text: str, **more: Any) -> Markup:
+        return h.button(text, name="action", value=action, **more)
+
+    return h.section(
+        title,
+        h.form(
+            # Enter in a field presses the first button: this one does nothing.
+            h.button("Nothing", disabled=True, hidden=True),
+            h.input(type="hidden", name="token", value=viewer.token),
+            h.p(
+                h.label("Type ", h.code(name), " to confirm", for_="confirm"),
+                h.input(
+                    id="confirm", name="confirm", autocomplete="off", required=True,
+                    spellcheck="false", autocapitalize="off",
+                ),
+            ),
+            h.div(
+                h.fieldset(
+                    h.legend("Mode"),
+                    act("pause", "Pause", class_="stop"),
+                    act("resume", "Resume learning"),
+                    act("uniform", "Uniform"),
+                ),
+                h.fieldset(
+                    h.legend("One arm"),
+                    h.label("Arm", for_="arm"),
+                    h.select(choices, id="arm", name="arm"),
+                    act("pin", "Pin", class_="stop"),
+                    act("retire_arm", "Retire"),
+                ),
+                h.fieldset(
+                    h.legend("New arm"),
+                    h.label("Name", for_="new"),
+                    h.input(id="new", name="new", maxlength=200, autocomplete="off"),
+                    act("add_arm", "Add"),
+                ),
+                h.fieldset(
+                    h.legend("Quarantine"),
+                    act("release", "Learn from all"),
+                    act("drop", "Drop all"),
+                ),
+                class_="sets",
+            ),
+            method="post",
+            action=f"{address(name)}/act",
+            class_="controls",
+        ),
+        h.p(
+            "Paused: decisions are refused, feedback is learned. Pinned: everybody gets one arm, "
+            "nothing is learned. Uniform: all arms alike. A retired arm's name stays taken.",
+            class_="quiet",
+        ),
+    )  # fmt: skip
+
+
+def _quarantine(shown: Shown) -> Markup:
+    held = {} if shown.facts is None else shown.facts.quarantined
+    if not held:
+        return together(h.h2("Quarantine", id="quarantine"), h.p("It is empty.", class_="quiet"))
+    arms = shown.described["arms"]
+    rows = [(named(arms[place]["name"]), f"{count:,}") for place, count in sorted(held.items())]
+    return together(
+        h.h2("Quarantine", id="quarantine"),
+        table(
+            ("arm", "feedback held"),
+            rows,
+            "Feedback beyond the caps, by arm; up to 1,000",
+            class_="plain",
+        ),
+    )
+
+
+def _changes(shown: Shown) -> Markup:
+    title = h.h2("Audit log", id="changes")
+    if shown.facts is None:
+        return together(title, h.p("The log is being read.", class_="empty"))
+    rows = [
+        (
+            moment(row.at),
+            row.action,
+            "local" if row.key_id is None else h.code(row.key_id),
+            h.code(named(clipped(json.dumps(row.change, ensure_ascii=False), 160)), class_="long"),
+        )
+        for row in shown.facts.changes
+    ]
+    return together(
+        title,
+        table(
+            ("time (UTC)", "action", "key", "change"), rows, "The newest 50 changes", class_="wide"
+        ),
+    )
+
+
+def _export(viewer: Viewer, shown: Shown) -> Markup:
+    name = shown.described["name"]
+    where = address(name)
+    secret = ' \\\n  -H "Authorization: Bearer $KEY"' if viewer.keyed else ""
+    line = (
+        f"curl -X POST {viewer.origin}/v1{where}/decisions{secret}\n"
+        f"curl -X PUT {viewer.origin}/v1/decisions/$DECISION_ID/feedback{secret} \\\n"
+        "  -H 'Content-Type: application/json' -d '{\"reward\": 1}'"
+    )
+    return h.section(
+        h.h2("Export", id="export"),
+        h.p(
+            [
+                together(h.a(text, href=f"{where}/export?format={form}", download=True), " · ")
+                for form, text in (
+                    ("jsonl", "JSON lines"), ("csv", "CSV"), ("vw", "Vowpal Wabbit"),
+                    ("parquet", "Parquet"),
+                )
+            ],
+            h.a("Report on the whole log (JSON)", href=f"{where}/report"),
+        ),
+        h.h3("From a shell"),
+        h.pre(h.code(line)),
+        h.p(
+            f"Epoch {shown.described['epoch']}, version {shown.described['config_version']}, made "
+            f"{moment_text(shown.described['created_at'])}; this page {moment_text(time.time())}.",
+            class_="quiet",
+        ),
+    )  # fmt: skip

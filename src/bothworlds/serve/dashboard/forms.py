@@ -1,0 +1,136 @@
+"""Forms of the dashboard: what was typed, checked, and the change of the service it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from bothworlds.serve.config import ArmSpec
+from bothworlds.serve.problems import Problem
+from bothworlds.text import counted
+
+if TYPE_CHECKING:
+    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.service import Service
+
+Fields = dict[str, str]
+MEDIA = b"application/x-www-form-urlencoded"
+LIMIT = 16_384
+"""Bytes of a form."""
+
+
+def fields_of(body: bytes, media: bytes) -> Fields:
+    """Return the fields of a form.
+
+    Examples
+    --------
+    >>> fields_of(b"action=pin&arm=%3Cb%3E", MEDIA)
+    {'action': 'pin', 'arm': '<b>'}
+    """
+    if len(body) > LIMIT:
+        raise Problem("body_too_large", f"A form must have at most {LIMIT} bytes.")
+    if media.partition(b";")[0].strip().lower() != MEDIA:
+        raise Problem("unsupported_media_type", "A form of the dashboard must be sent as one.")
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict"
+        )
+    except ValueError:
+        raise Problem("invalid_request", "The form must be ASCII, and short.") from None
+    if len(dict(pairs)) < len(pairs):
+        raise Problem("invalid_request", "A field of a form must not be given twice.")
+    return dict(pairs)
+
+
+async def act(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+    """Change an experiment as a form asks for; return what was done, in a word.
+
+    Raises
+    ------
+    Problem
+        If the name of the experiment was not typed, or the service refuses.
+    """
+    service.experiment(who, name)
+    action = ACTIONS.get(fields.get("action", ""))
+    if action is None:
+        raise Problem("invalid_request", "The form must name an action.")
+    if fields.get("confirm", "").strip() != name:
+        raise Problem(
+            "invalid_request", f"Nothing was changed: type the experiment's name, {name}, to act."
+        )
+    return await action(service, who, name, fields, id)
+
+
+Action = Callable[["Service", "Principal", str, Fields, str], Coroutine[Any, Any, str]]
+
+
+def _mode(action: Any, said: str) -> Action:
+    async def work(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+        await service.set_mode(who, name, action, request_id=id)
+        return said
+
+    return work
+
+
+async def _pin(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+    await service.set_mode(who, name, "pin", arm=fields.get("arm", ""), request_id=id)
+    return "pinned"
+
+
+async def _add(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+    await service.add_arm(who, name, ArmSpec(fields.get("new", "")), request_id=id)
+    return "added"
+
+
+async def _retire(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+    await service.retire_arm(who, name, fields.get("arm", ""), request_id=id)
+    return "retired"
+
+
+async def _release(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+    return f"released-{await service.release(who, name, request_id=id)}"
+
+
+async def _drop(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
+    return f"dropped-{await service.drop(who, name, request_id=id)}"
+
+
+ACTIONS: dict[str, Action] = {
+    "pin": _pin,
+    "uniform": _mode("uniform", "uniform"),
+    "pause": _mode("pause", "paused"),
+    "resume": _mode("resume", "resumed"),
+    "add_arm": _add,
+    "retire_arm": _retire,
+    "release": _release,
+    "drop": _drop,
+}
+"""What a form can ask for."""
+
+_SAID = {
+    "pinned": "The arm is pinned: the next decision gives it.",
+    "uniform": "All arms are drawn alike from now on.",
+    "paused": "Decisions are refused from now on.",
+    "resumed": "The experiment learns again.",
+    "added": "The arm was added.",
+    "retired": "The arm was retired.",
+}
+
+
+def said_of(done: str | None) -> str | None:
+    """Return the sentence for what was done; None for what this module never says.
+
+    Examples
+    --------
+    >>> said_of("released-3"), said_of("<script>")
+    ('3 feedbacks were learned from.', None)
+    """
+    if done is None:
+        return None
+    word, _, count = done.partition("-")
+    if word in ("released", "dropped") and count.isdigit() and count.isascii() and len(count) < 9:
+        verb = "learned from" if word == "released" else "dropped"
+        were = "was" if count == "1" else "were"
+        return f"{counted(int(count), 'feedback')} {were} {verb}."
+    return _SAID.get(done)

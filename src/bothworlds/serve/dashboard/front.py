@@ -1,0 +1,481 @@
+"""Front of the dashboard: its addresses, who may see and act, pages live and still.
+
+The pages stand beside the wire API in one application. They ask for the same keys: one logs in
+with a key, and what the key may do is what the pages offer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+from bothworlds.serve import handlers, wire
+from bothworlds.serve.dashboard import experiment, overview
+from bothworlds.serve.dashboard.forms import LIMIT, Fields, act, fields_of, said_of
+from bothworlds.serve.dashboard.frame import Viewer, digest, failure, login
+from bothworlds.serve.dashboard.markup import Markup
+from bothworlds.serve.dashboard.reading import Watching
+from bothworlds.serve.dashboard.sessions import Session, Sessions
+from bothworlds.serve.dashboard.shown import Shown
+from bothworlds.serve.dashboard.words import address
+from bothworlds.serve.http import Asked, Header, Reply, Stream, refuse_pages
+from bothworlds.serve.origins import Headers, on_this_machine
+from bothworlds.serve.problems import KINDS, Problem
+from bothworlds.serve.routes import Route, Router
+from bothworlds.serve.service import Service
+
+if TYPE_CHECKING:
+    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.http import Application
+
+HTML = b"text/html; charset=utf-8"
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    b"img-src 'self' data:; frame-ancestors 'none'"
+)
+GUARDS: list[Header] = [
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    # Not stricter: without a referrer a browser sends its forms without an origin.
+    (b"referrer-policy", b"same-origin"),
+]
+PATIENCE = 0.4
+"""Seconds that a page waits for what is being computed."""
+PAUSE = 1.0
+"""Seconds between two looks of a live page."""
+HEARTBEAT = 15.0
+EXPERIMENTS = 100
+"""How many experiments the overview looks up in the store; the others show what memory has."""
+_HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+_ONE = "/experiments/{experiment}"
+PAGES: tuple[Route, ...] = (
+    Route("GET", "/", "dashboard_overview", "All experiments", "read"),
+    Route("GET", "/parts", "dashboard_overview_parts", "The overview, as it is now", "read"),
+    Route("GET", "/live", "dashboard_overview_live", "The overview, as it changes", "read"),
+    Route("GET", _ONE, "dashboard_page", "An experiment", "read"),
+    Route("GET", f"{_ONE}/parts", "dashboard_parts", "An experiment, as it is now", "read"),
+    Route("GET", f"{_ONE}/live", "dashboard_live", "An experiment, as it changes", "read"),
+    Route("GET", f"{_ONE}/chart.json", "dashboard_chart", "What the charts draw", "read"),
+    Route("GET", f"{_ONE}/export", "dashboard_export", "The log", "read", query=wire.ExportQuery),
+    Route(
+        "GET",
+        f"{_ONE}/report",
+        "dashboard_report",
+        "The whole report",
+        "read",
+        query=wire.ReportQuery,
+    ),
+    Route("POST", f"{_ONE}/act", "dashboard_act", "Change an experiment", "admin", limit=LIMIT),
+    Route("GET", "/login", "dashboard_ask_key", "Where one logs in", None),
+    Route("POST", "/login", "dashboard_login", "Log in", None, limit=LIMIT),
+    Route("POST", "/logout", "dashboard_logout", "Log out", "read", limit=LIMIT),
+    Route("GET", "/static/{file}", "dashboard_static", "Scripts and styles", None),
+    Route("GET", "/static/uplot/{file}", "dashboard_uplot", "The library of the charts", None),
+)
+"""Every address of the dashboard. None of them is part of the wire API."""
+_TYPES = {
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+
+
+class Visit:
+    """A request of a browser.
+
+    Parameters
+    ----------
+    asked : Asked
+        The request.
+    query : dict of str to str
+        What stands behind ? in its address.
+    session : Session or None
+        Who looks; None if nobody is logged in.
+    fields : dict of str to str
+        Of the form that was sent.
+    """
+
+    def __init__(
+        self, asked: Asked, query: dict[str, str], session: Session | None, fields: Fields
+    ) -> None:
+        self.asked = asked
+        self.headers = asked.headers
+        self.query = query
+        self.session = session
+        self.fields = fields
+
+    @property
+    def name(self) -> str:
+        """The experiment."""
+        return self.asked.given[0]
+
+    @property
+    def who(self) -> Principal:
+        """Who looks, where that is known."""
+        assert self.session is not None
+        return self.session.who
+
+
+Answering = Callable[["Visit"], Awaitable[Reply | Stream]]
+
+
+class Dashboard:
+    """Answer the addresses of the dashboard.
+
+    Parameters
+    ----------
+    app : Application
+        Whose service is shown.
+    keys : bool
+        Whether one must log in with a key.
+    """
+
+    def __init__(self, app: Application, *, keys: bool) -> None:
+        self._app = app
+        self._keys = keys
+        self._router = Router(PAGES)
+        self._static = _static()
+        digest = hashlib.blake2b(digest_size=6)
+        for name, (body, _) in sorted(self._static.items()):
+            digest.update(name.encode() + body)
+        self._version = digest.hexdigest()
+        self._watching: Watching | None = None
+        self._sessions: Sessions | None = None
+        self._answers: dict[str | None, Answering] = {
+            "dashboard_overview": self._overview,
+            "dashboard_overview_parts": self._overview_parts,
+            "dashboard_overview_live": self._overview_live,
+            "dashboard_page": self._page,
+            "dashboard_parts": self._parts,
+            "dashboard_live": self._live,
+            "dashboard_chart": self._chart,
+            "dashboard_export": self._log,
+            "dashboard_report": self._log,
+            "dashboard_act": self._act,
+            "dashboard_ask_key": self._ask_key,
+            "dashboard_login": self._login,
+            "dashboard_logout": self._logout,
+            "dashboard_static": self._file,
+            "dashboard_uplot": self._file,
+        }
+
+    @property
+    def _service(self) -> Service:
+        return self._app.service
+
+    @property
+    def _reading(self) -> Watching:
+        if self._watching is None:
+            self._watching = Watching(self._service)
+        return self._watching
+
+    @property
+    def _signing(self) -> Sessions:
+        if self._sessions is None:
+            self._sessions = Sessions(self._service)
+        return self._sessions
+
+    operations = frozenset(page.operation for page in PAGES)
+    """Names of what the dashboard answers."""
+    logged = frozenset(page.operation for page in PAGES if page.method == "POST")
+    """Those that are always logged."""
+
+    def find(self, method: str, path: str) -> tuple[Route | tuple[str, ...] | None, list[str]]:
+        """Return the page of a method and a path, as `Router.find` does."""
+        return self._router.find(method, path)
+
+    async def answer(self, asked: Asked, query: bytes, body: bytes) -> Reply | Stream:
+        """Answer a request whose page was found; refusals are pages as well."""
+        visit = Visit(asked, {}, None, {})
+        reply: Reply | Stream
+        try:
+            visit.query = _query(query)
+            visit.session = self._session(asked.headers)
+            if visit.session is not None:
+                asked.who = visit.session.who
+            if asked.route.method == "POST":
+                visit.fields = fields_of(body, asked.headers.get(b"content-type", b""))
+            refused = self._refused(visit)
+            reply = refused if refused is not None else await self._answers[asked.operation](visit)
+        except Problem as problem:
+            self._app.metrics.count_problem(problem.code)
+            page = failure(self._viewer(visit), KINDS[problem.code].title, problem.detail)
+            reply = _html(page, problem.status)
+        reply.extra = [*(reply.extra or []), *GUARDS]
+        return reply
+
+    # --- who ------------------------------------------------------------------------------------
+
+    def _session(self, headers: Headers) -> Session | None:
+        if not self._keys:
+            refuse_pages(headers)
+            return Session(Service.LOCAL, "local")
+        return self._signing.session(headers)
+
+    def _refused(self, visit: Visit) -> Reply | None:
+        """Return the answer to who may not, or check the form; None if all is well."""
+        scope = visit.asked.route.scope
+        if scope is None:
+            return None
+        if visit.session is None:
+            if visit.asked.route.operation in ("dashboard_overview", "dashboard_page"):
+                path = address(visit.name) if visit.asked.given else "/"
+                onward = f"/login?next={quote(path, safe='/')}"
+                return Reply(303, b"", HTML, [(b"location", onward.encode()), *_UNKEPT])
+            raise Problem("key_missing", "Log in first.")
+        if scope not in visit.session.who.scopes:
+            raise Problem("scope_missing", f"The key must have the scope {scope}.")
+        if visit.asked.route.method == "POST":
+            self._signing.check(visit.session, visit.headers, visit.fields.get("token", ""))
+        return None
+
+    def _viewer(self, visit: Visit) -> Viewer:
+        session = visit.session
+        host = visit.headers.get(b"host", b"").decode("latin-1")
+        host = host if _HOST.fullmatch(host) else "localhost"
+        scheme = "http" if on_this_machine(visit.headers) else "https"
+        return Viewer(
+            None if session is None else session.who.key_id,
+            self._keys,
+            session is not None and "admin" in session.who.scopes,
+            "" if session is None else self._signing.token(session),
+            self._version,
+            f"{scheme}://{host}",
+        )
+
+    async def _ask_key(self, visit: Visit) -> Reply:
+        if not self._keys:
+            return Reply(303, b"", HTML, [(b"location", b"/"), *_UNKEPT])
+        return _html(login(self._viewer(visit), _onward(visit.query), None))
+
+    async def _login(self, visit: Visit) -> Reply:
+        try:
+            cookie = self._signing.begin(visit.headers, visit.fields.get("key", ""))
+        except Problem as problem:
+            onward = _onward(visit.fields)
+            page = login(self._viewer(visit), onward, problem.detail)
+            return _html(page, problem.status)
+        onward = _onward(visit.fields)
+        extra = [(b"location", onward.encode()), (b"set-cookie", cookie.encode()), *_UNKEPT]
+        return Reply(303, b"", HTML, extra)
+
+    async def _logout(self, visit: Visit) -> Reply:
+        cookie = self._signing.end(visit.headers)
+        extra = [(b"location", b"/login"), (b"set-cookie", cookie.encode()), *_UNKEPT]
+        return Reply(303, b"", HTML, extra)
+
+    # --- the overview ----------------------------------------------------------------------------
+
+    async def _all(self, visit: Visit) -> list[Shown]:
+        who = visit.who
+        found = []
+        deadline = time.monotonic() + PATIENCE
+        for place, described in enumerate(self._service.experiments(who)):
+            facts = None
+            if place < EXPERIMENTS:
+                left = max(0.0, deadline - time.monotonic())
+                facts = await self._reading.facts(who, described["name"], left)
+            found.append(
+                Shown(described, None, None, facts, limit=self._service.settings.state_age_limit)
+            )
+        return found
+
+    async def _overview(self, visit: Visit) -> Reply:
+        shown = await self._all(visit)
+        figured = self._service.figures()
+        page = await asyncio.to_thread(overview.page, self._viewer(visit), shown, figured)
+        return _html(page)
+
+    async def _overview_made(self, visit: Visit) -> tuple[dict[str, str], int]:
+        shown = await self._all(visit)
+        parts = await asyncio.to_thread(overview.parts, shown, self._service.figures())
+        return _texts(parts), 0
+
+    async def _overview_parts(self, visit: Visit) -> Reply:
+        parts, last = await self._overview_made(visit)
+        return _json({"parts": parts, "chart": last})
+
+    async def _overview_live(self, visit: Visit) -> Stream:
+        return self._following(visit, self._overview_made)
+
+    # --- an experiment ---------------------------------------------------------------------------
+
+    async def _shown(self, visit: Visit, window: bool = True) -> Shown:
+        """Return what is known of an experiment, as far as it is known soon."""
+        who, name, reading = visit.who, visit.name, self._reading
+        described = self._service.experiment(who, name)
+        history, facts, found = await asyncio.gather(
+            reading.history(who, name, PATIENCE),
+            reading.facts(who, name, PATIENCE),
+            reading.window(who, name, PATIENCE) if window else _nothing(),
+        )
+        page = visit.query.get("arms", "1")
+        return Shown(
+            described,
+            found,
+            history,
+            facts,
+            visit.query.get("as") == "reward",
+            max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 6 else 1,
+            self._service.settings.state_age_limit,
+        )
+
+    async def _page(self, visit: Visit, wrong: Problem | None = None) -> Reply:
+        shown = await self._shown(visit)
+        said = said_of(visit.query.get("done"))
+        refusal = None if wrong is None else wrong.detail
+        page = await asyncio.to_thread(experiment.page, self._viewer(visit), shown, said, refusal)
+        return _html(page, 200 if wrong is None else wrong.status)
+
+    async def _made(self, visit: Visit) -> tuple[dict[str, str], int]:
+        shown = await self._shown(visit)
+        admin = "admin" in visit.who.scopes
+        parts = await asyncio.to_thread(experiment.parts, shown, admin)
+        return _texts(parts), 0 if shown.history is None else shown.history.last
+
+    async def _parts(self, visit: Visit) -> Reply:
+        parts, last = await self._made(visit)
+        return _json({"parts": parts, "chart": last})
+
+    async def _live(self, visit: Visit) -> Stream:
+        self._service.experiment(visit.who, visit.name)
+        return self._following(visit, self._made)
+
+    async def _chart(self, visit: Visit) -> Reply:
+        shown = await self._shown(visit, window=False)
+        return _json(await asyncio.to_thread(experiment.charts, shown))
+
+    async def _log(self, visit: Visit) -> Reply | Stream:
+        """Hand the log or the report out as the wire API does."""
+        asked = visit.asked
+        asked.query = wire.query(asked.route.query, list(visit.query.items()))
+        operation = asked.route.operation.removeprefix("dashboard_")
+        return await handlers.HANDLERS[operation](self._app, asked)
+
+    async def _act(self, visit: Visit) -> Reply:
+        try:
+            done = await act(
+                self._service, visit.who, visit.name, visit.fields, visit.asked.id.decode()
+            )
+        except Problem as problem:
+            if problem.code == "experiment_not_found":
+                raise
+            self._app.metrics.count_problem(problem.code)
+            return await self._page(visit, problem)
+        onward = f"{address(visit.name)}?done={quote(done)}"
+        return Reply(303, b"", HTML, [(b"location", onward.encode()), *_UNKEPT])
+
+    # --- live ------------------------------------------------------------------------------------
+
+    def _following(
+        self, visit: Visit, make: Callable[[Visit], Awaitable[tuple[dict[str, str], int]]]
+    ) -> Stream:
+        """Send the parts of a page that are others than before, as server-sent events."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            # What the page came with need not be sent again.
+            sent = dict(
+                each.split(":", 1) for each in visit.query.get("have", "").split(",") if ":" in each
+            )
+            chart, said = -1, time.monotonic()
+            yield b"retry: 2000\n\n"
+            while not self._app.stopping.is_set():
+                # A key that was revoked, or a session that is over, sees nothing more.
+                if self._session(visit.headers) is None:
+                    return
+                try:
+                    parts, last = await make(visit)
+                except Problem:
+                    return
+                changed = {}
+                for name, text in parts.items():
+                    mark = digest(text)
+                    if sent.get(name) != mark:
+                        sent[name] = mark
+                        changed[name] = text
+                if changed:
+                    yield b"event: parts\ndata: %s\n\n" % wire.encode(changed)
+                if last != chart:
+                    chart = last
+                    yield b"event: chart\ndata: %d\n\n" % last
+                now = time.monotonic()
+                if changed:
+                    said = now
+                elif now - said > HEARTBEAT:
+                    said = now
+                    yield b": still here\n\n"
+                else:
+                    # Hangs up on those who have gone.
+                    yield b""
+                await _pause(self._app.stopping, PAUSE)
+
+        return Stream(pieces(), b"text/event-stream", list(_UNKEPT))
+
+    async def _file(self, visit: Visit) -> Reply:
+        folder = "uplot/" if visit.asked.route.operation == "dashboard_uplot" else ""
+        found = self._static.get(folder + visit.asked.given[0])
+        if found is None:
+            raise Problem("not_found")
+        body, media = found
+        kept = b"public, max-age=31536000, immutable"
+        if visit.query.get("v") != self._version:
+            kept = b"no-cache"
+        return Reply(200, body, media, [(b"cache-control", kept)])
+
+
+_UNKEPT: list[Header] = [(b"cache-control", b"no-store")]
+
+
+def _html(page: bytes, status: int = 200) -> Reply:
+    return Reply(status, page, HTML, list(_UNKEPT))
+
+
+def _json(found: Any) -> Reply:
+    return Reply(200, wire.encode(found), extra=list(_UNKEPT))
+
+
+def _texts(parts: dict[str, Markup]) -> dict[str, str]:
+    """Return markup as the strings that JSON knows."""
+    return {name: str(part) for name, part in parts.items()}
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def _pause(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait, unless the service stops."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stopping.wait(), seconds)
+
+
+def _onward(given: dict[str, str]) -> str:
+    """Return where to go after logging in: a page of the dashboard, never elsewhere."""
+    path = given.get("next", "/")
+    return path if re.fullmatch(r"/experiments/[A-Za-z0-9._%\-]{1,300}", path) else "/"
+
+
+def _query(text: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=20))
+    except ValueError:
+        raise Problem("invalid_request", "The query must be ASCII, and short.") from None
+
+
+def _static() -> dict[str, tuple[bytes, bytes]]:
+    """Return the files that never change, by name."""
+    folder = resources.files("bothworlds.serve.dashboard") / "static"
+    found = {}
+    for prefix, place in (("", folder), ("uplot/", folder / "uplot")):
+        for each in place.iterdir():
+            media = _TYPES.get(each.name.rpartition(".")[2])
+            if media is not None:
+                found[prefix + each.name] = (each.read_bytes(), media)
+    return found

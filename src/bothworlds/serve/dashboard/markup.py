@@ -1,0 +1,129 @@
+"""HTML and SVG, escaped by construction: every text becomes text, whoever wrote it.
+
+Examples
+--------
+>>> print(h.p("a < b, ", h.b('"x"'), class_="note"))
+<p class="note">a &lt; b, <b>&quot;x&quot;</b></p>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from html import escape
+from typing import Any
+
+VOID = frozenset({"br", "img", "input", "link", "meta"})
+"""Elements that have no end."""
+EMPTY = frozenset({"circle", "path", "rect"})
+"""Elements of SVG, which may close themselves."""
+
+
+class Markup(str):
+    """HTML, made here; any other string is text."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
+    """Return an element.
+
+    Parameters
+    ----------
+    name : str
+        Of the element; names are written in the code, never taken from outside.
+    children : Markup, str, number, iterable or None
+        What is in it: markup as it is, everything else as text; None and False leave nothing.
+    attributes : object
+        By name, with ``_`` for ``-`` and one more after a word of Python; None and False leave
+        the attribute out, True gives it no value.
+
+    Examples
+    --------
+    >>> element("input", name="arm", value='"><script>', disabled=False, required=True)
+    '<input name="arm" value="&quot;&gt;&lt;script&gt;" required>'
+    """
+    parts = ["<", name]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        parts += (" ", key.rstrip("_").replace("_", "-"))
+        if value is not True:
+            parts += ('="', escape(str(value), quote=True), '"')
+    if name in EMPTY:
+        parts.append("/>")
+        return Markup("".join(parts))
+    parts.append(">")
+    if name not in VOID:
+        _write(parts, children)
+        parts += ("</", name, ">")
+    return Markup("".join(parts))
+
+
+def together(*children: Any) -> Markup:
+    """Return several things one after the other.
+
+    Examples
+    --------
+    >>> together("a&b", None, [element("br")])
+    'a&amp;b<br>'
+    """
+    parts: list[str] = []
+    _write(parts, children)
+    return Markup("".join(parts))
+
+
+def _write(parts: list[str], children: Iterable[Any]) -> None:
+    for child in children:
+        if isinstance(child, Markup):
+            parts.append(child)
+        elif isinstance(child, str):
+            parts.append(escape(child, quote=True))
+        elif child is None or child is False:
+            continue
+        elif isinstance(child, Iterable):
+            _write(parts, child)
+        else:
+            parts.append(escape(str(child), quote=True))
+
+
+class _Elements:
+    """Functions that make elements, by their names."""
+
+    def __getattr__(self, name: str) -> Callable[..., Markup]:
+        def made(*children: Any, **attributes: Any) -> Markup:
+            return element(name, *children, **attributes)
+
+        # Found at once the next time.
+        setattr(self, name, made)
+        return made
+
+
+h = _Elements()
+"""``h.td("x", class_="n")`` is the element td."""
+
+
+def named(name: object) -> Markup:
+    """Return a name that somebody else chose, kept from turning the text around it.
+
+    Examples
+    --------
+    >>> named("<blue>")
+    '<bdi>&lt;blue&gt;</bdi>'
+    """
+    return element("bdi", str(name))
+
+
+def document(title: str, *body: Any, head: Iterable[Markup] = ()) -> bytes:
+    """Return a whole page."""
+    page = h.html(
+        h.head(
+            h.meta(charset="utf-8"),
+            h.meta(name="viewport", content="width=device-width, initial-scale=1"),
+            h.meta(name="color-scheme", content="light dark"),
+            h.title(title),
+            head,
+        ),
+        h.body(body),
+        lang="en",
+    )
+    return b"<!doctype html>\n" + page.encode("utf-8", "replace")

@@ -1,0 +1,99 @@
+"""Overview: a page of all experiments, and what the process has done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bothworlds.serve.dashboard import figures
+from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, table
+from bothworlds.serve.dashboard.markup import Markup, h, named, together
+from bothworlds.serve.dashboard.shown import OTHERS, Shown, alarms, colours, leader
+from bothworlds.serve.dashboard.words import NONE, address, percent, rate, seconds
+from bothworlds.text import clipped, counted
+
+
+def page(viewer: Viewer, shown: Sequence[Shown], figured: dict[str, float]) -> bytes:
+    """Return the page of all experiments."""
+    made = parts(shown, figured)
+    return framed(
+        viewer,
+        "Experiments",
+        h.h1("Experiments"),
+        (part(name, content) for name, content in made.items()),
+        live="/",
+    )
+
+
+def parts(shown: Sequence[Shown], figured: dict[str, float]) -> dict[str, Markup]:
+    """Return the parts of the overview."""
+    return {"experiments": _experiments(shown), "service": _service(figured)}
+
+
+def _experiments(shown: Sequence[Shown]) -> Markup:
+    if not shown:
+        return together(
+            h.p("There is no experiment yet. Make one:"),
+            h.pre(
+                h.code(
+                    "curl localhost:8080/v1/experiments -H 'Content-Type: application/json' \\\n"
+                    '  -d \'{"name": "headline", "arms": [{"name": "a"}, {"name": "b"}]}\''
+                )
+            ),
+        )
+    heads = (
+        "experiment", "mode", "leads", "probabilities", "decisions", "per second", "answers",
+        "lag", "alarms",
+    )  # fmt: skip
+    rows = []
+    for each in shown:
+        described = each.described
+        name = described["name"]
+        best = leader(described)
+        own = colours(described)
+        active = [arm for arm in described["arms"] if arm["status"] == "active"]
+        coloured = [arm for arm in active if own[arm["name"]] != OTHERS]
+        coloured.sort(key=lambda arm: -arm["probability"])
+        rest = 1.0 - sum(arm["probability"] for arm in coloured)
+        found = alarms(each)
+        rows.append(
+            (
+                h.a(name, href=address(name)),
+                badge(described["mode"]),
+                "no arm yet"
+                if best is None
+                else together(
+                    named(clipped(best["name"], 32)), " ", h.b(percent(best["probability"]))
+                ),
+                figures.share_bar(
+                    [arm["probability"] for arm in coloured] + [rest],
+                    [own[arm["name"]] for arm in coloured] + [OTHERS],
+                    f"probabilities of {counted(len(active), 'arm')}",
+                ),
+                f"{sum(arm['decided'] for arm in described['arms']):,}",
+                NONE if each.facts is None else rate(each.facts.rate),
+                f"{described['learned']:,}",
+                NONE if each.facts is None else seconds(each.facts.lag),
+                h.a(
+                    counted(len(found), "alarm"), href=f"{address(name)}#alarms", class_="alarms",
+                    title=" ".join(said for said, _ in found),
+                )
+                if found
+                else h.span("none", class_="quiet"),
+            )
+        )  # fmt: skip
+    return table(heads, rows, "Experiments of this service", hidden=True, class_="wide")
+
+
+def _service(figured: dict[str, float]) -> Markup:
+    said = (
+        ("decisions", figured["decisions"]),
+        ("learned", figured["learned"]),
+        ("quarantined", figured["quarantined"]),
+        ("contradictions", figured["contradictions"]),
+        ("refused, log full", figured["overloaded"]),
+        ("waiting to be written", figured["commit_queue"] + figured["log_buffer"]),
+    )
+    return together(
+        h.h2("This process since it started"),
+        h.dl((h.div(h.dt(name), h.dd(f"{int(value):,}")) for name, value in said), class_="tiles"),
+    )

@@ -1,0 +1,336 @@
+"""Reading for the dashboard: what its pages show, bounded and kept for some seconds.
+
+However long a history is, a page reads the newest decisions, the checkpoints, which the store
+thins, and counts by index. Reports are computed in a thread and shared by all who look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bothworlds.bandit.logged import LoggedDecision
+from bothworlds.evidence import bounds
+from bothworlds.evidence.report import Report
+from bothworlds.inference import report as inferred
+from bothworlds.serve import records
+from bothworlds.serve.draws import UNIT
+from bothworlds.serve.logs import LOGGER
+from bothworlds.serve.state import from_bytes
+from bothworlds.serve.tokens import first_identity
+from bothworlds.serve.upkeep import CHECKPOINTS, DAY
+
+if TYPE_CHECKING:
+    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.experiment import Experiment
+    from bothworlds.serve.service import Service
+    from bothworlds.serve.store import Store
+    from bothworlds.serve.store.rows import AuditRow, CheckpointRow, LogRow, ReplicaRow
+
+WINDOW = 10_000
+"""How many of the newest decisions the window has."""
+REPORTED = 64
+"""The most arms on which a page reports; a report compares every pair."""
+POINTS = 120
+"""How many points a chart has at most."""
+BINS = 50
+"""How many stretches of time the means over time have at most."""
+FEWEST = 5
+"""Answers in a stretch of time before its mean is drawn."""
+RATE_SECONDS = 10.0
+"""Over how many seconds decisions a second are counted."""
+MOST = 100_000
+"""Where counting stops."""
+ENTRIES = 200
+"""How many answers are kept."""
+CONFIDENCE = 0.95
+LAGS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, DAY)
+"""Ends of the histogram of lags, in seconds; the last bar is beyond them."""
+LAG_NAMES = ("< 0.1 s", "< 1 s", "< 10 s", "< 1 min", "< 10 min", "< 1 h", "< 1 day", "longer")
+
+
+@dataclass
+class Counted:
+    """Decisions of one arm in the window, by what became of them."""
+
+    decided: int = 0
+    answered: int = 0
+    missing: int = 0
+    pending: int = 0
+    quarantined: int = 0
+
+
+@dataclass(frozen=True)
+class Window:
+    """The newest decisions: what became of them, and what they say about the arms."""
+
+    rows: int
+    since: float | None
+    arms: dict[str, Counted]
+    lags: tuple[int, ...]
+    report: Report | None
+    sure: tuple[tuple[Any, Any, float], ...]
+    """Better arm, worse arm, by at least how much."""
+    strict: dict[str, tuple[float, float] | None]
+    """Where the mean of every arm is, so sure that no arm of all is wrong; None where it moved."""
+
+    @property
+    def unanswered(self) -> int:
+        """How many decisions have no answer that counts."""
+        return sum(each.decided - each.answered for each in self.arms.values())
+
+
+@dataclass(frozen=True)
+class History:
+    """Where an experiment stood at some moments of its epoch, oldest first."""
+
+    at: list[float]
+    shares: NDArray[np.float64]
+    """(moments, arms)"""
+    told: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    last: int
+    """The newest checkpoint there is."""
+
+    def means(self, scale: tuple[float, float]) -> tuple[list[float], list[list[float | None]]]:
+        """Return moments, and the mean loss of every arm in the stretch before each of them."""
+        if len(self.at) < 2:
+            return [], []
+        cuts = np.unique(np.linspace(0, len(self.at) - 1, min(BINS, len(self.at))).astype(int))
+        told = np.diff(self.told[cuts], axis=0)
+        lost = np.diff(self.lost[cuts], axis=0)
+        low, high = scale
+        found: list[list[float | None]] = [
+            [
+                float(low + spent * UNIT / count * (high - low)) if count >= FEWEST else None
+                for count, spent in zip(told[:, arm].tolist(), lost[:, arm].tolist(), strict=True)
+            ]
+            for arm in range(told.shape[1])
+        ]
+        return [self.at[cut] for cut in cuts[1:]], found
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts of one experiment that the memory of the service does not hold."""
+
+    rate: float
+    """Decisions a second."""
+    lag: float | None
+    """Median seconds from a decision to its feedback, of the newest that have some."""
+    quarantined: dict[int, int]
+    """By the place of the arm."""
+    replicas: list[ReplicaRow]
+    changes: list[AuditRow]
+    """The newest first."""
+
+
+class Watching:
+    """Read what pages show, and keep it for those who look next.
+
+    Parameters
+    ----------
+    service : Service
+        What is looked at.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._kept: dict[Any, _Entry] = {}
+
+    async def window(self, who: Principal, name: str, patience: float) -> Window | None:
+        """Return what the newest decisions say, None where that takes longer than ``patience``."""
+        service = self._service
+
+        async def make() -> Window:
+            rows, experiment = await service.looked_up(who, name, _newest)
+            return await asyncio.to_thread(counted, rows, experiment, time.time())
+
+        found: Window | None = await self._shared(who, name, "window", 5.0, patience, make)
+        return found
+
+    async def history(self, who: Principal, name: str, patience: float) -> History | None:
+        """Return where the experiment stood over time."""
+
+        async def make() -> History:
+            rows, experiment = await self._service.looked_up(who, name, _checkpoints)
+            return await asyncio.to_thread(thinned, rows, experiment.epoch, experiment.known)
+
+        found: History | None = await self._shared(who, name, "history", 5.0, patience, make)
+        return found
+
+    async def facts(self, who: Principal, name: str, patience: float) -> Facts | None:
+        """Return counts that the store knows."""
+
+        async def make() -> Facts:
+            found: Facts = await self._service.looked_up(who, name, _facts)
+            return found
+
+        found: Facts | None = await self._shared(who, name, "facts", 1.0, patience, make)
+        return found
+
+    async def _shared(
+        self,
+        who: Principal,
+        name: str,
+        kind: str,
+        fresh: float,
+        patience: float,
+        make: Callable[[], Coroutine[Any, Any, Any]],
+    ) -> Any:
+        """Return what was made lately, or make it; one at a time for all who ask."""
+        stamp = self._service.stamp(who, name)
+        entry = self._kept.pop((who.tenant, name, kind), None)
+        if entry is None or entry.stamp != stamp:
+            entry = _Entry(stamp)
+        # The newest at the end; what nobody has asked for longest goes first.
+        self._kept[who.tenant, name, kind] = entry
+        while len(self._kept) > ENTRIES:
+            self._kept.pop(next(iter(self._kept)))
+        if entry.value is not None and time.monotonic() - entry.at < max(fresh, 20 * entry.took):
+            return entry.value
+        if entry.task is None or entry.task.done():
+            entry.task = asyncio.get_running_loop().create_task(entry.make(make))
+        await asyncio.wait([entry.task], timeout=patience)
+        return entry.value
+
+
+class _Entry:
+    """Something that was read, when, and who reads it anew."""
+
+    def __init__(self, stamp: Any) -> None:
+        self.stamp = stamp
+        self.value: Any = None
+        self.at = 0.0
+        self.took = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+    async def make(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        begun = time.monotonic()
+        try:
+            self.value = await work()
+        except Exception as error:
+            LOGGER.warning("the dashboard could not read: %s", error)
+            return
+        # What had to be compiled first says nothing about the next time.
+        self.at = time.monotonic()
+        self.took = min(1.0, self.at - begun)
+
+
+# --- in the reading thread ---------------------------------------------------------------------
+
+
+def _newest(store: Store, experiment: Experiment) -> tuple[list[LogRow], Experiment]:
+    after = store.nth_newest(experiment.id, WINDOW)
+    before = first_identity(time.time() + DAY)
+    return store.log(experiment.id, after, before, WINDOW), experiment
+
+
+def _checkpoints(store: Store, experiment: Experiment) -> tuple[list[CheckpointRow], Experiment]:
+    return store.checkpoints(experiment.id, 0, CHECKPOINTS + 1), experiment
+
+
+def _facts(store: Store, experiment: Experiment) -> Facts:
+    now = time.time()
+    recent = store.count_since(experiment.id, first_identity(now - RATE_SECONDS), MOST)
+    lags = [
+        max(0.0, told - int.from_bytes(id[:6], "big") / 1000.0)
+        for id, told in store.newest_feedback(experiment.id, 200)
+    ]
+    held: dict[int, int] = {}
+    for row in store.quarantined(experiment.id, 1000):
+        epoch, arm = records.epoch_and_arm(row.record)
+        if epoch == experiment.epoch:
+            held[arm] = held.get(arm, 0) + 1
+    return Facts(
+        recent / RATE_SECONDS,
+        statistics.median(lags) if lags else None,
+        held,
+        store.replicas(experiment.id, experiment.epoch),
+        store.changes_of(experiment.tenant, experiment.name, 50),
+    )
+
+
+# --- in a thread of its own --------------------------------------------------------------------
+
+
+def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
+    """Return what some rows of the log say, those of the current epoch.
+
+    What is reported on is what `bothworlds.serve.reports` reports on: decisions that can be
+    learned from, and feedback that was.
+    """
+    names = [arm.name for arm in experiment.arms]
+    low, high = experiment.config.bounds
+    window = experiment.config.feedback_window
+    arms: dict[str, Counted] = {}
+    lags = [0] * len(LAG_NAMES)
+    decisions: list[LoggedDecision] = []
+    since = None
+    for row in rows:
+        record = records.decode(row.record)
+        if record.epoch != experiment.epoch or record.arm >= len(names):
+            continue
+        since = record.at if since is None else since
+        name = names[record.arm]
+        count = arms.setdefault(name, Counted())
+        count.decided += 1
+        if row.status == "quarantined":
+            # Nobody has judged it yet.
+            count.quarantined += 1
+        elif row.loss is not None and row.source == "client":
+            count.answered += 1
+        elif row.loss is not None or now - record.at > window:
+            count.missing += 1
+        else:
+            count.pending += 1
+        if row.told_at is not None and row.source == "client":
+            lags[bisect_right(LAGS, row.told_at - record.at)] += 1
+        if record.learnable:
+            loss = None
+            if row.loss is not None and row.status == "learned":
+                loss = low + row.loss * (high - low)
+            decisions.append(
+                LoggedDecision(
+                    len(decisions) + 1, name, min(1.0, 1.0 / record.inverse_p), loss=loss
+                )
+            )
+    total = sum(each.decided for each in arms.values())
+    active = [names[place] for place in experiment.active]
+    if not decisions or len({*arms, *active}) > REPORTED:
+        return Window(total, since, arms, tuple(lags), None, (), {})
+    made = inferred(decisions, confidence=CONFIDENCE, bounds=(low, high), arms=active)
+    # An alarm speaks about all arms at once.
+    surer = min(0.999, 1.0 - (1.0 - CONFIDENCE) / len(made))
+    strict = {
+        str(name): made.units.pair(bounds.sequence(made.evidence, place, surer))
+        for place, name in enumerate(made)
+    }
+    return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict)
+
+
+def thinned(rows: list[CheckpointRow], epoch: int, known: int) -> History:
+    """Return checkpoints of an epoch, at most `POINTS` and always the newest."""
+    rows = [row for row in rows if row.epoch == epoch]
+    last = rows[-1].id if rows else 0
+    if len(rows) > POINTS:
+        chosen = np.unique(np.linspace(0, len(rows) - 1, POINTS).astype(int))
+        rows = [rows[place] for place in chosen]
+    size = len(rows), known
+    shares = np.full(size, np.nan)
+    told, lost = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for place, row in enumerate(rows):
+        some = np.frombuffer(row.probabilities, "<f8")[:known]
+        shares[place, : some.size] = some
+        for target, raw in ((told, row.told), (lost, row.lost)):
+            values = from_bytes(raw)[:known]
+            target[place, : values.size] = values
+    return History([row.at for row in rows], shares, told, lost, last)

@@ -1,0 +1,97 @@
+"""An experiment as it is shown: what is known of it at a moment, who leads, what alarms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bothworlds.plotting.palette import SHOWN
+from bothworlds.serve.dashboard.reading import Facts, History, Window
+from bothworlds.text import clipped, counted, short_duration
+
+OTHERS = f"s{SHOWN}"
+"""Colour of the arms that are too many for colours of their own."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is known of an experiment at a moment."""
+
+    described: dict[str, Any]
+    window: Window | None
+    history: History | None
+    facts: Facts | None
+    rewards: bool = False
+    page: int = 1
+    limit: float = 10.0
+    """At what age of the others' states the service is not ready."""
+
+    @property
+    def word(self) -> str:
+        """What is counted."""
+        return "reward" if self.rewards else "loss"
+
+    def value(self, loss: float) -> float:
+        """Return a loss as what is counted."""
+        low, high = self.described["bounds"]
+        return low + high - loss if self.rewards else loss
+
+    def pair(self, ends: tuple[float, float] | None) -> tuple[float, float] | None:
+        """Return the ends of an interval of losses as what is counted, the smaller first."""
+        if ends is None:
+            return None
+        low, high = sorted(map(self.value, ends))
+        return low, high
+
+
+def colours(described: dict[str, Any]) -> dict[str, str]:
+    """Return the class of colour of every arm: those played most have one of their own."""
+    arms = described["arms"]
+    most = sorted(range(len(arms)), key=lambda n: (-arms[n]["decided"], n))[:SHOWN]
+    own = {arms[n]["name"]: f"s{place}" for place, n in enumerate(sorted(most))}
+    return {arm["name"]: own.get(arm["name"], OTHERS) for arm in arms}
+
+
+def leader(described: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the arm that gets most decisions, None where none does."""
+    active = [arm for arm in described["arms"] if arm["status"] == "active"]
+    best: dict[str, Any] = max(active, key=lambda arm: arm["probability"])
+    return best if best["probability"] > 1.5 / len(active) else None
+
+
+def alarms(shown: Shown) -> list[tuple[str, str]]:
+    """Return what somebody should look at, each with where to look."""
+    described = shown.described
+    found = [(said, "arms") for said in described["alarms"]]
+    held = 0 if shown.facts is None else sum(shown.facts.quarantined.values())
+    if held:
+        found.append((f"{counted(held, 'feedback')} in quarantine.", "quarantine"))
+    if described["state_age"] > shown.limit:
+        age = short_duration(described["state_age"])
+        found.append((f"What this replica knows of the others is {age} old.", "replicas"))
+    for name, said in drifts(shown):
+        found.append((f"Arm {clipped(name, 40)!r}: {said}", "drift"))
+    return found
+
+
+def drifts(shown: Shown) -> list[tuple[str, str]]:
+    """Return the arms whose mean has moved, and how that is known."""
+    window = shown.window
+    if window is None or window.report is None:
+        return []
+    ever = {arm["name"]: arm for arm in shown.described["arms"]}
+    found = []
+    for name, each in window.report.items():
+        arm = ever.get(str(name))
+        if arm is None or arm["mean_loss"] is None or each.mean is None:
+            continue
+        ends = window.strict[str(name)]
+        if ends is None:
+            found.append((str(name), "its mean has moved within the window."))
+        # The average of the window itself would always agree.
+        elif arm["told"] > 2 * each.told and not ends[0] <= arm["mean_loss"] <= ends[1]:
+            now, then = shown.value(each.mean), shown.value(arm["mean_loss"])
+            found.append(
+                (str(name), f"mean {shown.word} {now:.3g} in the window, {then:.3g} of all time.")
+            )
+    return found

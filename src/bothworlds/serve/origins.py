@@ -1,0 +1,36 @@
+"""Origins of requests: which host a browser means, and which page it asks from."""
+
+from __future__ import annotations
+
+import re
+
+Headers = dict[bytes, bytes]
+_LOOPBACK = re.compile(rb"(?i)(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?")
+_ORIGIN = re.compile(rb"(?i)(https?)://(.*)")
+
+
+def on_this_machine(headers: Headers) -> bool:
+    """Tell whether a request names this machine as the host.
+
+    Examples
+    --------
+    >>> on_this_machine({b"host": b"127.0.0.1:8080"}), on_this_machine({b"host": b"example.org"})
+    (True, False)
+    """
+    return _LOOPBACK.fullmatch(headers.get(b"host", b"")) is not None
+
+
+def own_scheme(headers: Headers) -> str | None:
+    """Return http or https, as the browser reached the page that asks; None if it is another's.
+
+    A request without the header Origin names no page of ours either.
+
+    Examples
+    --------
+    >>> own_scheme({b"host": b"example.org", b"origin": b"https://example.org"})
+    'https'
+    >>> own_scheme({b"host": b"example.org", b"origin": b"https://evil.example"})
+    """
+    found = _ORIGIN.fullmatch(headers.get(b"origin", b""))
+    host = headers.get(b"host", b"")
+    return found[1].decode().lower() if found and host and found[2] == host else None

@@ -1,0 +1,202 @@
+"""Dashboard in a real browser: quiet, live, on a phone, without scripts, and the kill switch."""
+
+import contextlib
+import shutil
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from helpers.histories import made, names
+from helpers.served import served
+from helpers.waiting import HANG
+
+pytestmark = [pytest.mark.processes, pytest.mark.browser]
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PATIENCE = 1000.0 * HANG
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "שלום abc", "x" * 200]
+PAGES = ("/", "/experiments/long", "/experiments/hostile", "/experiments/empty")
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Return a service with a long history, hostile names and an experiment without a decision."""
+    store = tmp_path_factory.mktemp("browser") / "store.db"
+    made(
+        store, "long", names(64), rounds=10**6, logged=2000, checkpoints=300, quarantined=3,
+        drift=True,
+    )  # fmt: skip
+    made(store, "hostile", HOSTILE, rounds=5000, logged=500, checkpoints=20)
+    for name in ("empty", "live", "stopped"):
+        made(store, name, ["red", "green", "blue"])
+    with served(store) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium(service):
+    """Return the browser, one for all tests; while it is open, no other event loop can run."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.fail("These tests need Chromium on the path: apt-get install chromium.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium, service):
+    """Open pages of the service; what they say to the console and ask elsewhere is kept."""
+    with contextlib.ExitStack() as stack:
+
+        def make(path, *, width=1280, scheme="light", **more):
+            context = chromium.new_context(
+                viewport={"width": width, "height": 800}, color_scheme=scheme, **more
+            )
+            stack.callback(context.close)
+            context.set_default_timeout(PATIENCE)
+            page = context.new_page()
+            page.noise, page.foreign = [], []
+            page.on("console", lambda message: page.noise.append(message.text))
+            page.on("pageerror", lambda error: page.noise.append(str(error)))
+            page.on("dialog", lambda dialog: page.noise.append(dialog.message))
+            page.on(
+                "request",
+                lambda request: (
+                    None
+                    if request.url.startswith((service.url, "data:"))
+                    else page.foreign.append(request.url)
+                ),
+            )
+            page.goto(service.url + path)
+            return page
+
+        yield make
+
+
+def decide(service, name):
+    return service.ask("POST", f"/v1/experiments/{name}/decisions")
+
+
+def test_pages_are_quiet_ask_nobody_else_and_fit_a_phone(opened):
+    for scheme in ("light", "dark"):
+        for path in PAGES:
+            page = opened(path, width=375, scheme=scheme)
+            expect(page.locator("#pulse")).to_have_text("live")
+            if path.endswith(("long", "hostile")):
+                expect(page.locator("figure[data-chart] canvas")).to_have_count(2)
+            assert page.evaluate("document.documentElement.scrollWidth") == 375, path
+            assert page.noise == [] and page.foreign == [], path
+            ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+    # The control: what is wider than the phone is noticed, and so is a message.
+    page.evaluate("document.body.append(document.createElement('hr'))")
+    page.evaluate("document.querySelector('hr').style.width = '900px'; console.log('heard')")
+    assert page.evaluate("document.documentElement.scrollWidth") > 375
+    assert page.noise == ["heard"]
+
+
+def test_without_scripts_everything_can_be_read(opened):
+    page = opened("/experiments/long", java_script_enabled=False)
+    # Reports need a moment where nobody has looked before.
+    while "being computed" in page.content():
+        page.reload()
+    assert page.locator("svg.chart").count() == 2
+    assert page.locator("svg.interval").count() == 64
+    assert "decisions of 2,000 have no answer" in page.locator("#part-report").inner_text()
+    assert "of all time" in page.locator("#part-alarms").inner_text()
+    page.locator("#part-shares-data summary").click()
+    assert page.locator("#part-shares-data td").count() == 12 * 9
+    page.get_by_role("link", name="Experiments").click()
+    assert page.get_by_role("row").count() == 6
+
+
+def test_a_page_changes_while_one_looks(opened, service):
+    page = opened("/experiments/live")
+    overview = opened("/")
+    tile = page.locator("#part-summary dd").first
+    expect(tile).to_have_text("0")
+    expect(page.locator("#pulse")).to_have_text("live")
+    for _ in range(3):
+        token = decide(service, "live").json["decision_id"]
+        service.ask("PUT", f"/v1/decisions/{token}/feedback", {"loss": 0.0})
+    expect(tile).to_have_text("3")
+    expect(overview.get_by_role("row", name="live").locator("td").nth(3)).to_have_text("3")
+    assert page.noise == []
+
+
+def test_a_page_asks_again_where_events_fail(opened, service):
+    page = opened("/")
+    page.route("**/live?**", lambda route: route.abort())
+    page.goto(f"{service.url}/experiments/live")
+    tile = page.locator("#part-summary dd").first
+    expect(page.locator("#pulse")).to_have_text("polling")
+    before = int(tile.inner_text())
+    decide(service, "live")
+    expect(tile).to_have_text(str(before + 1))
+
+
+def test_the_kill_switch_reaches_the_next_decision(opened, service):
+    page = opened("/experiments/stopped")
+    confirm = page.get_by_label("to confirm")
+    # Nothing happens without the name, and Enter alone presses no button.
+    page.get_by_role("button", name="Pin").click()
+    confirm.fill("stopped")
+    confirm.press("Enter")
+    confirm.fill("another")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was changed")
+    assert decide(service, "stopped").json["mode"] == "learn"
+    page.get_by_label("to confirm").fill("stopped")
+    page.get_by_label("Arm", exact=True).select_option("blue")
+    page.get_by_role("button", name="Pin").click()
+    expect(page.locator(".done")).to_contain_text("pinned")
+    decided = decide(service, "stopped").json
+    assert (decided["arm"], decided["mode"], decided["probability"]) == ("blue", "pinned", 1.0)
+    page.get_by_label("to confirm").fill("stopped")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".verdict")).to_contain_text("refused")
+    assert decide(service, "stopped").code == "experiment_paused"
+    expect(page.locator("#part-changes")).to_contain_text("pause")
+
+
+def test_a_form_on_another_page_is_refused(opened, service):
+    page = opened("/experiments/live")
+    token = page.locator("input[name=token]").first.get_attribute("value")
+    form = f"""<form method="post" action="{service.url}/experiments/live/act">
+        <input name="token" value="{token}"><input name="confirm" value="live">
+        <input name="action" value="pause"><button>Win a prize</button></form>"""
+    page.route(
+        "http://prize.test/", lambda route: route.fulfill(body=form, content_type="text/html")
+    )
+    page.goto("http://prize.test/")
+    page.get_by_role("button").click()
+    expect(page.locator("body")).to_contain_text("A web page of another origin asks")
+    assert decide(service, "live").status == 201
+
+
+def test_the_keyboard_reaches_the_content_and_is_not_interrupted(opened, service):
+    page = opened("/experiments/live")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('svg:not([aria-hidden]), input:not([type=hidden]), select')]"
+        ".filter(e => !e.getAttribute('aria-label') && !(e.labels && e.labels.length)).length"
+    )
+    assert unnamed == 0
+    # A table that is open stays open when what it says is replaced.
+    token = decide(service, "live").json["decision_id"]
+    service.ask("PUT", f"/v1/decisions/{token}/feedback", {"loss": 0.0})
+    lag = page.locator("#part-lag")
+    lag.locator("summary").click()
+    page.evaluate("document.activeElement.blur()")
+    before = lag.inner_html()
+    token = decide(service, "live").json["decision_id"]
+    service.ask("PUT", f"/v1/decisions/{token}/feedback", {"loss": 0.0})
+    expect(lag).not_to_have_js_property("innerHTML", before)
+    expect(lag.locator("details")).to_have_attribute("open", "")
