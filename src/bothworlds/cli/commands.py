@@ -11,6 +11,7 @@ from bothworlds.cli.beyond import beyond
 from bothworlds.cli.bounds import bounds
 from bothworlds.cli.compare import compare
 from bothworlds.cli.decide import app as decide
+from bothworlds.cli.demo import demo
 from bothworlds.cli.evaluate import evaluate
 from bothworlds.cli.paper import paper
 from bothworlds.cli.report import report
@@ -50,6 +51,7 @@ app.command()(arena)
 app.add_typer(results, name="results")
 app.add_typer(decide, name="decide")
 app.add_typer(serve, name="serve")
+app.command()(demo)
 app.command()(report)
 app.command()(evaluate)
 app.command()(bounds)

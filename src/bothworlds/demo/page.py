@@ -1,0 +1,196 @@
+"""Page of the demonstration: who has lost how much, drawn anew every other second.
+
+Plain HTML with charts as SVG, without a script, from a small server on a loopback port of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from bothworlds.demo.race import Picture
+from bothworlds.registry import variant_of
+
+COLOURS = {
+    name: found.colour
+    for name, printed in (
+        ("Tsallis-INF", "TsallisINF()"),
+        ("Thompson sampling", "ThompsonSampling()"),
+        ("UCB1", "UCB1()"),
+    )
+    if (found := variant_of(printed)) is not None
+}
+"""The house's colours of the players."""
+WIDTH, HEIGHT, FOOT = 520, 170, 18
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #59636e; --line: #d1d9e0; --paper: #fff;
+  --wave: #fbe3d6; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6edf3; --dim: #9198a1; --line: #3d444d; --paper: #15191f; --wave: #4a2a1a; }
+}
+body { margin: 0 auto; max-width: 1180px; padding: 1rem; color: var(--ink);
+  background: var(--paper); font: 15px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.35rem; margin: 0; }
+h2 { font-size: 1rem; margin: 0; }
+p { margin: .3rem 0 .9rem; color: var(--dim); }
+a { color: inherit; }
+main { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); }
+section { border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; }
+section p { margin: 0; min-height: 1.5em; }
+.now { color: #d55e00; font-weight: 600; }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--dim); font-size: 12px; }
+svg .axis { stroke: var(--line); }
+svg .wave { fill: var(--wave); }
+table { border-collapse: collapse; width: 100%; font-size: .92rem;
+  font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .1rem .35rem; font-weight: 400; }
+thead th { color: var(--dim); font-size: .85rem; }
+th, td { white-space: nowrap; }
+th:first-child { text-align: left; }
+tbody tr:first-child th, tbody tr:first-child td { font-weight: 600; }
+i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
+"""
+
+
+def document(pictures: Sequence[Picture], dashboard: str, ended: bool = False) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    pictures : sequence of Picture
+        The experiments as they stand.
+    dashboard : str
+        The address of the service.
+    ended : bool
+        Whether nothing will change any more.
+    """
+    refresh = "" if ended else '<meta http-equiv="refresh" content="2">'
+    cards = "".join(_card(each) for each in pictures)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'{refresh}<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<title>bothworlds demo</title><link rel="stylesheet" href="/style.css"></head><body>'
+        "<h1>Who survives?</h1>"
+        "<p>Tsallis-INF decides through the service, over HTTP; Thompson sampling and UCB1 on the"
+        " same traffic; eight copies of the former, because luck decides which of them is fooled."
+        " Curves: what was lost by not playing the best option. Shaded: trouble. "
+        f'<a href="{escape(dashboard)}">The service and its dashboard</a></p>'
+        f"<main>{cards}</main></body></html>"
+    )
+
+
+def _card(each: Picture) -> str:
+    now = f'<span class="now">Now: {escape(each.trouble)}.</span> ' if each.trouble else ""
+    rows = "".join(
+        f'<tr><th scope="row"><i style="background:{COLOURS[s.player]}"></i>{escape(s.player)}</th>'
+        f"<td>{s.lost:,.0f}</td><td>{s.worst:,.0f}</td><td>{s.best:.0%}</td>"
+        f"<td>{s.verdict}</td></tr>"
+        for s in each.standings
+    )
+    return (
+        f"<section><h2>{escape(each.title)}</h2><p>{now}{each.rounds:,} rounds</p>{_chart(each)}"
+        f"<table><thead><tr><th></th><th>{escape(each.unit)} lost</th><th>worst</th>"
+        "<th>plays best</th><th>fooled</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table><p>{escape(each.note)}</p></section>"
+    )
+
+
+def _chart(each: Picture) -> str:
+    """Return the curves of an experiment as SVG; the table beside it has their ends."""
+    last = max([1.0, *each.times[-1:]])
+    most = max([1.0, *(max(curve) for curve in each.curves.values() if curve)])
+    left, right, floor = 8, WIDTH - 70, HEIGHT - FOOT
+
+    def x(at: float) -> float:
+        return left + (right - left) * min(at / last, 1.0)
+
+    def y(lost: float) -> float:
+        return floor - (floor - 10) * lost / most
+
+    waves = "".join(
+        f'<rect class="wave" x="{x(a):.1f}" y="6" width="{max(1.0, x(b) - x(a)):.1f}"'
+        f' height="{floor - 6}"/>'
+        for a, b in each.troubles
+        if a <= last
+    )
+    lines, ends = [], []
+    for name, curve in each.curves.items():
+        points = " ".join(
+            f"{x(at):.1f},{y(lost):.1f}" for at, lost in zip(each.times, curve, strict=True)
+        )
+        lines.append(
+            f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}"'
+            f' stroke-width="{3 if name == "Tsallis-INF" else 2}"/>'
+        )
+        if curve:
+            ends.append((y(curve[-1]), f"{curve[-1]:,.0f}", COLOURS[name]))
+    labels, free = [], 0.0
+    for place, text, colour in sorted(ends):
+        free = max(free + 13.0, place + 4.0)
+        labels.append(
+            f'<text x="{right + 6}" y="{min(free, HEIGHT - 4.0):.1f}"><tspan fill="{colour}">●'
+            f"</tspan> {text}</text>"
+        )
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(each.unit)} lost over'
+        f' {last:.0f} seconds">{waves}<line class="axis" x1="{left}" x2="{right}" y1="{floor}"'
+        f' y2="{floor}"/>{"".join(lines)}{"".join(labels)}'
+        f'<text x="{left}" y="{HEIGHT - 4}">0 s</text>'
+        f'<text x="{right}" y="{HEIGHT - 4}" text-anchor="end">{last:.0f} s</text></svg>'
+    )
+
+
+@contextlib.contextmanager
+def served(
+    pictures: Callable[[], Sequence[Picture]], dashboard: str, port: int = 0
+) -> Iterator[str]:
+    """Serve the page while the block runs, to this machine alone; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answer with the page, its style, or the figures."""
+
+        def do_GET(self) -> None:
+            """Answer a request."""
+            if self.path == "/":
+                self._answer(document(pictures(), dashboard), "text/html; charset=utf-8")
+            elif self.path == "/style.css":
+                self._answer(STYLE, "text/css; charset=utf-8")
+            elif self.path == "/standing.json":
+                found = [dataclasses.asdict(each) for each in pictures()]
+                self._answer(json.dumps(found), "application/json")
+            else:
+                self.send_error(404)
+
+        def _answer(self, text: str, media: str) -> None:
+            body = text.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", media)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header(
+                "Content-Security-Policy",
+                "default-src 'none'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+            )
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing: the terminal belongs to the table."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="bothworlds-page")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
