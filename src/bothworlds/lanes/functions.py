@@ -10,6 +10,7 @@ function      reduction                                    polynomial
 ============= ============================================ ============================
 `exp`         x = k ln 2 + r, |r| <= ln(2) / 2             e^r = 1 + r + r^2 P_9(r)
 `log`         x = 2^k m, 1/sqrt(2) <= m < sqrt(2)          2 atanh(s), s = (m-1)/(m+1)
+`log1p`       that of `log`, and what 1 + x loses
 `cos_sin`     none, the angle is a quarter turn at most    degrees 12 and 13
 ============= ============================================ ============================
 """
@@ -68,6 +69,14 @@ def log(x: Any) -> Any:
     p = p * z + 0.6666666666666734
     # 2 atanh(s) = f - s (f - z P): the leading term f is exact.
     return k * LN2_HIGH + (f - (s * (f - z * p) - k * LN2_LOW))
+
+
+@jit
+def log1p(x: Any) -> Any:
+    """Return ln(1 + x) for finite x > -1, to a few units in the last place also near 0."""
+    y = 1.0 + x
+    # What rounding y lost, times the derivative of the logarithm there.
+    return log(y) + (x - (y - 1.0)) / y
 
 
 @jit

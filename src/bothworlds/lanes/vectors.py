@@ -352,6 +352,17 @@ words_at = _address(types.CPointer(types.int64), "Return the 64-bit words at an 
 
 
 @intrinsic
+def own_words(typingctx: Any) -> Any:
+    """Return room for four 64-bit words that the calling function has to itself."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        room = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(64), 4))
+        return builder.bitcast(room, ir.IntType(64).as_pointer())
+
+    return signature(types.CPointer(types.int64)), codegen
+
+
+@intrinsic
 def zeros(typingctx: Any) -> Any:
     """Return a vector of zeros: the ``like`` of a tile."""
 
