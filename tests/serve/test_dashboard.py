@@ -19,7 +19,7 @@ from bothworlds.serve.service import Service
 from bothworlds.serve.store.rows import LogRow
 from helpers.histories import QUIET, made, names
 from helpers.waiting import HANG
-from serve.conftest import spec
+from serve.conftest import BOTH, spec
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -505,6 +505,30 @@ def test_drift_is_told_and_only_where_there_is_some(dashboard):
         assert alarms(shown) == [(f"Arm 'a': {said}", "drift")]
 
     dashboard(work)
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_every_store_is_read_alike(on_service):
+    async def work(service):
+        for _ in range(4):
+            decided = await service.decide(Service.LOCAL, "headline", unit="bot")
+            await service.feedback(Service.LOCAL, decided.decision_id, loss=0.5)
+        await service._upkeep.checkpoint()
+        await service._committer.run(lambda: None)
+        watching = reading.Watching(service)
+        facts = await watching.facts(Service.LOCAL, "headline", HANG)
+        assert facts.rate == 4 / reading.RATE_SECONDS
+        assert 0.0 <= facts.lag < HANG and sum(facts.quarantined.values()) == 3
+        (replica,) = facts.replicas
+        assert replica.own and replica.serving and (replica.learned, replica.rounds) == (1, 4)
+        assert replica.started_at <= time.time() and replica.ended_at is None
+        assert [row.action for row in facts.changes] == ["create"]
+        window = await watching.window(Service.LOCAL, "headline", HANG)
+        assert (window.rows, window.unanswered, sum(window.lags)) == (4, 3, 4)
+        history = await watching.history(Service.LOCAL, "headline", HANG)
+        assert history.shares.shape == (1, 4) and history.told.sum() == 1
+
+    on_service(work, unit_cap=1)
 
 
 @pytest.mark.slow

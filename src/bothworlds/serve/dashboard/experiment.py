@@ -53,8 +53,7 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
     name = described["name"]
     made = parts(shown, viewer.admin)
     where = address(name)
-    here = _query(shown)
-    other = "loss" if shown.rewards else "reward"
+    other, others = ("loss", "losses") if shown.rewards else ("reward", "rewards")
     about = described["description"]
 
     def placed(*names: str) -> list[Markup]:
@@ -78,7 +77,7 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
                     ("controls", "Controls"), ("export", "Export"),
                 )
             ],
-            h.a(f"Count {other}s", href=f"{where}?as={other}", class_="quiet"),
+            h.a(f"Count {others}", href=f"{where}?as={other}", class_="quiet"),
             aria_label="On this page",
             class_="contents",
         ),
@@ -97,16 +96,17 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
         _controls(viewer, shown),
         placed("quarantine", "changes"),
         _export(viewer, shown),
-        live=f"{where}{here}",
+        live=f"{where}{_query(shown, shown.page)}",
     )  # fmt: skip
 
 
-def _query(shown: Shown) -> str:
+def _query(shown: Shown, page: int) -> str:
+    """Return what stands behind the address of a page of arms."""
     given = []
     if shown.rewards:
         given.append("as=reward")
-    if shown.page > 1:
-        given.append(f"arms={shown.page}")
+    if page > 1:
+        given.append(f"arms={page}")
     return f"?{'&'.join(given)}" if given else ""
 
 
@@ -310,7 +310,7 @@ EMPTY = "Nothing yet: a checkpoint is noted every ten seconds while decisions ar
 
 def _shares_figure(shown: Shown) -> Markup:
     at, rows = _shares(shown)
-    if not at:
+    if len(at) < 2:
         return h.p(EMPTY, class_="empty")
     label = "Probability of each arm over time; the table below has the numbers"
     return figures.lines(at, [(colour, values) for _, colour, values in rows], 0.0, 1.0, label)
@@ -318,7 +318,7 @@ def _shares_figure(shown: Shown) -> Markup:
 
 def _means_figure(shown: Shown) -> Markup:
     at, rows = _means(shown)
-    if not at:
+    if len(at) < 2:
         return h.p(EMPTY, class_="empty")
     low, high = _range(shown, rows)
     label = f"Mean {shown.word} of each arm over time; the table below has the numbers"
@@ -424,8 +424,8 @@ def _arms(shown: Shown) -> Markup:
     count = described["arms"]
     turn = pages > 1 and h.p(
         f"{len(some)} of {len(count):,} arms, by probability. ",
-        page > 1 and h.a("Previous", href=f"{where}?arms={page - 1}#arms"), " ",
-        page < pages and h.a("Next", href=f"{where}?arms={page + 1}#arms"),
+        page > 1 and h.a("Previous", href=f"{where}{_query(shown, page - 1)}#arms"), " ",
+        page < pages and h.a("Next", href=f"{where}{_query(shown, page + 1)}#arms"),
     )  # fmt: skip
     return h.section(
         h.h2("Arms", id="arms"),

@@ -72,7 +72,7 @@
           stroke: style(`--${each.colour}`),
           dash: dashes[Number(each.colour.slice(1)) % 4],
           width: 1.5,
-          points: { show: found.x.length < 2 },
+          points: { show: false },
           value: (_, v) => (v == null ? "–" : v.toPrecision(3)),
         })),
       ],
@@ -84,7 +84,7 @@
     for (const figure of figures) {
       const found = shown[figure.dataset.chart];
       const place = figure.querySelector(".canvas");
-      if (!found || !found.x.length) continue;
+      if (!found || found.x.length < 2) continue;
       const data = [found.x, ...found.series.map((each) => each.y)];
       const kind = found.series.map((each) => each.label).join("\n");
       const before = drawn.get(figure);
