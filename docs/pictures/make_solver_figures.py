@@ -128,12 +128,49 @@ def powers(axes):
     axes.legend(loc="lower left")
 
 
+def rigid(axes):
+    """Draw v_i of five arms over some late rounds: only a play of another arm changes distances."""
+    rng = np.random.default_rng(5)
+    first, rounds = 20_000, 3_000
+    L = np.array([0.0, 2400.0, 2900.0, 3300.0, 4200.0])
+    v = np.zeros((rounds, L.size))
+    for k in range(rounds):
+        w = bw.omd.weights(L, 2.0 / np.sqrt(first + k))
+        v[k] = w**-0.5
+        arm = rng.choice(L.size, p=w / w.sum())
+        L[arm] += (rng.random() < (0.4375 if arm == 0 else 0.5625)) / w[arm]
+    at = first + np.arange(rounds)
+    axes.plot(at, v[:, 1:], color=BLUE, lw=1.2)
+    axes.plot(at, v[:, 0], color=GREEN)
+    axes.text(first + 60, 1.8, "the leader", color=GREEN)
+    axes.text(first + 60, v[0, 4] + 0.8, "the others", color=BLUE)
+    axes.set(xlabel="round", title="distance v of five arms", xlim=(first, first + rounds))
+    axes.set_ylim(0, v.max() + 3)
+    axes.locator_params(axis="x", nbins=4)
+
+
+def others(axes):
+    """Draw how often another arm is played, from the expected estimates of a gap of 1/8."""
+    rounds = np.geomspace(1e4, 1e7, 60)
+    styles = zip((8, 32, 128), (GREEN, BLUE, ORANGE), strict=True)
+    for n_arms, colour in styles:
+        W = []
+        for t in rounds:
+            L = np.full(n_arms, t / 8)
+            L[0] = 0.0
+            W.append(bw.omd.weights(L, 2.0 / np.sqrt(t))[1:].sum())
+        axes.loglog(rounds, W, color=colour)
+        axes.text(1.1e7, W[-1], f"{n_arms}", color=colour, va="center")
+    axes.set(xlabel="round", title="share of rounds with another arm", xlim=(1e4, 2.2e7))
+
+
 def main() -> None:
     """Draw and save."""
     with plotting.style(), matplotlib.rc_context({"svg.hashsalt": "bothworlds"}):
         for name, left, right in (
             ("solver_equation", two_roots, straightened),
             ("solver_steps", passes, powers),
+            ("solver_leading", rigid, others),
         ):
             figure, grid = plotting.panels(1, 2, 3.0)
             left(grid[0, 0])

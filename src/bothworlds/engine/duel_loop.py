@@ -161,8 +161,8 @@ def run_duels(
                 update_left_wide(K, now, C, SL, GL, arm, left_p, loss)
                 update_right_wide(K, now, C, SR, GR, other, right_p, one - loss)
                 total = total + load(E, 0, like)
-                count_plays(N, K, arm)
-                count_plays(N, K, other)
+                count_plays(N, K, arm, 1)
+                count_plays(N, K, other, 1)
             store(X, 0, total)
         else:
             for now in range(t, stop + 1):
@@ -209,8 +209,8 @@ def run_duels(
                         update_right_one, lanes, K, now, right, right_arms, right_draws,
                         right_losses,
                     )  # fmt: skip
-                count_plays(N, K, load(i, 0, like))
-                count_plays(N, K, load(j, 0, like))
+                count_plays(N, K, load(i, 0, like), 1)
+                count_plays(N, K, load(j, 0, like), 1)
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
             rows = 0 if wide_environment else environment_rows
             record(outputs[3], K, E, rows, outputs[4], X, W)

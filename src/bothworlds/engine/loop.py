@@ -27,7 +27,7 @@ from bothworlds.lanes.kernels import (
     UPDATE_WIDE,
 )
 from bothworlds.lanes.random import WORDS, uniform
-from bothworlds.lanes.rows import add_to
+from bothworlds.lanes.rows import FEW, add_to
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     advance,
@@ -52,9 +52,9 @@ DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
 
 
 @jit
-def count_plays(N: Any, K: int, arm: Any) -> None:
-    """Add one to the plays of the chosen arms."""
-    add_to(N, 0, K, arm, splat(1.0, arm))
+def count_plays(N: Any, K: int, arm: Any, times: int) -> None:
+    """Count that the chosen arms were played so many times."""
+    add_to(N, 0, K, arm, splat(float(times), arm))
 
 
 @jit
@@ -150,6 +150,8 @@ def run_tile(
             stop = min(last, checkpoints[outputs[3]])
         if wide_policy and wide_environment:
             total = load(X, 0, like)
+            held = splat_int(0, like)
+            times = 0
             for now in range(t, stop + 1):
                 arm = choose_wide(K, now, C, S, G, uniform(G, like))
                 v = uniform(GE, like)
@@ -161,7 +163,13 @@ def run_tile(
                     return BAD_LOSS
                 update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
                 total = total + load(E, 0, like)
-                count_plays(N, K, arm)
+                # Late in a run every lane plays the arm it played before: count those together.
+                if K <= FEW or any_lane(arm != held):
+                    count_plays(N, K, held, times)
+                    held = arm
+                    times = 0
+                times += 1
+            count_plays(N, K, held, times)
             store(X, 0, total)
         else:
             for now in range(t, stop + 1):
@@ -212,7 +220,7 @@ def run_tile(
                             K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
                             arms[lane], draws[lane], values[lane],
                         )  # fmt: skip
-                count_plays(N, K, load(a, 0, like))
+                count_plays(N, K, load(a, 0, like), 1)
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
             rows = 0 if wide_environment else environment_rows
             record(outputs[3], K, E, rows, tracked, X, W)

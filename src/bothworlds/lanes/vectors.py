@@ -298,6 +298,43 @@ def with_lane(typingctx: Any, value: Any, place: Any, number: Any) -> Any:
     return signature(number_like(value), value, place, number), codegen
 
 
+def _folded(name: str, emit: Any, doc: str) -> Any:
+    """Make a function that joins all lanes into one number, halves first: always in one order."""
+
+    def fold(typingctx: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if not is_wide(value):
+                return args[0]
+            rest, lanes = args[0], LANES
+            while lanes > 1:
+                lanes //= 2
+                low, high = (
+                    builder.shuffle_vector(rest, ir.Constant(rest.type, ir.Undefined), places)
+                    for places in (_places(0, lanes), _places(lanes, lanes))
+                )
+                rest = emit(builder, low, high)
+            return builder.extract_element(rest, ir.Constant(ir.IntType(32), 0))
+
+        return signature(types.float64, value), codegen
+
+    fold.__name__, fold.__doc__ = name, doc
+    return intrinsic(fold)
+
+
+def _places(first: int, count: int) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(first, first + count)))
+
+
+sum_lanes = _folded(
+    "sum_lanes", lambda builder, a, b: builder.fadd(a, b), "Return the sum of all lanes."
+)
+least_lane = _folded(
+    "least_lane",
+    lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b),
+    "Return the least of all lanes (none may be NaN).",
+)
+
+
 # --- memory ----------------------------------------------------------------------------------
 
 

@@ -35,7 +35,7 @@ from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.learning_rates import THEOREM_3, Constant, Schedule, encode
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import rate_now
 from bothworlds.registry import POLICIES, Entry
@@ -46,6 +46,8 @@ MANY = 512
 """Number of arms from which the kernels for many arms are faster, measured.
 
 Saved bandits have one state or the other by this number."""
+LEADING = 5
+"""Number of arms from which leader mode pays, measured: with fewer a look at all is as cheap."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,6 +147,16 @@ class TsallisINF(Policy):
         from bothworlds.policies.tsallis_inf.many import ManyArms
 
         return ManyArms(self)
+
+    def for_tiles(self, n_arms: int) -> Player:
+        """Return a twin that hardly looks at the arms once one of them leads."""
+        own = self.for_arms(n_arms)
+        leading = LEADING <= n_arms and self.closed_form and self.estimator == "iw"
+        if own is not self or not leading or type(self).kernels is not TsallisINF.kernels:
+            return own
+        from bothworlds.policies.tsallis_inf.leading import InTiles
+
+        return InTiles(self)
 
     def parameters(self, n_arms: int) -> Array:
         """Return rate code and parameter, alpha, the estimator and the factors xi."""

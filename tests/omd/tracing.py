@@ -1,0 +1,127 @@
+"""Every round of a tile, written down: the arm, its loss, 1 / w and a row of the state.
+
+`trace` plays a policy's tile against a loss kernel.  `replay` goes through one lane of it in
+double-double arithmetic, solves every round anew and returns how far 1 / w was off.
+"""
+
+import math
+
+import numba
+import numpy as np
+from numba.core import types
+
+from bothworlds.lanes.jit import compiled
+from bothworlds.lanes.kernels import CHOOSE_WIDE, LOSS_WIDE, UPDATE_WIDE
+from bothworlds.lanes.random import uniform
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import load, pointer, store, to_float, zeros
+from bothworlds.omd import double_double as dd
+from bothworlds.seeding import numpy_generator, stream_words
+
+_f, _w, _i = types.float64[::1], types.int64[::1], types.int64
+_kernels = [types.FunctionType(sig) for sig in (CHOOSE_WIDE, LOSS_WIDE, UPDATE_WIDE)]
+PLAY = types.void(*_kernels, _i, _i, _i, _f, _f, _w, _f, _f, _w, _i, _f, _f, _f, _f)
+
+
+@compiled
+def play(
+    choose, loss, update, K, first, last, C, S, G, CE, E, GE, row, arms, losses, inverse_p, watched
+):
+    like = zeros()
+    c, s, g = pointer(C), pointer(S), pointer(G)
+    ce, e, ge = pointer(CE), pointer(E), pointer(GE)
+    A, X, P, R = pointer(arms), pointer(losses), pointer(inverse_p), pointer(watched)
+    for t in range(first, last + 1):
+        arm = choose(K, t, c, s, g, uniform(g, like))
+        x = loss(K, t, ce, e, ge, uniform(ge, like), arm)
+        p = load(s, 0, like)
+        update(K, t, c, s, g, arm, p, x)
+        store(A, t - first, to_float(arm))
+        store(X, t - first, x)
+        store(P, t - first, p)
+        store(R, t - first, load(s, row, like))
+
+
+def columns(of, lanes):
+    return np.ascontiguousarray(np.stack([of(r) for r in lanes]).T).ravel()
+
+
+def trace(policy, environment, rounds, row, repetitions=None, loss=None, seed=0):
+    """Return arms, losses, 1 / w and row ``row`` of the state, each (rounds, lanes).
+
+    The losses are the environment's, or those of the kernel ``loss``.
+    """
+    K, world = environment.n_arms, repr(environment)
+    lanes = range(LANES) if repetitions is None else repetitions
+    player = policy.for_tiles(K)
+    (choose,), (update,) = player.sides().choose, player.sides().update
+    loss = environment.unchecked_kernel() if loss is None else loss
+    for kernel, signature in ((choose, CHOOSE_WIDE), (loss, LOSS_WIDE), (update, UPDATE_WIDE)):
+        kernel.compile(signature)
+    if not play.signatures:
+        play.compile(PLAY)
+        play.disable_compile()
+    found = [np.zeros(rounds * LANES) for _ in range(4)]
+    play(
+        choose, loss, update, K, 1, rounds,
+        player.parameters(K),
+        columns(lambda r: player.start(K), lanes),
+        columns(lambda r: stream_words(seed, world, "trace", r), lanes),
+        np.append(environment.parameters(), 0.0),
+        columns(lambda r: environment.start(numpy_generator(seed, world, r)), lanes),
+        columns(lambda r: stream_words(seed, world, r), lanes),
+        row, *found,
+    )  # fmt: skip
+    return [each.reshape(rounds, LANES) for each in found]
+
+
+@numba.njit
+def replay(K, scale, arms, losses, inverse_p):
+    """Return the largest relative error of 1 / w, and the sums of 1[I = b] - w_b and its variance.
+
+    The learning rate of importance weighting, 2 / sqrt(t); estimates are sums of loss / w with the
+    1 / w that was used.  ``scale`` is 1, or another number to see that the error is then found.
+    """
+    L, low = np.zeros(K), np.zeros(K)
+    x, x_low = -math.sqrt(K), 0.0
+    worst = surplus = variance = 0.0
+    for k in range(arms.size):
+        t = k + 1.0
+        c, c_low = dd.divide(1.0, 0.0, t, 0.0)
+        b = np.argmin(L)
+        bound = L[b] - math.sqrt(t)
+        if not x <= bound:
+            x, x_low = bound, 0.0
+        for _ in range(100):
+            S2 = S3 = 0.0
+            for i in range(K):
+                r = 1.0 / ((L[i] - x) + (low[i] - x_low))
+                S2 += r * r
+                S3 += r * r * r
+            d = min((1.0 - math.sqrt(S2 / c)) * S2 / S3, bound - x)
+            x, x_low = dd.add(x, x_low, d, 0.0)
+            if abs(d) * S3 <= 1e-10 * S2:
+                break
+        for _ in range(2):  # quadratic: from 1e-10 to 1e-20 and on
+            S, S_low = 0.0, 0.0
+            S3 = 0.0
+            for i in range(K):
+                y, y_low = dd.add(L[i], low[i], -x, -x_low)
+                r, r_low = dd.divide(1.0, 0.0, y, y_low)
+                p, p_low = dd.multiply(r, r_low, r, r_low)
+                S, S_low = dd.add(S, S_low, p, p_low)
+                S3 += p * r
+            e, _ = dd.add(S, S_low, -c, -c_low)
+            x, x_low = dd.add(x, x_low, -e / (2.0 * S3), 0.0)
+        j = arms[k]
+        y, y_low = dd.add(L[j], low[j], -x, -x_low)
+        p, p_low = dd.multiply(y, y_low, y, y_low)
+        p, p_low = dd.multiply(p, p_low, c, c_low)
+        error = abs((scale * inverse_p[k] - p) - p_low) / p
+        worst = error if not error <= worst else worst
+        w = 1.0 / (c * (L[b] - x) ** 2)
+        surplus += (j == b) - w
+        variance += w * (1.0 - w)
+        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k], 0.0)
+        L[j], low[j] = dd.add(L[j], low[j], by, by_low)
+    return worst, surplus, variance
