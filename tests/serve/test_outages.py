@@ -105,6 +105,73 @@ def test_replicas_killed_at_named_points_and_at_random(where, started):
 
 
 @pytest.mark.slow
+def test_a_replica_killed_while_it_migrates_or_sweeps(where, started):
+    store = where()
+    started(store, "in_a_migration", 2).told()
+    with pytest.raises(StoreError, match="run: bothworlds serve migrate"):
+        verify(store)
+    before, after = migrate(store)
+    assert (before, migrate(store)) == (0, (after, after))
+    told = started(store, "in_the_sweeper", 2).told()
+    check(store, told)
+    check(store, told, started(store, "in_the_sweeper", 3).told())
+    assert query(store, "SELECT COUNT(*) > 0 FROM feedback WHERE source = 'sweep'") == [(True,)]
+
+
+@pytest.mark.slow
+def test_a_replica_killed_while_it_forgets_loses_no_contribution(where, started):
+    def compacted():
+        return query(store, "SELECT COALESCE(SUM(learned), 0) > 0 FROM compacted") == [(True,)]
+
+    store = where()
+    started(store, "in_retention", 5).told()
+    check(store)
+    replica = started(store, "in_retention")
+    wait_until(replica.is_ready)
+    wait_until(compacted)
+    replica.process.kill()
+    replica.told()
+    check(store)
+
+
+DAMAGE = [
+    ("UPDATE state SET learned = learned + 1", "I2"),
+    ("UPDATE state SET sums = decode(repeat('00', length(sums)), 'hex')", "I2"),
+    ("DELETE FROM feedback WHERE id = (SELECT id FROM feedback ORDER BY id LIMIT 1)", "I2"),
+    ("UPDATE feedback SET loss = 0.25", "I2"),
+    ("UPDATE feedback SET loss = 1e300", "I4"),
+    ("UPDATE feedback SET epoch = 7", "I3"),
+    ("UPDATE feedback SET record = substr(record, 1, 30)", "I3"),
+    ("UPDATE feedback SET record = (SELECT record FROM feedback ORDER BY id LIMIT 1)", "I3"),
+    ("UPDATE arm SET place = 9 WHERE place = 3", "I7"),
+    ("DELETE FROM audit", "I8"),
+]
+
+
+def test_verify_notices_what_was_tampered_with_in_a_database(where, served):
+    async def body(service):
+        await service.create(ME, spec())
+        for each in await service.decide_many(ME, "headline", 6):
+            await service.feedback(ME, each.decision_id, loss=0.5)
+
+    served(body)
+    store = where()
+    tables = ("state", "feedback", "arm", "audit")
+    for table in tables:
+        query(store, f"CREATE TABLE whole_{table} AS TABLE {table}")
+    assert all(each.ok for each in verify(store))
+    for damage, invariant in DAMAGE:
+        query(store, damage)
+        found = {each.invariant: each for each in verify(store)}
+        assert not found[invariant].ok, damage
+        assert found[invariant].detail
+        for table in tables:
+            query(store, f"DELETE FROM {table}")
+            query(store, f"INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE whole_{table}")
+    assert all(each.ok for each in verify(store))
+
+
+@pytest.mark.slow
 def test_the_database_killed_cut_and_paused_under_four_replicas(where, started, postgres):
     store = where()
     replicas = [started(store)]

@@ -73,6 +73,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
+        self.store = self.located()
         self.loop = asyncio.new_event_loop()
         self.service = None
         self.names = list(ARMS)
@@ -83,11 +84,15 @@ class Machine(RuleBasedStateMachine):
         self.told = {}
         self.made = {}
 
+    def located(self):
+        """Return where a fresh store is to be."""
+        return str(self.folder / "store.db")
+
     def run(self, awaitable):
         return self.loop.run_until_complete(awaitable)
 
     def open(self):
-        self.service = self.run(Service.open(str(self.folder / "store.db"), QUIET))
+        self.service = self.run(Service.open(self.store, QUIET))
 
     @initialize(policy=st.sampled_from(["tsallis", "tsallis-iw", "exp3"]))
     def create(self, policy):
@@ -219,7 +224,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self):
         if self.service is not None:
             self.run(self.service.close())
-            found = verify(str(self.folder / "store.db"))
+            found = verify(self.store)
             assert [each for each in found if not each.ok] == []
         self.loop.close()
         shutil.rmtree(self.folder)
@@ -234,3 +239,32 @@ class TestMachine(Machine.TestCase):
     def runTest(self):
         assert SqliteStore.synchronous == "OFF"
         super().runTest()
+
+
+@pytest.fixture
+def server(postgres):
+    """Let the machine's stores be databases of a server."""
+    PostgresMachine.server = postgres
+    yield
+    PostgresMachine.server = None
+
+
+class PostgresMachine(Machine):
+    """The machine on PostgreSQL."""
+
+    server = None
+
+    def located(self):
+        return self.server.database()
+
+    def teardown(self):
+        super().teardown()
+        self.server.drop(self.store)
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("server")
+class TestPostgresMachine(PostgresMachine.TestCase):
+    """The same on PostgreSQL, few histories of it."""
+
+    settings = settings(max_examples=4, stateful_step_count=25)
