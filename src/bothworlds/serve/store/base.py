@@ -51,8 +51,8 @@ DECISION = "experiment, id, record, shard, run, seq, shadow"
 STATE = "sums, told, lost, decided, learned, rounds, newest"
 
 
-SIZES = (1024, 256, 64, 16, 4, 1)
-"""How many rows a statement inserts: few sizes, so that statements are prepared once."""
+SIZES = (1024, 256, 64)
+"""How many rows a statement inserts; what is left, less than the last, has one of its own."""
 
 
 class Conflict(StoreError):
@@ -879,17 +879,20 @@ class Store(ABC):
 def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the places and the values of rows that one statement takes.
 
-    Many at once: between two statements a thread would wait for the interpreter, which the event
-    loop holds, or for the network.
+    Few statements, because between two of them a thread waits for the interpreter, which the event
+    loop holds, or for the network; of few lengths, because each is prepared once.
 
     Examples
     --------
-    >>> list(at_once([(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")]))
-    [('(?, ?), (?, ?), (?, ?), (?, ?)', [1, 'a', 2, 'b', 3, 'c', 4, 'd']), ('(?, ?)', [5, 'e'])]
+    >>> list(at_once([(1, "a"), (2, "b"), (3, "c")]))
+    [('(?, ?), (?, ?), (?, ?)', [1, 'a', 2, 'b', 3, 'c'])]
+    >>> [len(values) for _, values in at_once([(1,)] * 330)]
+    [256, 64, 10]
     """
     at = 0
     while at < len(rows):
-        size = next(each for each in SIZES if each <= len(rows) - at)
+        left = len(rows) - at
+        size = next((each for each in SIZES if each <= left), left)
         one = f"({', '.join('?' * len(rows[at]))})"
         yield ", ".join([one] * size), [value for row in rows[at : at + size] for value in row]
         at += size
