@@ -77,12 +77,18 @@ def test_only_judgements_are_late_or_missing():
 
 def test_a_score_counts_what_was_lost_and_remembers_the_last_rounds():
     score, means = Score(), np.array([0.5, 0.2])
-    for _ in range(WINDOW):
+    for _ in range(WINDOW - 1):
         score.count(0, means)
+        assert not score.fooled
+    score.count(0, means)
+    assert score.fooled
     assert (score.lost, score.best) == (pytest.approx(0.3 * WINDOW), 0.0)
     for _ in range(WINDOW // 4):
         score.count(1, means)
     assert (score.lost, score.best) == (pytest.approx(0.3 * WINDOW), 0.25)
+    for _ in range(WINDOW // 4):
+        score.count(1, means)
+    assert not score.fooled
 
 
 class Steady(World):

@@ -40,7 +40,8 @@ h1 { font-size: 1.35rem; margin: 0; }
 h2 { font-size: 1rem; margin: 0; }
 p { margin: .3rem 0 .9rem; color: var(--dim); }
 a { color: inherit; }
-main { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); }
+main { display: grid; gap: 1.2rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(320px, 100%), 1fr)); }
 section { border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; }
 section p { margin: 0; min-height: 1.5em; }
 .now { color: #d55e00; font-weight: 600; }
@@ -48,13 +49,19 @@ svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--dim); font-size: 12px; }
 svg .axis { stroke: var(--line); }
 svg .wave { fill: var(--wave); }
-table { border-collapse: collapse; width: 100%; font-size: .92rem;
+table { border-collapse: collapse; width: 100%; font-size: .88rem;
   font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .1rem .35rem; font-weight: 400; }
 thead th { color: var(--dim); font-size: .85rem; }
 th, td { white-space: nowrap; }
 th:first-child { text-align: left; }
 tbody tr:first-child th, tbody tr:first-child td { font-weight: 600; }
+@media (max-width: 480px) {
+  section { padding: .6rem; }
+  table { font-size: .8rem; }
+  th:nth-child(3), td:nth-child(3) { display: none; }
+  th, td { padding: .1rem .2rem; white-space: normal; }
+}
 i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
 """
 

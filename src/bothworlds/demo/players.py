@@ -41,6 +41,11 @@ class Score:
         """The share of the last rounds in which the best option was played."""
         return self._best / max(1, len(self._lately))
 
+    @property
+    def fooled(self) -> bool:
+        """Whether that is less than half, after as many rounds as anybody needs to learn."""
+        return len(self._lately) == WINDOW and self.best < 0.5
+
 
 class Player(Protocol):
     """Whoever plays an experiment, once or in several copies."""

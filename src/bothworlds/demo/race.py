@@ -118,7 +118,7 @@ class Contest:
                 sum(lost) / len(lost),
                 max(lost),
                 sum(best) / len(best),
-                sum(share < 0.5 for share in best),
+                sum(score.fooled for score in player.scores),
                 len(lost),
             )
 

@@ -208,8 +208,8 @@ class Moving(World):
     title = "Offers whose best changes"
     trouble = "the best has just changed"
     note = (
-        "UCB1 follows a sudden change soonest. The service begins anew when you reset the"
-        " experiment in its dashboard."
+        "UCB1 follows a sudden change soonest. The service begins anew when the experiment is"
+        " reset."
     )
     unit = "sales"
     arms = ("north", "east", "south", "west")
