@@ -85,7 +85,7 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_pictures_are_small_and_shown():
-    pages = "".join(path.read_text("utf-8") for path in [ROOT / "README.md", *DOCS.glob("*.md")])
+    pages = "".join(path.read_text("utf-8") for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
     pictures = sorted((DOCS / "images").iterdir())
     assert pictures
     for picture in pictures:
