@@ -67,6 +67,7 @@ def test_a_database_that_is_away_is_named_in_one_sentence(words):
 def test_wrong_options_are_refused(store):
     assert "must be given together" in run("--store", store, "--arms", "a,b").output
     assert "--rate" in run("--store", store, "--rate", "-1").output
+    assert "--retention-days" in run("--store", store, "--retention-days", "0").output
     assert "--log-level" in run("--store", store, "--log-level", "loud").output
     assert "loopback" in run("--store", store, "--host", "0.0.0.0").output
     assert "did you mean 'verify'" in run("verfy").output

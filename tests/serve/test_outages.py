@@ -305,6 +305,43 @@ def test_a_number_is_free_when_its_replica_has_stopped_or_is_long_gone(where):
         store.close()
 
 
+def test_a_replica_that_lost_its_number_takes_another(where, monkeypatch):
+    async def body():
+        one = await Service.open(where(), QUIET)
+        await one.create(ME, spec())
+        tokens = [(await one.decide(ME, "headline")).decision_id for _ in range(8)]
+        for token in tokens[:4]:
+            assert await told(one, token) == "learned"
+        # It is cut off for so long that another one takes its number, with what it has learned.
+        one.store._writer.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "LEASE", 0.0)
+            other = await Service.open(where(), QUIET)
+        assert (one.store.shard, other.store.shard) == (0, 0)
+        try:
+            assert await told(other, tokens[4]) == "learned"
+            # The first who writes finds out, and whoever comes back is told.
+            assert await told(one, tokens[5]) == "store_unavailable"
+            assert [await told(one, token) for token in tokens] == [
+                *["duplicate"] * 5, *["learned"] * 3
+            ]  # fmt: skip
+            assert one.store.shard == 1
+            await one.decide(ME, "headline")
+            for service in (one, other):
+                await service._poll_once()
+            totals = [service._experiment(ME, "headline").total for service in (one, other)]
+            assert totals[0].same(totals[1])
+            assert totals[0].learned == 8
+        finally:
+            await one.close()
+            await other.close()
+
+    asyncio.run(body())
+    check(where())
+    decided = query(where(), "SELECT SUM(rounds) FROM state")
+    assert decided == [(9,)]
+
+
 def test_what_needs_a_store_alone_is_refused_while_it_is_served(where):
     store = opened(where())
     with pytest.raises(StoreError, match="is being served; stop all replicas first"):

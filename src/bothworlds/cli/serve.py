@@ -85,6 +85,14 @@ def serve(
             show_default="unlimited",
         ),
     ] = None,
+    retention_days: Annotated[
+        float | None,
+        typer.Option(
+            help="Days after which the log is deleted; what was learned stays.",
+            metavar="N",
+            show_default="never",
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request, not only changes.")
     ] = False,
@@ -104,6 +112,11 @@ def serve(
     names = [] if arms is None else parse.listed(arms, "--arms")
     if rate is not None and not 0.0 < rate < 1e9:
         raise InvalidParameter(must("--rate", "bothworlds serve", "a positive number", rate))
+    if retention_days is not None and not 0.0 < retention_days < 1e6:
+        expected = "a positive number"
+        raise InvalidParameter(
+            must("--retention-days", "bothworlds serve", expected, retention_days)
+        )
     with extras():
         from bothworlds.serve import logs
         from bothworlds.serve.run import run
@@ -115,7 +128,7 @@ def serve(
             typer.echo(f"Listening on {url} ({open_to}), store {_shown(store)}")
 
         run(
-            lambda: _opened(store, experiment, names),
+            lambda: _opened(store, experiment, names, retention_days),
             host=host,
             port=port,
             keys=require_keys,
@@ -125,12 +138,14 @@ def serve(
         )
 
 
-async def _opened(store: str, experiment: str | None, arms: list[str]) -> Service:
+async def _opened(
+    store: str, experiment: str | None, arms: list[str], retention_days: float | None
+) -> Service:
     """Open the service, with the experiment that was asked for."""
     from bothworlds.serve.problems import Problem
-    from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service
+    from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
 
-    service = await Service.open(store)
+    service = await Service.open(store, Settings(retention_days=retention_days))
     if experiment is not None:
         spec = ExperimentSpec(experiment, [ArmSpec(name) for name in arms])
         try:

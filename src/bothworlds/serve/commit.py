@@ -48,6 +48,9 @@ the CPU time of the log."""
 PATIENCE = 0.5
 """Longest pause before the log is tried again after a failure, in seconds."""
 
+RECOUNT_SECONDS = 5.0
+"""How long the thread waits for the event loop, which does nothing that takes long."""
+
 _LOG = logging.getLogger("bothworlds.serve")
 
 Place = tuple[int, int]
@@ -95,11 +98,13 @@ class Ledger:
     def __init__(self, store: Store, counts: dict[Place, Counts]) -> None:
         self.store = store
         self.counts = counts
+        self.shard = store.shard
         self.states: dict[Place, StateRow] = {}
 
     def read(self) -> list[StateRow]:
         """Read the states from the store, and return them."""
         rows = self.store.own_states()
+        self.shard = self.store.shard
         self.states = {(row.experiment, row.epoch): row for row in rows}
         return rows
 
@@ -281,9 +286,7 @@ class Committer:
         # In one order on every replica, so that no two wait for each other.
         batch.feedback.sort(key=_key)
         try:
-            if self._stale:
-                self._post(self._changed, self.ledger.read())
-                self._stale = False
+            self._reread()
             outcome = self.store.commit(batch, lambda new: self.ledger.settle(new, places))
         except Exception as error:
             self._failed(error, items, rows)
@@ -307,6 +310,26 @@ class Committer:
             answers.append((item.future, Written(told, claims)))
         self._post(self._answer, outcome.states, answers)
 
+    def _reread(self) -> None:
+        """Read the states again after a failure, perhaps under another number."""
+        if not self._stale:
+            return
+        former, shard = self.ledger.states, self.ledger.shard
+        rows = self.ledger.read()
+        if self.ledger.shard != shard:
+            # What was written under the former number is another replica's now.
+            now = dict(self.ledger.states)
+            for experiment, epoch in former.keys() - now.keys():
+                blank = StateRow(
+                    experiment, epoch, self.ledger.shard, 0, Sums.blank(0), Counts()
+                )  # fmt: skip
+                rows.append(blank)
+            done = threading.Event()
+            self._post(self._recount, former, now, done)
+            done.wait(RECOUNT_SECONDS)
+        self._post(self._changed, rows)
+        self._stale = False
+
     def _failed(self, error: Exception, items: list[Item], rows: list[DecisionRow]) -> None:
         """Answer that nothing was written, keep the log's rows, and read the states again."""
         self._note_failure(error)
@@ -326,9 +349,7 @@ class Committer:
 
     def _work(self, job: Job) -> None:
         try:
-            if self._stale:
-                self._post(self._changed, self.ledger.read())
-                self._stale = False
+            self._reread()
             result = job.work()
         except (LookupError, Problem) as refused:
             # The job's own refusal: its transaction was rolled back.
@@ -357,6 +378,16 @@ class Committer:
         for future, written in answers:
             if not future.done():
                 future.set_result(written)
+
+    def _recount(
+        self, former: dict[Place, StateRow], now: dict[Place, StateRow], done: threading.Event
+    ) -> None:
+        """Leave what was counted under a former number to it."""
+        for place, counts in self.ledger.counts.items():
+            for rows, sign in ((former, -1), (now, 1)):
+                if place in rows:
+                    counts.add(rows[place].decided, sign)
+        done.set()
 
     def _refuse(self, futures: list[asyncio.Future[Any]]) -> None:
         for future in futures:

@@ -137,6 +137,21 @@ class Counts:
         """Make room for so many arms."""
         self.by_arm += [0] * (n_arms - len(self.by_arm))
 
+    def add(self, other: Counts, sign: int) -> None:
+        """Add other counts to these, or take them away.
+
+        Examples
+        --------
+        >>> counts = Counts([5], 5)
+        >>> counts.add(Counts([1, 0], 1), -1)
+        >>> counts
+        Counts(by_arm=[4, 0], rounds=4)
+        """
+        self.grow(len(other.by_arm))
+        for arm, count in enumerate(other.by_arm):
+            self.by_arm[arm] += sign * count
+        self.rounds += sign * other.rounds
+
     def plus(self, other: Counts) -> Counts:
         """Return the sum of the two.
 

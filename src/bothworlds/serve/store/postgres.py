@@ -2,7 +2,8 @@
 
 A replica that serves has a number, its shard.  It holds an advisory lock on it as long as its
 writing connection lives, and a lease in the table ``replica``: a number is free for another one
-once both are gone, so that a restart of the database takes nobody's number away.
+once both are gone, so that a restart of the database takes nobody's number away.  A replica that
+comes back later than that takes another number, if its own has a new holder.
 
 Connections are opened when they are needed and opened anew after a failure.  One writes; every
 thread that reads has one of its own, so that an export keeps nobody from hearing of a change; one
@@ -342,19 +343,29 @@ class PostgresStore(Store):
             "pg_try_advisory_lock(%(locks)s, %(shard)s)",
             {"locks": _int4(LOCKS), "serving": _int4(SERVING), "shard": _int4(self.shard)},
         ).fetchone()
-        if held != (True, True):
-            self._end_former(connection)
-            raise StoreError(f"The number {self.shard} of this replica is held by another session.")
-        self._backend = connection.info.backend_pid
+        assert held is not None
+        serving, own = held
+        if not serving:
+            raise StoreError(f"The store {self.shown!r} is being changed by a command.")
+        self._backend, former = connection.info.backend_pid, self._backend
+        if own:
+            return
+        if self._end_former(connection, former):
+            self._backend = former
+            raise StoreError(f"The number {self.shard} is held by a former session.")
+        # Another replica took it, because this one was away for longer than its lease.
+        self._take_shard()
+        self.begin_run()
 
-    def _end_former(self, connection: psycopg.Connection[Any]) -> None:
-        """End the session of this replica that was lost and that the database still keeps."""
-        connection.execute(
+    def _end_former(self, connection: psycopg.Connection[Any], former: int | None) -> bool:
+        """End the session of this replica that was lost, if the database still keeps it."""
+        found = connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
             "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
             "AND classid = %s AND objid = %s AND objsubid = 2 AND granted AND pid = %s",
-            (LOCKS, self.shard, self._backend),
+            (LOCKS, self.shard, former),
         )
+        return bool(found.fetchall())
 
     def _locked(self, how: str, lock: int) -> bool:
         """Take an advisory lock on the writing connection; tell whether it is held."""
