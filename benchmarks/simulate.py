@@ -24,6 +24,8 @@ SIZES = ((2, 2_000_000), (8, 1_000_000), (32, 200_000), (128, 60_000), (1024, 8_
 GAP = 1 / 8
 BESIDE = (2, 8, 64)
 """Numbers of arms at which every policy is measured."""
+LENGTHS = (10_000, 1_000_000)
+"""Rounds of the runs in which late rounds are measured."""
 RUNS = 32
 TRIES = 5
 PIECE = 0.3e9
@@ -35,14 +37,14 @@ def best_of(measure: Callable[[], float], tries: int = TRIES) -> float:
     return min(measure() for _ in range(tries))
 
 
-def simulated(policy: Policy, world: Environment, horizon: int) -> float:
+def simulated(policy: Policy, world: Environment, horizon: int, runs: int = RUNS) -> float:
     """Return nanoseconds per round and repetition through `bw.simulate`, on one thread."""
 
     def once() -> float:
         result = bw.simulate(
-            policy, world, horizon=horizon, repetitions=RUNS, seed=1, threads=1, progress=False
+            policy, world, horizon=horizon, repetitions=runs, seed=1, threads=1, progress=False
         )
-        return result.cpu[repr(policy)] / (horizon * RUNS) * 1e9
+        return result.cpu[repr(policy)] / (horizon * runs) * 1e9
 
     once()
     return best_of(once)
@@ -92,6 +94,20 @@ def against_scalar_loop() -> None:
     floor = division_floor()
     print(f"At K = 1024, in units of the division floor ({floor:.0f} ns): "
           f"IW {last['iw'] / floor:.2f}, RV {last['rv'] / floor:.2f}\n")  # fmt: skip
+
+
+def late_rounds() -> None:
+    """Print what a round costs on average in runs of three lengths, as far as a leader emerges."""
+    print("Tsallis-INF in Stochastic: ns per round by the length of a run")
+    print(f"  {'':8s}" + "".join(f"{f'T = {horizon:.0e}':>12s}" for horizon in LENGTHS))
+    for estimator in ("iw", "rv"):
+        for n_arms, _ in SIZES[:4]:
+            world = bw.environments.Stochastic.gap(n_arms, GAP)
+            policy = bw.TsallisINF(estimator=estimator)
+            costs = [simulated(policy, world, horizon, runs=16) for horizon in LENGTHS]
+            name = f"{estimator.upper()} {n_arms}"
+            print(f"  {name:8s}" + "".join(f"{cost:12.1f}" for cost in costs), flush=True)
+    print()
 
 
 def across_environments() -> None:
@@ -168,6 +184,7 @@ def cold_process() -> None:
 def main() -> None:
     """Run all of it."""
     against_scalar_loop()
+    late_rounds()
     across_environments()
     across_policies()
     across_threads()

@@ -81,6 +81,32 @@ def test_the_replay_sees_a_small_error():
     assert 0.9e-11 < worst < 1.1e-11
 
 
+class Looking(bw.TsallisINF):
+    """Tsallis-INF that looks at all arms in every round."""
+
+    def for_tiles(self, n_arms):
+        return self
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_regret_is_that_of_looking_at_all_arms():
+    world = bw.environments.Stochastic.gap(8, 1 / 4)
+    slow = {"bold": Looking(estimator="iw", learning_rate=bw.omd.InverseSqrt(4.0))}
+    result = bw.simulate(
+        {"leading": IW, "looking": Looking(estimator="iw"), **slow}, world, horizon=40_000,
+        repetitions=2_048, seed=6, checkpoints=[leading.FIRST - 1, 40_000], progress=False,
+    )  # fmt: skip
+    late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
+
+    def apart(one, other):
+        error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
+        return abs(one.mean() - other.mean()) / error
+
+    assert apart(late["leading"], late["looking"]) < 2.0
+    assert apart(late["leading"], late["bold"]) > 4.0
+
+
 @pytest.mark.slow
 def test_a_lane_does_not_depend_on_its_neighbours():
     together = traced(8, 50_000, loss=fickle)
