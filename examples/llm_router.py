@@ -27,7 +27,7 @@ MODELS = {
     "large": {"model": "openai/gpt-4o"},
 }
 RIGHT = {"small": 0.5, "large": 0.97}
-REQUESTS = 150
+REQUESTS = 100
 
 
 def quality(response):

@@ -227,17 +227,20 @@ def test_a_page_is_gone_after_its_block():
 
 
 @pytest.mark.processes
-def test_the_command_ends_well_at_ctrl_c(tmp_path):
+@pytest.mark.parametrize("early", [True, False], ids=["while it starts", "while it runs"])
+def test_the_command_ends_well_at_ctrl_c(tmp_path, early):
     command = [sys.executable, "-m", "bothworlds", "demo", "--no-browser", "--seed", "2"]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     try:
-        said = [running.stdout.readline() for _ in range(3)]
-        page = re.search(r"http://\S+", said[1])[0]
+        said = [running.stdout.readline()]
         assert any(each.name.startswith("bothworlds-demo-") for each in tmp_path.iterdir())
-        wait_until(lambda: json.loads(get(f"{page}/standing.json")[1])[0]["rounds"] > 100)
+        if not early:
+            said += [running.stdout.readline() for _ in range(2)]
+            page = re.search(r"http://\S+", said[1])[0]
+            wait_until(lambda: json.loads(get(f"{page}/standing.json")[1])[0]["rounds"] > 100)
         running.send_signal(signal.SIGINT)
         out, error = running.communicate(timeout=HANG)
     finally:
@@ -247,7 +250,7 @@ def test_the_command_ends_well_at_ctrl_c(tmp_path):
     assert list(tmp_path.iterdir()) == []
     lines = ("".join(said) + out).splitlines()
     assert max(map(len, lines)) <= 80
-    assert "Headlines, attacked by bots (clicks)" in out
+    assert ("Headlines, attacked by bots (clicks)" in out) != early
     assert lines[-1] == "Stopped; nothing is left of it."
 
 

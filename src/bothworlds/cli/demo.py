@@ -51,9 +51,13 @@ def demo(
         raise InvalidParameter(must("--seconds", "bothworlds demo", "a positive number", seconds))
     screen = console()
     stop = threading.Event()
+    racing = False
 
     def stopped(number: int, frame: FrameType | None) -> None:
+        """Let the race come to its end; what is only being set up is broken off."""
         stop.set()
+        if not racing:
+            raise KeyboardInterrupt
 
     # From here on Ctrl-C is a wish to end, not an error, whatever is going on.
     before = {number: signal.signal(number, stopped) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -64,10 +68,13 @@ def demo(
             with demonstration(seed=seed, port=port, said=screen.print) as made:
                 screen.print(f"Who survives:  {made.page}")
                 screen.print(f"Dashboard:     {made.service}")
-                if browser and not stop.is_set():
+                if browser:
                     webbrowser.open(made.service)
                     webbrowser.open(made.page)
+                racing = True
                 _shown(made, screen, seconds, stop)
+    except KeyboardInterrupt:
+        pass
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -194,10 +194,11 @@ def served(
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="bothworlds-page")
-    thread.start()
     try:
+        thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        server.shutdown()
-        thread.join()
+        if thread.ident is not None:
+            server.shutdown()
+            thread.join()
         server.server_close()

@@ -52,12 +52,14 @@ def background(store: str, *, port: int = 0, settings: Settings | None = None) -
             said.put(error)
 
     thread = threading.Thread(target=serve, name="bothworlds-serve")
-    thread.start()
     try:
+        # Whatever breaks in here, Ctrl-C among it, the thread ends before the block does.
+        thread.start()
         found = said.get()
         if isinstance(found, BaseException):
             raise found
         yield found
     finally:
         stop.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
