@@ -10,6 +10,7 @@ from bothworlds.serve import draws
 from bothworlds.serve import service as service_module
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.service import ArmSpec, Service
+from bothworlds.serve.store import base
 from bothworlds.serve.store.sqlite import SqliteStore
 from bothworlds.serve.verify import verify
 from helpers.waiting import HANG
@@ -78,7 +79,11 @@ def total(service):
     return service._experiment(ME, "headline").total
 
 
-def test_what_one_learns_all_know(replicated):
+@pytest.mark.parametrize("few", [base.FEW_PEERS, -1])
+def test_what_one_learns_all_know(replicated, monkeypatch, few):
+    # Many states are read by what has changed of them.
+    monkeypatch.setattr(base, "FEW_PEERS", few)
+
     async def body(*services):
         for n in range(200):
             decided = await services[n % 4].decide(ME, "headline")

@@ -45,6 +45,8 @@ class Experiment:
     def __init__(self, row: ExperimentRow) -> None:
         self.own = Sums.blank(0)
         self.peers: Sums | None = None
+        # Of whom the peers' sums are made: shards and versions.
+        self.heard: list[tuple[int, int]] = []
         self.counts = Counts()
         self.peer_counts = Counts()
         self.round = 0
@@ -63,6 +65,7 @@ class Experiment:
         if row.epoch != self.epoch:
             self.own = Sums.blank(0)
             self.peers = None
+            self.heard = []
             self.counts = Counts()
             self.peer_counts = Counts()
             self.round = 0

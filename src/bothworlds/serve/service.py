@@ -37,7 +37,7 @@ from bothworlds.serve.experiment import Experiment
 from bothworlds.serve.keys import SCOPES, checked_label, key_document, made_key
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.records import Record
-from bothworlds.serve.state import Counts, Sums, from_bytes
+from bothworlds.serve.state import Counts, from_bytes
 from bothworlds.serve.store import Store, opened
 from bothworlds.serve.store.rows import (
     Activation,
@@ -394,18 +394,22 @@ class Service:
 
     def _hear(self, rows: list[StateRow]) -> None:
         """Apply the states of the other replicas."""
-        sums: dict[Place, Sums] = {}
-        counts: dict[Place, Counts] = {}
+        by_place: dict[Place, list[StateRow]] = {}
         for row in rows:
-            place = row.experiment, row.epoch
-            sums[place] = row.sums.plus(sums[place]) if place in sums else row.sums
-            counts[place] = row.decided.plus(counts[place]) if place in counts else row.decided
+            by_place.setdefault((row.experiment, row.epoch), []).append(row)
         for experiment in self._by_id.values():
-            place = experiment.id, experiment.epoch
-            if place in sums:
-                experiment.peers = sums[place]
-                experiment.peer_counts = counts[place]
-                experiment.refresh()
+            found = by_place.get((experiment.id, experiment.epoch))
+            if found is None:
+                continue
+            versions = [(row.shard, row.version) for row in found]
+            if versions == experiment.heard:
+                continue
+            sums, counts = found[0].sums, found[0].decided
+            for row in found[1:]:
+                sums, counts = row.sums.plus(sums), row.decided.plus(counts)
+            experiment.peers, experiment.peer_counts = sums, counts
+            experiment.heard = versions
+            experiment.refresh()
 
     def _experiment(self, who: Principal, name: str) -> Experiment:
         found = self._experiments.get((who.tenant, name))

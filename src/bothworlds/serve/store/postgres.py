@@ -210,6 +210,7 @@ class PostgresStore(Store):
     def __init__(
         self, url: str, *, serve: bool = True, create: bool = True, alone: bool = False
     ) -> None:
+        super().__init__()
         try:
             self._given = conninfo_to_dict(url)
         except psycopg.Error:

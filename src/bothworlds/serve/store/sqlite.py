@@ -49,6 +49,7 @@ class SqliteStore(Store):
     def __init__(
         self, path: str | os.PathLike[str], *, serve: bool = True, create: bool = True
     ) -> None:
+        super().__init__()
         self.path = Path(path)
         self.shard = 0 if serve else -1
         self.run = 0
