@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,17 @@ except bw.errors.MissingExtra as error:
 
 @pytest.mark.processes
 def test_the_wheel_works_without_extras(tmp_path):
-    python = bare_environment(tmp_path, built(tmp_path))
+    wheel = built(tmp_path)
+    # Whatever stands among the sources is packaged: tables, pages, licences of what is not ours.
+    sources = tmp_path / "source" / "src" / "bothworlds"
+    files = {
+        f"bothworlds/{path.relative_to(sources).as_posix()}"
+        for path in sources.rglob("*")
+        if path.is_file()
+    }
+    assert any(file.endswith(".js") for file in files) and any(f.endswith(".sql") for f in files)
+    assert files <= set(zipfile.ZipFile(wheel).namelist())
+    python = bare_environment(tmp_path, wheel)
     done = run(python, "-c", PROGRAM)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(missing_extra("lab", "matplotlib"))

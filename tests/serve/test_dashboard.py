@@ -209,6 +209,25 @@ def test_the_colours_are_those_of_the_figures():
     assert tuple(found[f"s{n}"] for n in range(SHOWN)) == COLOURS
 
 
+def test_thousands_of_arms_have_pages(dashboard):
+    async def work(app, browser):
+        for _ in range(3):
+            decided = await app.service.decide(Service.LOCAL, "headline")
+            await app.service.feedback(Service.LOCAL, decided.decision_id, loss=0.5)
+            await app.service._upkeep.checkpoint()
+        first = (await browser.get("/experiments/headline?as=reward")).text
+        last = (await browser.get("/experiments/headline?as=reward&arms=47")).text
+        beyond = (await browser.get("/experiments/headline?arms=99999")).text
+        for page, count in ((first, 64), (last, 3000 - 46 * 64), (beyond, 3000 - 46 * 64)):
+            assert page.count('class="interval"') == count and len(page) < 150_000
+        assert "?as=reward&amp;arms=2#arms" in first and "arms=46#arms" in last
+        assert "reports on up to 64 arms" in first
+        chart = (await browser.get("/experiments/headline/chart.json")).text
+        assert chart.count('"label"') == 2 * SHOWN + 1 and "2992 others" in chart
+
+    dashboard(work, arms=[f"arm {n}" for n in range(3000)])
+
+
 # --- who sees and acts -------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from bothworlds.serve.dashboard import figures
 from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, swatch, table
 from bothworlds.serve.dashboard.markup import Markup, h, named, together
@@ -260,17 +262,15 @@ def _shares(shown: Shown) -> Lines:
         return [], []
     own = colours(shown.described)
     found = []
-    rest = [n for n, arm in enumerate(shown.described["arms"]) if own[arm["name"]] == OTHERS]
-    for n, arm in enumerate(shown.described["arms"]):
-        if n not in rest and n < history.shares.shape[1]:
+    rest = []
+    for n, arm in enumerate(shown.described["arms"][: history.shares.shape[1]]):
+        if own[arm["name"]] == OTHERS:
+            rest.append(n)
+        else:
             found.append((arm["name"], own[arm["name"]], _rounded(history.shares[:, n].tolist())))
-    rest = [n for n in rest if n < history.shares.shape[1]]
     if rest:
-        together_ = [
-            sum(value for value in row if value == value)
-            for row in history.shares[:, rest].tolist()
-        ]
-        found.append((f"{len(rest)} others", OTHERS, _rounded(together_)))
+        sums = np.nansum(history.shares[:, rest], axis=1).tolist()
+        found.append((f"{len(rest)} others", OTHERS, _rounded(sums)))
     return history.at, found
 
 
@@ -551,7 +551,6 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
     if not viewer.admin:
         return h.section(title, h.p("Changes need a key with the scope admin.", class_="quiet"))
     active = [arm["name"] for arm in described["arms"] if arm["status"] == "active"]
-    choices = [h.option(each, value=each) for each in active]
 
     def act(action: str, text: str, **more: Any) -> Markup:
         return h.button(text, name="action", value=action, **more)
@@ -579,7 +578,10 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
                 h.fieldset(
                     h.legend("One arm"),
                     h.label("Arm", for_="arm"),
-                    h.select(choices, id="arm", name="arm"),
+                    # A list of thousands would be neither small nor of use.
+                    h.select((h.option(each, value=each) for each in active), id="arm", name="arm")
+                    if len(active) <= PAGE
+                    else h.input(id="arm", name="arm", maxlength=200, autocomplete="off"),
                     act("pin", "Pin", class_="stop"),
                     act("retire_arm", "Retire"),
                 ),

@@ -26,7 +26,7 @@ from bothworlds.serve.draws import UNIT
 from bothworlds.serve.logs import LOGGER
 from bothworlds.serve.state import from_bytes
 from bothworlds.serve.tokens import first_identity
-from bothworlds.serve.upkeep import CHECKPOINTS, DAY
+from bothworlds.serve.upkeep import DAY
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Principal
@@ -162,7 +162,7 @@ class Watching:
 
         async def make() -> History:
             rows, experiment = await self._service.looked_up(who, name, _checkpoints)
-            return await asyncio.to_thread(thinned, rows, experiment.epoch, experiment.known)
+            return await asyncio.to_thread(told_by, rows, experiment.known)
 
         found: History | None = await self._shared(who, name, "history", 5.0, patience, make)
         return found
@@ -235,7 +235,7 @@ def _newest(store: Store, experiment: Experiment) -> tuple[list[LogRow], Experim
 
 
 def _checkpoints(store: Store, experiment: Experiment) -> tuple[list[CheckpointRow], Experiment]:
-    return store.checkpoints(experiment.id, 0, CHECKPOINTS + 1), experiment
+    return store.some_checkpoints(experiment.id, experiment.epoch, POINTS), experiment
 
 
 def _facts(store: Store, experiment: Experiment) -> Facts:
@@ -317,13 +317,9 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
     return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict)
 
 
-def thinned(rows: list[CheckpointRow], epoch: int, known: int) -> History:
-    """Return checkpoints of an epoch, at most `POINTS` and always the newest."""
-    rows = [row for row in rows if row.epoch == epoch]
+def told_by(rows: list[CheckpointRow], known: int) -> History:
+    """Return what some checkpoints say about so many arms."""
     last = rows[-1].id if rows else 0
-    if len(rows) > POINTS:
-        chosen = np.unique(np.linspace(0, len(rows) - 1, POINTS).astype(int))
-        rows = [rows[place] for place in chosen]
     size = len(rows), known
     shares = np.full(size, np.nan)
     told, lost = np.zeros(size, np.int64), np.zeros(size, np.int64)

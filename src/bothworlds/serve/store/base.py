@@ -48,6 +48,7 @@ Settle = Callable[[list[FeedbackRow]], list[StateRow]]
 
 FEEDBACK = "experiment, id, epoch, record, loss, source, status, told_at, key_id"
 DECISION = "experiment, id, record, shard, run, seq, shadow"
+CHECKPOINT = "epoch, at, round, learned, told, lost, probabilities, id"
 STATE = "sums, told, lost, decided, learned, rounds, newest"
 
 
@@ -727,11 +728,9 @@ class Store(ABC):
     def checkpoints(self, experiment: int, after: int, limit: int) -> list[CheckpointRow]:
         """Return checkpoints, oldest first; for the reading thread."""
         return [
-            CheckpointRow(
-                experiment, epoch, at, round, learned, bytes(told), bytes(lost), bytes(shares), id
-            )
-            for epoch, at, round, learned, told, lost, shares, id in self._read(
-                "SELECT epoch, at, round, learned, told, lost, probabilities, id FROM checkpoint "
+            _checkpoint(experiment, row)
+            for row in self._read(
+                f"SELECT {CHECKPOINT} FROM checkpoint "
                 "WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
                 (experiment, after, limit),
             )
@@ -757,6 +756,29 @@ class Store(ABC):
             (experiment, n),
         )
         return bytes(found[0][0]) if found else b""
+
+    def some_checkpoints(self, experiment: int, epoch: int, most: int) -> list[CheckpointRow]:
+        """Return some checkpoints of an epoch, evenly from the first to the last."""
+        ids = [
+            id
+            for (id,) in self._read(
+                "SELECT id FROM checkpoint WHERE experiment = ? AND epoch = ? ORDER BY id",
+                (experiment, epoch),
+            )
+        ]
+        if len(ids) > most:
+            last = len(ids) - 1
+            ids = [ids[place] for place in sorted({n * last // (most - 1) for n in range(most)})]
+        if not ids:
+            return []
+        return [
+            _checkpoint(experiment, row)
+            for row in self._read(
+                f"SELECT {CHECKPOINT} FROM checkpoint "
+                f"WHERE id IN ({', '.join('?' * len(ids))}) ORDER BY id",
+                ids,
+            )
+        ]
 
     def count_since(self, experiment: int, after: bytes, most: int) -> int:
         """Return how many decisions came after an id; counting stops at ``most``."""
@@ -930,6 +952,13 @@ def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
         one = f"({', '.join('?' * len(rows[at]))})"
         yield ", ".join([one] * size), [value for row in rows[at : at + size] for value in row]
         at += size
+
+
+def _checkpoint(experiment: int, row: tuple[Any, ...]) -> CheckpointRow:
+    epoch, at, round, learned, told, lost, shares, id = row
+    return CheckpointRow(
+        experiment, epoch, at, round, learned, bytes(told), bytes(lost), bytes(shares), id
+    )
 
 
 def _feedback(row: tuple[Any, ...]) -> FeedbackRow:
