@@ -105,8 +105,12 @@ class Browser:
 
 
 @pytest.fixture
-def dashboard(tmp_path, unsynced):
-    """Run a coroutine function with an application and a browser of it."""
+def dashboard(tmp_path, unsynced, monkeypatch):
+    """Run a coroutine function with an application and a browser of it.
+
+    Pages wait for all they show, however busy the machine is.
+    """
+    monkeypatch.setattr(front, "PATIENCE", HANG)
 
     def run(work, *, keys=False, store="store.db", arms="abc", **more):
         async def running():
@@ -309,9 +313,9 @@ def test_a_cookie_that_was_changed_or_outlived_its_key_is_none(dashboard, monkey
             assert (await browser.get("/", cookie=f"{name}={'.'.join(bad)}")).status == 303
         assert (await browser.get("/", cookie=good)).status == 200
         now = time.time()
-        monkeypatch.setattr(sessions_module.time, "time", lambda: now + sessions_module.SECONDS + 1)
-        assert (await browser.get("/")).status == 303
-        monkeypatch.undo()
+        with monkeypatch.context() as later:
+            later.setattr(sessions_module.time, "time", lambda: now + sessions_module.SECONDS + 1)
+            assert (await browser.get("/")).status == 303
         assert (await browser.get("/")).status == 200
         await service.revoke_key(Service.LOCAL, row["id"])
         assert (await browser.get("/")).status == 303
@@ -548,6 +552,26 @@ def test_every_store_is_read_alike(on_service):
         assert history.shares.shape == (1, 4) and history.told.sum() == 1
 
     on_service(work, unit_cap=1)
+
+
+def test_a_page_does_not_wait_for_what_takes_long(dashboard, monkeypatch):
+    async def work(app, browser):
+        released, real = asyncio.Event(), app.service.looked_up
+
+        async def slow(*arguments):
+            await released.wait()
+            return await real(*arguments)
+
+        monkeypatch.setattr(app.service, "looked_up", slow)
+        monkeypatch.setattr(front, "PATIENCE", 0.01)
+        page = await browser.get("/experiments/headline")
+        assert page.status == 200
+        assert "is being computed" in page.text and "being looked up" in page.text
+        monkeypatch.setattr(front, "PATIENCE", HANG)
+        released.set()
+        assert "nothing to report yet" in (await browser.get("/experiments/headline/parts")).text
+
+    dashboard(work)
 
 
 @pytest.mark.slow

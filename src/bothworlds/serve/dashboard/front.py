@@ -46,7 +46,7 @@ GUARDS: list[Header] = [
     # Not stricter: without a referrer a browser sends its forms without an origin.
     (b"referrer-policy", b"same-origin"),
 ]
-PATIENCE = 0.4
+PATIENCE = 0.25
 """Seconds that a page waits for what is being computed."""
 PAUSE = 1.0
 """Seconds between two looks of a live page."""
