@@ -62,6 +62,14 @@ def remainder(n: float) -> float:
 
 
 @jit
+def deviance(x: float, y: float, c: float) -> float:
+    """Return n kl(x / n, c) for x > 0 and y > 0, without cancellation near c = x / n."""
+    n = x + y
+    e = x - n * c
+    return float(x * log1p(e / (n * c)) + y * log1p(-e / (n * (1.0 - c))))
+
+
+@jit
 def density(x: float, y: float, c: float) -> float:
     """Return f(c)."""
     n = x + y
@@ -69,10 +77,9 @@ def density(x: float, y: float, c: float) -> float:
         return float((n + 1.0) * exp(y * log1p(-c)))
     if y == 0.0:
         return float((n + 1.0) * exp(x * log(c)))
-    e = x - n * c
-    deviance = x * log1p(e / (n * c)) + y * log1p(-e / (n * (1.0 - c)))
     shape = remainder(n) - remainder(x) - remainder(y)
-    return float((n + 1.0) * math.sqrt(n / (2.0 * math.pi * x * y)) * exp(shape - deviance))
+    near = math.sqrt(n / (2.0 * math.pi * x * y))
+    return float((n + 1.0) * near * exp(shape - deviance(x, y, c)))
 
 
 @jit

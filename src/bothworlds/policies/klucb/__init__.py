@@ -34,7 +34,7 @@ from bothworlds.arguments import keep, non_negative
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
 from bothworlds.registry import POLICIES, Entry
 
@@ -77,22 +77,26 @@ def lower_index(m: float, budget: float) -> Any:
 
 
 @jit
-def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
-    """Return an arm never played if there is one, else the arm with the least index."""
-    S[0] = 1.0
-    for i in range(K):
-        if S[ARMS + i] == 0.0:
-            return i
+def budget_at(t: int, c: float) -> float:
+    """Return f."""
     log_t = log(float(t))
-    budget = log_t
-    if log_t > 1.0:
-        budget += C[0] * log(log_t)
+    return float(log_t + c * log(log_t)) if log_t > 1.0 else float(log_t)
+
+
+@jit
+def least_index(K: int, budget: float, s: Any, W: int, first: int, but: int) -> Any:
+    """Return the arm with the least index, other than ``but``, and that index.
+
+    The arms' rows begin at row ``first`` of ``s`` and are ``W`` numbers apart.
+    """
     arm = 0
     least = 2.0
     for i in range(K):
-        n = S[ARMS + i]
-        answers = n - S[ARMS + 2 * K + i]
-        m = S[ARMS + K + i] / answers if answers > 0.0 else WORST
+        if i == but:
+            continue
+        n = s[(first + i) * W]
+        answers = n - s[(first + 2 * K + i) * W]
+        m = s[(first + K + i) * W] / answers if answers > 0.0 else WORST
         if least < m and (
             m - math.sqrt(0.5 * budget / n) >= least
             or least == 0.0
@@ -103,7 +107,18 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
         if q < least:
             arm = i
             least = q
-    return arm
+    return arm, least
+
+
+@jit
+def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
+    """Return an arm never played if there is one, else the arm with the least index."""
+    S[0] = 1.0
+    for i in range(K):
+        if S[ARMS + i] == 0.0:
+            return i
+    arm, _ = least_index(K, budget_at(t, C[0]), S, 1, ARMS, -1)
+    return int(arm)
 
 
 @jit
@@ -163,6 +178,7 @@ class KLUCB(Policy):
     c: float = 0.0
 
     registered: ClassVar[Entry | None] = POLICIES["KLUCB"]
+    nanoseconds: ClassVar[tuple[float, float]] = (40.0, 8.0)
     unproved: ClassVar[str] = base.ASYMPTOTIC
     head_rows: ClassVar[int] = ARMS
     bandit_rows: ClassVar[tuple[int, ...]] = (LAST,)
@@ -180,6 +196,14 @@ class KLUCB(Policy):
     def parameters(self, n_arms: int) -> Array:
         """Return c."""
         return np.array([self.c])
+
+    def for_tiles(self, n_arms: int) -> Player:
+        """Return the twin that plays the same arms and computes few indices."""
+        if type(self).kernels is not KLUCB.kernels:
+            return self
+        from bothworlds.policies.klucb.level import LevelKLUCB
+
+        return LevelKLUCB(self)
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return n, the sum of the losses and o."""
