@@ -536,7 +536,9 @@ def test_drift_is_told_and_only_where_there_is_some(dashboard):
 
 
 @pytest.mark.parametrize("dialect", BOTH)
-def test_every_store_is_read_alike(on_service):
+def test_every_store_is_read_alike(on_service, monkeypatch):
+    monkeypatch.setattr(reading, "RATE_SECONDS", HANG)
+
     async def work(service):
         for _ in range(4):
             decided = await service.decide(Service.LOCAL, "headline", unit="bot")
@@ -545,7 +547,7 @@ def test_every_store_is_read_alike(on_service):
         await service._committer.run(lambda: None)
         watching = reading.Watching(service)
         facts = await watching.facts(Service.LOCAL, "headline", HANG)
-        assert facts.rate == 4 / reading.RATE_SECONDS
+        assert facts.rate == 4 / HANG
         assert 0.0 <= facts.lag < HANG and sum(facts.quarantined.values()) == 3
         (replica,) = facts.replicas
         assert replica.own and replica.serving and (replica.learned, replica.rounds) == (1, 4)
