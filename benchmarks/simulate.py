@@ -26,6 +26,8 @@ BESIDE = (2, 8, 64)
 """Numbers of arms at which every policy is measured."""
 LENGTHS = (10_000, 1_000_000)
 """Rounds of the runs in which late rounds are measured."""
+LONG = (2, 8, 32)
+"""Numbers of arms of the long runs."""
 RUNS = 32
 TRIES = 5
 PIECE = 0.3e9
@@ -142,6 +144,22 @@ def across_policies() -> None:
     print()
 
 
+def by_a_level() -> None:
+    """Print the policies that compare with a level, over runs long enough for it to decide."""
+    print("By a level: ns per round of long runs (Stochastic, Switching, all arms equal)")
+    for policy, horizon in ((bw.ThompsonSampling(), 1_000_000), (bw.KLUCB(), 100_000)):
+        for n_arms in LONG:
+            worlds: tuple[Environment, ...] = (
+                bw.environments.Stochastic.gap(n_arms, GAP),
+                bw.environments.Switching(n_arms, GAP),
+                bw.environments.Stochastic([0.5] * n_arms),
+            )
+            costs = [simulated(policy, world, horizon, runs=16) for world in worlds]
+            row = "".join(f" {cost:10.1f}" for cost in costs)
+            print(f"  {policy!r:20s} K = {n_arms:2d}{row}", flush=True)
+    print()
+
+
 def _variants() -> list[tuple[Callable[[int], Policy], registry.Variant]]:
     """Return every variant of every policy, made for a horizon; Tsallis-INF (RV) comes first."""
     return [(partial(entry.made, variant), variant) for entry, variant in registry.words().values()]
@@ -187,6 +205,7 @@ def main() -> None:
     late_rounds()
     across_environments()
     across_policies()
+    by_a_level()
     across_threads()
     cold_process()
 
