@@ -942,6 +942,23 @@ def test_unequal_missing_rates_raise_an_alarm_and_nothing_else(on_service):
     on_service(body)
 
 
+def test_decisions_of_a_pin_are_not_missed(on_service):
+    async def body(service):
+        await service.set_mode(ME, "headline", "uniform")
+        for _ in range(600):
+            decided = await service.decide(ME, "headline", available=["a", "b"])
+            await service.feedback(ME, decided.decision_id, loss=0.5)
+        await service.set_mode(ME, "headline", "pin", arm="b")
+        for _ in range(400):
+            await service.decide(ME, "headline")
+        shown = service.experiment(ME, "headline")
+        assert shown["alarms"] == []
+        rates = {arm["name"]: arm["missing_rate"] for arm in shown["arms"]}
+        assert rates["b"] == 0.0 and not any(rates.values())
+
+    on_service(body)
+
+
 def test_after_closing_everything_is_refused(served):
     async def body(service):
         await service.create(ME, spec())

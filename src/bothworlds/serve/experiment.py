@@ -243,13 +243,14 @@ class Experiment:
         """Return configuration and state as JSON values."""
         shares = self.probabilities() if self.mode != "archived" else {}
         total = self.total
-        decided = self.counts.plus(self.peer_counts).by_arm
+        decided, awaited = self.counts.plus(self.peer_counts).by_arm, self._awaited()
         low, high = self.config.bounds
         arms = []
         for arm in self.arms:
             place = arm.place
             told = int(total.told[place])
             made = decided[place] if place < len(decided) else 0
+            wanted = awaited[place] if made else 0
             mean = None
             if told:
                 mean = low + int(total.lost[place]) * UNIT / told * (high - low)
@@ -262,7 +263,7 @@ class Experiment:
                     "decided": made,
                     "told": told,
                     "mean_loss": mean,
-                    "missing_rate": max(0.0, 1.0 - told / made) if made else None,
+                    "missing_rate": max(0.0, 1.0 - told / wanted) if wanted else None,
                 }
             )
         return {
@@ -280,11 +281,20 @@ class Experiment:
             "alarms": self.alarms(),
         }
 
+    def _awaited(self) -> list[int]:
+        """Return how many decisions of every arm could be learned from, at least.
+
+        Those of a pin cannot, and nobody counts which arm they had: they are taken from every arm.
+        """
+        counts = self.counts.plus(self.peer_counts)
+        others = sum(counts.by_arm) - counts.rounds
+        return [max(0, made - others) for made in counts.by_arm]
+
     def alarms(self) -> list[str]:
         """Return what somebody should look at; nothing is done about it."""
         found = [] if self.alarm is None else [self.alarm]
         total = self.total.told.tolist()
-        made = self.counts.plus(self.peer_counts).by_arm
+        made = self._awaited()
         judged = [
             (arm.name, made[arm.place], min(total[arm.place], made[arm.place]))
             for arm in self.arms

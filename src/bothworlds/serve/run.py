@@ -171,9 +171,10 @@ def run(
         try:
             Server(config, application, announce, stop).run([listener])
         except SystemExit:
-            if failed:
-                raise failed[0] from None
-            raise
+            if not failed:
+                raise
+    if failed:
+        raise failed[0]
     LOGGER.info("stopped")
 
 
