@@ -100,6 +100,17 @@ def cos_sin(h: Any) -> Any:
 
 
 @jit
+def divergence(p: float, q: float) -> float:
+    """Return kl(p, q) of Bernoulli distributions, for 0 < q < 1."""
+    total = 0.0
+    if p > 0.0:
+        total += p * log(p / q)
+    if p < 1.0:
+        total += (1.0 - p) * log((1.0 - p) / (1.0 - q))
+    return float(total)
+
+
+@jit
 def is_due(n: int) -> Any:
     """Tell whether n is one of the times at which a slow thing is done anew.
 

@@ -24,7 +24,7 @@ log2 N cuts, and an arm 2 log2 N cells, whatever was observed.
 import functools
 from typing import Any
 
-from bothworlds.lanes.functions import is_due, log
+from bothworlds.lanes.functions import divergence, is_due, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
 from bothworlds.lanes.vectors import any_lane, floor, gather, numbers_at, pointer, splat_int
@@ -37,17 +37,6 @@ FIELDS = CELLS + 2 * LEVELS
 """Numbers of an arm: N, the sum of its losses, and for every level the older and the newer sum."""
 
 OVER_LN2 = 1.4426950408889634
-
-
-@jit
-def divergence(p: float, q: float) -> float:
-    """Return kl(p, q) for 0 < q < 1."""
-    total = 0.0
-    if p > 0.0:
-        total += p * log(p / q)
-    if p < 1.0:
-        total += (1.0 - p) * log((1.0 - p) / (1.0 - q))
-    return total
 
 
 @jit

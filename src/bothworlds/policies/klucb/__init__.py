@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.arguments import keep, non_negative
-from bothworlds.lanes.functions import exp, log
+from bothworlds.lanes.functions import divergence, exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
@@ -41,17 +41,6 @@ from bothworlds.registry import POLICIES, Entry
 # Rows: inverse probability (1), the arm; then of every arm n + o, the sum of its losses and o.
 LEAST = 1e-300  # an index below is 0
 MAX_STEPS = 60  # never reached: a bound on the loop, not a tolerance
-
-
-@jit
-def divergence(m: float, q: float) -> float:
-    """Return kl(m, q) for 0 < q < 1."""
-    value = 0.0
-    if m > 0.0:
-        value += m * log(m / q)
-    if m < 1.0:
-        value += (1.0 - m) * log((1.0 - m) / (1.0 - q))
-    return float(value)
 
 
 @jit
