@@ -42,6 +42,7 @@ NEED_AN_EXTRA = (
     "tests/omd/test_omd.py",
     "tests/plotting",
     "tests/policies/test_baselines.py",
+    "tests/policies/test_lazy_thompson.py",
     "tests/serve",
     "tests/simulation/test_realised.py",
     "tests/simulation/test_results.py",

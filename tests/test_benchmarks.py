@@ -86,7 +86,7 @@ def test_the_service_is_judged_beside_the_empty_endpoint():
         "grown": 3.0,
         "decisions": 1e6,
     }
-    lines = {line[:45].strip(): line[45:].split() for line in serve.lines(found)}
+    lines = {line[:45].strip(): line[45:].split() for line in serve.lines(serve.figured(found))}
     assert lines["decide CPU / empty"] == ["1.960", "<=", "2:", "met"]
     assert lines["decide + feedback CPU a request / empty"] == ["3.200", "<=", "3:", "MISSED"]
     assert lines["decide/s / empty/s"] == ["0.500", ">=", "0.45:", "met"]
