@@ -24,7 +24,8 @@ test: $(VENV)/.stamp browser  ## Run the tests and the examples of the docstring
 	$(BIN)/python -m pytest $(SHARED)
 
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
-	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow"
+	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow" \
+	    --ignore src/bothworlds/interop/litellm.py --ignore tests/interop/test_litellm.py
 
 check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the core is installed
 	.venv-core/bin/python -m pytest -q --core

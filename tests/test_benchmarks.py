@@ -44,6 +44,7 @@ def test_the_best_of_several_turns_counts():
     assert [compare.unit(name) for name in ("decide rv K=2", "simulate rv K=2")] == ["us", "ns"]
 
 
+@pytest.mark.slow
 def test_the_table_of_late_answers_has_a_line_for_every_policy():
     head, _, *lines = late.table(runs=2, rounds=20)
     assert head == "| policy | batches of 1 | batches of 100 | batches of 1,000 |"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.parsing import parsed
+
 TESTS = Path(__file__).parent
 PLACES = (TESTS, TESTS.parent / "docs")
 """Folders whose modules tests import by name."""
@@ -43,7 +45,7 @@ def mentioned(node):
 def definitions(path):
     """Map what a module defines to its code, and what it imports from our own to the module."""
     own, foreign = {}, {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             own[node.name] = node
         elif isinstance(node, ast.Assign):

@@ -16,6 +16,7 @@ import pytest
 import bothworlds
 from bothworlds import errors, registry
 from bothworlds.policies import shipped
+from helpers.parsing import parsed
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,7 +51,7 @@ def first_lines():
     """Give the first line of every module's docstring."""
     for room in ("src", "benchmarks", "docs", "examples", "tests"):
         for file in sorted((ROOT / room).rglob("*.py")):
-            text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+            text = ast.get_docstring(parsed(file))
             yield file.relative_to(ROOT).as_posix(), (text or "").split("\n")[0]
 
 

@@ -1,6 +1,7 @@
 """The rooms of the package import each other one way only, as docs/design.md has it."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -32,16 +33,19 @@ def table():
     return rows
 
 
+@functools.cache
 def imports(source):
-    """Yield the modules of this package that a source imports."""
+    """Return the modules of this package that a source imports."""
+    found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (n.name for n in node.names if n.name.split(".")[0] == "bothworlds")
+            found += [n.name for n in node.names if n.name.split(".")[0] == "bothworlds"]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             if node.module == "bothworlds":
-                yield from (f"bothworlds.{name.name}" for name in node.names)
+                found += [f"bothworlds.{name.name}" for name in node.names]
             elif node.module.startswith("bothworlds."):
-                yield node.module
+                found.append(node.module)
+    return found
 
 
 def wrong(room, source, rows):

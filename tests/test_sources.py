@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from bothworlds import sources
+from helpers.parsing import parsed
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_every_file_that_compiles_is_covered():
     covered = set(sources.files(*sources.KERNELS))
     compiling = []
     for path in sources.PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in ast.walk(parsed(path)):
             compiles = isinstance(node, ast.ImportFrom) and node.module == "bothworlds.lanes.jit"
             if compiles and "jit" in {name.name for name in node.names}:
                 compiling.append(path)

@@ -234,6 +234,7 @@ def test_compare_with_corruption(tmp_path):
     assert "swap" in kept.environment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -326,6 +327,7 @@ def test_the_best_arm_is_that_of_the_rounds_played(tmp_path):
     assert "'early'" in run("compare", "--losses", path, "--horizon", "60", *options).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -554,6 +556,7 @@ def test_decide_with_a_policy_that_does_not_know_its_probabilities(tmp_path):
     assert "unknown" in run("decide", "show", path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [

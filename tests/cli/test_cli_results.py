@@ -261,6 +261,7 @@ def test_curves_that_differ_in_length_only_can_be_told_apart(tmp_path):
 MAGIC = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAGIC)
 def test_plot_draws_the_curves_of_one_environment_together(made, tmp_path, kind):
     folder, _ = made
@@ -511,6 +512,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 LIST = "bothworlds results ls lists what there is."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [

@@ -97,6 +97,7 @@ def test_a_simulation_learns_as_a_bandit_does(policy, delay):
         assert result.plays["x"][repetition].tolist() == plays.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", [3, 12])
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_without_delay_it_is_the_base_bit_for_bit(policy, n_arms, monkeypatch):

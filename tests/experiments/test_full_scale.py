@@ -54,6 +54,7 @@ def test_every_curve_is_there_with_every_run(table):
     assert set(curves["regret_count"].to_pylist()) == {100 * rounds}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "place"), SAMPLE)
 def test_a_sample_is_reproduced_bit_for_bit(table, name, place):
     each = experiment(name)

@@ -49,6 +49,7 @@ def test_every_claim_has_a_panel(name):
     assert panel_of(dataclasses.replace(made.claims[0], panel="K=3"), made) is None
 
 
+@pytest.mark.slow
 def test_the_report_leads_from_claims_to_panels(tmp_path):
     made = drawn("copies")
     for file in made.files:
@@ -78,6 +79,7 @@ def test_a_panel_is_where_its_cell_is_drawn():
     assert last[1] > middle[1] + middle[3] - 0.02
 
 
+@pytest.mark.slow
 def test_forms_of_the_algorithm_have_panels_of_their_own():
     made = drawn("copies")
     found = {claim.id: panel_of(claim, made)[0] for claim in made.claims}

@@ -298,6 +298,7 @@ def enumerate_update(update, K, t, C, S, G, arm, inverse_p, loss):
     update(K, t, pointer(C), pointer(S), pointer(G), arm, inverse_p, loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [IW, RV], ids=["iw", "rv"])
 @pytest.mark.parametrize("t", [1, 20, 100, 5_000])
 @pytest.mark.parametrize("n_arms", [3, 5, 10])

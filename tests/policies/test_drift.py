@@ -114,6 +114,7 @@ IN_LANES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_arms", [3, 12])
 @pytest.mark.parametrize("policy", IN_LANES, ids=repr)
 def test_a_lane_does_what_a_bandit_does_bit_for_bit(policy, n_arms):
@@ -149,6 +150,7 @@ def test_bits_do_not_depend_on_threads_and_repetitions(policy):
 # --- restarts ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", INNER, ids=repr)
 def test_every_block_is_a_new_bandit(policy):
     bandit = bw.Bandit(bw.Restarted(policy, every=80), arms=4, seed=6)
@@ -347,6 +349,7 @@ def test_feedback_from_before_an_alarm_teaches_nothing():
 # --- in a bandit ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", WRAPPED, ids=repr)
 def test_a_saved_bandit_goes_on_with_decisions_pending(policy, tmp_path):
     bandit = bw.Bandit(policy, arms=["a", "b", "c", "d"], seed=8)

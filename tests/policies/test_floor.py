@@ -37,6 +37,7 @@ def play(bandit, rounds, seed=1, means=(0.2, 0.5, 0.6, 0.9)):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", KNOWING, ids=repr)
 @pytest.mark.parametrize(("scale", "power"), [(0.5, 1 / 3), (0.1, 0.0), (3.0, 0.5)])
 def test_no_probability_falls_below_the_floor(policy, scale, power):

@@ -111,6 +111,7 @@ def test_shuffled_feedback_leaves_the_estimates_of_a_bandit(policy, rounds):
     assert sums.told.sum() == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", SERVED, ids=repr)
 def test_late_feedback_with_arms_away_added_and_retired_equals_a_bandit(policy):
     rng = np.random.default_rng(2)
@@ -150,6 +151,7 @@ def test_late_feedback_with_arms_away_added_and_retired_equals_a_bandit(policy):
     np.testing.assert_allclose(own - own.min(), theirs - theirs.min(), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", SERVED, ids=repr)
 @pytest.mark.parametrize("arms", [2, 5, 8, 9, 40])
 def test_a_draw_is_the_draw_of_a_bandit(policy, arms):

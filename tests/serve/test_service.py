@@ -678,6 +678,7 @@ def test_a_floor_keeps_every_arm_alive(served):
     served(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["tsallis", "tsallis-iw", "exp3"])
 def test_served_policies(served, policy, where):
     async def body(service):
@@ -930,6 +931,7 @@ def test_a_probability_that_vanishes_raises_an_alarm(on_service, monkeypatch):
     on_service(body)
 
 
+@pytest.mark.slow
 def test_unequal_missing_rates_raise_an_alarm_and_nothing_else(on_service):
     async def body(service):
         await service.set_mode(ME, "headline", "uniform")
@@ -943,6 +945,7 @@ def test_unequal_missing_rates_raise_an_alarm_and_nothing_else(on_service):
     on_service(body)
 
 
+@pytest.mark.slow
 def test_decisions_of_a_pin_are_not_missed(on_service):
     async def body(service):
         await service.set_mode(ME, "headline", "uniform")

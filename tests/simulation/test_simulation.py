@@ -328,6 +328,7 @@ def test_a_custom_policy_runs_beside_the_others():
     assert abs(final["even"] / final["uniform"] - 1) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "words"),
     [

@@ -103,6 +103,7 @@ def holds(check, rounding=1e-11):
 # ---- Lemma 11 -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", SYMMETRIC)
 def test_stability_on_symmetric_paths(estimator):
     rates, parts = SYMMETRIC[estimator]
