@@ -1,6 +1,7 @@
 """Dashboard of the decision service: who sees and acts, what pages say, how large they are."""
 
 import asyncio
+import gzip
 import re
 import time
 from urllib.parse import urlencode
@@ -203,6 +204,23 @@ def test_static_files_and_no_others(dashboard):
         ) == "no-cache"
         for wrong in ("/static/none.js", "/static/..%2Ffront.py", "/static/uplot/LICENSE"):
             assert (await browser.get(wrong)).status == 404
+
+    dashboard(work)
+
+
+def test_static_files_are_compressed_for_those_who_can_read_it(dashboard):
+    async def work(app, browser):
+        file = "/static/uplot/uPlot.iife.min.js"
+        plain = await browser.get(file)
+        for accepted in ("gzip", "br, gzip;q=0.5", "deflate, gzip"):
+            packed = await browser.get(file, **{"accept-encoding": accepted})
+            assert packed.header("content-encoding") == "gzip"
+            assert gzip.decompress(packed.body) == plain.body
+            assert len(packed.body) < len(plain.body) / 2
+        for refused in ("br", "gzip;q=0", "gzip; q=0.0, br", "xgzip"):
+            assert (await browser.get(file, **{"accept-encoding": refused})).body == plain.body
+        page = await browser.get("/experiments/headline", **{"accept-encoding": "gzip"})
+        assert "content-encoding" not in page.headers
 
     dashboard(work)
 
