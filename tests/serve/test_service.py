@@ -853,6 +853,22 @@ def test_feedback_beyond_a_cap_waits_for_an_administrator(served, where):
     healthy(where())
 
 
+def test_feedback_that_is_sent_again_counts_once_towards_a_cap(on_service):
+    async def body(service):
+        who = Principal(1, "key", frozenset({"feedback"}))
+        first, second, third = [
+            (await service.decide(ME, "headline", unit="eve")).decision_id for _ in range(3)
+        ]
+        assert (await service.feedback(who, first, loss=1.0)).status == "learned"
+        for _ in range(5):
+            assert (await service.feedback(who, first, loss=1.0)).status == "duplicate"
+            await refused("already_told", service.feedback(who, first, loss=0.0))
+        assert (await service.feedback(who, second, loss=1.0)).status == "learned"
+        assert (await service.feedback(who, third, loss=1.0)).status == "quarantined"
+
+    on_service(body, unit_cap=2, key_cap=3)
+
+
 def test_keys(served):
     async def body(service):
         secret, shown = await service.create_key(ME, ["decide", "read"], label="web")

@@ -797,12 +797,23 @@ class Service:
                 within = within and used < cap
         return within
 
+    def _uncount(self, row: FeedbackRow) -> None:
+        """Take back what a feedback counted towards caps that was stored before."""
+        if not self._caps:
+            return
+        unit = records.decode(row.record).unit
+        for place in ((row.experiment, "unit", unit), (row.experiment, "key", row.key_id)):
+            if place in self._caps:
+                self._caps[place] -= 1
+
     def _told(self, row: FeedbackRow, before: Stored | None) -> Told:
         """Return the answer to a feedback that is in the store, by this request or another."""
         figures = self._figures
         if before is None:
             figures[row.status] += 1
             return Told(row.status)
+        # Whoever sends again because an answer was lost has told no more than once.
+        self._uncount(row)
         if before.loss == row.loss:
             figures["duplicates"] += 1
             return Told("duplicate")
