@@ -157,8 +157,9 @@ def test_compare_ranks_draws_and_keeps(tmp_path):
     assert kept.environment == "Switching(n_arms=4, gap=0.25)"
     assert not kept.interrupted
     again = bw.simulate(
-        {"UCB1": bw.UCB1()}, bw.environments.Switching(4, 0.25), 20_000, 20, 3, progress=False
-    )
+        {"UCB1": bw.UCB1()}, bw.environments.Switching(4, 0.25), horizon=20_000, repetitions=20,
+        seed=3, progress=False,
+    )  # fmt: skip
     assert np.array_equal(kept.regret["UCB1"], again.regret["UCB1"])
     mean = kept.regret["UCB1"][:, -1].mean()
     assert (f"{mean:,.1f}" if mean < 1000 else f"{mean:,.0f}") in output
@@ -299,8 +300,8 @@ def test_compare_on_recorded_losses(ending, tmp_path):
     assert f"Best single arm: '{best}', mean loss {losses[:, 0].mean():.4g}." in output
     kept = bw.Result.load(tmp_path / "out" / "comparison.parquet")
     again = bw.simulate(
-        {"Tsallis-INF (RV)": bw.TsallisINF()}, bw.environments.Adversarial(losses), 400, 4,
-        progress=False,
+        {"Tsallis-INF (RV)": bw.TsallisINF()}, bw.environments.Adversarial(losses), horizon=400,
+        repetitions=4, progress=False,
     )  # fmt: skip
     assert np.array_equal(kept.plays["Tsallis-INF (RV)"], again.plays["Tsallis-INF (RV)"])
 
@@ -427,8 +428,8 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert f"{finished} of Tsallis-INF (RV)" in errors
     assert 16 <= finished < 3000
     again = bw.simulate(
-        {"Tsallis-INF (RV)": bw.TsallisINF()}, bw.environments.Stochastic.gap(8, 0.125), 200_000,
-        16, progress=False,
+        {"Tsallis-INF (RV)": bw.TsallisINF()}, bw.environments.Stochastic.gap(8, 0.125),
+        horizon=200_000, repetitions=16, progress=False,
     )  # fmt: skip
     rows = kept.repetitions["Tsallis-INF (RV)"] < 16
     assert np.array_equal(kept.regret["Tsallis-INF (RV)"][rows], next(iter(again.regret.values())))

@@ -475,7 +475,7 @@ def test_regret_is_that_of_a_look_at_every_arm(estimator):
         "plain": Plain(estimator=estimator),
         "wrong": bw.TsallisINF(estimator=estimator, learning_rate=bw.omd.InverseSqrt(1.0)),
     }
-    result = bw.simulate(policies, world, 8000, 320, seed=3, progress=False)
+    result = bw.simulate(policies, world, horizon=8000, repetitions=320, seed=3, progress=False)
     last = {name: regret[:, -1] for name, regret in result.regret.items()}
     spread = math.sqrt(last["many"].var() / 320 + last["plain"].var() / 320)
     assert abs(last["many"].mean() - last["plain"].mean()) < 4 * spread
@@ -485,7 +485,15 @@ def test_regret_is_that_of_a_look_at_every_arm(estimator):
 def test_simulation_does_not_depend_on_tiles_or_threads():
     world = bw.environments.Stochastic.gap(20_000, 0.25)
     runs = [
-        bw.simulate(bw.TsallisINF(), world, 3000, n, seed=1, threads=threads, progress=False)
+        bw.simulate(
+            bw.TsallisINF(),
+            world,
+            horizon=3000,
+            repetitions=n,
+            seed=1,
+            threads=threads,
+            progress=False,
+        )
         for n, threads in ((5, 1), (5, 2), (3, 1))
     ]
     first, second, third = (run.regret["TsallisINF()"] for run in runs)

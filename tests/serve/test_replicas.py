@@ -248,16 +248,19 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
 
         real = draws.warm
         monkeypatch.setattr(service_module, "warm", slow)
-        creating = loop.create_task(first.create(ME, spec("other", floor=0.25)))
-        for _ in range(20):
-            await first.decide(ME, "headline")
-            await asyncio.sleep(0)
-        assert not creating.done()
-        compiling.set()
-        await creating
-        token = (await first.decide(ME, "other")).decision_id
-        # As in another process, which has compiled nothing of it.
-        monkeypatch.setattr(draws, "_warm", ready)
+        with monkeypatch.context() as quiet:
+            # Announced at once, it would be taken over while it still counts as compiled.
+            quiet.setattr(second, "_look", lambda: (None, None))
+            creating = loop.create_task(first.create(ME, spec("other", floor=0.25)))
+            for _ in range(20):
+                await first.decide(ME, "headline")
+                await asyncio.sleep(0)
+            assert not creating.done()
+            compiling.set()
+            await creating
+            token = (await first.decide(ME, "other")).decision_id
+            # As in another process, which has compiled nothing of it.
+            monkeypatch.setattr(draws, "_warm", ready)
         compiling.clear()
         await second._poll_once()
         assert await code_of(second.decide(ME, "other")) == "store_unavailable"
