@@ -344,3 +344,64 @@ def test_python_can_call_what_compiled_code_called_first(tmp_path):
     assert kept == {f"nested_of_a_test.{name}" for name in ("half", "quarter")}
     flavours = [path.name for path in (tmp_path / "__pycache__").glob("*half*.nbi")]
     assert sum(".bare." in name for name in flavours) == 1 and len(flavours) == 2
+
+
+PARTS = (
+    "from bothworlds.lanes.jit import jit\n\n\n"
+    "@jit\ndef plus(x, k):\n    return x + k\n\n\n"
+    "@jit\ndef six(x):\n    return plus(plus(plus(x, 1), 2), 3)\n\n\n"
+    "@jit\ndef ten(x):\n    return plus(six(x), 4)\n"
+)
+
+PARTS_CALL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from numba.core import event
+from parts_of_a_test import six, ten
+
+class Compiled(event.Listener):
+    names = []
+    def on_start(self, event):
+        self.names.append(event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Compiled())
+wanted = {"six": six, "ten": ten}[sys.argv[2]]
+print([wanted(0.5), wanted(1), sorted(Compiled.names)])
+"""
+
+
+@pytest.mark.processes
+def test_a_part_is_compiled_once_for_all_numbers_and_all_callers(tmp_path):
+    (tmp_path / "parts_of_a_test.py").write_text(PARTS)
+    # For a float and for a whole number, and not for 1, for 2 and for 3.
+    found = python(PARTS_CALL, tmp_path, "six").strip()
+    assert found == "[6.5, 7, ['plus', 'plus', 'six', 'six']]"
+    # Another process: `plus` is found on disk, and linked into what was not compiled yet.
+    found = python(PARTS_CALL, tmp_path, "ten").strip()
+    assert found == "[10.5, 11, ['six', 'six', 'ten', 'ten']]"
+    found = python(PARTS_CALL, tmp_path, "ten").strip()
+    assert found == "[10.5, 11, []]"
+
+
+def test_a_part_is_no_machine_code():
+    from bothworlds.lanes.jit import jit
+    from bothworlds.lanes.parts import Part
+
+    @jit
+    def inner(x):
+        return 2.0 * x
+
+    @jit
+    def outer(x):
+        return inner(x) + 1.0
+
+    assert outer(3.0) == 7.0
+    (whole,) = outer.overloads.values()
+    assert not isinstance(whole.library, Part) and inner.overloads == {}
+    part, *same = {each for each in whole.library._linking_libraries if isinstance(each, Part)}
+    assert same == []
+    assert part.codegen._engine.is_symbol_defined(whole.fndesc.llvm_func_name)
+    names = [each.name for each in part.get_defined_functions()]
+    assert names and not any(map(part.codegen._engine.is_symbol_defined, names))

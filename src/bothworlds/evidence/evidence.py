@@ -67,7 +67,7 @@ class Evidence:
         R[layout.ARMS], R[layout.GRID] = n_arms, cells
         R[layout.CHECKPOINT], R[layout.RATIO] = 1.0, 1.1
         R[layout.LAM] = observing.LARGEST_BET
-        R[layout.LAM_PSI] = observing.psi(observing.LARGEST_BET)
+        R[layout.LAM_PSI] = observing.psi.py_func(observing.LARGEST_BET)
         self._hold(R)
         self.row(layout.LEAST)[:] = np.inf
         for side in range(2):
@@ -80,7 +80,7 @@ class Evidence:
 
     def _fill_tables(self) -> None:
         mu = grid_of_means(self.cells)
-        at = layout.tables_at(self.n_arms)
+        at = layout.history_place(self.n_arms, layout.POINTS)
         with np.errstate(divide="ignore"):
             tables = np.concatenate([mu, 0.5 / mu, 0.5 / mu[::-1]])
         self.R[at : at + tables.size] = tables
@@ -97,7 +97,7 @@ class Evidence:
 
     def means(self) -> Array:
         """Return the grid of means."""
-        at = layout.tables_at(self.n_arms)
+        at = layout.history_place(self.n_arms, layout.POINTS)
         return self.R[at : at + self.cells + 1]
 
     def row(self, which: int) -> Array:
@@ -113,12 +113,12 @@ class Evidence:
     def capitals(self) -> Array:
         """Return a view of the capitals: (arms, two sides, means of the grid)."""
         K, points = self.n_arms, self.cells + 1
-        return self.R[layout.tables_at(K) + 3 * points :].reshape(K, 2, points)
+        return self.R[layout.history_place(K, layout.POINTS) + 3 * points :].reshape(K, 2, points)
 
     def history(self) -> tuple[Array, Array]:
         """Return the rounds of the checkpoints, and of each the `KEPT` numbers of every arm."""
         K, used = self.n_arms, int(self.R[layout.POINTS_USED])
-        at, width = layout.history_at(K, 0), 1 + layout.KEPT * K
+        at, width = layout.history_place(K), 1 + layout.KEPT * K
         table = self.R[at : at + used * width].reshape(used, width)
         return table[:, 0].copy(), table[:, 1:].reshape(used, K, layout.KEPT).copy()
 
@@ -210,7 +210,7 @@ class Evidence:
             new.row(layout.FOLDED)[more] = head[layout.WEIGHTED]
         new.capitals()[:K] = self.capitals()
         rounds, kept = self.history()
-        at = layout.history_at(n_arms, 0)
+        at = layout.history_place(n_arms)
         width = 1 + layout.KEPT * n_arms
         table = new.R[at : at + rounds.size * width].reshape(rounds.size, width)
         table[:, 0] = rounds
@@ -227,7 +227,7 @@ class Evidence:
         """
         K, points = self.n_arms, self.cells + 1
         stripped = self.R.copy()
-        at = layout.tables_at(K)
+        at = layout.history_place(K, layout.POINTS)
         stripped[at : at + 3 * points] = 0.0
         capitals = stripped[at + 3 * points :].reshape(K, 2, points)
         top = layout.ENDS + 2 * layout.TOP

@@ -95,7 +95,12 @@ def capital_at(K: int, cells: int, arm: int, side: int) -> Any:
     return tables_at(K) + (3 + 2 * arm + side) * cells
 
 
+def history_place(n_arms: int, point: int = 0) -> int:
+    """Return what `history_at` does, without compiling it; the tables begin after `POINTS`."""
+    place: int = history_at.py_func(n_arms, point)
+    return place
+
+
 def size(n_arms: int, grid: int) -> int:
     """Return how many numbers the evidence on so many arms takes."""
-    kept = (ROWS + 1) * n_arms + POINTS * (1 + KEPT * n_arms)
-    return HEAD + kept + (3 + 2 * n_arms) * (grid + 1)
+    return history_place(n_arms, POINTS) + (3 + 2 * n_arms) * (grid + 1)

@@ -33,6 +33,7 @@ from numba.core.caching import (
 from numba.core.runtime import rtsys
 
 from bothworlds.errors import CacheWarning
+from bothworlds.lanes import parts
 
 SEAL = hashlib.sha256().digest_size
 """Bytes of checksum at the end of every file."""
@@ -114,6 +115,25 @@ class _Folders(CompileResultCacheImpl):  # type: ignore[misc]
         _PackageFolder,
     ]
 
+    def reduce(self, cres: Any) -> Any:
+        # To write down the types of all variables takes long, and nobody reads them.
+        return super().reduce(cres._replace(type_annotation=""))
+
+
+class _PartFolders(_Folders):
+    """The same for functions that only compiled code calls."""
+
+    def check_cachable(self, cres: Any) -> bool:
+        # Addresses of this process that are not used are still in it, to be optimised away; of
+        # those that are, Numba asks again when the function is part of one that Python calls.
+        return True
+
+    def reduce(self, cres: Any) -> Any:
+        return parts.reduced(cres)
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        return parts.rebuilt(target_context, *payload)
+
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """The machine code of one function, by the types of its arguments.
@@ -125,18 +145,17 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     stamp : callable
         Returns what the code depends on, given what Numba knows of the function's own file. Code
         that was kept under another stamp is not used.
-    flavour : str
-        Sets the files apart from those of the same function compiled otherwise.
+    part : bool
+        Whether it is a function that only compiled code calls; its files are set apart.
     """
 
-    _impl_class = _Folders
-
     def __init__(
-        self, function: Callable[..., Any], stamp: Callable[[Any], Any], flavour: str = ""
+        self, function: Callable[..., Any], stamp: Callable[[Any], Any], part: bool = False
     ) -> None:
         self._function = function
         self._stamp = stamp
-        self._flavour = flavour
+        self._impl_class = _PartFolders if part else _Folders
+        self._flavour = ".bare" if part else ""
         self._trouble: str | None = None
         self._opened = False
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import event, types
 
 from bothworlds import sources
 from bothworlds.errors import CacheWarning
@@ -15,6 +15,7 @@ from bothworlds.lanes.compile_events import KIND, CompileNotice
 
 try:
     from bothworlds.lanes.code_cache import KernelCache
+    from bothworlds.lanes.parts import PartCompiler, WholeCompiler
 except (ImportError, AttributeError) as error:
     # Numba's own cache would do no better: it misses changes in other files.
     KernelCache = None  # type: ignore[assignment, misc]
@@ -33,12 +34,13 @@ def jit(function: Callable[..., Any], release: bool = True) -> Any:
     Python, the function lets other threads run meanwhile, if it should ``release`` them: that
     costs as much as a short kernel takes.
     """
-    return _kept(compiled(function, release, keeps=True), "")
+    return _kept(compiled(function, release, keeps=True))
 
 
 def compiled(function: Callable[..., Any], release: bool = True, keeps: bool = False) -> Any:
     """Do the same for a function whose machine code must not be kept, such as a user's."""
-    dispatcher = numba.njit(function, nogil=release, error_model="numpy")
+    options = {"pipeline_class": WholeCompiler} if keeps and KernelCache is not None else {}
+    dispatcher = numba.njit(function, nogil=release, error_model="numpy", **options)
     _call_bare(dispatcher, keeps)
     return dispatcher
 
@@ -53,21 +55,28 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
 
     def bare() -> Any:
         if not twins:
-            options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            if keeps and KernelCache is not None:
+                options["pipeline_class"] = PartCompiler
             twin = numba.njit(dispatcher.py_func, error_model="numpy", **options)
-            twins.append(_kept(twin, ".bare") if keeps else twin)
+            twins.append(_kept(twin, part=True) if keeps else twin)
         return twins[0]
 
+    def template(given: Any, named: Any) -> Any:
+        # A number that the caller knows is one of its type here: else each would be compiled anew.
+        known = {name: types.unliteral(each) for name, each in named.items()}
+        return bare().get_call_template(tuple(map(types.unliteral, given)), known)
+
     # The two questions that Numba asks of a function which compiled code calls.
-    dispatcher.get_call_template = lambda *given: bare().get_call_template(*given)
+    dispatcher.get_call_template = template
     dispatcher.get_overload = lambda *given: bare().get_overload(*given)
 
 
-def _kept(dispatcher: Any, flavour: str) -> Any:
+def _kept(dispatcher: Any, part: bool = False) -> Any:
     """Return the function, its machine code kept on disk."""
     if KernelCache is not None and hasattr(dispatcher, "_cache"):
         function = dispatcher.py_func
-        dispatcher._cache = KernelCache(function, functools.partial(_stamp, function), flavour)
+        dispatcher._cache = KernelCache(function, functools.partial(_stamp, function), part)
     return dispatcher
 
 

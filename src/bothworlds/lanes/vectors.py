@@ -183,6 +183,21 @@ def any_lane(typingctx: Any, condition: Any) -> Any:
 
 
 @intrinsic
+def only_lanes(typingctx: Any, condition: Any) -> Any:
+    """Return the lanes to confine something to: None for one bandit, for which it is done.
+
+    One bandit does something again only where the condition holds, so that nothing need be
+    compiled for a bandit which looks on.
+    """
+    result = condition if is_wide(condition) else types.none
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return args[0] if is_wide(condition) else context.get_dummy_value()
+
+    return signature(result, condition), codegen
+
+
+@intrinsic
 def negate(typingctx: Any, condition: Any) -> Any:
     """Return the opposite truth values."""
 

@@ -43,6 +43,7 @@ from bothworlds.lanes.vectors import (
     maximum,
     minimum,
     negate,
+    only_lanes,
     select,
     splat_int,
 )
@@ -146,8 +147,9 @@ def draw(K: int, S: Any, eta: Any, u: Any, M: Any) -> Any:
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
         z = maximum(load(S, LEAST, u), 1.0)
-        again, drawn, d, unsure = look(K, S, scale, low, z, u, pending, M)
-        finish(S, eta, low, z + d, drawn + d, pending)
+        lanes = only_lanes(pending)
+        again, drawn, d, unsure = look(K, S, scale, low, z, u, lanes, M)
+        finish(S, eta, low, z + d, drawn + d, lanes)
         arm = select(pending, again, arm)
         pending = pending & unsure
         passes += 1

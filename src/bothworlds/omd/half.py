@@ -46,6 +46,7 @@ from bothworlds.lanes.vectors import (
     maximum,
     minimum,
     negate,
+    only_lanes,
     select,
     splat,
     splat_int,
@@ -233,7 +234,8 @@ def draw(K: int, S: Any, eta: Any, near_below: Any, u: Any, M: Any) -> Any:
     arm, pending = step_and_draw(K, S, load(S, CENTRE, u) + d, c, near_below, u, None, M)
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
-        again, uncertain = step_and_draw(K, S, load(S, ROOT, u), c, near_below, u, pending, M)
+        lanes = only_lanes(pending)
+        again, uncertain = step_and_draw(K, S, load(S, ROOT, u), c, near_below, u, lanes, M)
         arm = select(pending, again, arm)
         pending = pending & uncertain
         passes += 1

@@ -1,0 +1,161 @@
+"""Compilation in parts: functions that only compiled code calls become LLVM code and no more.
+
+Numba optimises a function, and writes machine code of it, before another one can call it; the
+caller, into which it is copied, is optimised again, and so on up to what Python calls.  Here only
+that last one is: a part is kept as it was lowered, to be linked.  Passes of Numba's pipeline that
+concern what no kernel of this package has (closures, array expressions, threads) are left out.
+
+What is compiled is the same function of IEEE arithmetic either way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba import _dynfunc
+from numba.core import typed_passes, untyped_passes
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.environment import lookup_environment
+
+ENVIRONMENT = "_ZN08NumbaEnv"
+"""How the names begin under which LLVM knows the environments of functions."""
+
+UNNEEDED = (
+    untyped_passes.WithLifting,
+    untyped_passes.InlineClosureLikes,
+    untyped_passes.MakeFunctionToJitFunction,
+    untyped_passes.InlineInlinables,
+    untyped_passes.FindLiterallyCalls,
+    untyped_passes.LiteralUnroll,
+    untyped_passes.LiteralPropagationSubPipelinePass,
+    typed_passes.InlineOverloads,
+    typed_passes.NopythonRewrites,
+    typed_passes.AnnotateTypes,
+    typed_passes.DumpParforDiagnostics,
+)
+"""Passes without which the kernels of this package compile to the same code."""
+
+
+class Part(JITCodeLibrary):  # type: ignore[misc]
+    """The LLVM code of a function and of those it calls, for linking."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """Lowering to LLVM code alone."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower, and let compiled code know where the part is."""
+        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered, library = state["cr"], state.library
+        library._ensure_finalized()
+        entry = _stand_in(lowered.fndesc, lowered.env, library)
+        state.targetctx.insert_user_function(entry, lowered.fndesc, [library])
+        state.reload_init.extend(library._reload_init)
+        state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class WholeLowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """Lowering to machine code, with the parts."""
+
+    _name = "whole_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower, and give the parts their environments, which Numba does when one is finished."""
+        super().run_pass(state)
+        codegen = state.library.codegen
+        for variable in state.library._final_module.global_variables:
+            if variable.name.startswith(ENVIRONMENT):
+                environment = lookup_environment(variable.name)
+                if environment is not None:
+                    codegen.set_env(variable.name, environment)
+        return True
+
+
+class _Shortened(CompilerBase):  # type: ignore[misc]
+    """Numba's pipeline without what kernels do not need."""
+
+    lowering: Any
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the one pipeline."""
+        made = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        made.passes = [
+            (self.lowering if each is typed_passes.NativeLowering else each, about)
+            for each, about in made.passes
+            if each not in UNNEEDED
+        ]
+        made.finalize()
+        return [made]
+
+
+class PartCompiler(_Shortened):
+    """Compiler of what only compiled code calls."""
+
+    lowering = PartLowering
+
+
+class WholeCompiler(_Shortened):
+    """Compiler of what Python calls."""
+
+    lowering = WholeLowering
+
+
+def reduced(made: Any) -> tuple[Any, ...]:
+    """Return what is kept of a compiled part on disk."""
+    made.fndesc.typemap = made.fndesc.calltypes = None
+    code = made.library._final_module.as_bitcode()
+    return made.library.name, code, made.fndesc, made.environment, made.signature, made.reload_init
+
+
+def rebuilt(
+    context: Any, name: str, code: bytes, fndesc: Any, env: Any, signature: Any, reload_init: Any
+) -> Any:
+    """Return the part of which `reduced` was kept."""
+    for each in reload_init:
+        each()
+    library = Part(context.codegen(), name)
+    library._final_module = llvm.parse_bitcode(code)
+    library._finalize_final_module()
+    return CompileResult(
+        typing_context=context.typing_context,
+        target_context=context,
+        entry_point=_stand_in(fndesc, env, library),
+        typing_error=None,
+        type_annotation=None,
+        signature=signature,
+        objectmode=False,
+        lifted=(),
+        fndesc=fndesc,
+        library=library,
+        call_helper=None,
+        environment=env,
+        metadata=None,
+        reload_init=reload_init,
+        referenced_envs=(),
+    )
+
+
+def _stand_in(fndesc: Any, env: Any, library: Any) -> Any:
+    """Return the object by which Numba knows a function; Python cannot call it."""
+    name = fndesc.qualname.split(".")[-1]
+    return _dynfunc.make_function(fndesc.lookup_module(), name, "a part", 0, env, (library,))
