@@ -405,3 +405,31 @@ def test_a_part_is_no_machine_code():
     assert part.codegen._engine.is_symbol_defined(whole.fndesc.llvm_func_name)
     names = [each.name for each in part.get_defined_functions()]
     assert names and not any(map(part.codegen._engine.is_symbol_defined, names))
+
+
+def test_machine_code_is_called_by_its_address_and_its_errors_come_through():
+    from numba.core import types
+
+    from bothworlds.lanes.jit import jit, placed_code
+    from bothworlds.lanes.kernels import calling
+
+    shape = types.float64(types.int64, types.float64)
+    call = calling(shape)
+
+    @jit
+    def power(n, x):
+        if n < 0:
+            raise ValueError("n must be at least 0")
+        return x**n
+
+    @jit
+    def call_it(code, n, x):
+        return call(code, (n, x))
+
+    place, holder = placed_code(power, shape)
+    assert power.overloads == {} and list(holder.overloads) == [shape.args]
+    assert call_it(place, 3, 1.5) == 1.5**3
+    # Arguments become those of the shape: a whole number is a number.
+    assert call_it(place, 2, 3) == 9.0
+    with pytest.raises(ValueError, match="at least 0"):
+        call_it(place, -1, 1.5)

@@ -15,7 +15,8 @@ import pytest
 import bothworlds as bw
 from bothworlds.engine import loop as engine
 from bothworlds.errors import InvalidParameter, KernelError
-from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
+from bothworlds.lanes.jit import placed_code
+from bothworlds.lanes.kernels import ARMS, CHOOSE_WIDE, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.policies.custom import custom, random_unit
@@ -192,11 +193,12 @@ def test_a_simulated_path_is_that_of_a_bandit_fed_the_same_draws():
 
 def test_nothing_recompiles_for_another_environment_arms_or_horizon():
     run({"rv": ALL["rv"], "general": ALL["general"]})
-    choose = ALL["rv"].kernels().choose
-    before = len(choose.signatures), len(engine.run_tile.signatures)
+    place, code = placed_code(ALL["rv"].kernels().choose, CHOOSE_WIDE)
+    loops = engine.run_wide, engine.run_tile
+    assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
     run({"rv": ALL["rv"], "general": ALL["general"]}, bw.environments.Switching(7, 0.1), 321, 5)
-    assert (len(choose.signatures), len(engine.run_tile.signatures)) == before
-    assert before[1] == 1
+    assert placed_code(ALL["rv"].kernels().choose, CHOOSE_WIDE) == (place, code)
+    assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
 
 
 def test_memory_does_not_grow_with_the_horizon():

@@ -25,6 +25,7 @@ from bothworlds.lanes.kernels import (
     LOSS_WIDE,
     UPDATE_ONE,
     UPDATE_WIDE,
+    calling,
 )
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.rows import FEW, add_to
@@ -76,6 +77,67 @@ def record(row: int, K: int, E: Any, rows: int, tracked: int, X: Any, W: Any) ->
             for i in range(K):
                 at = lane * rows + tracked + i if rows > 0 else (tracked + i) * LANES + lane
                 W[(row * K + i) * LANES + lane] = E[at]
+
+
+choose_at, update_at, loss_at = map(calling, (CHOOSE_WIDE, UPDATE_WIDE, LOSS_WIDE))
+
+
+@jit
+def run_wide(
+    codes: Any,
+    untrusted: bool,
+    K: int,
+    first: int,
+    last: int,
+    policy: Any,
+    environment: Any,
+    checkpoints: Any,
+    outputs: Any,
+) -> int:
+    """Do what `run_tile` does where both kernels take vectors and nobody attacks.
+
+    ``codes`` are the addresses of ``choose``, ``update`` and ``loss``; ``untrusted`` is whether
+    losses must be looked at.
+    """
+    choose, update, lose = codes[0], codes[1], codes[2]
+    C = numbers_at(policy[0])
+    S = numbers_at(policy[1])
+    G = words_at(policy[2])
+    CE = numbers_at(environment[0])
+    E = numbers_at(environment[1])
+    GE = words_at(environment[2])
+    X = numbers_at(outputs[0])
+    N = numbers_at(outputs[1])
+    W = numbers_at(outputs[2])
+    like = zeros()
+    t = first
+    while t <= last:
+        stop = last
+        if outputs[3] < checkpoints.size and checkpoints[outputs[3]] < last:
+            stop = checkpoints[outputs[3]]
+        total = load(X, 0, like)
+        held = splat_int(0, like)
+        times = 0
+        for now in range(t, stop + 1):
+            arm = choose_at(choose, (K, now, C, S, G, uniform(G, like)))
+            loss = loss_at(lose, (K, now, CE, E, GE, uniform(GE, like), arm))
+            if untrusted and out_of_range(loss):
+                return BAD_LOSS
+            update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
+            total = total + load(E, 0, like)
+            # Late in a run every lane plays the arm it played before: count those together.
+            if K <= FEW or any_lane(arm != held):
+                count_plays(N, K, held, times)
+                held = arm
+                times = 0
+            times += 1
+        count_plays(N, K, held, times)
+        store(X, 0, total)
+        if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
+            record(outputs[3], K, E, 0, outputs[4], X, W)
+            outputs[3] += 1
+        t = stop + 1
+    return DONE
 
 
 @jit
@@ -155,10 +217,8 @@ def run_tile(
             for now in range(t, stop + 1):
                 arm = choose_wide(K, now, C, S, G, uniform(G, like))
                 v = uniform(GE, like)
-                if attacked:
-                    loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
-                else:
-                    loss = loss_wide(K, now, CE, E, GE, v, arm)
+                # Without an attack `run_wide` runs.
+                loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
                 if untrusted and out_of_range(loss):
                     return BAD_LOSS
                 update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
@@ -230,6 +290,7 @@ def run_tile(
 
 
 _integers = types.int64[::1]
+RUN_WIDE = types.int64(_integers, types.boolean, *(types.int64,) * 3, *(_integers,) * 4)
 RUN_TILE = types.int64(
     *(
         types.FunctionType(sig)

@@ -20,7 +20,8 @@ from bothworlds.engine.realised import measuring, realised_regret
 from bothworlds.environments.base import ORDER, Attack, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
-from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, PREFER_ONE, PREFER_WIDE
+from bothworlds.lanes.jit import placed_code
+from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, LOSS_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import LARGEST, Player, Sides
@@ -160,7 +161,8 @@ def compile_kernels(
 ) -> tuple[list[Any], int]:
     """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode.
 
-    The stage is the environment's own unless another is given.
+    Where `engine.run_wide` runs, it is one array of their addresses. The stage is the
+    environment's own unless another is given.
     """
     with compiling:
         if policy.kind == "duel":
@@ -189,15 +191,19 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
 def _bandit_kernels(
     only: Sides, environment: Environment, attack: Attack | None
 ) -> tuple[list[Any], int]:
-    entry(engine.run_tile, engine.RUN_TILE)
     (choose,), (update,) = only.choose, only.update
     loss = environment.unchecked_kernel()
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
+    if _all_wide(mode):
+        entry(engine.run_wide, engine.RUN_WIDE)
+        shaped = (choose, shapes.CHOOSE_WIDE), (update, shapes.UPDATE_WIDE), (loss, LOSS_WIDE)
+        return [_block(*(placed_code(*each)[0] for each in shaped))], mode
+    entry(engine.run_tile, engine.RUN_TILE)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
         (choose, engine.idle_choose, shapes.CHOOSE_WIDE, only.wide),
         (update, engine.idle_update, shapes.UPDATE_WIDE, only.wide),
-        (loss, engine.idle_loss, shapes.LOSS_WIDE, environment.wide),
+        (loss, engine.idle_loss, LOSS_WIDE, environment.wide),
         (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
         (choose, engine.idle_choose, shapes.CHOOSE_ONE, not only.wide),
         (update, engine.idle_update, shapes.UPDATE_ONE, not only.wide),
@@ -230,6 +236,12 @@ def _mode(wide_policy: bool, environment: Environment) -> int:
         + engine.WIDE_ENVIRONMENT * environment.wide
         + engine.UNTRUSTED * (not environment.trusted)
     )
+
+
+def _all_wide(mode: int) -> bool:
+    """Tell whether policy and environment take vectors, and nothing stands between them."""
+    wide = engine.WIDE_POLICY | engine.WIDE_ENVIRONMENT
+    return mode & (wide | engine.ATTACKED) == wide
 
 
 def _aligned(values: NDArray[Any]) -> NDArray[Any]:
@@ -414,10 +426,15 @@ def _sound(
 def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
-        if job.policy.kind == "bandit":
-            run = entry(engine.run_tile, engine.RUN_TILE)
-        else:
+        if job.policy.kind == "duel":
             run = entry(duel.run_duels, duel.RUN_DUELS)
+        elif _all_wide(mode):
+            run = entry(engine.run_wide, engine.RUN_WIDE)
+            policy, environment, _, *rest = blocks
+            untrusted = mode & engine.UNTRUSTED != 0
+            return int(run(*functions, untrusted, K, first, last, policy, environment, *rest))
+        else:
+            run = entry(engine.run_tile, engine.RUN_TILE)
         return int(run(*functions, mode, job.count, K, first, last, *blocks))
     except BothworldsError:
         raise

@@ -35,6 +35,9 @@ from numba.core.runtime import rtsys
 from bothworlds.errors import CacheWarning
 from bothworlds.lanes import parts
 
+PART = ".bare"
+"""The flavour of functions that only compiled code calls."""
+
 SEAL = hashlib.sha256().digest_size
 """Bytes of checksum at the end of every file."""
 
@@ -145,17 +148,18 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     stamp : callable
         Returns what the code depends on, given what Numba knows of the function's own file. Code
         that was kept under another stamp is not used.
-    part : bool
-        Whether it is a function that only compiled code calls; its files are set apart.
+    flavour : str
+        Sets the files apart from those of the same function compiled otherwise; `PART` is that of
+        functions which only compiled code calls.
     """
 
     def __init__(
-        self, function: Callable[..., Any], stamp: Callable[[Any], Any], part: bool = False
+        self, function: Callable[..., Any], stamp: Callable[[Any], Any], flavour: str = ""
     ) -> None:
         self._function = function
         self._stamp = stamp
-        self._impl_class = _PartFolders if part else _Folders
-        self._flavour = ".bare" if part else ""
+        self._impl_class = _PartFolders if flavour == PART else _Folders
+        self._flavour = flavour
         self._trouble: str | None = None
         self._opened = False
 

@@ -14,7 +14,7 @@ from bothworlds.errors import CacheWarning
 from bothworlds.lanes.compile_events import KIND, CompileNotice
 
 try:
-    from bothworlds.lanes.code_cache import KernelCache
+    from bothworlds.lanes.code_cache import PART, KernelCache
     from bothworlds.lanes.parts import PartCompiler, WholeCompiler
 except (ImportError, AttributeError) as error:
     # Numba's own cache would do no better: it misses changes in other files.
@@ -55,11 +55,11 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
 
     def bare() -> Any:
         if not twins:
-            options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
             if keeps and KernelCache is not None:
-                options["pipeline_class"] = PartCompiler
-            twin = numba.njit(dispatcher.py_func, error_model="numpy", **options)
-            twins.append(_kept(twin, part=True) if keeps else twin)
+                made = _kept(_unwrapped(dispatcher, pipeline_class=PartCompiler), PART)
+            else:
+                made = _unwrapped(dispatcher)
+            twins.append(made)
         return twins[0]
 
     def template(given: Any, named: Any) -> Any:
@@ -72,11 +72,32 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
     dispatcher.get_overload = lambda *given: bare().get_overload(*given)
 
 
-def _kept(dispatcher: Any, part: bool = False) -> Any:
+@functools.cache
+def placed_code(dispatcher: Any, signature: Any) -> tuple[int, Any]:
+    """Return the address of a kernel's machine code, which `kernels.calling` calls.
+
+    And what holds the code: whoever calls it must hold that.
+    """
+    twin = dispatcher
+    if KernelCache is not None and isinstance(getattr(dispatcher, "_cache", None), KernelCache):
+        # Without what Python and first-class functions need, which takes a third of the time.
+        twin = _kept(_unwrapped(dispatcher, pipeline_class=WholeCompiler), ".code")
+    twin.compile(signature)
+    made = twin.overloads[signature.args]
+    return made.library.get_pointer_to_function(made.fndesc.llvm_func_name), twin
+
+
+def _unwrapped(dispatcher: Any, **options: Any) -> Any:
+    """Return a twin of a compiled function that Python cannot call."""
+    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(dispatcher.py_func, error_model="numpy", **bare, **options)
+
+
+def _kept(dispatcher: Any, flavour: str = "") -> Any:
     """Return the function, its machine code kept on disk."""
     if KernelCache is not None and hasattr(dispatcher, "_cache"):
         function = dispatcher.py_func
-        dispatcher._cache = KernelCache(function, functools.partial(_stamp, function), part)
+        dispatcher._cache = KernelCache(function, functools.partial(_stamp, function), flavour)
     return dispatcher
 
 
