@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +29,37 @@ def checked_seed(seed: object, owner: str) -> int:
     return whole("seed", seed, owner, 0, "a whole number >= 0 or None")
 
 
-def _digest(seed: int, names: tuple[object, ...]) -> bytes:
+def _encoded(*names: object) -> bytes:
     # Lengths make the encoding unambiguous: ("ab", "c") and ("a", "bc") differ.
-    parts = [str(seed), *map(str, names)]
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    return hashlib.sha256(text.encode()).digest()
+    return "".join(f"{len(part)}:{part}" for part in map(str, names)).encode()
+
+
+def _digest(seed: int, names: tuple[object, ...]) -> bytes:
+    return hashlib.sha256(_encoded(seed, *names)).digest()
+
+
+def digests(seed: int, *names: object, last: Sequence[int]) -> list[bytes]:
+    """Return the digests of the streams of ``seed``, ``names`` and each of the ``last`` names.
+
+    What the names have in common is read once.
+
+    Examples
+    --------
+    >>> words_of(digests(1, "a", last=[5, 6]))[1].tolist() == stream_words(1, "a", 6).tolist()
+    True
+    """
+    common = hashlib.sha256(_encoded(seed, *names))
+    found = []
+    for name in map(str, last):
+        own = common.copy()
+        own.update(f"{len(name)}:{name}".encode())
+        found.append(own.digest())
+    return found
+
+
+def words_of(found: list[bytes]) -> NDArray[np.int64]:
+    """Return the words that start the streams of these digests, a row each."""
+    return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64).reshape(-1, 4)
 
 
 def stream_words(seed: int, *names: object) -> NDArray[np.int64]:
@@ -61,7 +88,11 @@ def derived_seed(seed: int, *names: object) -> int:
 
 def numpy_generator(seed: int, *names: object) -> np.random.Generator:
     """Return NumPy's generator for set-up work, seeded by ``seed`` and ``names``."""
-    digest = _digest(seed, names)
+    return generator_of(_digest(seed, names))
+
+
+def generator_of(digest: bytes) -> np.random.Generator:
+    """Return NumPy's generator for set-up work, seeded by a digest."""
     words = np.frombuffer(digest, dtype="<u4")
     # The same generator as that of the whole number, which NumPy takes apart in twice the time.
     return np.random.default_rng(words if words[-1] else int.from_bytes(digest, "little"))

@@ -20,12 +20,13 @@ from bothworlds.engine.realised import measuring, realised_regret
 from bothworlds.environments.base import ORDER, Attack, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
+from bothworlds.lanes.direct import address
 from bothworlds.lanes.jit import placed_code
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, LOSS_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import LARGEST, Player, Sides
-from bothworlds.seeding import numpy_generator, stream_words
+from bothworlds.seeding import digests, generator_of, words_of
 from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
@@ -196,8 +197,7 @@ def _bandit_kernels(
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
     if _all_wide(mode):
         entry(engine.run_wide, engine.RUN_WIDE)
-        shaped = (choose, shapes.CHOOSE_WIDE), (update, shapes.UPDATE_WIDE), (loss, LOSS_WIDE)
-        return [_block(*(placed_code(*each)[0] for each in shaped))], mode
+        return [_codes(choose, update, loss)], mode
     entry(engine.run_tile, engine.RUN_TILE)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
@@ -211,6 +211,13 @@ def _bandit_kernels(
         (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
     )
     return [compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
+
+
+@functools.cache
+def _codes(choose: Any, update: Any, loss: Any) -> NDArray[np.int64]:
+    """Return the addresses that `engine.run_wide` takes."""
+    shaped = (choose, shapes.CHOOSE_WIDE), (update, shapes.UPDATE_WIDE), (loss, LOSS_WIDE)
+    return _block(*(placed_code(*each)[0] for each in shaped))
 
 
 def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], int]:
@@ -246,18 +253,16 @@ def _all_wide(mode: int) -> bool:
 
 def _aligned(values: NDArray[Any]) -> NDArray[Any]:
     """Copy to a flat array that starts at a cache line, so that no vector straddles two."""
-    flat = np.ascontiguousarray(values).ravel()
-    room = np.empty(flat.size + 8, flat.dtype)
-    offset = (-room.ctypes.data % 64) // 8
-    aligned = room[offset : offset + flat.size]
-    aligned[:] = flat
+    room = np.empty(values.size + 8, values.dtype)
+    offset = (-address(room) % 64) // 8
+    aligned = room[offset : offset + values.size]
+    aligned.reshape(values.shape)[...] = values
     return aligned
 
 
-def _rows(columns: list[NDArray[Any]], wide: bool) -> NDArray[Any]:
-    """Lay out one column per repetition: interleaved for vectors, one after another for scalars."""
-    stacked = np.stack(columns)
-    return _aligned(stacked.T if wide else stacked)
+def _rows(columns: NDArray[Any], wide: bool) -> NDArray[Any]:
+    """Lay out repetitions, a row each: interleaved for vectors, one after another for scalars."""
+    return _aligned(columns.T if wide else columns)
 
 
 def _columns(flat: NDArray[Any], rows: int, wide: bool) -> NDArray[Any]:
@@ -265,30 +270,36 @@ def _columns(flat: NDArray[Any], rows: int, wide: bool) -> NDArray[Any]:
     return flat.reshape(rows, -1) if wide else flat.reshape(-1, rows).T
 
 
-def _address(*arrays: NDArray[Any]) -> list[int]:
-    return [array.ctypes.data for array in arrays]
-
-
 def _block(*numbers: int) -> NDArray[np.int64]:
     return np.array(numbers, dtype=np.int64)
 
 
 def _players(
-    job: TileJob, world: str, repetitions: list[int], wide: bool
+    job: TileJob, world: str, lanes: NDArray[np.intp], wide: bool, start: NDArray[np.float64]
 ) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Return state and generator of the policy, or of both sides of a duel."""
-    start = job.policy.start(job.environment.n_arms)
+    repetitions = range(*job.span)
 
     def stream(*side: str) -> NDArray[Any]:
-        words = [stream_words(job.seed, world, job.name, *side, r) for r in repetitions]
-        return _rows(words, wide)
+        words = words_of(digests(job.seed, world, job.name, *side, last=repetitions))
+        return _rows(words[lanes], wide)
 
-    lanes = LANES if wide else job.count
-    state = _rows([start] * lanes, wide)
+    def state() -> NDArray[Any]:
+        count = LANES if wide else job.count
+        return _rows(np.broadcast_to(start, (count, start.size)), wide)
+
+    one = state()
     if job.policy.kind == "bandit":
-        return [(state, stream())]
-    other = state if job.policy.sides().one_state else _rows([start] * lanes, wide)
-    return [(state, stream("left")), (other, stream("right"))]
+        return [(one, stream())]
+    other = one if job.policy.sides().one_state else state()
+    return [(one, stream("left")), (other, stream("right"))]
+
+
+def _started(
+    of: Environment | Attack, seeds: list[bytes], lanes: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the state of every repetition before the first round, a row for each lane."""
+    return np.array([of.start(generator_of(seed)) for seed in seeds])[lanes]
 
 
 def run_job(
@@ -308,42 +319,45 @@ def run_job(
     K = job.environment.n_arms
     wide = mode & engine.WIDE_POLICY != 0
     # Lanes beyond `count` replay the last repetition; their results are ignored.
-    repetitions = [job.first + min(lane, job.count - 1) for lane in range(LANES)]
+    lanes = np.minimum(np.arange(LANES), job.count - 1)
     world = repr(job.environment)
+    start = job.policy.start(K)
     C = _aligned(np.append(job.policy.parameters(K), 0.0))
-    players = _players(job, world, repetitions, wide)
+    players = _players(job, world, lanes, wide, start)
     CE = job.environment.parameters()
-    columns = [job.environment.start(numpy_generator(job.seed, world, r)) for r in repetitions]
+    seeds = digests(job.seed, world, last=range(*job.span))
+    columns = _started(job.environment, seeds, lanes)
     E = _rows(columns, job.environment.wide)
-    GE = _rows([stream_words(job.seed, world, r) for r in repetitions], job.environment.wide)
+    GE = _rows(words_of(seeds)[lanes], job.environment.wide)
     checkpoints = np.array([t for t in job.checkpoints if t > job.after], dtype=np.int64)
     tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
     cost = _aligned(np.zeros((1 + checkpoints.size, LANES)))
     plays = _aligned(np.zeros((K, LANES)))
     tracked = np.zeros(checkpoints.size * K * LANES if tracked_row >= 0 else 1)
-    rows = job.policy.start(K).size
-    blocks = [_block(*_address(C, S, G), rows) for S, G in players]
-    blocks.append(_block(*_address(CE, E, GE), columns[0].size))
+    blocks = [_block(*map(address, (C, S, G)), start.size) for S, G in players]
+    # The environment's numbers may be a file that can only be read.
+    blocks.append(_block(CE.ctypes.data, address(E), address(GE), columns.shape[1]))
     CA, A, attack_rows = np.zeros(1), np.zeros(1), 0
     if attack is not None:
         CA = _aligned(attack.parameters)
-        starts = [attack.start(numpy_generator(job.seed, world, "attack", r)) for r in repetitions]
-        A, attack_rows = _rows(starts, job.environment.wide), starts[0].size
+        own = digests(job.seed, world, "attack", last=range(*job.span))
+        starts = _started(attack, own, lanes)
+        A, attack_rows = _rows(starts, job.environment.wide), starts.shape[1]
     if job.policy.kind == "bandit":
-        blocks.append(_block(*_address(CA, A), attack_rows))
-    blocks += [checkpoints, _block(*_address(cost, plays, tracked), 0, tracked_row)]
+        blocks.append(_block(address(CA), address(A), attack_rows))
+    blocks += [checkpoints, _block(*map(address, (cost, plays, tracked)), 0, tracked_row)]
     moving = [array for player in players for array in player]
     moving += [E, GE, A, cost[:LANES], plays]
     now, horizon = 1, int(checkpoints[-1])
     if job.earlier is not None:
-        begun = np.stack(columns, axis=1)
+        begun = columns.T
 
         def sound(played: int, found: list[NDArray[Any]]) -> bool:
             return played == job.after and _sound(job, wide, begun, played, found)
 
         now = 1 + snapshot.restore(job.earlier.state or b"", moving, sound)
     # Rows 1 to K of an environment's state say which arm of its constructor stands where.
-    labels = np.stack(columns)[: job.count, ORDER : ORDER + K].astype(np.int64)
+    labels = columns[: job.count, ORDER : ORDER + K].astype(np.int64)
 
     def counted() -> NDArray[np.int64]:
         return by_label(labels, plays.reshape(K, LANES)[:, : job.count].T)
@@ -391,7 +405,7 @@ def run_job(
 def by_label(labels: NDArray[np.int64], plays: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the plays of every repetition in the order of the environment's constructor."""
     ordered = np.zeros(labels.shape, dtype=np.int64)
-    np.put_along_axis(ordered, labels, plays.astype(int), 1)
+    ordered[np.arange(len(labels))[:, np.newaxis], labels] = plays
     return ordered
 
 

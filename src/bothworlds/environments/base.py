@@ -180,6 +180,14 @@ class Environment:
         return type(self), tuple(self._arguments().values())
 
     def __repr__(self) -> str:
+        # Every tile of repetitions asks for the name of its world.
+        known: str | None = self.__dict__.get("_shown")
+        if known is None:
+            known = self._show()
+            object.__setattr__(self, "_shown", known)
+        return known
+
+    def _show(self) -> str:
         parameters = inspect.signature(type(self)).parameters
         shown = [
             f"{name}={_show(value)}"
@@ -234,4 +242,8 @@ def ordered(rng: np.random.Generator, n_arms: int, shuffle: bool) -> NDArray[np.
 
 def state(order: NDArray[np.int64], *rows: Any) -> Array:
     """Join row 0, the labels and further rows or groups of rows into one column."""
-    return np.concatenate([[0.0], order, *(np.atleast_1d(row) for row in rows)]).astype(np.float64)
+    groups = [row if isinstance(row, np.ndarray) else np.atleast_1d(row) for row in rows]
+    return np.concatenate([_NOTHING_YET, order, *groups]).astype(np.float64, copy=False)
+
+
+_NOTHING_YET = np.zeros(1)
