@@ -213,7 +213,7 @@ def run_duels(
                 count_plays(N, K, load(j, 0, like), 1)
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
             rows = 0 if wide_environment else environment_rows
-            record(outputs[3], K, E, rows, outputs[4], X, W)
+            record(outputs[3], K, E, rows, outputs[4], X, W, LANES)
             outputs[3] += 1
         t = stop + 1
     return DONE

@@ -40,13 +40,15 @@ from bothworlds.lanes.vectors import (
     splat,
     splat_int,
     store,
+    width,
     words_at,
     zeros,
 )
 
-WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED, UNTRUSTED = 1, 2, 4, 8
-"""Bits of the mode: which kernels take vectors, whether an attack stage follows, and whether
-losses must be looked at because a user's function makes them."""
+WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED, UNTRUSTED, ALONE = 1, 2, 4, 8, 16
+"""Bits of the mode: which kernels take vectors, whether an attack stage follows, whether losses
+must be looked at because a user's function makes them, and whether a single repetition plays by
+kernels that could take vectors, compiled for one."""
 
 DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
 """What `run_tile` returns."""
@@ -65,25 +67,27 @@ def out_of_range(loss: Any) -> Any:
 
 
 @jit
-def record(row: int, K: int, E: Any, rows: int, tracked: int, X: Any, W: Any) -> None:
+def record(row: int, K: int, E: Any, rows: int, tracked: int, X: Any, W: Any, lanes: int) -> None:
     """Write the regret so far, and the tracked sums, as checkpoint ``row``.
 
     ``rows`` is the length of a repetition's state where repetitions lie one after another, or 0
-    where they are interleaved.
+    where they are interleaved; ``lanes`` is how many there is room for.
     """
-    for lane in range(LANES):
-        X[(1 + row) * LANES + lane] = X[lane]
+    for lane in range(lanes):
+        X[(1 + row) * lanes + lane] = X[lane]
         if tracked >= 0:
             for i in range(K):
-                at = lane * rows + tracked + i if rows > 0 else (tracked + i) * LANES + lane
-                W[(row * K + i) * LANES + lane] = E[at]
+                at = lane * rows + tracked + i if rows > 0 else (tracked + i) * lanes + lane
+                W[(row * K + i) * lanes + lane] = E[at]
 
 
-choose_at, update_at, loss_at = map(calling, (CHOOSE_WIDE, UPDATE_WIDE, LOSS_WIDE))
+choose_at = calling(CHOOSE_WIDE, CHOOSE_ONE)
+update_at = calling(UPDATE_WIDE, UPDATE_ONE)
+loss_at = calling(LOSS_WIDE, LOSS_ONE)
 
 
 @jit
-def run_wide(
+def run_alike(
     codes: Any,
     untrusted: bool,
     K: int,
@@ -93,8 +97,9 @@ def run_wide(
     environment: Any,
     checkpoints: Any,
     outputs: Any,
+    like: Any,
 ) -> int:
-    """Do what `run_tile` does where both kernels take vectors and nobody attacks.
+    """Do what `run_tile` does where both kernels take values like ``like`` and nobody attacks.
 
     ``codes`` are the addresses of ``choose``, ``update`` and ``loss``; ``untrusted`` is whether
     losses must be looked at.
@@ -109,7 +114,6 @@ def run_wide(
     X = numbers_at(outputs[0])
     N = numbers_at(outputs[1])
     W = numbers_at(outputs[2])
-    like = zeros()
     t = first
     while t <= last:
         stop = last
@@ -134,10 +138,32 @@ def run_wide(
         count_plays(N, K, held, times)
         store(X, 0, total)
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
-            record(outputs[3], K, E, 0, outputs[4], X, W)
+            record(outputs[3], K, E, 0, outputs[4], X, W, width(like))
             outputs[3] += 1
         t = stop + 1
     return DONE
+
+
+@jit
+def run_wide(
+    codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+    checkpoints: Any, outputs: Any,
+) -> Any:  # fmt: skip
+    """Play a tile; see `run_alike`."""
+    return run_alike(
+        codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, zeros()
+    )
+
+
+@jit
+def run_one(
+    codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+    checkpoints: Any, outputs: Any,
+) -> Any:  # fmt: skip
+    """Play a single repetition, by the same kernels compiled for one; see `run_alike`."""
+    return run_alike(
+        codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, 0.0
+    )
 
 
 @jit
@@ -283,14 +309,14 @@ def run_tile(
                 count_plays(N, K, load(a, 0, like), 1)
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
             rows = 0 if wide_environment else environment_rows
-            record(outputs[3], K, E, rows, tracked, X, W)
+            record(outputs[3], K, E, rows, tracked, X, W, LANES)
             outputs[3] += 1
         t = stop + 1
     return DONE
 
 
 _integers = types.int64[::1]
-RUN_WIDE = types.int64(_integers, types.boolean, *(types.int64,) * 3, *(_integers,) * 4)
+RUN_ALIKE = types.int64(_integers, types.boolean, *(types.int64,) * 3, *(_integers,) * 4)
 RUN_TILE = types.int64(
     *(
         types.FunctionType(sig)

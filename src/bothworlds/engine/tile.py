@@ -158,19 +158,20 @@ compiling = threading.Lock()
 
 
 def compile_kernels(
-    policy: Player, environment: Environment, stage: Attack | None = None
+    policy: Player, environment: Environment, stage: Attack | None = None, alone: bool = False
 ) -> tuple[list[Any], int]:
     """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode.
 
-    Where `engine.run_wide` runs, it is one array of their addresses. The stage is the
-    environment's own unless another is given.
+    Where `engine.run_wide` or `engine.run_one` runs, it is one array of their addresses. The stage
+    is the environment's own unless another is given; ``alone`` is whether there is only one
+    repetition.
     """
     with compiling:
         if policy.kind == "duel":
             functions, mode = _duel_kernels(policy.sides(), environment)
         else:
             attack = environment.stage() if stage is None else stage
-            functions, mode = _bandit_kernels(policy.sides(), environment, attack)
+            functions, mode = _bandit_kernels(policy.sides(), environment, attack, alone)
         return functions, mode
 
 
@@ -190,14 +191,15 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
 
 
 def _bandit_kernels(
-    only: Sides, environment: Environment, attack: Attack | None
+    only: Sides, environment: Environment, attack: Attack | None, alone: bool
 ) -> tuple[list[Any], int]:
     (choose,), (update,) = only.choose, only.update
     loss = environment.unchecked_kernel()
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
     if _all_wide(mode):
-        entry(engine.run_wide, engine.RUN_WIDE)
-        return [_codes(choose, update, loss)], mode
+        alone = alone and only.alone
+        _loop(alone)
+        return [_codes(choose, update, loss, alone)], mode | engine.ALONE * alone
     entry(engine.run_tile, engine.RUN_TILE)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
@@ -214,10 +216,18 @@ def _bandit_kernels(
 
 
 @functools.cache
-def _codes(choose: Any, update: Any, loss: Any) -> NDArray[np.int64]:
-    """Return the addresses that `engine.run_wide` takes."""
-    shaped = (choose, shapes.CHOOSE_WIDE), (update, shapes.UPDATE_WIDE), (loss, LOSS_WIDE)
-    return _block(*(placed_code(*each)[0] for each in shaped))
+def _codes(choose: Any, update: Any, loss: Any, alone: bool) -> NDArray[np.int64]:
+    """Return the addresses that `engine.run_wide` or `engine.run_one` takes."""
+    wide = shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, LOSS_WIDE
+    shape = (shapes.CHOOSE_ONE, shapes.UPDATE_ONE, shapes.LOSS_ONE) if alone else wide
+    pairs = zip((choose, update, loss), shape, strict=True)
+    return _block(*(placed_code(*each)[0] for each in pairs))
+
+
+@functools.cache
+def _loop(alone: bool) -> Any:
+    """Return the machine code of `engine.run_one` or `engine.run_wide`."""
+    return entry(engine.run_one if alone else engine.run_wide, engine.RUN_ALIKE)
 
 
 def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], int]:
@@ -285,7 +295,7 @@ def _players(
         return _rows(words[lanes], wide)
 
     def state() -> NDArray[Any]:
-        count = LANES if wide else job.count
+        count = lanes.size if wide else job.count
         return _rows(np.broadcast_to(start, (count, start.size)), wide)
 
     one = state()
@@ -314,12 +324,16 @@ def run_job(
     """
     rehearse(job)
     attack = job.stage()
-    functions, mode = compile_kernels(job.policy, job.environment, attack)
+    # A single repetition need not pay for a vector of them. One of many that fills no tile does:
+    # to compile its kernels twice would take longer.
+    alone = job.span == (0, 1)
+    functions, mode = compile_kernels(job.policy, job.environment, attack, alone)
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
     wide = mode & engine.WIDE_POLICY != 0
+    room = 1 if mode & engine.ALONE else LANES
     # Lanes beyond `count` replay the last repetition; their results are ignored.
-    lanes = np.minimum(np.arange(LANES), job.count - 1)
+    lanes = np.minimum(np.arange(room), job.count - 1)
     world = repr(job.environment)
     start = job.policy.start(K)
     C = _aligned(np.append(job.policy.parameters(K), 0.0))
@@ -331,9 +345,9 @@ def run_job(
     GE = _rows(words_of(seeds)[lanes], job.environment.wide)
     checkpoints = np.array([t for t in job.checkpoints if t > job.after], dtype=np.int64)
     tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
-    cost = _aligned(np.zeros((1 + checkpoints.size, LANES)))
-    plays = _aligned(np.zeros((K, LANES)))
-    tracked = np.zeros(checkpoints.size * K * LANES if tracked_row >= 0 else 1)
+    cost = _aligned(np.zeros((1 + checkpoints.size, room)))
+    plays = _aligned(np.zeros((K, room)))
+    tracked = np.zeros(checkpoints.size * K * room if tracked_row >= 0 else 1)
     blocks = [_block(*map(address, (C, S, G)), start.size) for S, G in players]
     # The environment's numbers may be a file that can only be read.
     blocks.append(_block(CE.ctypes.data, address(E), address(GE), columns.shape[1]))
@@ -347,7 +361,7 @@ def run_job(
         blocks.append(_block(address(CA), address(A), attack_rows))
     blocks += [checkpoints, _block(*map(address, (cost, plays, tracked)), 0, tracked_row)]
     moving = [array for player in players for array in player]
-    moving += [E, GE, A, cost[:LANES], plays]
+    moving += [E, GE, A, cost[:room], plays]
     now, horizon = 1, int(checkpoints[-1])
     if job.earlier is not None:
         begun = columns.T
@@ -360,7 +374,7 @@ def run_job(
     labels = columns[: job.count, ORDER : ORDER + K].astype(np.int64)
 
     def counted() -> NDArray[np.int64]:
-        return by_label(labels, plays.reshape(K, LANES)[:, : job.count].T)
+        return by_label(labels, plays.reshape(K, room)[:, : job.count].T)
 
     shares: list[NDArray[np.int64]] = []
     realised: list[NDArray[np.float64]] = []
@@ -389,9 +403,9 @@ def run_job(
     n = checkpoints.size
     return TileOutcome(
         first=job.first,
-        cost=cost.reshape(1 + n, LANES)[1:, : job.count].T.copy(),
+        cost=cost.reshape(1 + n, room)[1:, : job.count].T.copy(),
         plays=counted(),
-        tracked=tracked.reshape(n, K, LANES)[:, :, : job.count].transpose(2, 0, 1).copy()
+        tracked=tracked.reshape(n, K, room)[:, :, : job.count].transpose(2, 0, 1).copy()
         if tracked_row >= 0
         else None,
         cpu=time.thread_time() - cpu_began,
@@ -431,7 +445,7 @@ def _sound(
         and (attack is None or snapshot.sound_attack(attack.arm_rows, strikers, K))
         and bool((np.abs(cost) <= LARGEST).all())
         and snapshot.sound_plays(
-            plays.reshape(K, LANES)[:, : job.count],
+            plays.reshape(K, -1)[:, : job.count],
             played if job.policy.kind == "bandit" else 2 * played,
         )
     )
@@ -443,7 +457,7 @@ def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, las
         if job.policy.kind == "duel":
             run = entry(duel.run_duels, duel.RUN_DUELS)
         elif _all_wide(mode):
-            run = entry(engine.run_wide, engine.RUN_WIDE)
+            run = _loop(mode & engine.ALONE != 0)
             policy, environment, _, *rest = blocks
             untrusted = mode & engine.UNTRUSTED != 0
             return int(run(*functions, untrusted, K, first, last, policy, environment, *rest))

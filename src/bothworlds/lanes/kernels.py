@@ -31,7 +31,7 @@ from numba.core.typing.templates import signature
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import WORDS
-from bothworlds.lanes.types import floats, ints
+from bothworlds.lanes.types import floats, ints, is_wide
 from bothworlds.lanes.vectors import advance, pointer
 
 numbers = types.CPointer(types.float64)
@@ -52,14 +52,17 @@ ATTACK_ONE = types.float64(
 )
 
 
-def calling(shape: Any) -> Any:
-    """Return a function for kernels that calls machine code of this shape, given its address.
+def calling(wide: Any, one: Any) -> Any:
+    """Return a function for kernels that calls machine code of these shapes, given its address.
 
-    It takes the address (`bothworlds.lanes.jit.placed_code`) and the arguments as a tuple. Python
-    hands over an address in a thousandth of the time a first-class function takes.
+    It takes the address (`bothworlds.lanes.jit.placed_code`) and the arguments as a tuple; the
+    last of them says whether the code is for a tile or for one bandit. Python hands over an
+    address in a thousandth of the time that a first-class function takes.
     """
 
     def call_at(typingctx: Any, address: Any, arguments: Any) -> Any:
+        shape = wide if is_wide(arguments.types[-1]) else one
+
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             given = cgutils.unpack_tuple(builder, args[1], len(shape.args))
             values = [

@@ -277,12 +277,16 @@ class Sides:
         Whether they also compile for tiles of repetitions.
     one_state : bool
         Whether both sides play from one state.
+    alone : bool
+        Whether wide kernels, compiled for one repetition, play it from its rows of the state with
+        the same bits.
     """
 
     choose: tuple[Any, ...]
     update: tuple[Any, ...]
     wide: bool
     one_state: bool = False
+    alone: bool = False
 
 
 class Player:
@@ -469,7 +473,7 @@ class Policy(Player):
     def sides(self) -> Sides:
         """Return the kernels of the one side a policy has."""
         own = self.unchecked_kernels()
-        return Sides((own.choose,), (own.update,), own.wide)
+        return Sides((own.choose,), (own.update,), own.wide, alone=own.wide)
 
     def guard_choice(self, ask: Callable[[Array], int]) -> Callable[[Array], int]:
         """Return ``ask``; around a user's functions, one that changes nothing unless it succeeds.

@@ -148,7 +148,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     store(S, UNTIL, select(x > load(S, LIMIT, loss), 0.0, load(S, UNTIL, loss)))
 
 
-_SIDES = Sides((choose,), (update,), wide=True)
+_SIDES = Sides((choose,), (update,), wide=True, alone=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -510,7 +510,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
                 renew(K, t, advance(S, place), width(loss), lane(arm, place))
 
 
-_SIDES = Sides((choose,), (update,), wide=True)
+_SIDES = Sides((choose,), (update,), wide=True, alone=True)
 
 
 @dataclass(frozen=True, repr=False)
