@@ -1,6 +1,9 @@
 """The digests of the sources cover what they must, and no words."""
 
 import ast
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -35,6 +38,36 @@ def test_code_changes_the_room_it_stands_in(package):
     (path / "room/inner/two.py").write_text("x = 1 + 1\n")
     assert digest("room") != before[0]
     assert digest("other") == before[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("def f(x):\n    return x + 1.0\n", "def f(x):\n    return x - 1.0\n"),
+        ("def f(x):\n    return x + 1.0\n", "def f(x):\n    return x + 1\n"),
+        ("def f(x):\n    return x * 0.0\n", "def f(x):\n    return x * -0.0\n"),
+        ("def f(x):\n    return a.b(x)\n", "def f(x):\n    return a.c(x)\n"),
+        ("def f(x, y=1):\n    return x\n", "def f(x, y=2):\n    return x\n"),
+        ("def f(x):\n    return x in {'a', 'b'}\n", "def f(x):\n    return x in {'a', 'c'}\n"),
+        ("@jit\ndef f(x):\n    return x\n", "def f(x):\n    return x\n"),
+    ],
+)
+def test_every_change_of_code_is_seen(one, other):
+    assert sources.code_digest(one.encode()) != sources.code_digest(other.encode())
+    words = one.replace("\n    return", "\n    'What it does.'\n    # why\n\n    return")
+    assert sources.code_digest(words.encode()) == sources.code_digest(one.encode())
+
+
+@pytest.mark.processes
+def test_every_process_finds_the_same():
+    program = 'from bothworlds import sources; print(sources.code_digest(b\'y = x in {"a", "b"}\'))'
+    found = set()
+    for seed in range(4):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, check=True)
+        found.add(done.stdout)
+    assert len(found) == 1
 
 
 def test_files_that_come_go_or_move_change_it(package):
