@@ -16,8 +16,8 @@ gaps       Theorem 4, xi_i = gap_i^(1 - 2 alpha)   stochastic, needs the true ga
 ========== ======================================= =======================================
 
 At alpha = 1/2 the kernels are those of `bothworlds.omd.half` or, for few and for many arms,
-`bothworlds.omd.few` and `bothworlds.omd.many`; elsewhere they call the general solver of
-`bothworlds.omd.step`, one repetition at a time.
+`bothworlds.omd.few` and `bothworlds.omd.many`; elsewhere one bandit calls the general solver of
+`bothworlds.omd.step`, and a tile of repetitions that of `bothworlds.omd.powers`.
 """
 
 from __future__ import annotations
@@ -149,11 +149,16 @@ class TsallisINF(Policy):
         return ManyArms(self)
 
     def for_tiles(self, n_arms: int) -> Player:
-        """Return a twin that hardly looks at the arms once one of them leads."""
+        """Return a twin that hardly looks at the arms once one leads, or that computes by lanes."""
         own = self.for_arms(n_arms)
-        leading = LEADING <= n_arms and self.closed_form and self.estimator == "iw"
-        if own is not self or not leading or type(self).kernels is not TsallisINF.kernels:
+        if own is not self or type(self).kernels is not TsallisINF.kernels:
             return own
+        if not self.closed_form:
+            from bothworlds.policies.tsallis_inf.tiles import GeneralInTiles, exact
+
+            return GeneralInTiles(self) if exact(self, n_arms) else self
+        if n_arms < LEADING or self.estimator != "iw":
+            return self
         from bothworlds.policies.tsallis_inf.leading import InTiles
 
         return InTiles(self)

@@ -1,0 +1,167 @@
+"""Tsallis-INF for any alpha and unequal xi in tiles of repetitions: kernels with `omd.powers`.
+
+`bothworlds.TsallisINF` uses them by itself; see its method ``for_tiles``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.rows import add_to
+from bothworlds.lanes.vectors import advance, load, select, splat, store
+from bothworlds.omd import powers
+from bothworlds.omd.estimators import BASELINE, baseline, correction, with_baseline
+from bothworlds.omd.powers import ESTIMATES
+from bothworlds.omd.recentring import is_due
+from bothworlds.policies.base import Array, Player, Sides
+from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS, rate_now
+
+APART = 1e3
+"""Quotient of two xi up to which their weights are exact to rounding; see `omd.powers`."""
+
+
+@jit
+def solve_and_draw(K: int, t: int, C: Any, S: Any, xi: Any, u: Any) -> Any:
+    """Draw from the OMD step; ``xi`` has the factors, or is None where all are 1."""
+    if is_due(t):
+        powers.shrink(K, S, u)
+    anew = t & (powers.ANEW - 1) == 0
+    return powers.draw(K, S, xi, 1.0 - C[ALPHA], rate_now(K, t, C), anew, u)
+
+
+@jit
+def learn_iw(K: int, C: Any, S: Any, xi: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """L_I += l / w_I."""
+    by = loss * inverse_p
+    add_to(S, ESTIMATES, K, arm, by)
+    powers.move_drawn(K, S, xi, 1.0 - C[ALPHA], arm, by, splat(0.0, loss))
+
+
+@jit
+def learn_rv(K: int, C: Any, S: Any, xi: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I.
+
+    The multiplier rises by B as the near arms do; seen from it only the far ones move.
+    """
+    b = 1.0 - C[ALPHA]
+    eta = load(S, powers.RATE, loss)
+    limit = eta * eta
+    d = load(S, powers.STEP, loss)
+    far_sum = splat(0.0, loss)
+    by = splat(0.0, loss)
+    for i in range(K):
+        q = load(S, ESTIMATES + 3 * K + i, loss)
+        if xi is not None:
+            q = q * xi[i]
+        w = powers.at_root(load(S, ESTIMATES + 2 * K + i, loss), d * q, b)
+        near = w >= limit
+        drawn = arm == i
+        far_sum = far_sum + select(near | drawn, 0.0, w * q)
+        before = load(S, ESTIMATES + i, loss)
+        L = with_baseline(before, near)
+        L = select(drawn, L + correction(loss, baseline(near, loss), inverse_p), L)
+        by = select(drawn, L - before, by)
+        store(S, ESTIMATES + i, L)
+    store(S, powers.FRAME, load(S, powers.FRAME, loss) + BASELINE)
+    powers.move_drawn(K, S, xi, b, arm, by - BASELINE, BASELINE * eta * far_sum)
+
+
+@jit
+def choose_equal(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Draw from the OMD step with one regulariser for all arms."""
+    return solve_and_draw(K, t, C, S, None, u)
+
+
+@jit
+def choose_unequal(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Draw from the OMD step with a regulariser of its own for every arm."""
+    return solve_and_draw(K, t, C, S, advance(C, FACTORS), u)
+
+
+@jit
+def update_equal_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn by importance weighting."""
+    learn_iw(K, C, S, None, arm, inverse_p, loss)
+
+
+@jit
+def update_equal_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn with reduced variance."""
+    learn_rv(K, C, S, None, arm, inverse_p, loss)
+
+
+@jit
+def update_unequal_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn by importance weighting."""
+    learn_iw(K, C, S, advance(C, FACTORS), arm, inverse_p, loss)
+
+
+@jit
+def update_unequal_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn with reduced variance."""
+    learn_rv(K, C, S, advance(C, FACTORS), arm, inverse_p, loss)
+
+
+_UPDATES = {
+    (False, "iw"): update_equal_iw,
+    (False, "rv"): update_equal_rv,
+    (True, "iw"): update_unequal_iw,
+    (True, "rv"): update_unequal_rv,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class GeneralInTiles(Player):
+    """What `TsallisINF` is in a tile of repetitions away from alpha = 1/2.
+
+    Parameters
+    ----------
+    policy : TsallisINF
+        The algorithm.
+    """
+
+    policy: TsallisINF
+
+    def __repr__(self) -> str:
+        return repr(self.policy)
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the parameters of the algorithm."""
+        return self.policy.parameters(n_arms)
+
+    def start(self, n_arms: int) -> Array:
+        """Return L = 0, and s = 0, w = p = 1 of every arm, from where all powers are computed."""
+        state = np.zeros(ESTIMATES + powers.PER_ARM * n_arms)
+        state[ESTIMATES + 2 * n_arms :] = 1.0
+        return state
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether s, w and p of every arm are such as the kernels leave."""
+        s, w, p = state[ESTIMATES + n_arms :].reshape(3, n_arms, -1)
+        powered = (w >= 0.0) & (w <= 2.0) & (p >= 0.0) & (p <= 1.0)
+        return bool((powered & (s >= powers.LEAST)).all()) and super().sound(n_arms, state)
+
+    def sides(self) -> Sides:
+        """Return the kernels of this estimator and these factors."""
+        unequal = self.policy.gaps is not None
+        choose = choose_unequal if unequal else choose_equal
+        return Sides((choose,), (_UPDATES[unequal, self.policy.estimator],), wide=True)
+
+
+def exact(policy: TsallisINF, n_arms: int) -> bool:
+    """Tell whether these kernels play the policy exactly: its xi are not too far apart."""
+    xi = policy.parameters(n_arms)[FACTORS:]
+    return n_arms > 1 and (xi.size == 0 or xi.max() <= APART * xi.min())
