@@ -24,6 +24,8 @@ SIZES = ((2, 2_000_000), (8, 1_000_000), (32, 200_000), (128, 60_000), (1024, 8_
 GAP = 1 / 8
 BESIDE = (2, 8, 64)
 """Numbers of arms at which every policy is measured."""
+ALPHAS = (0.0, 0.25, 0.75, 1.0)
+"""Powers of the entropy away from 1/2 that are measured."""
 LENGTHS = (10_000, 1_000_000)
 """Rounds of the runs in which late rounds are measured."""
 LONG = (2, 8, 32)
@@ -144,6 +146,26 @@ def across_policies() -> None:
     print()
 
 
+def across_alphas() -> None:
+    """Print Tsallis-INF away from alpha = 1/2, beside the scalar loop at 1/2 in the same run."""
+    print("Tsallis-INF at any alpha: ns per round, and relative to the scalar loop at alpha = 1/2")
+    print(f"  {'':27s}" + "".join(f"{f'K = {n_arms}':>18s}" for n_arms in BESIDE))
+    lengths = {n_arms: 800_000 // max(n_arms, 8) for n_arms in BESIDE}
+    for estimator in ("iw", "rv"):
+        base = {n: scalar(n, rounds, estimator == "rv") for n, rounds in lengths.items()}
+        for alpha in ALPHAS:
+            for name, known in (("", False), (" gaps=", True)):
+                row = f"  {f'{estimator.upper()} {alpha}{name}':27s}"
+                for n_arms, rounds in lengths.items():
+                    world = bw.environments.Stochastic.gap(n_arms, GAP)
+                    gaps = [0.0] + [GAP] * (n_arms - 1) if known else None
+                    policy = bw.TsallisINF(alpha=alpha, estimator=estimator, gaps=gaps)
+                    cost = simulated(policy, world, rounds, runs=16)
+                    row += f" {cost:10.1f} {cost / base[n_arms]:6.2f}"
+                print(row, flush=True)
+    print()
+
+
 def by_a_level() -> None:
     """Print the policies that compare with a level, over runs long enough for it to decide."""
     print("By a level: ns per round of long runs (Stochastic, Switching, all arms equal)")
@@ -205,6 +227,7 @@ def main() -> None:
     late_rounds()
     across_environments()
     across_policies()
+    across_alphas()
     by_a_level()
     across_threads()
     cold_process()
