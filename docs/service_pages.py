@@ -96,7 +96,9 @@ def _kind(schema: dict[str, Any]) -> str:
         name = schema["$ref"].rsplit("/", 1)[1]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(_kind(each) for each in schema["anyOf"])
+        # Versions of msgspec differ in where null stands.
+        kinds = sorted(schema["anyOf"], key=lambda each: each.get("type") == "null")
+        return " or ".join(_kind(each) for each in kinds)
     if "enum" in schema:
         if len(schema["enum"]) > 8:
             return "one of the [codes](codes.md)"

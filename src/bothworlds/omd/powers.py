@@ -83,7 +83,7 @@ ESTIMATES = 13
 PER_ARM = 4
 
 SURE = 2e-5  # largest |E| of a last look; cumulative weights so close to u leave it uncertain
-NEAR = 1.0 / 32.0  # largest |r| up to which the series below has all digits
+NEAR = 1.0 / 32.0  # largest |r| for the series, whose eighth power is then below 7e-16
 ANEW = 128  # rounds after which all powers are computed anew
 LOST = 1e-2  # sum of the weights below which a start is given up for z = 0
 FARTHEST = 1e30  # what is predicted beyond, or is no number, is given up as well
@@ -147,7 +147,6 @@ def follow(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, anew: 
     A4 = A3 * ((4.0 * b - 1.0) * (1 / 5))
     A5 = A4 * ((5.0 * b - 1.0) * (1 / 6))
     A6 = A5 * ((6.0 * b - 1.0) * (1 / 7))
-    A7 = A6 * ((7.0 * b - 1.0) * (1 / 8))
     jumped = z != z
     for i in range(ESTIMATES, ESTIMATES + K):
         s = fma(load(S, i, z) - low, eta, z)
@@ -155,8 +154,7 @@ def follow(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, anew: 
             s = xi[i - ESTIMATES] * s
         p = 1.0 / fma(b, s, 1.0)
         r = (s - load(S, i + K, z)) * p
-        series = fma(A7, r, A6)
-        series = fma(series, r, A5)
+        series = fma(A6, r, A5)
         series = fma(series, r, A4)
         series = fma(series, r, A3)
         series = fma(series, r, A2)

@@ -151,7 +151,7 @@ class GeneralInTiles(Player):
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether s, w and p of every arm are such as the kernels leave."""
         s, w, p = state[ESTIMATES + n_arms :].reshape(3, n_arms, -1)
-        powered = (w >= 0.0) & (w <= 2.0) & (p >= 0.0) & (p <= 1.0)
+        powered = (w >= 0.0) & (w <= 2.0 + 1e-9) & (p >= 0.0) & (p <= 1.0)
         return bool((powered & (s >= powers.LEAST)).all()) and super().sound(n_arms, state)
 
     def sides(self) -> Sides:
