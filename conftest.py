@@ -33,6 +33,7 @@ NEED_AN_EXTRA = (
     "tests/environments/test_env_stochastic.py",
     "tests/experiments/test_full_scale.py",
     "tests/experiments/test_panels.py",
+    "tests/helpers/histories.py",
     "tests/inference/test_from_logs.py",
     "tests/interop",
     "tests/lanes/test_lanes.py",
@@ -47,6 +48,7 @@ NEED_AN_EXTRA = (
     "tests/simulation/test_realised.py",
     "tests/simulation/test_results.py",
     "tests/storm.py",
+    "tests/test_benchmarks.py",
     "tests/test_wheel.py",
     "tests/typing",
 )

@@ -1,6 +1,7 @@
 """Selection of tests: what ``pytest --core`` leaves out, and which floors are installed."""
 
 import ast
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -41,36 +42,71 @@ def test_a_folder_is_left_out_and_its_neighbours_are_not():
 
 
 def imported(source):
-    """Packages that a module needs as soon as it is imported itself."""
+    """Modules that a module needs as soon as it is imported itself."""
     found = set()
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add(node.module.partition(".")[0])
+            # What is taken from a package may be a module.
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@functools.cache
+def modules_of(path):
+    """The modules that a file needs."""
+    return imported(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def files_of(module):
+    """The files of this repository that are loaded with a module."""
+    parts = module.split(".")
+    places = [
+        ROOT.joinpath(folder, *parts[:end])
+        for folder in ("src", "", "tests", "docs")
+        for end in range(1, len(parts) + 1)
+    ]
+    files = [p for place in places for p in (place / "__init__.py", place.with_suffix(".py"))]
+    return [p for p in files if p.exists()]
+
+
+def reached(path):
+    """All files that are loaded with a file, itself among them."""
+    found, waiting = set(), [path]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            for module in modules_of(each):
+                waiting += files_of(module)
     return found
 
 
 def test_what_is_kept_imports_nothing_of_an_extra():
     core = {"bothworlds", "hypothesis", "llvmlite", "numba", "numpy", "pytest"}
-    ours = {
-        path.stem
-        for folder in ("", "tests", "docs")
-        for path in (ROOT / folder).iterdir()
-        if not left_out(path)
-    }
-    known = core | ours | set(sys.stdlib_module_names)
-    needed = {
-        path.relative_to(ROOT).as_posix(): imported(path.read_text(encoding="utf-8")) - known
-        for folder in ("src", "tests")
-        for path in (ROOT / folder).rglob("*.py")
-        if not left_out(path)
-    }
-    assert {path: names for path, names in needed.items() if names} == {}
+    core |= set(sys.stdlib_module_names)
+    needed = {}
+    for folder in ("src", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if not left_out(path):
+                modules = {
+                    module
+                    for file in reached(path)
+                    for module in modules_of(file)
+                    if not files_of(module)
+                }
+                names = {module.partition(".")[0] for module in modules} - core
+                if names:
+                    needed[path.relative_to(ROOT).as_posix()] = names
+    assert needed == {}
     assert imported("import pandas.api\nfrom PIL import Image\nif 1:\n    import late") == {
-        "pandas",
+        "pandas.api",
         "PIL",
+        "PIL.Image",
     }
+    assert ROOT / "src/bothworlds/serve/service.py" in reached(ROOT / "tests/helpers/histories.py")
 
 
 PROJECT = {
