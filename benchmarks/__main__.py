@@ -1,7 +1,8 @@
 """Run the benchmarks, all of them or one: ``python -m benchmarks simulate``.
 
 ``compare`` measures a small set, beside another source tree with ``--against``. Its figures are
-compared with those of the last time by ``--compare``, and written down by ``--save``.
+compared with those of the last time by ``--compare``, and written down by ``--save``. Only by its
+name runs ``thresholds``, which compiles everything several times.
 """
 
 import argparse
@@ -11,11 +12,15 @@ from pathlib import Path
 from benchmarks import compare, results
 
 NAMES = ("decide", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
+SLOW = ("thresholds",)
+"""What runs only when it is asked for by name."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("which", nargs="?", default="all", choices=(*NAMES, "compare", "all"))
+    parser.add_argument(
+        "which", nargs="?", default="all", choices=(*NAMES, *SLOW, "compare", "all")
+    )
     parser.add_argument("--against", type=Path, help="root of another source tree")
     parser.add_argument("--turns", type=int, default=compare.TURNS, help="how often each runs")
     parser.add_argument("--compare", action="store_true", help="print ratios to the last figures")

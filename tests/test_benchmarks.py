@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from benchmarks import compare, late, replicas, results, serve
+from benchmarks import compare, late, replicas, results, serve, thresholds
 
 import bothworlds as bw
 
@@ -42,6 +42,16 @@ def test_another_kind_of_machine_is_named(tmp_path):
 def test_the_best_of_several_turns_counts():
     assert compare.best([{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 3.0}]) == {"a": 1.0, "b": 1.0}
     assert [compare.unit(name) for name in ("decide rv K=2", "simulate rv K=2")] == ["us", "ns"]
+
+
+def test_a_threshold_is_where_all_larger_numbers_of_arms_win():
+    sizes = (8, 16, 32)
+    said = thresholds.crossing(sizes, [1.2, 0.9, 1.3])
+    assert said == "the kernels for more arms win from 32, clearly from 32"
+    said = thresholds.crossing(sizes, [0.9, 1.05, 1.02])
+    assert said == "the kernels for more arms win from 16, nowhere clearly"
+    said = thresholds.crossing(sizes, [1.5, 1.5, 0.99])
+    assert said == "the kernels for fewer arms win up to 32"
 
 
 @pytest.mark.slow
