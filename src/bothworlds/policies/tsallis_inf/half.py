@@ -7,7 +7,7 @@ from typing import Any
 from numba import carray
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.rows import FEW, add_to, take
+from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, select, splat, store
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
@@ -56,7 +56,7 @@ def update_half_rv(
     base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
     by = correction(loss, base, inverse_p)
     x = load(S, half.ROOT, loss)
-    if K <= FEW:
+    if K <= few.FEW:
         for i in range(K):
             L = load(S, half.ESTIMATES + i, loss)
             L = with_baseline(L, L - x <= limit)
