@@ -137,6 +137,22 @@ def test_any_lane_finds_a_single_lane(holder):
     assert found(A) is (holder is not None)
 
 
+def test_lanes_in_which_a_condition_holds_are_found_one_by_one():
+    @compiled
+    def found(A, out):
+        n, bits = 0, vectors.lane_bits(load(A, 0, zeros()) > 0.0)
+        while bits != 0:
+            out[n] = vectors.lowest_bit(bits)
+            bits &= bits - 1
+            n += 1
+        return n
+
+    for holders in ([], [0], [3, 7, LANES - 1], list(range(LANES))):
+        A, out = np.zeros(LANES), np.zeros(LANES, np.int64)
+        A[holders] = 1.0
+        assert out[: found(A, out)].tolist() == holders
+
+
 def test_generator_is_xoshiro256plusplus_in_every_lane():
     def reference(s):
         mask = (1 << 64) - 1

@@ -1,5 +1,7 @@
 """Leader mode: exact weights and fair draws in every round, whoever leads, entered and left."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -8,13 +10,15 @@ from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import select, splat
-from bothworlds.omd import half, leading
+from bothworlds.omd import half
+from bothworlds.omd.leading import changing, layout
 from bothworlds.policies.tsallis_inf import LEADING
 from bothworlds.policies.tsallis_inf.leading import InTiles
 
 from .tracing import replay, trace
 
-IW = bw.TsallisINF(estimator="iw")
+IW, RV = bw.TsallisINF(estimator="iw"), bw.TsallisINF()
+BOTH = pytest.mark.parametrize("policy", [IW, RV], ids=["iw", "rv"])
 PERIOD = 25_000
 """Rounds after which `fickle` has another best arm."""
 
@@ -26,19 +30,25 @@ def fickle(K, t, C, E, G, v, arm):
     return select(v < mean, splat(1.0, v), splat(0.0, v))
 
 
-def traced(n_arms, rounds, **options):
-    row = half.ESTIMATES + n_arms + leading.LEADS
-    world = bw.environments.Stochastic.gap(n_arms, 1 / 8)
-    return trace(IW, world, rounds, row, **options)
+@compiled
+def certain(K, t, C, E, G, v, arm):
+    """Return loss 1/2 for the best arm of the moment and 1 otherwise."""
+    return select(arm == t // PERIOD % K, splat(0.5, v), splat(1.0, v))
 
 
-def replayed(n_arms, found, lanes, scale=1.0):
+def traced(policy, n_arms, rounds, world=None, **options):
+    row = half.ESTIMATES + n_arms + layout.LEADS
+    world = world or bw.environments.Stochastic.gap(n_arms, 1 / 8)
+    return trace(policy, world, rounds, row, **options)
+
+
+def replayed(policy, n_arms, found, lanes, scale=1.0, behind=0):
     """Return the largest error of 1 / w, and the surplus of the leader in standard deviations."""
     arms, losses, inverse_p, _ = found
     results = [
         replay(
-            n_arms, scale, arms[:, lane].astype(np.int64), losses[:, lane].copy(),
-            inverse_p[:, lane].copy(),
+            n_arms, policy.estimator == "rv", scale, behind, arms[:, lane].astype(np.int64),
+            losses[:, lane].copy(), inverse_p[:, lane].copy(),
         )
         for lane in lanes
     ]  # fmt: skip
@@ -46,39 +56,64 @@ def replayed(n_arms, found, lanes, scale=1.0):
     return worst.max(), surplus.sum() / np.sqrt(variance.sum())
 
 
+@BOTH
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_arms", "rounds", "lanes"), [(LEADING, 60_000, 3), (8, 60_000, 3), (9, 60_000, 2),
+    ("n_arms", "rounds", "lanes"), [(3, 80_000, 2), (8, 60_000, 3), (9, 60_000, 2),
                                     (32, 80_000, 1), (128, 140_000, 1)]
 )  # fmt: skip
-def test_every_round_is_exact_and_every_draw_fair(n_arms, rounds, lanes):
-    found = traced(n_arms, rounds)
+def test_every_round_is_exact_and_every_draw_fair(policy, n_arms, rounds, lanes):
+    found = traced(policy, n_arms, rounds)
     leading_now = np.flatnonzero(found[3][-1])
     assert leading_now.size >= lanes
-    assert not found[3][: leading.FIRST - 1].any()
-    worst, surplus = replayed(n_arms, found, leading_now[:lanes])
+    assert not found[3][: changing.first_round(n_arms) - 1].any()
+    worst, surplus = replayed(policy, n_arms, found, leading_now[:lanes])
     assert worst <= 3e-12
     assert abs(surplus) < 4.0
 
 
+@BOTH
 @pytest.mark.slow
-@pytest.mark.parametrize("n_arms", [8, 40])
-def test_a_leader_that_turns_bad_is_left_and_another_found(n_arms):
-    found = traced(n_arms, 7 * PERIOD, loss=fickle)
+@pytest.mark.parametrize(("n_arms", "loss"), [(8, fickle), (40, fickle), (5, certain)])
+def test_a_leader_that_turns_bad_is_left_and_another_found(policy, n_arms, loss):
+    found = traced(policy, n_arms, 7 * PERIOD, loss=loss)
     entered = (np.diff(found[3], axis=0) > 0).sum(axis=0)
     left = (np.diff(found[3], axis=0) < 0).sum(axis=0)
     lane = int(entered.argmax())
     assert entered[lane] >= 2
     assert left[lane] >= 1
-    worst, surplus = replayed(n_arms, found, [lane])
+    worst, surplus = replayed(policy, n_arms, found, [lane])
     assert worst <= 3e-12
     assert abs(surplus) < 4.0
 
 
 @pytest.mark.slow
-def test_the_replay_sees_a_small_error():
-    worst, _ = replayed(8, traced(8, 3_000), [0], scale=1.0 + 1e-11)
+def test_arms_that_slide_along_the_limit_of_the_near_ones_are_exact():
+    found = traced(RV, 8, 60_000, bw.environments.Stochastic([0.34, *[0.9] * 7]))
+    lane = int(found[3].mean(axis=0).argmax())
+    assert found[3][:, lane].mean() > 0.4
+    worst, _ = replayed(RV, 8, found, [lane])
+    assert worst <= 3e-12
+
+
+@pytest.mark.slow
+def test_a_leader_that_hardly_loses_is_looked_at_with_all_the_others():
+    few_losses = bw.environments.Stochastic([0.1, *[0.4] * 7])
+    assert not traced(RV, 8, 40_000, few_losses)[3].any()
+    assert traced(IW, 8, 40_000, few_losses)[3].any()
+
+
+@BOTH
+@pytest.mark.slow
+def test_the_replay_sees_a_small_error(policy):
+    worst, _ = replayed(policy, 8, traced(policy, 8, 3_000), [0], scale=1.0 + 1e-11)
     assert 0.9e-11 < worst < 1.1e-11
+
+
+@pytest.mark.slow
+def test_the_replay_sees_near_arms_told_a_round_late():
+    worst, _ = replayed(RV, 8, traced(RV, 8, 3_000), [0], behind=1)
+    assert worst > 1e-6
 
 
 class Looking(bw.TsallisINF):
@@ -88,14 +123,19 @@ class Looking(bw.TsallisINF):
         return self
 
 
+@BOTH
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_regret_is_that_of_looking_at_all_arms():
+def test_regret_is_that_of_looking_at_all_arms(policy):
     world = bw.environments.Stochastic.gap(8, 1 / 4)
-    slow = {"bold": Looking(estimator="iw", learning_rate=bw.omd.InverseSqrt(4.0))}
+    twice = bw.omd.InverseSqrt(8.0 if policy is RV else 4.0)
+    rivals = {
+        "looking": Looking(estimator=policy.estimator),
+        "bold": Looking(estimator=policy.estimator, learning_rate=twice),
+    }
     result = bw.simulate(
-        {"leading": IW, "looking": Looking(estimator="iw"), **slow}, world, horizon=40_000,
-        repetitions=2_048, seed=6, checkpoints=[leading.FIRST - 1, 40_000], progress=False,
+        {"leading": policy, **rivals}, world, horizon=50_000, repetitions=2_048, seed=6,
+        checkpoints=[changing.first_round(8) - 1, 50_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
 
@@ -107,42 +147,65 @@ def test_regret_is_that_of_looking_at_all_arms():
     assert apart(late["leading"], late["bold"]) > 4.0
 
 
+@BOTH
 @pytest.mark.slow
-def test_a_lane_does_not_depend_on_its_neighbours():
-    together = traced(8, 50_000, loss=fickle)
-    alone = traced(8, 50_000, loss=fickle, repetitions=[5] * LANES)
+def test_a_lane_does_not_depend_on_its_neighbours(policy):
+    together = traced(policy, 8, 50_000, loss=fickle)
+    alone = traced(policy, 8, 50_000, loss=fickle, repetitions=[5] * LANES)
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one[:, 5], other[:, 0])
-    assert together[3][-1].sum() < LANES  # and some of them were not in the mode
+    assert 0 < together[3][-1].sum() < LANES  # some of them were in the mode, some not
 
 
-def job(rounds, **options):
+def job(policy, rounds, **options):
     world = bw.environments.Stochastic.gap(8, 1 / 4)
-    return TileJob("IW", IW.for_tiles(8), world, 3, 0, LANES, rounds, **options)
+    return TileJob("leading", policy.for_tiles(8), world, 3, 0, LANES, rounds, **options)
 
 
+@BOTH
 @pytest.mark.slow
-def test_a_run_that_is_continued_is_the_run_that_never_stopped():
-    whole = run_job(job((20_000, 40_001)))
-    begun = run_job(job((20_000,), keep=True))
-    rest = run_job(job((20_000, 40_001), after=20_000, earlier=begun))
-    assert np.array_equal(whole.cost[:, -1], rest.cost[:, -1])
-    assert np.array_equal(whole.plays, rest.plays)
+def test_a_run_that_is_continued_is_the_run_that_never_stopped(policy):
+    ends = (36_000, 40_000, 48_001)
+    whole = run_job(job(policy, ends))
+    begun, after = None, 0
+    for place, end in enumerate(ends):
+        begun = run_job(job(policy, ends[: place + 1], keep=True, after=after, earlier=begun))
+        after = end
+    assert np.array_equal(whole.cost[:, -1], begun.cost[:, -1])
+    assert np.array_equal(whole.plays, begun.plays)
 
 
-def test_a_snapshot_with_an_impossible_leader_is_refused():
-    player = IW.for_tiles(8)
+@BOTH
+@pytest.mark.slow
+def test_what_a_lane_leaves_behind_stays_finite(policy):
+    world = bw.environments.Piecewise([[0.4, *[0.8] * 7], [0.9, 0.4, *[0.8] * 6]], every=40_500)
+    player = policy.for_tiles(8)
+    jobs = TileJob("leading", player, world, 3, 0, LANES, (80_000,), keep=True)
+    with np.load(io.BytesIO(run_job(jobs).state)) as content:
+        state = content["array0"].reshape(-1, LANES)
+    restless = state[half.ESTIMATES + 8 + layout.RESTLESS]
+    assert (restless > 40_500).any()  # some left
+    assert player.sound(8, state)
+
+
+@BOTH
+def test_a_snapshot_with_an_impossible_leader_is_refused(policy):
+    player = policy.for_tiles(8)
     assert isinstance(player, InTiles)
     state = np.repeat(player.start(8)[:, None], LANES, axis=1)
     assert player.sound(8, state)
-    for row, bad in ((leading.LEADER, 8.0), (leading.LEADER, 0.5), (leading.LEADS, 2.0)):
+    wrong_numbers = (
+        (layout.LEADER, 8.0), (layout.LEADER, 0.5), (layout.LEADS, 2.0), (layout.BASE, np.nan)
+    )  # fmt: skip
+    for row, bad in wrong_numbers:
         wrong = state.copy()
         wrong[half.ESTIMATES + 8 + row, 3] = bad
         assert not player.sound(8, wrong)
 
 
-def test_few_arms_many_arms_and_other_settings_go_without():
-    assert IW.for_tiles(LEADING - 1) is IW
-    assert not isinstance(IW.for_tiles(512), InTiles)
-    other = bw.TsallisINF(alpha=0.7, estimator="iw")
+@BOTH
+def test_few_arms_many_arms_and_other_settings_go_without(policy):
+    assert policy.for_tiles(LEADING[policy.estimator] - 1) is policy
+    assert not isinstance(policy.for_tiles(512), InTiles)
+    other = bw.TsallisINF(alpha=0.7, estimator=policy.estimator)
     assert not isinstance(other.for_tiles(8), InTiles)

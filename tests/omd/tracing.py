@@ -76,20 +76,22 @@ def trace(policy, environment, rounds, row, repetitions=None, loss=None, seed=0)
 
 
 @numba.njit
-def replay(K, scale, arms, losses, inverse_p):
+def replay(K, reduced, scale, behind, arms, losses, inverse_p):
     """Return the largest relative error of 1 / w, and the sums of 1[I = b] - w_b and its variance.
 
-    The learning rate of importance weighting, 2 / sqrt(t); estimates are sums of loss / w with the
-    1 / w that was used.  ``scale`` is 1, or another number to see that the error is then found.
+    The learning rate is Theorem 1's: 2 / sqrt(t), or 4 / sqrt(t) with reduced variance.  Estimates
+    are made with the 1 / w that was used; which arms are near is decided anew.  ``scale`` is 1 and
+    ``behind``, the rounds by which the limit of the near arms is late, 0, or other numbers to see
+    that the error is then found.
     """
     L, low = np.zeros(K), np.zeros(K)
-    x, x_low = -math.sqrt(K), 0.0
+    x, x_low = -math.sqrt(K) / (2.0 if reduced else 1.0), 0.0
     worst = surplus = variance = 0.0
     for k in range(arms.size):
         t = k + 1.0
-        c, c_low = dd.divide(1.0, 0.0, t, 0.0)
+        c, c_low = dd.divide(4.0 if reduced else 1.0, 0.0, t, 0.0)
         b = np.argmin(L)
-        bound = L[b] - math.sqrt(t)
+        bound = L[b] - math.sqrt(1.0 / c)
         if not x <= bound:
             x, x_low = bound, 0.0
         for _ in range(100):
@@ -122,6 +124,14 @@ def replay(K, scale, arms, losses, inverse_p):
         w = 1.0 / (c * (L[b] - x) ** 2)
         surplus += (j == b) - w
         variance += w * (1.0 - w)
-        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k], 0.0)
+        base = 0.0
+        if reduced:
+            for i in range(K):
+                y, y_low = dd.add(L[i], low[i], -x, -x_low)
+                if (y - (t - behind) / 8.0) + y_low <= 0.0:  # w >= eta^2
+                    L[i], low[i] = dd.add(L[i], low[i], 0.5, 0.0)
+                    if i == j:
+                        base = 0.5
+        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k] - base, 0.0)
         L[j], low[j] = dd.add(L[j], low[j], by, by_low)
     return worst, surplus, variance

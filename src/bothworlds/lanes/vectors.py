@@ -198,6 +198,29 @@ def only_lanes(typingctx: Any, condition: Any) -> Any:
 
 
 @intrinsic
+def lane_bits(typingctx: Any, condition: Any) -> Any:
+    """Return a whole number whose bit k tells whether a condition holds in lane k."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        packed = args[0]
+        if is_wide(condition):
+            packed = builder.bitcast(packed, ir.IntType(LANES))
+        return builder.zext(packed, ir.IntType(64))
+
+    return signature(types.int64, condition), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx: Any, bits: Any) -> Any:
+    """Return the place of the lowest bit of a whole number that is not 0."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return signature(types.int64, types.int64), codegen
+
+
+@intrinsic
 def negate(typingctx: Any, condition: Any) -> Any:
     """Return the opposite truth values."""
 

@@ -11,30 +11,93 @@ from typing import Any
 import numpy as np
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import any_lane, load, negate, select, splat_int, store
-from bothworlds.omd import half, leading
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import any_lane, load, negate, select, store
+from bothworlds.omd import half
+from bothworlds.omd.estimators import BASELINE
+from bothworlds.omd.leading import changing, layout, rounds
 from bothworlds.policies.base import Array, Player, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.half import choose_half_iw, update_half_iw
-from bothworlds.policies.tsallis_inf.parameters import rate_now
+from bothworlds.policies.tsallis_inf.half import (
+    choose_half_iw,
+    choose_half_rv,
+    update_half_iw,
+    update_half_rv,
+)
+from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
+
+
+@jit
+def foresee(K: int, t: int, C: Any, M: Any) -> None:
+    """Note the learning rate of round t and what follows from it."""
+    eta = rate_now(K, t, C)
+    M[layout.NEXT * LANES] = t
+    M[layout.NEXT * LANES + 1] = eta
+    M[layout.NEXT * LANES + 2] = 1.0 / eta
+    M[layout.NEXT * LANES + 3] = near_limit(eta)
+
+
+@jit
+def foreseen(K: int, t: int, C: Any, M: Any) -> Any:
+    """Return eta, 1 / eta and the limit of the near arms, noted a round ago; look ahead again."""
+    if M[layout.NEXT * LANES] != t:
+        foresee(K, t, C, M)
+    eta = M[layout.NEXT * LANES + 1]
+    over = M[layout.NEXT * LANES + 2]
+    limit = M[layout.NEXT * LANES + 3]
+    foresee(K, t + 1, C, M)
+    return eta, over, limit
+
+
+@jit
+def nobody_leads(t: int, M: Any, like: Any) -> Any:
+    """Tell whether no lane is in the mode, nor may enter it in this round."""
+    return not (changing.is_due(t) or any_lane(load(M, layout.LEADS, like) != 0.0))
+
+
+@jit
+def choose_leading(
+    K: int, t: int, C: Any, S: Any, G: Any, u: Any, eta: float, over: float, near_below: Any
+) -> Any:
+    """Solve and draw; see `rounds.draw`, `few.draw` and `half.draw`."""
+    M = layout.mode_rows(K, S)
+    if changing.is_due(t):
+        changing.look_around(K, t, S, M, eta, near_below, u)
+    leads = load(M, layout.LEADS, u) != 0.0
+    if not any_lane(negate(leads)):
+        return rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
+    if near_below is None:
+        arm = choose_half_iw(K, t, C, S, G, u)
+    else:
+        arm = choose_half_rv(K, t, C, S, G, u)
+    if changing.is_due(t):
+        changing.see(K, S, M, eta, u)
+    if any_lane(leads):
+        inverse_p = load(S, half.INVERSE_P, u)
+        mine = rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
+        arm = select(leads, mine, arm)
+        store(S, half.INVERSE_P, select(leads, load(S, half.INVERSE_P, u), inverse_p))
+    return arm
 
 
 @jit
 def choose_leading_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw; see `leading.draw`, `few.draw` and `half.draw`."""
-    M = leading.mode_rows(K, S)
-    eta = rate_now(K, t, C)
-    leading.look_around(K, t, S, M, eta, u)
-    leads = load(M, leading.LEADS, u) != 0.0
-    arm = splat_int(0, u)
-    if any_lane(negate(leads)):
-        arm = choose_half_iw(K, t, C, S, G, u)
-        if not any_lane(leads):
-            return arm
-    inverse_p = load(S, half.INVERSE_P, u)
-    arm = select(leads, leading.draw(K, S, M, eta, leads, u), arm)
-    store(S, half.INVERSE_P, select(leads, load(S, half.INVERSE_P, u), inverse_p))
-    return arm
+    """Solve and draw with importance weighting."""
+    M = layout.mode_rows(K, S)
+    if nobody_leads(t, M, u):
+        return choose_half_iw(K, t, C, S, G, u)
+    eta, over, _ = foreseen(K, t, C, M)
+    return choose_leading(K, t, C, S, G, u, eta, over, None)
+
+
+@jit
+def choose_leading_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw with reduced variance."""
+    M = layout.mode_rows(K, S)
+    if nobody_leads(t, M, u):
+        return choose_half_rv(K, t, C, S, G, u)
+    eta, over, limit = foreseen(K, t, C, M)
+    return choose_leading(K, t, C, S, G, u, eta, over, limit)
 
 
 @jit
@@ -42,12 +105,32 @@ def update_leading_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l / w_I."""
-    M = leading.mode_rows(K, S)
-    leads = load(M, leading.LEADS, loss) != 0.0
+    M = layout.mode_rows(K, S)
+    leads = load(M, layout.LEADS, loss) != 0.0
     if any_lane(leads):
-        leading.learn(K, M, leads, arm, loss * inverse_p)
-    if any_lane(negate(leads)):
-        update_half_iw(K, t, C, S, G, arm, inverse_p, select(leads, 0.0, loss))
+        rounds.learn(K, M, None, leads, arm, inverse_p, loss)
+        if not any_lane(negate(leads)):
+            return
+        loss = select(leads, 0.0, loss)
+    update_half_iw(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def update_leading_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
+    M = layout.mode_rows(K, S)
+    leads = load(M, layout.LEADS, loss) != 0.0
+    store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
+    if any_lane(leads):
+        rounds.learn(K, M, True, leads, arm, inverse_p, loss)
+        if not any_lane(negate(leads)):
+            return
+        # A near arm whose loss is its baseline: the lanes in the mode are not disturbed by it.
+        inverse_p = select(leads, 1.0, inverse_p)
+        loss = select(leads, BASELINE, loss)
+    update_half_rv(K, t, C, S, G, arm, inverse_p, loss)
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,22 +148,28 @@ class InTiles(Player):
     def __repr__(self) -> str:
         return repr(self.policy)
 
+    @property
+    def _reduced(self) -> bool:
+        return self.policy.estimator == "rv"
+
     def parameters(self, n_arms: int) -> Array:
         """Return the parameters of the algorithm."""
         return self.policy.parameters(n_arms)
 
     def start(self, n_arms: int) -> Array:
         """Return the state of the algorithm, with no lane in the mode."""
-        return np.append(self.policy.start(n_arms), np.zeros(leading.rows(n_arms)))
+        return np.append(self.policy.start(n_arms), np.zeros(layout.rows(n_arms, self._reduced)))
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether every lane is in the mode or not, and its leader is an arm."""
         mode = state[self.policy.head_rows + n_arms :]
-        leads, leader = mode[leading.LEADS], mode[leading.LEADER]
+        leads, leader = mode[layout.LEADS], mode[layout.LEADER]
         arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
         whole = bool((((leads == 0.0) | (leads == 1.0)) & arms).all())
         return whole and super().sound(n_arms, state)
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
+        if self._reduced:
+            return Sides((choose_leading_rv,), (update_leading_rv,), wide=True)
         return Sides((choose_leading_iw,), (update_leading_iw,), wide=True)

@@ -1,0 +1,157 @@
+"""Entering and leaving leader mode, every lane by its own numbers and the round alone."""
+
+from typing import Any
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import lane_bits, load, lowest_bit, negate, select, splat, store
+from bothworlds.omd import half, recentring
+from bothworlds.omd.few import LEAST, fits
+from bothworlds.omd.leading import costs, rebuilding
+from bothworlds.omd.leading.layout import (
+    BASE,
+    LEADER,
+    LEADS,
+    LOSSES,
+    NOBODY,
+    ORIGIN,
+    PREDICTED,
+    RATE,
+    RESTLESS,
+    SEEN,
+    SPENT,
+    fallen_in,
+    far_marks,
+    others,
+    vectors,
+)
+
+LOOK_EVERY = 64
+"""Rounds after which lanes may enter the mode, or leave it."""
+ACCOUNT_EVERY = 1024
+"""Rounds over which a lane compares what rare work has cost with what the others saved."""
+EAGER = 1.0
+"""Share of what the rounds save that plays of other arms may cost when a lane enters."""
+MOST = 0.4
+"""Largest W with which a lane enters the mode, however much a round saves."""
+CALM = 1 / 8
+"""Share of its rounds for which a lane must have had no more than twice the W to enter."""
+WORTH = 1.5
+"""How many times what the rounds save rare work may cost before a lane leaves."""
+SLIDING = 0.3
+"""Mean loss below which reduced variance goes without the mode.  The leader then falls so fast,
+seen from the near arms, that these outrun their limit, and as far arms fall back behind it: they
+slide along the limit and change series all the time."""
+
+
+@jit
+def first_round(K: int) -> int:
+    """Return the first round in which a lane may enter the mode.
+
+    The lanes of a tile do not all enter at once, and until they have, a round costs both ways of
+    playing it.  With fewer arms that takes longer to pay.
+    """
+    return max(2**14, 2**19 // K**2)
+
+
+@jit
+def is_due(t: int) -> bool:
+    """Tell whether lanes may enter the mode in this round, or leave it."""
+    return t % LOOK_EVERY == 0
+
+
+@jit
+def see(K: int, S: Any, M: Any, eta: float, like: Any) -> None:
+    """Note z after a draw, of which the next look around makes W: now L and x belong together."""
+    least = recentring.least(K, S, half.ESTIMATES, like)
+    store(M, SEEN, 0.5 * eta * (least - load(S, half.ROOT, like)))
+
+
+@jit
+def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
+    """Let lanes enter and leave the mode, in a round in which they may."""
+    leads = load(M, LEADS, like) != 0.0
+    saved = costs.saved(K, near_below)
+    tired = load(M, SPENT, like) > WORTH * ACCOUNT_EVERY * saved
+    z = load(M, SEEN, like)
+    most = min(EAGER * saved / costs.other(K), MOST)
+    calm = leads | (z * z * (1.0 - 2.0 * most) < 1.0)
+    if near_below is not None and K * eta * eta > 1.0:
+        calm = calm & negate(calm)  # the leader would not be near
+    if t % ACCOUNT_EVERY == 0:
+        store(M, SPENT, splat(0.0, like))
+        if near_below is not None:
+            sliding = load(M, LOSSES, like) < SLIDING * ACCOUNT_EVERY
+            store(M, LOSSES, splat(0.0, like))
+            tired = tired | sliding
+            calm = calm & negate(sliding)
+    restless = select(calm, load(M, RESTLESS, like), float(t))
+    store(M, RESTLESS, restless)
+    bits = lane_bits(leads & tired)
+    while bits != 0:
+        leave(K, t, S, M, lowest_bit(bits), near_below)
+        bits &= bits - 1
+    if t >= first_round(K):
+        ready = (z * z * (1.0 - most) < 1.0) & (restless <= (1.0 - CALM) * t)
+        bits = lane_bits(ready & negate(leads))
+        while bits != 0:
+            enter(K, t, S, M, lowest_bit(bits), eta, near_below)
+            bits &= bits - 1
+
+
+@jit
+def enter(K: int, t: int, S: Any, M: Any, place: int, eta: float, near_below: Any) -> None:
+    """Begin the mode in a lane, from its estimates."""
+    V = others(K, M, place)
+    b = 0
+    for i in range(1, K):
+        if S[(half.ESTIMATES + i) * LANES + place] < S[(half.ESTIMATES + b) * LANES + place]:
+            b = i
+    low = S[(half.ESTIMATES + b) * LANES + place]
+    for i in range(vectors(K) * LANES):
+        V[i] = NOBODY
+        if i < K and i != b:
+            V[i] = 0.5 * eta * (S[(half.ESTIMATES + i) * LANES + place] - low)
+        if near_below is not None:
+            far_marks(K, M, place)[i] = 0.0
+    M[LEADS * LANES + place] = 1.0
+    M[LEADER * LANES + place] = b
+    M[PREDICTED * LANES + place] = 0.5 * eta * (low - S[half.ROOT * LANES + place])
+    M[BASE * LANES + place] = 0.0
+    M[RATE * LANES + place] = eta
+    M[SPENT * LANES + place] = 0.0
+    rebuilding.rebuild(K, t, M, place, eta, near_below)
+
+
+@jit
+def leave(K: int, t: int, S: Any, M: Any, place: int, near_below: Any) -> None:
+    """End the mode in a lane: write its estimates, from the leader's, and prepare the solver."""
+    V = others(K, M, place)
+    base = M[BASE * LANES + place]
+    scale = 2.0 / M[RATE * LANES + place]
+    low = 0.0
+    for i in range(K):
+        L = 0.0
+        if i != int(M[LEADER * LANES + place]):
+            L = V[i] - base
+            if near_below is not None:
+                L += far_marks(K, M, place)[i] * fallen_in(t, M, place)
+            L *= scale
+        S[(half.ESTIMATES + i) * LANES + place] = L
+        low = min(low, L)
+    for i in range(K):
+        S[(half.ESTIMATES + i) * LANES + place] -= low
+    z = M[PREDICTED * LANES + place]
+    if fits(K):
+        S[LEAST * LANES + place] = z
+    else:
+        S[half.CENTRE * LANES + place] = -1.0
+        for row in range(half.SUM2, half.SHARE):
+            S[row * LANES + place] = 1.0
+    M[RESTLESS * LANES + place] = t
+    M[LEADS * LANES + place] = 0.0
+    # The round goes on in this lane, unread; so it stays where it is.
+    M[PREDICTED * LANES + place] = 1.0
+    M[BASE * LANES + place] = 0.0
+    M[RATE * LANES + place] = 0.0
+    M[ORIGIN * LANES + place] = 0.0

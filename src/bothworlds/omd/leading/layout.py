@@ -1,0 +1,103 @@
+"""Memory layout of leader mode: rows behind those of the solver.
+
+The V_i of a lane lie one after another, so that a vector holds `LANES` arms of one lane.
+"""
+
+from typing import Any
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import advance, fma, load, select, splat, zeros
+from bothworlds.omd import half
+from bothworlds.omd.estimators import BASELINE
+
+ORDER = 9
+"""Of the series: they have the terms c_0 to c_9."""
+
+LEADS, LEADER, PREDICTED, SLOPE, BASE, RATE, REACH = 0, 1, 2, 3, 4, 5, 6
+"""Rows: 1 in the lanes in the mode, b, z, its slope, ``base``, eta_0 and the largest |s|."""
+SPENT, RESTLESS, SEEN = 7, 8, 9
+"""Rows: what rare work has cost lately, the last round that spoke against entering, and z of the
+lanes that are not in the mode, as last seen."""
+ORIGIN, FAR_REACH, HIGHEST, LOWEST, LOSSES = 10, 11, 12, 13, 14
+"""Rows, for reduced variance: f - s as it would be in round 0, the largest |f|, the highest near V,
+the lowest far one, and the sum of the losses lately."""
+NEXT = 15
+"""Row with the next round, its eta, 1 / eta and the largest L_i - x of a near arm, in its first
+places: known a round ahead, nobody waits for a square root."""
+NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = 16, 17, 18, 19, 20
+"""Rows, within a round in which something rare happens: s, f, o, u and the arm."""
+ROOM = 21
+"""Two rows, for the weights of as many arms as two vectors hold."""
+SERIES = 23
+"""First row of c_0, c_1, ... of all arms or of the near ones."""
+FAR_SERIES = SERIES + ORDER + 1
+"""First row of those of the far ones."""
+OTHERS = FAR_SERIES + ORDER + 1
+"""First row of the V_i, which take `padded` rows; as many follow that are 1 where an arm is far."""
+
+NOBODY = 1e90
+"""V of the leader's own place and of places without an arm: their weight is 0."""
+
+
+def padded(n_arms: int) -> int:
+    """Return the rows that the V_i of a tile take: those of a lane fill whole vectors."""
+    return -(-n_arms // LANES) * LANES
+
+
+def rows(n_arms: int, reduced_variance: bool) -> int:
+    """Return the number of rows behind the solver's."""
+    return OTHERS + (1 + reduced_variance) * padded(n_arms)
+
+
+@jit
+def mode_rows(K: int, S: Any) -> Any:
+    """Return the rows of the mode, which lie behind those of the solver."""
+    return advance(S, (half.ESTIMATES + K) * LANES)
+
+
+@jit
+def vectors(K: int) -> int:
+    """Return how many vectors the V_i of a lane take."""
+    return (K + LANES - 1) // LANES
+
+
+@jit
+def others(K: int, M: Any, place: int) -> Any:
+    """Return the V_i of the lane at ``place``."""
+    return advance(M, (OTHERS + place * vectors(K)) * LANES)
+
+
+@jit
+def far_marks(K: int, M: Any, place: int) -> Any:
+    """Return what is 1 for the far arms of the lane at ``place`` and 0 for the others."""
+    return advance(M, (OTHERS + (LANES + place) * vectors(K)) * LANES)
+
+
+@jit
+def fallen(t: int, rate: Any, origin: Any) -> Any:
+    """Return f - s in round t: far arms fall by (eta_0 / 2) B a round, as the near ones see it."""
+    return fma(rate, -0.5 * BASELINE * t, origin)
+
+
+@jit
+def fallen_in(t: int, M: Any, place: int) -> Any:
+    """Return f - s of one lane."""
+    return fallen(t, M[RATE * LANES + place], M[ORIGIN * LANES + place])
+
+
+@jit
+def brink(rate: Any, near_below: float) -> Any:
+    """Return the largest V_i + s or V_i + f of a near arm: q times the largest v."""
+    return 0.5 * rate * near_below
+
+
+@jit
+def moved(K: int, M: Any, place: int, i: int, s: float, f: float, near_below: Any) -> Any:
+    """Return V + s or V + f of the ``i``-th vector of arms."""
+    like = zeros()
+    v = load(others(K, M, place), i, like)
+    if near_below is None:
+        return v + s
+    far = load(far_marks(K, M, place), i, like) != 0.0
+    return v + select(far, splat(f, like), splat(s, like))

@@ -1,0 +1,217 @@
+"""Rare work of leader mode: one lane, all its arms.
+
+Symbols and equations are those of `bothworlds.omd.leading`.
+"""
+
+from typing import Any
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import (
+    fma,
+    lane_bits,
+    least_lane,
+    load,
+    lowest_bit,
+    minimum,
+    negate,
+    select,
+    splat,
+    store,
+    sum_lanes,
+    zeros,
+)
+from bothworlds.omd.leading import series
+from bothworlds.omd.leading.layout import (
+    BASE,
+    FAR_REACH,
+    FAR_SERIES,
+    HIGHEST,
+    LEADER,
+    LOWEST,
+    NOBODY,
+    ORIGIN,
+    PREDICTED,
+    RATE,
+    REACH,
+    SERIES,
+    SLOPE,
+    brink,
+    fallen,
+    fallen_in,
+    far_marks,
+    others,
+    vectors,
+)
+
+RADIUS = 1 / 32
+"""Largest |s| and |f|, as a share of the least V of the series."""
+AHEAD = 0.9
+"""Where s and f start, as a share of the radius, if they fall: s does with every loss of the
+leader under importance weighting, f in every round."""
+MAX_PASSES = 200  # never reached: a bound on the loop, not a tolerance
+
+
+@jit
+def settle(K: int, V: Any, z: float) -> float:
+    """Return the root z of 1 / z^2 + sum_i 1 / (z + V_i)^2 = 1, V_i being v_i - z.
+
+    The left side is convex and decreasing: Newton's step from the left of the root stays there,
+    and z = 1 is left of it.
+    """
+    like = zeros()
+    z = z if z >= 1.0 else 1.0
+    for _ in range(MAX_PASSES):
+        S2 = splat(0.0, like)
+        S3 = splat(0.0, like)
+        for i in range(vectors(K)):
+            r = 1.0 / (load(V, i, like) + z)
+            S2 = fma(r, r, S2)
+            S3 = fma(r * r, r, S3)
+        r0 = 1.0 / z
+        d = (sum_lanes(S2) + (r0 * r0 - 1.0)) / (2.0 * (sum_lanes(S3) + r0 * r0 * r0))
+        z = max(z + d, 1.0)
+        if abs(d) <= 1e-9:
+            break
+    return z
+
+
+@jit
+def crown(K: int, V: Any, M: Any, place: int, least: float) -> float:
+    """Make the arm whose V is ``least``, below 0, the leader; return the least V then."""
+    now = 0
+    new = NOBODY
+    for i in range(K):
+        if V[i] == least:
+            now = i
+    V[int(M[LEADER * LANES + place])] = 0.0
+    for i in range(K):
+        V[i] -= least
+        if i != now:
+            new = min(new, V[i])
+    V[now] = NOBODY
+    M[LEADER * LANES + place] = now
+    return new
+
+
+@jit
+def rebuild(K: int, t: int, M: Any, place: int, eta: float, near_below: Any) -> Any:
+    """Find leader, z and series of a lane anew; return z."""
+    like = zeros()
+    V = others(K, M, place)
+    rho = eta / M[RATE * LANES + place]
+    base = M[BASE * LANES + place]
+    low = splat(NOBODY, like)
+    for i in range(vectors(K)):
+        v = load(V, i, like)
+        beyond = v - base
+        if near_below is not None:
+            far = load(far_marks(K, M, place), i, like) != 0.0
+            beyond = select(far, beyond + fallen_in(t, M, place), beyond)
+        v = select(v < NOBODY, rho * beyond, NOBODY)
+        low = minimum(low, v)
+        store(V, i, v)
+    least = least_lane(low)
+    if least < 0.0:
+        least = crown(K, V, M, place, least)
+    z = settle(K, V, M[PREDICTED * LANES + place])
+    M[PREDICTED * LANES + place] = z
+    M[SLOPE * LANES + place] = 0.0
+    M[RATE * LANES + place] = eta
+    if near_below is None:
+        ahead = AHEAD * RADIUS * (least + z) / (1.0 + AHEAD * RADIUS)
+        M[BASE * LANES + place] = z - ahead
+        M[REACH * LANES + place] = RADIUS * (least + z - ahead)
+        for i in range(vectors(K)):
+            v = load(V, i, like)
+            store(V, i, select(v < NOBODY, v + (z - ahead), v))
+        series.sum_powers(K, M, place, SERIES, None)
+    else:
+        M[BASE * LANES + place] = z
+        divide(K, t, M, place, z, brink(eta, near_below))
+        series.sum_powers(K, M, place, SERIES, 0.0)
+        series.sum_powers(K, M, place, FAR_SERIES, 1.0)
+    return z
+
+
+@jit
+def divide(K: int, t: int, M: Any, place: int, z: float, edge: float) -> None:
+    """Add z to every V_i, tell near and far arms apart, and give the far ones their head start."""
+    like = zeros()
+    V = others(K, M, place)
+    F = far_marks(K, M, place)
+    lead = AHEAD * RADIUS * edge / (1.0 + AHEAD * RADIUS)
+    M[ORIGIN * LANES + place] = lead - fallen(t, M[RATE * LANES + place], 0.0)
+    lead = fallen_in(t, M, place)  # with the rounding of every later round
+    nobody = splat(NOBODY, like)
+    near_low, near_high, far_low = nobody, nobody, nobody
+    for i in range(vectors(K)):
+        v = load(V, i, like)
+        somebody = v < NOBODY
+        v = select(somebody, v + z, v)
+        far = negate(v <= edge)
+        v = select(far & somebody, v - lead, v)
+        store(V, i, v)
+        store(F, i, select(far, splat(1.0, like), splat(0.0, like)))
+        near_low = minimum(near_low, select(far, nobody, v))
+        near_high = minimum(near_high, select(far, nobody, -v))
+        far_low = minimum(far_low, select(far, v, nobody))
+    M[HIGHEST * LANES + place] = -least_lane(near_high)
+    M[LOWEST * LANES + place] = least_lane(far_low)
+    M[REACH * LANES + place] = RADIUS * least_lane(near_low)
+    M[FAR_REACH * LANES + place] = RADIUS * least_lane(far_low)
+
+
+@jit
+def cross(K: int, M: Any, place: int, s: float, f: float, edge: float) -> None:
+    """Move every arm that has crossed the brink to the other series.
+
+    Radii do not grow, so that what rounding left of an arm in its old series stays small.
+    """
+    like = zeros()
+    V = others(K, M, place)
+    F = far_marks(K, M, place)
+    nobody = splat(NOBODY, like)
+    near_low, near_high, far_low = nobody, nobody, nobody
+    for i in range(vectors(K)):
+        v = load(V, i, like)
+        was_far = load(F, i, like) != 0.0
+        shift = select(was_far, splat(f, like), splat(s, like))
+        far = negate(v + shift <= edge)
+        bits = lane_bits((was_far & negate(far)) | (far & negate(was_far)))
+        if bits != 0:
+            while bits != 0:
+                change_series(M, place, V, F, i * LANES + lowest_bit(bits), f - s)
+                bits &= bits - 1
+            v = load(V, i, like)
+        near_low = minimum(near_low, select(far, nobody, v))
+        near_high = minimum(near_high, select(far, nobody, -v))
+        far_low = minimum(far_low, select(far, v, nobody))
+    least_near = least_lane(near_low)
+    least_far = least_lane(far_low)
+    M[HIGHEST * LANES + place] = -least_lane(near_high)
+    M[LOWEST * LANES + place] = least_far
+    if least_near == NOBODY:
+        series.clear(M, place, SERIES)
+        M[REACH * LANES + place] = NOBODY
+    if least_far == NOBODY:
+        series.clear(M, place, FAR_SERIES)
+        M[FAR_REACH * LANES + place] = NOBODY
+    M[REACH * LANES + place] = min(M[REACH * LANES + place], RADIUS * least_near)
+    M[FAR_REACH * LANES + place] = min(M[FAR_REACH * LANES + place], RADIUS * least_far)
+
+
+@jit
+def change_series(M: Any, place: int, V: Any, F: Any, arm: int, fallen: float) -> None:
+    """Move an arm to the other series; ``fallen`` is f - s."""
+    old = V[arm]
+    if F[arm] != 0.0:
+        V[arm] = old + fallen
+        F[arm] = 0.0
+        series.replace(M, place, FAR_SERIES, old, NOBODY)
+        series.replace(M, place, SERIES, NOBODY, V[arm])
+    else:
+        V[arm] = old - fallen
+        F[arm] = 1.0
+        series.replace(M, place, SERIES, old, NOBODY)
+        series.replace(M, place, FAR_SERIES, NOBODY, V[arm])
