@@ -164,6 +164,40 @@ def others(axes):
     axes.set(xlabel="round", title="share of rounds with another arm", xlim=(1e4, 2.2e7))
 
 
+def families(axes, means, title):
+    """Draw L_i - x of the near and far arms of reduced variance, and the limit between them."""
+    rng = np.random.default_rng(7)
+    first, rounds = 20_000, 3_000
+    L = np.array([0.0, 1500.0, 2300.0, 2800.0, 3600.0])
+    y = np.zeros((rounds, L.size))
+    for k in range(rounds):
+        eta = 4.0 / np.sqrt(first + k)
+        w = bw.omd.weights(L, eta)
+        y[k] = 2.0 / (eta * np.sqrt(w))
+        near = w >= eta * eta
+        arm = rng.choice(L.size, p=w / w.sum())
+        loss = rng.random() < means[min(arm, 1)]
+        L += 0.5 * near
+        L[arm] += (loss - 0.5 * near[arm]) / w[arm]
+    at = first + np.arange(rounds)
+    axes.plot(at, at / 8, "--", color=ORANGE)
+    axes.plot(at, y[:, 1:], color=BLUE, lw=1.2)
+    axes.plot(at, y[:, 0], color=GREEN)
+    axes.text(first + 2960, at[-1] / 8 + 90, "limit", color=ORANGE, ha="right")
+    axes.set(xlabel="round", title=title, xlim=(first, first + rounds), ylim=(0, 5000))
+    axes.locator_params(axis="x", nbins=4)
+
+
+def crossing(axes):
+    """Draw them where the leader loses in 7 of 16 rounds."""
+    families(axes, (0.4375, 0.5625), "distances L - x, mean loss 0.44")
+
+
+def sliding(axes):
+    """Draw them where it hardly loses."""
+    families(axes, (0.1, 0.4), "mean loss 0.1")
+
+
 def main() -> None:
     """Draw and save."""
     with plotting.style(), matplotlib.rc_context({"svg.hashsalt": "bothworlds"}):
@@ -171,6 +205,7 @@ def main() -> None:
             ("solver_equation", two_roots, straightened),
             ("solver_steps", passes, powers),
             ("solver_leading", rigid, others),
+            ("solver_families", crossing, sliding),
         ):
             figure, grid = plotting.panels(1, 2, 3.0)
             left(grid[0, 0])
