@@ -24,7 +24,7 @@ from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import fade, is_due, lanes_due, recentre_where
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, InLanes, Kernels, Player, Policy, Saved
 from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.
@@ -90,6 +90,14 @@ class Exp3(Policy):
     estimates: ClassVar[bool] = True
     resizable: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
+
+    def for_tiles(self, n_arms: int) -> Player:
+        """Return the twin that hardly looks at the arms once one of them leads."""
+        if n_arms < 2 or type(self).kernels is not Exp3.kernels:
+            return self
+        from bothworlds.policies.leading.exp3 import Exp3InTiles
+
+        return Exp3InTiles(self)
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability in round ``t``."""

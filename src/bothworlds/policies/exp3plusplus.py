@@ -47,9 +47,10 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
+from bothworlds.omd.leadership import FIRST
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
 from bothworlds.registry import POLICIES, Entry
 
 FACTOR, ALPHA, BETA = 0, 1, 2
@@ -86,6 +87,18 @@ def explore(K: int, t: int, C: Any, S: Any, cap: float, like: Any) -> Any:
 
 
 @jit
+def cap_of(K: int, rate: float) -> float:
+    """Return the exploration of an arm of which no gap is known, with rate sqrt(ln K / (t K))."""
+    return min(0.5 / K, 0.5 * rate)
+
+
+@jit
+def gaps_matter(t: int, C: Any, cap: float) -> Any:
+    """Tell whether a gap could make the exploration of an arm smaller in round t."""
+    return C[BETA] * log(float(t)) < t * cap
+
+
+@jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Play an arm never played if there is one, else draw from the mixed weights."""
     if t % RECENTRE_EVERY == 0:
@@ -93,17 +106,17 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     drawn = ESTIMATES + 4 * K
     rate = anytime_rate(K, t)
     total = exponential(K, S, ESTIMATES, drawn, C[FACTOR] * rate, u)
-    cap = min(0.5 / K, 0.5 * rate)
-    gaps_matter = C[BETA] * log(float(t)) < t * cap
+    cap = cap_of(K, rate)
+    by_gaps = gaps_matter(t, C, cap)
     spent = splat(K * cap, u)
-    if gaps_matter:
+    if by_gaps:
         spent = explore(K, t, C, S, cap, u)
     scale = (1.0 - spent) / total
     mixed = splat(0.0, u)
     fresh = splat_int(K, u)
     for i in range(K):
         eps = splat(cap, u)
-        if gaps_matter:
+        if by_gaps:
             eps = load(S, ESTIMATES + 3 * K + i, u)
         p = scale * load(S, drawn + i, u) + eps
         store(S, drawn + i, p)
@@ -124,11 +137,17 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 
 @jit
+def learn(K: int, S: Any, arm: Any, times: Any, by: Any, loss: Any) -> None:
+    """Add to L, to n and to the sum of the losses of the arms drawn."""
+    add_to(S, ESTIMATES, K, arm, by)
+    add_to(S, ESTIMATES + K, K, arm, times)
+    add_to(S, ESTIMATES + 2 * K, K, arm, loss)
+
+
+@jit
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / p_I, and count the loss."""
-    add_to(S, ESTIMATES, K, arm, loss * inverse_p)
-    add_to(S, ESTIMATES + K, K, arm, splat(1.0, loss))
-    add_to(S, ESTIMATES + 2 * K, K, arm, loss)
+    learn(K, S, arm, splat(1.0, loss), loss * inverse_p, loss)
 
 
 @jit
@@ -217,6 +236,14 @@ class Exp3PlusPlus(Policy):
     def parameters(self, n_arms: int) -> Array:
         """Return the factor of the learning rate, alpha and beta."""
         return np.array([FACTORS[self.rate], self.alpha, self.beta])
+
+    def for_tiles(self, n_arms: int) -> Player:
+        """Return the twin that hardly looks at the arms once one of them leads."""
+        if not 2 <= n_arms <= FIRST or type(self).kernels is not Exp3PlusPlus.kernels:
+            return self
+        from bothworlds.policies.leading.exp3plusplus import Exp3PlusPlusInTiles
+
+        return Exp3PlusPlusInTiles(self)
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return L, n without the marks of arms played, the sum of the losses and o."""

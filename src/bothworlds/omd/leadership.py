@@ -1,0 +1,176 @@
+"""Leader modes in tiles of repetitions: which lanes are in one, what it costs them, when to leave.
+
+A mode spares a lane the pass over its arms while one of them, b, has nearly all the weight.  It is
+exact whoever leads; only its speed depends on how rarely another arm is played.  So a lane enters
+and leaves it by what a round of either kind costs, in nanoseconds that were measured, and by its
+own numbers and the round alone: a repetition does not depend on its neighbours.
+
+The rows of a mode lie behind those of the policy.  Those named here are common to the modes of
+`bothworlds.omd.leading_exponential` and `bothworlds.omd.leading_barrier`.  The numbers of the other
+arms of a lane lie one after another, so that a vector holds `LANES` arms of one lane.
+"""
+
+from typing import Any
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import advance, load, maximum, splat, store, sum_lanes
+
+LEADS, LEADER = 0, 1
+"""Rows: 1 in the lanes in the mode, and b."""
+SPENT, DEBT, NOT_BEFORE = 2, 3, 4
+"""Rows: what rare work has cost lately, what the mode has lost since the lane entered, and the
+first round in which it may enter again."""
+ROOM = 5
+"""Row for the weights of as many arms as a vector holds."""
+HOW_MANY = 6
+"""Row: the number of lanes in the mode, in every lane; see `count`."""
+OWN = 7
+"""First row of what a mode has of its own; the others' numbers are its last rows."""
+
+
+NOBODY = 1e90
+"""V of b's own place and of places without an arm: their weight is 0."""
+FIRST = 2**14
+"""First round in which a lane may enter.  Earlier rounds are few, and often some lanes of a tile
+would be in the mode and others not, which costs both kinds of round."""
+LOOK_EVERY = 64
+"""Rounds after which lanes may enter."""
+ACCOUNT_EVERY = 256
+"""Rounds after which lanes may leave."""
+PENANCE = 32.0
+"""Rounds a lane waits for each round's worth that it lost in the mode."""
+
+
+def padded(n_arms: int) -> int:
+    """Return the rows that the V_i of a tile take: those of a lane fill whole vectors."""
+    return -(-n_arms // LANES) * LANES
+
+
+@jit
+def vectors(K: int) -> int:
+    """Return how many vectors the V_i of a lane take."""
+    return (K + LANES - 1) // LANES
+
+
+def rows(n_arms: int, own: int) -> int:
+    """Return the number of rows of a mode with so many of its own."""
+    return OWN + own + padded(n_arms)
+
+
+@jit
+def others(K: int, M: Any, own: int, place: int) -> Any:
+    """Return the numbers of the other arms of the lane at ``place``.
+
+    b's own place, and places without an arm, have `NOBODY`.
+    """
+    return advance(M, (OWN + own + place * vectors(K)) * LANES)
+
+
+@jit
+def is_time_to_enter(t: int) -> bool:
+    """Tell whether lanes may enter in this round."""
+    return t >= FIRST and t % LOOK_EVERY == 0
+
+
+@jit
+def is_time_to_account(t: int) -> bool:
+    """Tell whether lanes may leave after this round's accounting."""
+    return t % ACCOUNT_EVERY == 0
+
+
+@jit
+def count(M: Any, like: Any) -> None:
+    """Count the lanes in the mode, after any entered or left.
+
+    In most tiles none or all are, and a round learns it from one number.
+    """
+    store(M, HOW_MANY, splat(sum_lanes(load(M, LEADS, like)), like))
+
+
+@jit
+def nobody_leads(M: Any) -> Any:
+    """Tell whether no lane is in the mode."""
+    return M[HOW_MANY * LANES] == 0.0
+
+
+@jit
+def everybody_leads(M: Any) -> Any:
+    """Tell whether all lanes are in the mode."""
+    return M[HOW_MANY * LANES] == LANES
+
+
+@jit
+def ready(K: int, t: int, S: Any, drawn: int, M: Any, most: float, like: Any) -> Any:
+    """Tell which lanes may enter and have a leader.
+
+    Row ``drawn + i`` has the weight of arm i in the last round, not normalised; ``most`` is what
+    the other arms may have together.
+    """
+    total = splat(0.0, like)
+    best = splat(0.0, like)
+    for i in range(drawn, drawn + K):
+        w = load(S, i, like)
+        total = total + w
+        best = maximum(best, w)
+    rested = load(M, NOT_BEFORE, like) <= float(t)
+    return (load(M, LEADS, like) == 0.0) & rested & (best > (1.0 - most) * total)
+
+
+@jit
+def account(M: Any, saved: float, like: Any) -> Any:
+    """Close the accounts of rounds that saved so much each; return who shall leave."""
+    lost = load(M, SPENT, like) - ACCOUNT_EVERY * saved
+    store(M, SPENT, splat(0.0, like))
+    store(M, DEBT, load(M, DEBT, like) + lost)
+    return (load(M, LEADS, like) != 0.0) & (lost > 0.0)
+
+
+@jit
+def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int) -> int:
+    """Let a lane enter, with V_i = L_i - min L from row ``first + i`` of the state; return b."""
+    b = 0
+    for i in range(1, K):
+        if S[(first + i) * LANES + place] < S[(first + b) * LANES + place]:
+            b = i
+    low = S[(first + b) * LANES + place]
+    for i in range(vectors(K) * LANES):
+        V[i] = NOBODY
+        if i < K and i != b:
+            V[i] = S[(first + i) * LANES + place] - low
+    M[LEADS * LANES + place] = 1.0
+    M[LEADER * LANES + place] = b
+    M[SPENT * LANES + place] = 0.0
+    M[DEBT * LANES + place] = 0.0
+    return b
+
+
+@jit
+def close(K: int, t: int, S: Any, first: int, M: Any, V: Any, place: int, saved: float) -> None:
+    """Let a lane leave: write its estimates, with V_i = L_i - L_b, and when it may enter again."""
+    b = int(M[LEADER * LANES + place])
+    low = 0.0
+    for i in range(K):
+        low = min(low, V[i])
+    for i in range(K):
+        S[(first + i) * LANES + place] = (0.0 if i == b else V[i]) - low
+    M[NOT_BEFORE * LANES + place] = t + PENANCE * max(M[DEBT * LANES + place], 0.0) / saved
+    M[LEADS * LANES + place] = 0.0
+
+
+@jit
+def crown(K: int, M: Any, V: Any, place: int, least: float) -> float:
+    """Make the arm whose V is ``least``, below 0, the leader; return the least V then."""
+    now = 0
+    new = NOBODY
+    for i in range(K):
+        if V[i] == least:
+            now = i
+    V[int(M[LEADER * LANES + place])] = 0.0
+    for i in range(K):
+        V[i] -= least
+        if i != now:
+            new = min(new, V[i])
+    V[now] = NOBODY
+    M[LEADER * LANES + place] = now
+    return new

@@ -1,0 +1,408 @@
+"""The OMD step at alpha = 1, exponential weights, in leader mode: most rounds look at one arm only.
+
+Once one arm b has nearly all the weight, it is nearly always the arm that is played.  Then all
+other arms keep their distances from each other, and a short series stands for them.
+
+======== ==========================================================================
+``L_i``  cumulative loss estimate of arm i
+``V_i``  L_i - L_b as it was when the lane was last rebuilt; ``least`` is min_i V_i
+``rise`` what L_b has risen by since
+``e_i``  exp(-eta (V_i - rise)), the weight of arm i with e_b = 1, not normalised
+``R``    sum of e_i over the others; ``Z`` is 1 + R
+``eta_0`` the learning rate when the lane was last rebuilt, ``d`` is eta / eta_0 - 1
+``c_n``  (-eta_0)^n / n! sum_i (V_i - least)^n exp(-eta_0 (V_i - least))
+``cap``  exploration: p_i = (1 - K cap) e_i / Z + cap, or e_i / Z without it
+======== ==========================================================================
+
+The distance of b from the next arm changes in every round, those between the others do not:
+
+    R = exp(eta (rise - least)) F(eta),     F(eta) = sum_i exp(-eta (V_i - least)),
+
+and F, a function of the learning rate alone, is the series sum_n c_n d^n.  It is used for
+|d| <= `RADIUS`; what it leaves out is below K RADIUS^(ORDER + 1) / 6 of R, as x^n e^-x / n! is
+below 1/6 for n >= 6.  Beyond, after a round in which another arm was played, where another arm has
+come to lead, and every `RECENTRE_EVERY` rounds, which keeps the digits of ``rise``, the lane is
+rebuilt from all arms.  Where eta (rise - least) < `QUIET`, R is nothing beside 1 and is not
+computed: late in a run this is nearly every round.
+
+The leader is first in the order of the draw.  Otherwise the lane looks at its other arms, or, if
+exploration is what chose another arm, at that one only.
+
+Lanes enter and leave the mode as `bothworlds.omd.leadership` says.  Lanes that are not in it are
+played by the policy's own kernels, which see the lanes in it with the estimates they had on
+entering.
+"""
+
+from typing import Any
+
+from bothworlds.lanes.functions import exp
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import (
+    absolute,
+    advance,
+    any_lane,
+    fma,
+    lane,
+    lane_bits,
+    least_lane,
+    load,
+    lowest_bit,
+    minimum,
+    negate,
+    select,
+    splat,
+    sqrt,
+    store,
+    sum_lanes,
+    to_float,
+    to_int,
+    zeros,
+)
+from bothworlds.omd import leadership
+from bothworlds.omd.leadership import LEADER, LEADS, NOBODY, OWN, ROOM, SPENT, vectors
+from bothworlds.omd.recentring import RECENTRE_EVERY
+
+RADIUS = 1 / 256
+ORDER = 5
+QUIET = -50.0
+"""Exponent below which the leader's own weight is 1 to the last digit."""
+
+ENOUGH = 0.25
+"""Least c_0: where the arms that led the others have fallen behind, digits of the c_n are lost."""
+STEP = 1 / 64
+"""Largest step of x after which its exponential is corrected rather than computed anew."""
+
+RISE, LEAST, SCALE = OWN, OWN + 1, OWN + 2
+"""Rows: ``rise``, ``least`` and 1 / eta_0."""
+AT, THERE = OWN + 3, OWN + 4
+"""Rows: the last x, and its exponential."""
+PICK, TARGET, SUM = OWN + 5, OWN + 6, OWN + 7
+"""Rows for the arm drawn, the share of the draw and Z, in rounds in which another is played."""
+PLAYS, LOSSES = OWN + 8, OWN + 9
+"""Rows: how often b was played, and with which losses, since they were last written to the counts
+of the arms."""
+SERIES = OWN + 10
+"""First row of c_0, c_1, ..."""
+OWN_ROWS = 10 + ORDER + 1
+
+
+@jit
+def saved(K: int) -> float:
+    """Return what a round saves that looks at no arm, in nanoseconds of one lane, measured."""
+    return 1.0 + 1.2 * K
+
+
+@jit
+def other_cost(K: int) -> float:
+    """Return the nanoseconds that a round costs in which another arm is played."""
+    return 200.0 + 0.5 * K
+
+
+@jit
+def rebuild_cost(K: int) -> float:
+    """Return the nanoseconds that a rebuild costs."""
+    return 100.0 + 2.0 * K
+
+
+def rows(n_arms: int) -> int:
+    """Return the number of rows of the mode."""
+    return leadership.rows(n_arms, OWN_ROWS)
+
+
+@jit
+def others(K: int, M: Any, place: int) -> Any:
+    """Return the V_i of the lane at ``place``."""
+    return leadership.others(K, M, OWN_ROWS, place)
+
+
+@jit
+def rate(constant: float, t: int) -> Any:
+    """Return `anytime_rate`, given ln K / K: the logarithm would be a quarter of a round."""
+    return sqrt(constant / t)
+
+
+# --- rare: one lane, all its arms --------------------------------------------------------------
+
+
+@jit
+def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
+    """Find leader and series of a lane anew; return R.
+
+    ``tally`` are the rows that count the plays and losses of every arm, if there are any.
+    """
+    like = zeros()
+    V = others(K, M, place)
+    rise = M[RISE * LANES + place]
+    low = splat(NOBODY, like)
+    for i in range(vectors(K)):
+        v = load(V, i, like)
+        v = select(v < NOBODY, v - rise, NOBODY)
+        low = minimum(low, v)
+        store(V, i, v)
+    least = least_lane(low)
+    if least < 0.0:
+        if tally is not None:
+            write_counts(K, M, place, tally)
+        least = leadership.crown(K, M, V, place, least)
+    M[RISE * LANES + place] = 0.0
+    M[LEAST * LANES + place] = least
+    M[SCALE * LANES + place] = 1.0 / eta
+    sum_terms(K, M, V, place, eta, least)
+    M[AT * LANES + place] = -eta * least
+    M[THERE * LANES + place] = exp(-eta * least)
+    return M[THERE * LANES + place] * M[SERIES * LANES + place]
+
+
+@jit
+def sum_terms(K: int, M: Any, V: Any, place: int, eta: float, least: float) -> None:
+    """Compute the c_n of a lane."""
+    like = zeros()
+    c0 = splat(0.0, like)
+    c1, c2, c3, c4, c5 = c0, c0, c0, c0, c0
+    for i in range(vectors(K)):
+        y = eta * (least - load(V, i, like))
+        p = exp(y)
+        # Where exp is 0, powers of y may be too large.
+        y = select(p > 0.0, y, 0.0)
+        c0 = c0 + p
+        p = p * y
+        c1 = c1 + p
+        p = p * y
+        c2 = c2 + p
+        p = p * y
+        c3 = c3 + p
+        p = p * y
+        c4 = c4 + p
+        p = p * y
+        c5 = c5 + p
+    M[(SERIES + 0) * LANES + place] = sum_lanes(c0)
+    M[(SERIES + 1) * LANES + place] = sum_lanes(c1)
+    M[(SERIES + 2) * LANES + place] = sum_lanes(c2) / 2.0
+    M[(SERIES + 3) * LANES + place] = sum_lanes(c3) / 6.0
+    M[(SERIES + 4) * LANES + place] = sum_lanes(c4) / 24.0
+    M[(SERIES + 5) * LANES + place] = sum_lanes(c5) / 120.0
+
+
+@jit
+def move_other(K: int, M: Any, place: int, arm: int, by: float, tally: Any) -> None:
+    """Add ``by`` to the V of an arm, and let the series know."""
+    V = others(K, M, place)
+    eta = 1.0 / M[SCALE * LANES + place]
+    least = M[LEAST * LANES + place]
+    y0 = eta * (least - V[arm])
+    V[arm] += by
+    y1 = eta * (least - V[arm])
+    p0 = exp(y0)
+    p1 = exp(y1)
+    M[SERIES * LANES + place] += p1 - p0
+    factorial = 1.0
+    for n in range(1, ORDER + 1):
+        p0 *= y0
+        p1 *= y1
+        factorial *= n
+        M[(SERIES + n) * LANES + place] += (p1 - p0) / factorial
+    if not M[SERIES * LANES + place] >= ENOUGH:
+        rebuild(K, M, place, eta, tally)
+        M[SPENT * LANES + place] += rebuild_cost(K)
+
+
+@jit
+def find_other(K: int, M: Any, V: Any, place: int, eta: float, target: float) -> Any:
+    """Return the first arm but the leader at which the sums of e_i pass ``target``, and its e."""
+    like = zeros()
+    leader = int(M[LEADER * LANES + place])
+    rise = M[RISE * LANES + place]
+    w = advance(M, ROOM * LANES)
+    total = 0.0
+    for i in range(vectors(K)):
+        e = exp(eta * (rise - load(V, i, like)))
+        store(w, 0, e)
+        beyond = total + sum_lanes(e)
+        if beyond > target:
+            for j in range(min(LANES, K - i * LANES)):
+                total += w[j]
+                if total > target and i * LANES + j != leader:
+                    return i * LANES + j, w[j]
+        total = beyond
+    # Rounding: u was next to 1.
+    j = K - 1 if leader != K - 1 else K - 2
+    return j, exp(eta * (rise - V[j]))
+
+
+@jit
+def find_any(K: int, M: Any, place: int, share: float) -> int:
+    """Return the arm at ``share`` of all but the leader."""
+    leader = int(M[LEADER * LANES + place])
+    j = min(int(share * (K - 1)), K - 2)
+    return j if j < leader else j + 1
+
+
+@jit
+def write_counts(K: int, M: Any, place: int, tally: Any) -> None:
+    """Write the leader's plays and losses to the counts of the arms."""
+    b = int(M[LEADER * LANES + place])
+    tally[b * LANES + place] += M[PLAYS * LANES + place]
+    tally[(K + b) * LANES + place] += M[LOSSES * LANES + place]
+    M[PLAYS * LANES + place] = 0.0
+    M[LOSSES * LANES + place] = 0.0
+
+
+# --- the round -----------------------------------------------------------------------------------
+
+
+@jit
+def grown(h: Any) -> Any:
+    """Return e^h for |h| <= `STEP`."""
+    h2 = h * h
+    low = fma(fma(h, 1 / 6, 1 / 2), h2, 1.0 + h)
+    high = fma(fma(h, 1 / 5040, 1 / 720), h2, fma(h, 1 / 120, 1 / 24))
+    return fma(high, h2 * h2, low)
+
+
+@jit
+def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u: Any) -> Any:
+    """Find the weights and draw an arm, in the lanes in the mode; row 0 takes 1 / p.
+
+    ``cap`` is the exploration of every arm, or None.
+    """
+    x = eta * (load(M, RISE, u) - load(M, LEAST, u))
+    Z = splat(1.0, u)
+    near = leads & negate(x < QUIET)
+    if any_lane(near):
+        d = fma(load(M, SCALE, u), eta, -1.0)
+        low = fma(load(M, SERIES + 1, u), d, load(M, SERIES, u))
+        middle = fma(load(M, SERIES + 3, u), d, load(M, SERIES + 2, u))
+        high = fma(load(M, SERIES + 5, u), d, load(M, SERIES + 4, u))
+        d2 = d * d
+        F = fma(fma(high, d2, middle), d2, low)
+        before = load(M, AT, u)
+        there = load(M, THERE, u)
+        h = x - before
+        e = there * grown(h)
+        store(M, AT, select(near, x, before))
+        store(M, THERE, select(near, e, there))
+        Z = select(near, fma(e, F, 1.0), 1.0)
+        within = (absolute(d) <= RADIUS) & (absolute(h) <= STEP) & (x <= 0.0)
+        astray = lane_bits(near & negate(within))
+        if astray != 0:
+            store(M, ROOM, Z)
+            while astray != 0:
+                place = lowest_bit(astray)
+                M[ROOM * LANES + place] = 1.0 + rebuild(K, M, place, eta, tally)
+                M[SPENT * LANES + place] += rebuild_cost(K)
+                astray &= astray - 1
+            Z = load(M, ROOM, u)
+    top = splat(1.0, u)  # p_b Z
+    if cap is not None:
+        top = fma(Z, cap, 1.0 - K * cap)
+    store(S, 0, Z if cap is None else Z / top)
+    arm = load(M, LEADER, u)
+    beyond = fma(u, Z, -top)
+    other = lane_bits(leads & (beyond >= 0.0))
+    if other != 0:
+        store(M, PICK, arm)
+        store(M, TARGET, beyond)
+        store(M, SUM, Z)
+        while other != 0:
+            place = lowest_bit(other)
+            draw_other(K, S, M, place, eta, cap)
+            other &= other - 1
+        arm = load(M, PICK, u)
+    return to_int(arm)
+
+
+@jit
+def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None:
+    """Draw another arm than the leader in a lane."""
+    V = others(K, M, place)
+    Z = M[SUM * LANES + place]
+    target = M[TARGET * LANES + place]
+    share = 1.0
+    floor = 0.0
+    if cap is not None:
+        share = 1.0 - K * cap
+        floor = cap * Z
+        target = target - floor * (K - 1)
+    if cap is not None and target < 0.0:
+        j = find_any(K, M, place, 1.0 + target / (floor * (K - 1)))
+        e = exp(eta * (M[RISE * LANES + place] - V[j]))
+    else:
+        j, e = find_other(K, M, V, place, eta, target / share)
+    S[place] = Z / fma(e, share, floor)
+    M[PICK * LANES + place] = j
+    M[SPENT * LANES + place] += other_cost(K)
+
+
+@jit
+def learn(K: int, M: Any, leads: Any, arm: Any, by: Any, loss: Any, tally: Any) -> None:
+    """Add ``by`` to the estimate of the arm just drawn, in the lanes in the mode."""
+    strays = leads & (to_float(arm) != load(M, LEADER, by))
+    led = leads & negate(strays)
+    store(M, RISE, load(M, RISE, by) + select(led, by, 0.0))
+    if tally is not None:
+        store(M, PLAYS, load(M, PLAYS, by) + select(led, splat(1.0, by), 0.0))
+        store(M, LOSSES, load(M, LOSSES, by) + select(led, loss, 0.0))
+    other = lane_bits(strays)
+    if other != 0:
+        store(M, TARGET, by)
+        store(M, SUM, loss)
+        while other != 0:
+            place = lowest_bit(other)
+            j = int(M[PICK * LANES + place])
+            move_other(K, M, place, j, M[TARGET * LANES + place], tally)
+            if tally is not None:
+                tally[j * LANES + place] += 1.0
+                tally[(K + j) * LANES + place] += M[SUM * LANES + place]
+            other &= other - 1
+
+
+# --- entering and leaving ------------------------------------------------------------------------
+
+
+@jit
+def look_around(
+    K: int, t: int, S: Any, first: int, drawn: int, M: Any, eta: float, tally: Any, like: Any
+) -> None:
+    """Let lanes enter and leave the mode, in the rounds in which they may.
+
+    Estimates begin at row ``first`` of the state, the weights of the last round at row ``drawn``.
+    """
+    if leadership.is_time_to_enter(t):
+        most = min(saved(K) / other_cost(K), 0.35)
+        enters = leadership.ready(K, t, S, drawn, M, most, like)
+        if any_lane(enters):
+            flags = select(enters, splat(1.0, like), splat(0.0, like))
+            for place in range(LANES):
+                if lane(flags, place) > 0.0:
+                    leadership.opened(K, S, first, M, others(K, M, place), place)
+                    M[RISE * LANES + place] = 0.0
+                    M[PLAYS * LANES + place] = 0.0
+                    M[LOSSES * LANES + place] = 0.0
+                    rebuild(K, M, place, eta, tally)
+            leadership.count(M, like)
+    if t % RECENTRE_EVERY == 0:
+        leads = load(M, LEADS, like)
+        for place in range(LANES):
+            if lane(leads, place) > 0.0:
+                rebuild(K, M, place, eta, tally)
+    if leadership.is_time_to_account(t):
+        leave(K, t, S, first, M, tally, leadership.account(M, saved(K), like))
+
+
+@jit
+def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, leaves: Any) -> None:
+    """End the mode in some lanes."""
+    if any_lane(leaves):
+        like = zeros()
+        flags = select(leaves, splat(1.0, like), splat(0.0, like))
+        for place in range(LANES):
+            if lane(flags, place) > 0.0:
+                V = others(K, M, place)
+                rise = M[RISE * LANES + place]
+                for i in range(K):
+                    V[i] -= rise
+                if tally is not None:
+                    write_counts(K, M, place, tally)
+                leadership.close(K, t, S, first, M, V, place, saved(K))
+        leadership.count(M, like)

@@ -1,0 +1,61 @@
+"""Policies in leader mode: twins that play in tiles and hardly look at the arms once one leads.
+
+A twin has the policy's own state and, behind it, the rows of a mode; see
+`bothworlds.omd.leadership`.  Policies choose their twins by themselves, in ``for_tiles``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bothworlds.omd import leadership
+from bothworlds.policies.base import Array, Player, Policy, Sides
+
+
+@dataclass(frozen=True, repr=False)
+class InTiles(Player):
+    """What a policy is in a tile of repetitions: the same algorithm with another state.
+
+    Parameters
+    ----------
+    policy : Policy
+        The algorithm.
+    """
+
+    policy: Policy
+
+    kernels: ClassVar[Sides]
+    """The kernels of the twin."""
+
+    def __repr__(self) -> str:
+        return repr(self.policy)
+
+    def mode_rows(self, n_arms: int) -> int:
+        """Return the number of rows of the mode."""
+        raise TypeError(f"{type(self).__name__} defines no mode.")
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the parameters of the algorithm."""
+        return self.policy.parameters(n_arms)
+
+    def start(self, n_arms: int) -> Array:
+        """Return the state of the algorithm, with no lane in the mode."""
+        return np.append(self.policy.start(n_arms), np.zeros(self.mode_rows(n_arms)))
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether every lane is in the mode or not, as counted, and its leader is an arm."""
+        own = self.policy.head_rows + self.policy.rows_per_arm * n_arms
+        leads, leader, how_many = (
+            state[own + row] for row in (leadership.LEADS, leadership.LEADER, leadership.HOW_MANY)
+        )
+        arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
+        counted = how_many == leads.sum()
+        whole = bool((((leads == 0.0) | (leads == 1.0)) & arms & counted).all())
+        return whole and self.policy.sound(n_arms, state[:own]) and super().sound(n_arms, state)
+
+    def sides(self) -> Sides:
+        """Return the kernels."""
+        return self.kernels

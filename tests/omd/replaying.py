@@ -1,0 +1,67 @@
+"""Every round of a lane played again in double-double arithmetic, for exponential weights.
+
+Each function returns the largest relative error of 1 / p, and the sums of 1[I = b] - p_b and of its
+variance, b being the arm with the least estimate.  Estimates are sums of loss / p with the 1 / p
+that was used.  ``scale`` is 1, or another number to see that the error is then found.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from bothworlds.omd import double_double as dd
+
+LEFT_OUT = 80.0
+"""Exponent from which a weight is nothing."""
+
+
+@numba.njit
+def root(a, a_low):
+    """Return the square root of a pair."""
+    r = math.sqrt(a)
+    p, p_low = dd.multiply(r, 0.0, r, 0.0)
+    e, _ = dd.add(a, a_low, -p, -p_low)
+    return dd.two_sum(r, e / (2.0 * r))
+
+
+@numba.njit
+def replay_exponential(K, factor, mixed, scale, arms, losses, inverse_p):
+    """Exponential weights at ``factor`` sqrt(ln K / (t K)), mixed with exploration or not."""
+    log_K, log_K_low = dd.log1p(K - 1.0, 0.0)
+    L, low, w, w_low = np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K)
+    played = np.zeros(K)
+    worst = surplus = variance = 0.0
+    for k in range(arms.size):
+        a, a_low = dd.divide(log_K, log_K_low, (k + 1.0) * K, 0.0)
+        rate, rate_low = root(a, a_low)
+        b = np.argmin(L)
+        Z, Z_low = 0.0, 0.0
+        for i in range(K):
+            w[i] = w_low[i] = 0.0
+            y, y_low = dd.add(L[b], low[b], -L[i], -low[i])
+            y, y_low = dd.multiply(y, y_low, factor * rate, factor * rate_low)
+            if y > -LEFT_OUT:
+                w[i], w_low[i] = dd.exp(y, y_low)
+            Z, Z_low = dd.add(Z, Z_low, w[i], w_low[i])
+        cap, cap_low = 0.0, 0.0
+        if mixed:
+            cap, cap_low = 0.5 * rate, 0.5 * rate_low
+            if cap > 0.5 / K:
+                cap, cap_low = 0.5 / K, 0.0
+        share, share_low = dd.add(1.0, 0.0, -K * cap, -K * cap_low)
+        j = arms[k]
+        p, p_low = dd.divide(w[j], w_low[j], Z, Z_low)
+        p, p_low = dd.multiply(p, p_low, share, share_low)
+        p, p_low = dd.add(p, p_low, cap, cap_low)
+        if not mixed or played.min() > 0.0:
+            q, q_low = dd.multiply(p, p_low, scale * inverse_p[k], 0.0)
+            error = abs((q - 1.0) + q_low)
+            worst = error if not error <= worst else worst
+            p = share * w[b] / Z + cap
+            surplus += (j == b) - p
+            variance += p * (1.0 - p)
+        played[j] += 1.0
+        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k], 0.0)
+        L[j], low[j] = dd.add(L[j], low[j], by, by_low)
+    return worst, surplus, variance

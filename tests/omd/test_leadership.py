@@ -1,0 +1,287 @@
+"""Leader modes of exponential weights: exact in every round, fair, entered, left and continued."""
+
+import io
+
+import numpy as np
+import pytest
+from numba.core import types
+
+import bothworlds as bw
+from bothworlds.engine.policy_loops import compiled as compiled_for
+from bothworlds.engine.tile import TileJob, run_job
+from bothworlds.lanes.jit import compiled
+from bothworlds.lanes.kernels import CHOOSE_WIDE
+from bothworlds.lanes.random import uniform
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import pointer, select, splat, store, to_float, zeros
+from bothworlds.omd import leadership, leading_exponential
+from bothworlds.policies.leading import InTiles
+from bothworlds.seeding import stream_words
+
+from .replaying import replay_exponential
+from .tracing import trace
+
+PERIOD = 25_000
+"""Rounds after which `fickle` has another best arm."""
+
+POLICIES = {
+    "exp3": bw.Exp3(),
+    "exp3++": bw.Exp3PlusPlus(),
+    "exp3++, published": bw.Exp3PlusPlus(rate="published"),
+}
+
+
+@compiled
+def fickle(K, t, C, E, G, v, arm):
+    """Return a Bernoulli loss, of mean 1/4 for the best arm of the moment and 3/4 otherwise."""
+    mean = select(arm == t // PERIOD % K, splat(0.25, v), splat(0.75, v))
+    return select(v < mean, splat(1.0, v), splat(0.0, v))
+
+
+def own_rows(policy, n_arms):
+    return policy.head_rows + policy.rows_per_arm * n_arms
+
+
+def traced(policy, n_arms, rounds, **options):
+    world = bw.environments.Stochastic.gap(n_arms, 1 / 8)
+    return trace(policy, world, rounds, own_rows(policy, n_arms) + leadership.LEADS, **options)
+
+
+def replayed(policy, n_arms, found, lanes, scale=1.0):
+    """Return the largest error of 1 / p, and the surplus of the leader in standard deviations."""
+    arms, losses, inverse_p, _ = found
+    mixed = isinstance(policy, bw.Exp3PlusPlus)
+    factor = 0.5 if mixed and policy.rate == "published" else 1.0
+    results = [
+        replay_exponential(
+            n_arms, factor, mixed, scale, arms[:, lane].astype(np.int64), losses[:, lane].copy(),
+            inverse_p[:, lane].copy(),
+        )
+        for lane in lanes
+    ]  # fmt: skip
+    worst, surplus, variance = map(np.array, zip(*results, strict=True))
+    return worst.max(), surplus.sum() / np.sqrt(variance.sum())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n_arms", "rounds", "lanes"),
+    [
+        ("exp3", 2, 60_000, 4),
+        ("exp3", 8, 60_000, 3),
+        ("exp3", 40, 90_000, 1),
+        ("exp3++", 2, 60_000, 4),
+        ("exp3++", 17, 60_000, 2),
+        ("exp3++, published", 8, 60_000, 2),
+    ],
+)
+def test_every_round_is_exact_and_every_draw_fair(name, n_arms, rounds, lanes):
+    policy = POLICIES[name]
+    found = traced(policy, n_arms, rounds)
+    leading_now = np.flatnonzero(found[3][-1])
+    assert leading_now.size >= lanes
+    assert not found[3][: leadership.FIRST - 1].any()
+    worst, surplus = replayed(policy, n_arms, found, leading_now[:lanes])
+    assert worst <= 1e-12
+    assert abs(surplus) < 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_arms"), [("exp3", 8), ("exp3++", 8), ("exp3", 2)])
+def test_a_leader_that_turns_bad_is_left_and_another_found(name, n_arms):
+    policy = POLICIES[name]
+    found = traced(policy, n_arms, 5 * PERIOD, loss=fickle)
+    entered = (np.diff(found[3], axis=0) > 0).sum(axis=0)
+    left = (np.diff(found[3], axis=0) < 0).sum(axis=0)
+    lane = int(entered.argmax())
+    assert entered[lane] >= 2
+    assert left[lane] >= 1
+    worst, surplus = replayed(policy, n_arms, found, [lane])
+    assert worst <= 1e-12
+    assert abs(surplus) < 4.0
+
+
+@pytest.mark.slow
+def test_the_replay_sees_a_small_error():
+    for policy in POLICIES.values():
+        worst, _ = replayed(policy, 8, traced(policy, 8, 2_000), [0], scale=1.0 + 1e-12)
+        assert 0.9e-12 < worst < 1.1e-12
+
+
+# --- draws from a given state --------------------------------------------------------------------
+
+
+@compiled
+def draw_again(choose, K, t, C, S, G, counts):
+    """Choose again and again in one round, and count the arms of every lane."""
+    like = zeros()
+    c, s, g = pointer(C), pointer(S), pointer(G)
+    arms = np.zeros(LANES)
+    for _ in range(20_000):
+        store(pointer(arms), 0, to_float(choose(K, t, c, s, g, uniform(g, like))))
+        for lane in range(LANES):
+            counts[int(arms[lane]), lane] += 1
+
+
+_numbers = types.float64[::1]
+DRAW = types.void(
+    types.FunctionType(CHOOSE_WIDE), types.int64, types.int64, _numbers, _numbers, types.int64[::1],
+    types.int64[:, ::1],
+)  # fmt: skip
+
+
+def played(policy, world, rounds, **options):
+    """Return the outcome of a tile after so many rounds, and its state, a column per lane."""
+    player = policy.for_tiles(world.n_arms)
+    outcome = run_job(TileJob("P", player, world, 3, 0, LANES, (rounds,), keep=True, **options))
+    with np.load(io.BytesIO(outcome.state)) as content:
+        return outcome, content["array0"].reshape(-1, LANES)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["exp3", "exp3++"])
+def test_every_arm_is_drawn_as_often_as_it_weighs(name):
+    policy, K, t = POLICIES[name], 5, 40_001
+    world = bw.environments.Stochastic([0.4, 0.45, 0.5, 0.55, 0.6], shuffle=False)
+    _, state = played(policy, world, t - 1)
+    mode = state[own_rows(policy, K) :]
+    lanes = np.flatnonzero(mode[leadership.LEADS])
+    assert lanes.size > 2
+    player = policy.for_tiles(K)
+    draw_again.compile(DRAW)
+    counts = np.zeros((K, LANES), np.int64)
+    words = np.stack([stream_words(1, "draws", lane) for lane in range(LANES)], axis=1)
+    draw_again(
+        compiled_for(player.sides().choose[0], CHOOSE_WIDE), K, t, player.parameters(K),
+        state.ravel().copy(), words.ravel().copy(), counts,
+    )  # fmt: skip
+    first = leadership.OWN + leading_exponential.OWN_ROWS
+    V = mode[first:].ravel()[: LANES * LANES].reshape(LANES, LANES)[:, :K]  # 5 arms fit a vector
+
+    def chi_square(factor):
+        rate = np.sqrt(np.log(K) / (t * K))
+        V_now = V - mode[leading_exponential.RISE][:, None]
+        V_now[np.arange(LANES), mode[leadership.LEADER].astype(int)] = 0.0
+        p = np.exp(-factor * rate * V_now)
+        p /= p.sum(axis=1, keepdims=True)
+        if name == "exp3++":
+            p = (1 - 0.5 * K * rate) * p + 0.5 * rate
+        expected = 20_000 * p[lanes]
+        found = counts.T[lanes]
+        return ((found - expected) ** 2 / expected).sum(), lanes.size * (K - 1)
+
+    chi, freedom = chi_square(1.0)
+    assert abs(chi - freedom) < 4.0 * np.sqrt(2.0 * freedom)
+    wrong, _ = chi_square(0.95)
+    assert wrong > freedom + 4.0 * np.sqrt(2.0 * freedom)
+
+
+# --- regret, neighbours, continuing --------------------------------------------------------------
+
+
+class Looking(bw.Exp3PlusPlus):
+    """Exp3++ that looks at all arms in every round."""
+
+    def for_tiles(self, n_arms):
+        return self
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_regret_is_that_of_looking_at_all_arms():
+    world = bw.environments.Stochastic.gap(8, 1 / 4)
+    policies = {
+        "leading": bw.Exp3PlusPlus(),
+        "looking": Looking(),
+        "published": Looking(rate="published"),
+    }
+    result = bw.simulate(
+        policies, world, horizon=40_000, repetitions=2_048, seed=6,
+        checkpoints=[leadership.FIRST - 1, 40_000], progress=False,
+    )  # fmt: skip
+    late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
+
+    def apart(one, other):
+        error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
+        return abs(one.mean() - other.mean()) / error
+
+    assert apart(late["leading"], late["looking"]) < 2.0
+    assert apart(late["leading"], late["published"]) > 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exp3", "exp3++"])
+def test_a_lane_does_not_depend_on_its_neighbours(name):
+    policy = POLICIES[name]
+    together = traced(policy, 8, 50_000, loss=fickle)
+    alone = traced(policy, 8, 50_000, loss=fickle, repetitions=[5] * LANES)
+    for one, other in zip(together, alone, strict=True):
+        assert np.array_equal(one[:, 5], other[:, 0])
+    shares = together[3].mean(axis=1)
+    assert ((shares > 0.0) & (shares < 1.0)).any()  # some were in the mode while others were not
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exp3", "exp3++"])
+def test_a_run_that_is_continued_is_the_run_that_never_stopped(name):
+    world = bw.environments.Stochastic.gap(8, 1 / 4)
+
+    def job(rounds, **options):
+        player = POLICIES[name].for_tiles(8)
+        return TileJob("P", player, world, 3, 0, LANES, rounds, **options)
+
+    whole = run_job(job((30_000, 40_001)))
+    begun = run_job(job((30_000,), keep=True))
+    rest = run_job(job((30_000, 40_001), after=30_000, earlier=begun))
+    assert np.array_equal(whole.cost[:, -1], rest.cost[:, -1])
+    assert np.array_equal(whole.plays, rest.plays)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beta", [4.8, 256.0])
+def test_plays_are_counted_in_the_mode_and_gaps_end_it(beta):
+    policy, K, T = bw.Exp3PlusPlus(beta=beta), 8, 60_000
+    world = bw.environments.Stochastic.gap(K, 1 / 4, shuffle=False)
+    outcome, state = played(policy, world, T)
+    leads = state[own_rows(policy, K) + leadership.LEADS]
+    plays = state[1 + K : 1 + 2 * K].copy()
+    if beta > 64.0:
+        assert leads.any()
+        mode = state[own_rows(policy, K) :]
+        leader = mode[leadership.LEADER].astype(int)
+        plays[leader, np.arange(LANES)] += leads * mode[leading_exponential.PLAYS]
+    else:  # gaps matter from about round 40,000 on
+        assert not leads.any()
+        assert played(policy, world, 32_000)[1][own_rows(policy, K) + leadership.LEADS].any()
+        means = state[1 + 2 * K : 1 + 3 * K] / plays
+        assert np.abs(means[0] - 0.375).max() < 0.02
+    assert np.array_equal(plays.T, outcome.plays)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_snapshot_with_an_impossible_leader_is_refused(name):
+    policy = POLICIES[name]
+    player = policy.for_tiles(8)
+    assert isinstance(player, InTiles)
+    state = np.repeat(player.start(8)[:, None], LANES, axis=1)
+    assert player.sound(8, state)
+    first = own_rows(policy, 8)
+    for row, bad in ((leadership.LEADER, 8.0), (leadership.LEADER, 0.5), (leadership.LEADS, 2.0)):
+        wrong = state.copy()
+        wrong[first + row, 3] = bad
+        assert not player.sound(8, wrong)
+
+
+class Own(bw.Exp3):
+    """A user's variant with kernels of its own."""
+
+    def kernels(self):
+        return super().kernels()
+
+
+def test_one_arm_more_arms_than_rounds_and_own_kernels_go_without():
+    for policy in POLICIES.values():
+        assert policy.for_tiles(1) is policy
+    assert bw.Exp3PlusPlus().for_tiles(leadership.FIRST + 1) == bw.Exp3PlusPlus()
+    assert isinstance(Own().for_tiles(8), Own)
