@@ -21,7 +21,10 @@ from bothworlds.errors import BothworldsError
 NUMBERS = np.array([np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e300, -1e300, 1e15, 1e-300])
 WORDS = np.array([-1, 0, 1, 7, 10**6, 10**12, -(2**63), 2**63 - 1])
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
+FAR = bw.environments.Stochastic.gap(4, 0.9)
 MANY = bw.environments.Stochastic.gap(600, 0.25)
+LATE = 2**15 - 10
+"""A round in which lanes are in leader mode, some rounds before they enter, leave and recentre."""
 
 
 def level(t, last):
@@ -40,6 +43,9 @@ CASES = {
     "corrupted": (bw.UCB1(), bw.environments.Corrupted(WORLD, 50.0, "discourage")),
     "betray": (bw.UCB1(), bw.environments.Adaptive(4)),
     "level": (bw.UCB1(), bw.environments.Constrained([0.0, 0.3], level=level)),
+    "exp3, leading": (bw.Exp3(), FAR, LATE),
+    "exp3++, leading": (bw.Exp3PlusPlus(), FAR, LATE),
+    "broad, leading": (bw.Broad(horizon=2000), FAR, LATE),
     "many arms": (bw.TsallisINF(), MANY),
     "many arms, iw": (bw.TsallisINF(estimator="iw"), MANY),
 }
@@ -69,12 +75,13 @@ def crafted(saved, wanted, rng):
 
 def main(names, wanted):
     for name in names or CASES:
-        policy, world = CASES[name]
+        policy, world, *late = CASES[name]
+        rounds = late[0] if late else 60
         rng = np.random.default_rng([len(name), ord(name[0])])
-        curve = Curve("P", policy, world, (60,), 1 if world is MANY else 2, 0)
+        curve = Curve("P", policy, world, (rounds,), 1 if world is MANY else 2, 0)
         (job,) = cut(curve, [(0, curve.repetitions)], keep=True)
         earlier = run_job(job)
-        longer = replace(job, checkpoints=(90,), keep=False, after=60, earlier=earlier)
+        longer = replace(job, checkpoints=(rounds + 30,), keep=False, after=rounds, earlier=earlier)
         run_job(longer)
         refused = played = 0
         for each in crafted(earlier.state, wanted, rng):

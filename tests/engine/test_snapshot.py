@@ -10,13 +10,16 @@ from helpers.waiting import HANG
 
 SCRIPT = Path(__file__).with_name("crafted_snapshots.py")
 FEW = ["rv", "alpha 0.7", "exp3++", "broad", "ucb1", "kl-ucb", "thompson", "duels"]
+LEADING = ["exp3, leading", "exp3++, leading", "broad, leading"]
 WORLDS = ["corrupted", "betray", "level"]
 MANY = ["many arms", "many arms, iw"]
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("names", "words"), [(FEW, 150), (WORLDS, 150), (MANY, 1000)], ids=["few", "worlds", "many"]
+    ("names", "words"),
+    [(FEW, 150), (LEADING, 250), (WORLDS, 150), (MANY, 1000)],
+    ids=["few", "leading", "worlds", "many"],
 )
 def test_crafted_snapshots_are_refused_or_played_on(names, words):
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Every round of a lane played again in double-double arithmetic, for exponential weights.
+"""Every round of a lane played again in double-double arithmetic: exponential weights, log-barrier.
 
 Each function returns the largest relative error of 1 / p, and the sums of 1[I = b] - p_b and of its
 variance, b being the arm with the least estimate.  Estimates are sums of loss / p with the 1 / p
@@ -64,4 +64,53 @@ def replay_exponential(K, factor, mixed, scale, arms, losses, inverse_p):
         played[j] += 1.0
         by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k], 0.0)
         L[j], low[j] = dd.add(L[j], low[j], by, by_low)
+    return worst, surplus, variance
+
+
+@numba.njit
+def replay_barrier(K, log_horizon, scale, arms, losses, inverse_p, restarts):
+    """Broad: the log-barrier at a rate that halves in rounds marked in ``restarts``."""
+    L, low, r, r_low = np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K)
+    eta, V = 1.0 / 162.0, 0.0
+    x, x_low = -K / eta, 0.0
+    worst = surplus = variance = 0.0
+    for k in range(arms.size):
+        b = np.argmin(L)
+        x, x_low = min(x, L[b] - 1.0 / eta), 0.0
+        for _ in range(200):
+            S1 = S2 = 0.0
+            for i in range(K):
+                y = (L[i] - x) + low[i]
+                S1 += 1.0 / y
+                S2 += 1.0 / (y * y)
+            d = min((1.0 - S1 / eta) * S1 / S2, L[b] - 1.0 / eta - x)
+            x += d
+            if abs(d) * S2 <= 1e-10 * S1:
+                break
+        for _ in range(2):  # quadratic: from 1e-10 to 1e-20 and on
+            S, S_low, S2 = 0.0, 0.0, 0.0
+            for i in range(K):
+                y, y_low = dd.add(L[i], low[i], -x, -x_low)
+                r[i], r_low[i] = dd.divide(1.0, 0.0, y, y_low)
+                S, S_low = dd.add(S, S_low, r[i], r_low[i])
+                S2 += r[i] * r[i]
+            e, _ = dd.add(S, S_low, -eta, 0.0)
+            x, x_low = dd.add(x, x_low, -e / S2, 0.0)
+        j = arms[k]
+        y, y_low = dd.add(L[j], low[j], -x, -x_low)
+        q = scale * inverse_p[k]
+        error = abs((q - eta * y) - eta * y_low) / q
+        worst = error if not error <= worst else worst
+        w = r[b] / eta
+        surplus += (j == b) - w
+        variance += w * (1.0 - w)
+        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k], 0.0)
+        L[j], low[j] = dd.add(L[j], low[j], by, by_low)
+        V += losses[k] ** 2 * (1.0 - 2.0 * r[j] / eta + S2 / (eta * eta))
+        if 3.0 * eta * eta * V >= K * log_horizon:
+            eta, V = 0.5 * eta, 0.0
+            x, x_low = -K / eta, 0.0
+            L[:] = 0.0
+            low[:] = 0.0
+            restarts[k] = 1.0
     return worst, surplus, variance

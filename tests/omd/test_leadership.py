@@ -1,4 +1,4 @@
-"""Leader modes of exponential weights: exact in every round, fair, entered, left and continued."""
+"""Leader modes of Exp3, Exp3++ and Broad: exact in every round, fair, entered, left, continued."""
 
 import io
 
@@ -14,11 +14,11 @@ from bothworlds.lanes.kernels import CHOOSE_WIDE
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer, select, splat, store, to_float, zeros
-from bothworlds.omd import leadership, leading_exponential
+from bothworlds.omd import leadership, leading_barrier, leading_exponential
 from bothworlds.policies.leading import InTiles
 from bothworlds.seeding import stream_words
 
-from .replaying import replay_exponential
+from .replaying import replay_barrier, replay_exponential
 from .tracing import trace
 
 PERIOD = 25_000
@@ -28,6 +28,7 @@ POLICIES = {
     "exp3": bw.Exp3(),
     "exp3++": bw.Exp3PlusPlus(),
     "exp3++, published": bw.Exp3PlusPlus(rate="published"),
+    "broad": bw.Broad(horizon=10**6),
 }
 
 
@@ -47,18 +48,24 @@ def traced(policy, n_arms, rounds, **options):
     return trace(policy, world, rounds, own_rows(policy, n_arms) + leadership.LEADS, **options)
 
 
+def replay(policy, n_arms, found, lane, scale):
+    """Return what the policy's replay does, and the rounds in which it restarted."""
+    arms, losses, inverse_p = (each[:, lane].copy() for each in found[:3])
+    arms = arms.astype(np.int64)
+    restarts = np.zeros(arms.size)
+    if isinstance(policy, bw.Broad):
+        (log_horizon,) = policy.parameters(n_arms)
+        found = replay_barrier(n_arms, log_horizon, scale, arms, losses, inverse_p, restarts)
+    else:
+        mixed = isinstance(policy, bw.Exp3PlusPlus)
+        factor = policy.parameters(n_arms)[0] if mixed else 1.0
+        found = replay_exponential(n_arms, factor, mixed, scale, arms, losses, inverse_p)
+    return *found, np.flatnonzero(restarts)
+
+
 def replayed(policy, n_arms, found, lanes, scale=1.0):
     """Return the largest error of 1 / p, and the surplus of the leader in standard deviations."""
-    arms, losses, inverse_p, _ = found
-    mixed = isinstance(policy, bw.Exp3PlusPlus)
-    factor = 0.5 if mixed and policy.rate == "published" else 1.0
-    results = [
-        replay_exponential(
-            n_arms, factor, mixed, scale, arms[:, lane].astype(np.int64), losses[:, lane].copy(),
-            inverse_p[:, lane].copy(),
-        )
-        for lane in lanes
-    ]  # fmt: skip
+    results = [replay(policy, n_arms, found, lane, scale)[:3] for lane in lanes]
     worst, surplus, variance = map(np.array, zip(*results, strict=True))
     return worst.max(), surplus.sum() / np.sqrt(variance.sum())
 
@@ -73,6 +80,9 @@ def replayed(policy, n_arms, found, lanes, scale=1.0):
         ("exp3++", 2, 60_000, 4),
         ("exp3++", 17, 60_000, 2),
         ("exp3++, published", 8, 60_000, 2),
+        ("broad", 2, 60_000, 4),
+        ("broad", 8, 150_000, 3),
+        ("broad", 17, 250_000, 1),
     ],
 )
 def test_every_round_is_exact_and_every_draw_fair(name, n_arms, rounds, lanes):
@@ -87,7 +97,9 @@ def test_every_round_is_exact_and_every_draw_fair(name, n_arms, rounds, lanes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "n_arms"), [("exp3", 8), ("exp3++", 8), ("exp3", 2)])
+@pytest.mark.parametrize(
+    ("name", "n_arms"), [("exp3", 8), ("exp3++", 8), ("exp3", 2), ("broad", 2), ("broad", 8)]
+)  # fmt: skip
 def test_a_leader_that_turns_bad_is_left_and_another_found(name, n_arms):
     policy = POLICIES[name]
     found = traced(policy, n_arms, 5 * PERIOD, loss=fickle)
@@ -106,6 +118,27 @@ def test_the_replay_sees_a_small_error():
     for policy in POLICIES.values():
         worst, _ = replayed(policy, 8, traced(policy, 8, 2_000), [0], scale=1.0 + 1e-12)
         assert 0.9e-12 < worst < 1.1e-12
+
+
+class Eager(bw.Broad):
+    """Broad that restarts early."""
+
+    def parameters(self, n_arms):
+        return np.array([0.2])
+
+
+@pytest.mark.slow
+def test_a_restart_ends_the_mode_in_the_round_in_which_it_is_due():
+    policy = Eager(horizon=2)
+    found = traced(policy, 2, 90_000, loss=fickle)
+    during = 0
+    for lane in range(LANES):
+        worst, *_, restarts = replay(policy, 2, found, lane, 1.0)
+        assert worst <= 1e-12
+        leads = found[3][:, lane]
+        assert not leads[restarts].any()
+        during += leads[restarts - 1].sum()
+    assert during >= 3
 
 
 # --- draws from a given state --------------------------------------------------------------------
@@ -140,10 +173,12 @@ def played(policy, world, rounds, **options):
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["exp3", "exp3++"])
+@pytest.mark.parametrize("name", ["exp3", "exp3++", "broad"])
 def test_every_arm_is_drawn_as_often_as_it_weighs(name):
-    policy, K, t = POLICIES[name], 5, 40_001
-    world = bw.environments.Stochastic([0.4, 0.45, 0.5, 0.55, 0.6], shuffle=False)
+    policy, K, t = POLICIES[name], 5, 60_001
+    barrier = name == "broad"
+    best = 0.1 if barrier else 0.4
+    world = bw.environments.Stochastic([best, 0.45, 0.5, 0.55, 0.6], shuffle=False)
     _, state = played(policy, world, t - 1)
     mode = state[own_rows(policy, K) :]
     lanes = np.flatnonzero(mode[leadership.LEADS])
@@ -156,14 +191,23 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
         compiled_for(player.sides().choose[0], CHOOSE_WIDE), K, t, player.parameters(K),
         state.ravel().copy(), words.ravel().copy(), counts,
     )  # fmt: skip
-    first = leadership.OWN + leading_exponential.OWN_ROWS
-    V = mode[first:].ravel()[: LANES * LANES].reshape(LANES, LANES)[:, :K]  # 5 arms fit a vector
+    rows = leading_barrier if barrier else leading_exponential
+    V = mode[leadership.OWN + rows.OWN_ROWS :].ravel()
+    V = V[: LANES * LANES].reshape(LANES, LANES)[:, :K]  # 5 arms fit a vector
+    led = np.arange(LANES), mode[leadership.LEADER].astype(int)
 
     def chi_square(factor):
         rate = np.sqrt(np.log(K) / (t * K))
-        V_now = V - mode[leading_exponential.RISE][:, None]
-        V_now[np.arange(LANES), mode[leadership.LEADER].astype(int)] = 0.0
-        p = np.exp(-factor * rate * V_now)
+        if barrier:
+            # z, predicted for this round; the others' distances are eta (L_i - L_b).
+            z = mode[rows.PREDICTED][:, None]
+            distance = V - mode[rows.BASE][:, None]
+            distance[led] = 0.0
+            p = 1.0 / (z + factor * distance)
+        else:
+            distance = V - mode[rows.RISE][:, None]
+            distance[led] = 0.0
+            p = np.exp(-factor * rate * distance)
         p /= p.sum(axis=1, keepdims=True)
         if name == "exp3++":
             p = (1 - 0.5 * K * rate) * p + 0.5 * rate
@@ -180,25 +224,30 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
 # --- regret, neighbours, continuing --------------------------------------------------------------
 
 
-class Looking(bw.Exp3PlusPlus):
-    """Exp3++ that looks at all arms in every round."""
-
-    def for_tiles(self, n_arms):
-        return self
+def looking(policy):
+    """Return the policy without its twin: it looks at all arms in every round."""
+    kind = type(policy)
+    name = f"Looking{kind.__name__}"
+    return type(name, (kind,), {"for_tiles": kind.for_arms})(**vars(policy))
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_regret_is_that_of_looking_at_all_arms():
-    world = bw.environments.Stochastic.gap(8, 1 / 4)
-    policies = {
-        "leading": bw.Exp3PlusPlus(),
-        "looking": Looking(),
-        "published": Looking(rate="published"),
-    }
+@pytest.mark.parametrize(
+    ("policy", "other"),
+    [
+        (bw.Exp3PlusPlus(), bw.Exp3PlusPlus(rate="published")),
+        (bw.Exp3(), bw.Exp3PlusPlus()),
+        (bw.Broad(horizon=60_000), bw.Exp3()),
+    ],
+    ids=["exp3++", "exp3", "broad"],
+)
+def test_regret_is_that_of_looking_at_all_arms(policy, other):
+    world = bw.environments.Stochastic.gap(4, 1 / 4)
+    policies = {"leading": policy, "looking": looking(policy), "other": looking(other)}
     result = bw.simulate(
-        policies, world, horizon=40_000, repetitions=2_048, seed=6,
-        checkpoints=[leadership.FIRST - 1, 40_000], progress=False,
+        policies, world, horizon=60_000, repetitions=1_024, seed=6,
+        checkpoints=[leadership.FIRST - 1, 60_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
 
@@ -207,15 +256,15 @@ def test_regret_is_that_of_looking_at_all_arms():
         return abs(one.mean() - other.mean()) / error
 
     assert apart(late["leading"], late["looking"]) < 2.0
-    assert apart(late["leading"], late["published"]) > 4.0
+    assert apart(late["leading"], late["other"]) > 4.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exp3", "exp3++"])
+@pytest.mark.parametrize("name", ["exp3", "exp3++", "broad"])
 def test_a_lane_does_not_depend_on_its_neighbours(name):
     policy = POLICIES[name]
-    together = traced(policy, 8, 50_000, loss=fickle)
-    alone = traced(policy, 8, 50_000, loss=fickle, repetitions=[5] * LANES)
+    together = traced(policy, 8, 60_000, loss=fickle)
+    alone = traced(policy, 8, 60_000, loss=fickle, repetitions=[5] * LANES)
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one[:, 5], other[:, 0])
     shares = together[3].mean(axis=1)
@@ -223,7 +272,7 @@ def test_a_lane_does_not_depend_on_its_neighbours(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exp3", "exp3++"])
+@pytest.mark.parametrize("name", ["exp3", "exp3++", "broad"])
 def test_a_run_that_is_continued_is_the_run_that_never_stopped(name):
     world = bw.environments.Stochastic.gap(8, 1 / 4)
 
@@ -231,9 +280,9 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(name):
         player = POLICIES[name].for_tiles(8)
         return TileJob("P", player, world, 3, 0, LANES, rounds, **options)
 
-    whole = run_job(job((30_000, 40_001)))
-    begun = run_job(job((30_000,), keep=True))
-    rest = run_job(job((30_000, 40_001), after=30_000, earlier=begun))
+    whole = run_job(job((60_000, 80_001)))
+    begun = run_job(job((60_000,), keep=True))
+    rest = run_job(job((60_000, 80_001), after=60_000, earlier=begun))
     assert np.array_equal(whole.cost[:, -1], rest.cost[:, -1])
     assert np.array_equal(whole.plays, rest.plays)
 

@@ -33,7 +33,7 @@ from bothworlds.omd.barrier import solve_barrier
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
 from bothworlds.registry import POLICIES, Entry
 
 LOG_HORIZON = 0
@@ -59,6 +59,24 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 
 @jit
+def is_over(K: int, C: Any, eta: Any, V: Any) -> Any:
+    """Tell where the losses have spread too far for this rate."""
+    return 3.0 * eta * eta * V >= K * C[LOG_HORIZON]
+
+
+@jit
+def restart(K: int, S: Any, over: Any, like: Any) -> None:
+    """Halve eta and forget L and V, in some lanes."""
+    eta = load(S, RATE, like)
+    eta = select(over, 0.5 * eta, eta)
+    store(S, RATE, eta)
+    store(S, SPREAD, select(over, 0.0, load(S, SPREAD, like)))
+    store(S, ROOT, select(over, -K / eta, load(S, ROOT, like)))
+    for i in range(ESTIMATES, ESTIMATES + K):
+        store(S, i, select(over, 0.0, load(S, i, like)))
+
+
+@jit
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I; restart where the losses have spread too far."""
     w = 1.0 / inverse_p
@@ -67,16 +85,11 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     x = load(S, ROOT, loss) + loss * w / Q
     V = load(S, SPREAD, loss) + loss * loss * (1.0 - 2.0 * w + Q)
     add_to(S, ESTIMATES, K, arm, loss * inverse_p)
-    over = 3.0 * eta * eta * V >= K * C[LOG_HORIZON]
-    if any_lane(over):
-        eta = select(over, 0.5 * eta, eta)
-        V = select(over, 0.0, V)
-        x = select(over, -K / eta, x)
-        for i in range(ESTIMATES, ESTIMATES + K):
-            store(S, i, select(over, 0.0, load(S, i, loss)))
     store(S, ROOT, x)
-    store(S, RATE, eta)
     store(S, SPREAD, V)
+    over = is_over(K, C, eta, V)
+    if any_lane(over):
+        restart(K, S, over, loss)
 
 
 _KERNELS = Kernels.of(choose, update, (ESTIMATES, 1))
@@ -127,6 +140,14 @@ class Broad(Policy):
     def parameters(self, n_arms: int) -> Array:
         """Return ln T."""
         return np.array([math.log(self.horizon)])
+
+    def for_tiles(self, n_arms: int) -> Player:
+        """Return the twin that hardly looks at the arms once one of them leads."""
+        if n_arms < 2 or type(self).kernels is not Broad.kernels:
+            return self
+        from bothworlds.policies.leading.broad import BroadInTiles
+
+        return BroadInTiles(self)
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0 and the root of the first round."""
