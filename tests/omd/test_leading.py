@@ -10,7 +10,7 @@ from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import select, splat
-from bothworlds.omd import half
+from bothworlds.omd import half, leadership
 from bothworlds.omd.leading import changing, layout
 from bothworlds.policies.tsallis_inf import LEADING
 from bothworlds.policies.tsallis_inf.leading import InTiles
@@ -37,7 +37,7 @@ def certain(K, t, C, E, G, v, arm):
 
 
 def traced(policy, n_arms, rounds, world=None, **options):
-    row = half.ESTIMATES + n_arms + layout.LEADS
+    row = half.ESTIMATES + n_arms + leadership.LEADS
     world = world or bw.environments.Stochastic.gap(n_arms, 1 / 8)
     return trace(policy, world, rounds, row, **options)
 
@@ -195,7 +195,8 @@ def test_a_snapshot_with_an_impossible_leader_is_refused(policy):
     state = np.repeat(player.start(8)[:, None], LANES, axis=1)
     assert player.sound(8, state)
     wrong_numbers = (
-        (layout.LEADER, 8.0), (layout.LEADER, 0.5), (layout.LEADS, 2.0), (layout.BASE, np.nan)
+        (leadership.LEADER, 8.0), (leadership.LEADER, 0.5), (leadership.LEADS, 2.0),
+        (layout.BASE, np.nan),
     )  # fmt: skip
     for row, bad in wrong_numbers:
         wrong = state.copy()

@@ -7,13 +7,11 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import lane_bits, load, lowest_bit, negate, select, splat, store
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
+from bothworlds.omd.leadership import LEADER, LEADS, NOBODY, vectors
 from bothworlds.omd.leading import costs, rebuilding
 from bothworlds.omd.leading.layout import (
     BASE,
-    LEADER,
-    LEADS,
     LOSSES,
-    NOBODY,
     ORIGIN,
     PREDICTED,
     RATE,
@@ -23,7 +21,6 @@ from bothworlds.omd.leading.layout import (
     fallen_in,
     far_marks,
     others,
-    vectors,
 )
 
 LOOK_EVERY = 64

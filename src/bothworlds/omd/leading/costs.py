@@ -1,4 +1,4 @@
-"""What leader mode costs and saves, in nanoseconds of one lane, measured: only ratios matter.
+"""Costs of leader mode and what it saves, in nanoseconds of one lane: only ratios matter.
 
 What is rare costs more than its instructions: the processor did not expect it.
 """

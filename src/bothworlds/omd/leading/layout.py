@@ -10,12 +10,14 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, fma, load, select, splat, zeros
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
+from bothworlds.omd.leadership import padded, vectors
 
 ORDER = 9
 """Of the series: they have the terms c_0 to c_9."""
 
-LEADS, LEADER, PREDICTED, SLOPE, BASE, RATE, REACH = 0, 1, 2, 3, 4, 5, 6
-"""Rows: 1 in the lanes in the mode, b, z, its slope, ``base``, eta_0 and the largest |s|."""
+PREDICTED, SLOPE, BASE, RATE, REACH = 2, 3, 4, 5, 6
+"""Rows: z, its slope, ``base``, eta_0 and the largest |s|; the first two are those of
+`bothworlds.omd.leadership`."""
 SPENT, RESTLESS, SEEN = 7, 8, 9
 """Rows: what rare work has cost lately, the last round that spoke against entering, and z of the
 lanes that are not in the mode, as last seen."""
@@ -36,14 +38,6 @@ FAR_SERIES = SERIES + ORDER + 1
 OTHERS = FAR_SERIES + ORDER + 1
 """First row of the V_i, which take `padded` rows; as many follow that are 1 where an arm is far."""
 
-NOBODY = 1e90
-"""V of the leader's own place and of places without an arm: their weight is 0."""
-
-
-def padded(n_arms: int) -> int:
-    """Return the rows that the V_i of a tile take: those of a lane fill whole vectors."""
-    return -(-n_arms // LANES) * LANES
-
 
 def rows(n_arms: int, reduced_variance: bool) -> int:
     """Return the number of rows behind the solver's."""
@@ -54,12 +48,6 @@ def rows(n_arms: int, reduced_variance: bool) -> int:
 def mode_rows(K: int, S: Any) -> Any:
     """Return the rows of the mode, which lie behind those of the solver."""
     return advance(S, (half.ESTIMATES + K) * LANES)
-
-
-@jit
-def vectors(K: int) -> int:
-    """Return how many vectors the V_i of a lane take."""
-    return (K + LANES - 1) // LANES
 
 
 @jit

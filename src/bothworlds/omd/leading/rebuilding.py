@@ -21,15 +21,14 @@ from bothworlds.lanes.vectors import (
     sum_lanes,
     zeros,
 )
+from bothworlds.omd.leadership import NOBODY, crown, vectors
 from bothworlds.omd.leading import series
 from bothworlds.omd.leading.layout import (
     BASE,
     FAR_REACH,
     FAR_SERIES,
     HIGHEST,
-    LEADER,
     LOWEST,
-    NOBODY,
     ORIGIN,
     PREDICTED,
     RATE,
@@ -41,7 +40,6 @@ from bothworlds.omd.leading.layout import (
     fallen_in,
     far_marks,
     others,
-    vectors,
 )
 
 RADIUS = 1 / 32
@@ -77,24 +75,6 @@ def settle(K: int, V: Any, z: float) -> float:
 
 
 @jit
-def crown(K: int, V: Any, M: Any, place: int, least: float) -> float:
-    """Make the arm whose V is ``least``, below 0, the leader; return the least V then."""
-    now = 0
-    new = NOBODY
-    for i in range(K):
-        if V[i] == least:
-            now = i
-    V[int(M[LEADER * LANES + place])] = 0.0
-    for i in range(K):
-        V[i] -= least
-        if i != now:
-            new = min(new, V[i])
-    V[now] = NOBODY
-    M[LEADER * LANES + place] = now
-    return new
-
-
-@jit
 def rebuild(K: int, t: int, M: Any, place: int, eta: float, near_below: Any) -> Any:
     """Find leader, z and series of a lane anew; return z."""
     like = zeros()
@@ -113,7 +93,7 @@ def rebuild(K: int, t: int, M: Any, place: int, eta: float, near_below: Any) -> 
         store(V, i, v)
     least = least_lane(low)
     if least < 0.0:
-        least = crown(K, V, M, place, least)
+        least = crown(K, M, V, place, least)
     z = settle(K, V, M[PREDICTED * LANES + place])
     M[PREDICTED * LANES + place] = z
     M[SLOPE * LANES + place] = 0.0

@@ -27,6 +27,7 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, correction
+from bothworlds.omd.leadership import LEADER, NOBODY, vectors
 from bothworlds.omd.leading import costs, rebuilding, series
 from bothworlds.omd.leading.layout import (
     ARM,
@@ -36,10 +37,8 @@ from bothworlds.omd.leading.layout import (
     FAR_REACH,
     FAR_SERIES,
     HIGHEST,
-    LEADER,
     LOWEST,
     NEAR_BY,
-    NOBODY,
     ORIGIN,
     PREDICTED,
     RATE,
@@ -55,7 +54,6 @@ from bothworlds.omd.leading.layout import (
     far_marks,
     moved,
     others,
-    vectors,
 )
 
 MAX_STEPS = 4

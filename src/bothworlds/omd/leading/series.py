@@ -8,7 +8,8 @@ from typing import Any
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
-from bothworlds.omd.leading.layout import NOBODY, ORDER, far_marks, others, vectors
+from bothworlds.omd.leadership import NOBODY, vectors
+from bothworlds.omd.leading.layout import ORDER, far_marks, others
 
 
 @jit

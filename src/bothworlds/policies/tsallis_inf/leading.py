@@ -13,7 +13,7 @@ import numpy as np
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import any_lane, load, negate, select, store
-from bothworlds.omd import half
+from bothworlds.omd import half, leadership
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leading import changing, layout, rounds
 from bothworlds.policies.base import Array, Player, Sides
@@ -52,7 +52,7 @@ def foreseen(K: int, t: int, C: Any, M: Any) -> Any:
 @jit
 def nobody_leads(t: int, M: Any, like: Any) -> Any:
     """Tell whether no lane is in the mode, nor may enter it in this round."""
-    return not (changing.is_due(t) or any_lane(load(M, layout.LEADS, like) != 0.0))
+    return not (changing.is_due(t) or any_lane(load(M, leadership.LEADS, like) != 0.0))
 
 
 @jit
@@ -63,7 +63,7 @@ def choose_leading(
     M = layout.mode_rows(K, S)
     if changing.is_due(t):
         changing.look_around(K, t, S, M, eta, near_below, u)
-    leads = load(M, layout.LEADS, u) != 0.0
+    leads = load(M, leadership.LEADS, u) != 0.0
     if not any_lane(negate(leads)):
         return rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
     if near_below is None:
@@ -106,7 +106,7 @@ def update_leading_iw(
 ) -> None:
     """L_I += l / w_I."""
     M = layout.mode_rows(K, S)
-    leads = load(M, layout.LEADS, loss) != 0.0
+    leads = load(M, leadership.LEADS, loss) != 0.0
     if any_lane(leads):
         rounds.learn(K, M, None, leads, arm, inverse_p, loss)
         if not any_lane(negate(leads)):
@@ -121,7 +121,7 @@ def update_leading_rv(
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
     M = layout.mode_rows(K, S)
-    leads = load(M, layout.LEADS, loss) != 0.0
+    leads = load(M, leadership.LEADS, loss) != 0.0
     store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
     if any_lane(leads):
         rounds.learn(K, M, True, leads, arm, inverse_p, loss)
@@ -163,7 +163,7 @@ class InTiles(Player):
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether every lane is in the mode or not, and its leader is an arm."""
         mode = state[self.policy.head_rows + n_arms :]
-        leads, leader = mode[layout.LEADS], mode[layout.LEADER]
+        leads, leader = mode[leadership.LEADS], mode[leadership.LEADER]
         arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
         whole = bool((((leads == 0.0) | (leads == 1.0)) & arms).all())
         return whole and super().sound(n_arms, state)
