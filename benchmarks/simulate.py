@@ -26,7 +26,7 @@ BESIDE = (2, 8, 64)
 """Numbers of arms at which every policy is measured."""
 ALPHAS = (0.0, 0.25, 0.75, 1.0)
 """Powers of the entropy away from 1/2 that are measured."""
-LENGTHS = (10_000, 1_000_000)
+LENGTHS = (10_000, 1_000_000, 10_000_000)
 """Rounds of the runs in which late rounds are measured."""
 LONG = (2, 8, 32)
 """Numbers of arms of the long runs."""
