@@ -76,7 +76,7 @@ def test_missing_spans_are_what_no_span_covers(have, wanted):
 
 @given(st.lists(spans, max_size=5), st.sampled_from(["wide", "scalar", "many"]), st.booleans())
 def test_cut_covers_its_spans_with_tiles(cuts, kind, keep):
-    policy = bw.TsallisINF(alpha=0.7) if kind == "scalar" else bw.TsallisINF()
+    policy = bw.LBINFV(horizon=10) if kind == "scalar" else bw.TsallisINF()
     world = WIDE if kind == "many" else WORLD
     curve = Curve("P", policy, world, (10,), 90, 0)
     size = tile.tile_size(curve.player, world.n_arms)
@@ -91,7 +91,7 @@ def test_cut_covers_its_spans_with_tiles(cuts, kind, keep):
 def made_up(rng, count):
     """Curves of very different cost, of which most guesses are wrong."""
     worlds = [bw.environments.Stochastic.gap(k, 0.25) for k in (2, 8, 64)]
-    policies = [bw.UCB1(), bw.ThompsonSampling(), bw.TsallisINF(alpha=0.7), bw.Exp3()]
+    policies = [bw.UCB1(), bw.ThompsonSampling(), bw.LBINFV(horizon=10**7), bw.Exp3()]
     return [
         Curve(
             str(number), policies[rng.integers(4)], worlds[rng.integers(3)],

@@ -35,7 +35,7 @@ if not hasattr(signal, "SIGKILL"):
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
 POLICIES = {
     "rv": bw.TsallisINF(),
-    "scalar": bw.TsallisINF(alpha=0.7),
+    "scalar": bw.LBINFV(horizon=1000),
     "ucb1": bw.UCB1(),
     "thompson": bw.ThompsonSampling(),
 }

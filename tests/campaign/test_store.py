@@ -40,7 +40,7 @@ LOSSES = np.random.default_rng(3).random((T, 4))
 
 KINDS = {
     "gaps": (bw.TsallisINF(), WORLD),
-    "scalar": (bw.TsallisINF(alpha=0.7), WORLD),
+    "scalar": (bw.LBINFV(horizon=1000), WORLD),
     "oblivious": (bw.UCB1(), bw.environments.Adversarial(LOSSES)),
     "tracked": (bw.TsallisINF(), bw.environments.Adaptive(4)),
     "corrupted": (bw.Exp3(), bw.environments.Corrupted(WORLD, 20.0)),

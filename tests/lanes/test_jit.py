@@ -414,7 +414,7 @@ def test_machine_code_is_called_by_its_address_and_its_errors_come_through():
     from bothworlds.lanes.kernels import calling
 
     shape = types.float64(types.int64, types.float64)
-    call = calling(None, shape)
+    invoke = calling(None, shape)
 
     @jit
     def power(n, x):
@@ -423,13 +423,13 @@ def test_machine_code_is_called_by_its_address_and_its_errors_come_through():
         return x**n
 
     @jit
-    def call_it(code, n, x):
-        return call(code, (n, x))
+    def through(code, n, x):
+        return invoke(code, (n, x))
 
     place, holder = placed_code(power, shape)
     assert power.overloads == {} and list(holder.overloads) == [shape.args]
-    assert call_it(place, 3, 1.5) == 1.5**3
+    assert through(place, 3, 1.5) == 1.5**3
     # Arguments become those of the shape: a whole number is a number.
-    assert call_it(place, 2, 3) == 9.0
+    assert through(place, 2, 3) == 9.0
     with pytest.raises(ValueError, match="at least 0"):
-        call_it(place, -1, 1.5)
+        through(place, -1, 1.5)
