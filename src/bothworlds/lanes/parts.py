@@ -68,7 +68,6 @@ class PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         library._ensure_finalized()
         entry = _stand_in(lowered.fndesc, lowered.env, library)
         state.targetctx.insert_user_function(entry, lowered.fndesc, [library])
-        state.reload_init.extend(library._reload_init)
         state["cr"] = lowered._replace(cfunc=entry)
         return True
 
