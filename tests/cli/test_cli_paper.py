@@ -425,14 +425,14 @@ def test_the_default_folder_is_named_after_the_scale(tmp_path, monkeypatch):
 def test_what_is_compiled_is_counted_before_anything_runs(tmp_path):
     counted, done = [], []
     run_paper(
-        "copies", output=tmp_path, horizon=200, repetitions=2, arms=[2, 4],
+        "copies", output=tmp_path, horizon=200, repetitions=2, arms=[4, 8],
         compiling=lambda *now: counted.append(now), finished=done.append,
     )  # fmt: skip
     # Both forms of Tsallis-INF in one environment; another number of arms needs nothing new.
     assert counted == [(0, 2), (1, 2), (2, 2)]
     assert [each.id for each in done] == ["copies"]
     counted.clear()
-    run_paper("copies", output=tmp_path, horizon=200, repetitions=2, arms=[2, 4],
+    run_paper("copies", output=tmp_path, horizon=200, repetitions=2, arms=[4, 8],
               compiling=lambda *now: counted.append(now))  # fmt: skip
     assert counted == [], "what was finished before is not compiled again"
 
