@@ -19,7 +19,7 @@ A round finds z from the series, without a division: with e = 1 - o z^2 and a = 
 
 a Newton step on z = o^(-1/2), repeated in the rare rounds in which it is not small enough.
 The leader is first in the order of the draw: it is played if u < o, and its loss moves ``base``.
-Otherwise the lane looks at its other arms; the one that is played moves its V and the c_n.
+Otherwise the lane draws one of its other arms from a table; it moves its V and the c_n.
 
 The series is used for |s| <= RADIUS min V, where what it leaves out is below
 (ORDER + 2) RADIUS^(ORDER + 1) W = 1e-14 W.  Beyond, or where z does not converge, the lane is
@@ -41,10 +41,10 @@ arm tell when some arm crosses it; that arm then changes to the other series, be
 Lanes enter and leave the mode one by one, by their own numbers and the round alone, so that a
 repetition does not depend on its neighbours.  Lanes that are not in it are played by
 `bothworlds.omd.half` or `bothworlds.omd.few`; these see the lanes in it with estimates of their
-own, which nobody reads.
+own, which nobody reads.  Among many arms `bothworlds.omd.many` plays them, one by one.
 
 Only tiles of repetitions have this mode.  `layout` has its rows, `series` the power sums,
-`rebuilding` what looks at all arms of a lane, `rounds` the round, and `changing` decides, by
-`costs`, who is in the mode.  An argument ``near_below`` is None for importance weighting, else the
-largest L_i - x of a near arm.
+`drawing` the table of the other arms, `rebuilding` what looks at all arms of a lane, `rounds` the
+round, and `changing` decides, by `costs`, who is in the mode.  An argument ``near_below`` is None
+for importance weighting, else the largest L_i - x of a near arm.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, fma, load, select, splat, zeros
+from bothworlds.lanes.vectors import advance, fma
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leadership import padded, vectors
@@ -29,19 +29,23 @@ NEXT = 15
 places: known a round ahead, nobody waits for a square root."""
 NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = 16, 17, 18, 19, 20
 """Rows, within a round in which something rare happens: s, f, o, u and the arm."""
-ROOM = 21
-"""Two rows, for the weights of as many arms as two vectors hold."""
-SERIES = 23
+RISEN = 21
+"""Row: by how much the weight of an arm may have risen since the lane was rebuilt, as a factor; see
+`bothworlds.omd.leading.drawing`."""
+ENDS = 22
+"""First row of the sums by which another arm is drawn, a row for each lane."""
+SERIES = ENDS + LANES
 """First row of c_0, c_1, ... of all arms or of the near ones."""
 FAR_SERIES = SERIES + ORDER + 1
 """First row of those of the far ones."""
 OTHERS = FAR_SERIES + ORDER + 1
-"""First row of the V_i, which take `padded` rows; as many follow that are 1 where an arm is far."""
+"""First row of the V_i, which take `padded` rows; as many follow with the table by which another
+arm is drawn, and as many that are 1 where an arm is far."""
 
 
 def rows(n_arms: int, reduced_variance: bool) -> int:
     """Return the number of rows behind the solver's."""
-    return OTHERS + (1 + reduced_variance) * padded(n_arms)
+    return OTHERS + (2 + reduced_variance) * padded(n_arms)
 
 
 @jit
@@ -57,9 +61,15 @@ def others(K: int, M: Any, place: int) -> Any:
 
 
 @jit
+def table(K: int, M: Any, place: int) -> Any:
+    """Return the sums along the classes of the lane at ``place``."""
+    return advance(M, (OTHERS + (LANES + place) * vectors(K)) * LANES)
+
+
+@jit
 def far_marks(K: int, M: Any, place: int) -> Any:
     """Return what is 1 for the far arms of the lane at ``place`` and 0 for the others."""
-    return advance(M, (OTHERS + (LANES + place) * vectors(K)) * LANES)
+    return advance(M, (OTHERS + (2 * LANES + place) * vectors(K)) * LANES)
 
 
 @jit
@@ -78,14 +88,3 @@ def fallen_in(t: int, M: Any, place: int) -> Any:
 def brink(rate: Any, near_below: float) -> Any:
     """Return the largest V_i + s or V_i + f of a near arm: q times the largest v."""
     return 0.5 * rate * near_below
-
-
-@jit
-def moved(K: int, M: Any, place: int, i: int, s: float, f: float, near_below: Any) -> Any:
-    """Return V + s or V + f of the ``i``-th vector of arms."""
-    like = zeros()
-    v = load(others(K, M, place), i, like)
-    if near_below is None:
-        return v + s
-    far = load(far_marks(K, M, place), i, like) != 0.0
-    return v + select(far, splat(f, like), splat(s, like))

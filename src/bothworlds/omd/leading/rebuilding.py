@@ -22,7 +22,8 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 from bothworlds.omd.leadership import NOBODY, crown, vectors
-from bothworlds.omd.leading import series
+from bothworlds.omd.leading import drawing, series
+from bothworlds.omd.leading.drawing import RADIUS
 from bothworlds.omd.leading.layout import (
     BASE,
     FAR_REACH,
@@ -42,8 +43,6 @@ from bothworlds.omd.leading.layout import (
     others,
 )
 
-RADIUS = 1 / 32
-"""Largest |s| and |f|, as a share of the least V of the series."""
 AHEAD = 0.9
 """Where s and f start, as a share of the radius, if they fall: s does with every loss of the
 leader under importance weighting, f in every round."""
@@ -111,6 +110,7 @@ def rebuild(K: int, t: int, M: Any, place: int, eta: float, near_below: Any) -> 
         divide(K, t, M, place, z, brink(eta, near_below))
         series.sum_powers(K, M, place, SERIES, 0.0)
         series.sum_powers(K, M, place, FAR_SERIES, 1.0)
+    drawing.finish_table(K, M, place)
     return z
 
 
@@ -161,7 +161,7 @@ def cross(K: int, M: Any, place: int, s: float, f: float, edge: float) -> None:
         bits = lane_bits((was_far & negate(far)) | (far & negate(was_far)))
         if bits != 0:
             while bits != 0:
-                change_series(M, place, V, F, i * LANES + lowest_bit(bits), f - s)
+                change_series(K, M, place, V, F, i * LANES + lowest_bit(bits), f - s)
                 bits &= bits - 1
             v = load(V, i, like)
         near_low = minimum(near_low, select(far, nobody, v))
@@ -182,7 +182,7 @@ def cross(K: int, M: Any, place: int, s: float, f: float, edge: float) -> None:
 
 
 @jit
-def change_series(M: Any, place: int, V: Any, F: Any, arm: int, fallen: float) -> None:
+def change_series(K: int, M: Any, place: int, V: Any, F: Any, arm: int, fallen: float) -> None:
     """Move an arm to the other series; ``fallen`` is f - s."""
     old = V[arm]
     if F[arm] != 0.0:
@@ -195,3 +195,4 @@ def change_series(M: Any, place: int, V: Any, F: Any, arm: int, fallen: float) -
         F[arm] = 1.0
         series.replace(M, place, SERIES, old, NOBODY)
         series.replace(M, place, FAR_SERIES, NOBODY, V[arm])
+    drawing.raised(K, M, place, arm)

@@ -9,7 +9,6 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
-    advance,
     any_lane,
     fma,
     lane,
@@ -18,17 +17,14 @@ from bothworlds.lanes.vectors import (
     lowest_bit,
     negate,
     select,
-    splat,
     store,
-    sum_lanes,
     to_float,
     to_int,
-    zeros,
 )
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, correction
-from bothworlds.omd.leadership import LEADER, NOBODY, vectors
-from bothworlds.omd.leading import costs, rebuilding, series
+from bothworlds.omd.leadership import LEADER, NOBODY
+from bothworlds.omd.leading import costs, drawing, rebuilding, series
 from bothworlds.omd.leading.layout import (
     ARM,
     BASE,
@@ -43,7 +39,6 @@ from bothworlds.omd.leading.layout import (
     PREDICTED,
     RATE,
     REACH,
-    ROOM,
     SERIES,
     SLOPE,
     SPENT,
@@ -52,7 +47,6 @@ from bothworlds.omd.leading.layout import (
     fallen,
     fallen_in,
     far_marks,
-    moved,
     others,
 )
 
@@ -179,49 +173,13 @@ def finish(K: int, t: int, S: Any, M: Any, place: int, eta: float, near_below: A
         M[SPENT * LANES + place] += costs.rebuild(K)
     u = M[DRAW * LANES + place]
     if u >= weight:
-        j = find_other(K, M, place, s, f, near_below, (u - weight) * stretch * stretch)
+        j = drawing.find_other(K, M, place, s, f, near_below, (u - weight) / (1.0 - weight))
         v = others(K, M, place)[j] + s
         if near_below is not None and far_marks(K, M, place)[j] != 0.0:
             v = others(K, M, place)[j] + f
         M[ARM * LANES + place] = j
         S[half.INVERSE_P * LANES + place] = v * v * (stretch * stretch)
         M[SPENT * LANES + place] += costs.other(K)
-
-
-@jit
-def find_other(
-    K: int, M: Any, place: int, s: float, f: float, near_below: Any, target: float
-) -> int:
-    """Return the first arm but the leader at which the sums of (V_i + s)^-2 pass ``target``.
-
-    Far arms count with f instead of s.  Two vectors of arms share a division.
-    """
-    like = zeros()
-    room = advance(M, ROOM * LANES)
-    leader = int(M[LEADER * LANES + place])
-    n = vectors(K)
-    total = 0.0
-    for i in range(0, n, 2):
-        v0 = moved(K, M, place, i, s, f, near_below)
-        v1 = splat(NOBODY, like)
-        if i + 1 < n:
-            v1 = moved(K, M, place, i + 1, s, f, near_below)
-        r = 1.0 / (v0 * v1)
-        r0 = v1 * r
-        r1 = v0 * r
-        w0 = r0 * r0
-        w1 = r1 * r1
-        beyond = total + sum_lanes(w0 + w1)
-        if beyond > target:
-            store(room, 0, w0)
-            store(room, 1, w1)
-            for j in range(min(2 * LANES, K - i * LANES)):
-                total += room[j]
-                if total > target and i * LANES + j != leader:
-                    return i * LANES + j
-        total = beyond
-    # Rounding: u was next to 1.
-    return K - 1 if leader != K - 1 else K - 2
 
 
 @jit
@@ -273,6 +231,7 @@ def learn_other(
         new = old + scale * correction(loss, BASELINE, inverse_p)
         V[arm] = new
         series.replace(M, place, SERIES, old, new)
+        drawing.raised(K, M, place, arm)
         # A near arm may fall, by a quarter of its v.
-        M[REACH * LANES + place] = min(M[REACH * LANES + place], rebuilding.RADIUS * new)
+        M[REACH * LANES + place] = min(M[REACH * LANES + place], drawing.RADIUS * new)
         M[HIGHEST * LANES + place] = max(M[HIGHEST * LANES + place], new)

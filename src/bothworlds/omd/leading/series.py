@@ -9,6 +9,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
 from bothworlds.omd.leadership import NOBODY, vectors
+from bothworlds.omd.leading.drawing import note
 from bothworlds.omd.leading.layout import ORDER, far_marks, others
 
 
@@ -42,6 +43,7 @@ def sum_powers(K: int, M: Any, place: int, first: int, far: Any) -> None:
         r = 1.0 / v
         p = r * r
         c0 = c0 + p
+        note(K, M, place, i, far, c0)
         p = p * r
         c1 = c1 + p
         p = p * r
