@@ -12,8 +12,9 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import select, splat
 from bothworlds.omd import half, leadership
 from bothworlds.omd.leading import changing, layout
-from bothworlds.policies.tsallis_inf import LEADING
+from bothworlds.policies.tsallis_inf import LEADING, MANY, MOST_LEADING, leading_many
 from bothworlds.policies.tsallis_inf.leading import InTiles
+from bothworlds.policies.tsallis_inf.many import ManyArms
 
 from .tracing import replay, trace
 
@@ -36,9 +37,15 @@ def certain(K, t, C, E, G, v, arm):
     return select(arm == t // PERIOD % K, splat(0.5, v), splat(1.0, v))
 
 
+def first_row(n_arms):
+    """Return the first row of the mode in the state of a tile."""
+    return half.ESTIMATES + n_arms if n_arms < MANY else leading_many.MODE
+
+
 def traced(policy, n_arms, rounds, world=None, **options):
-    row = half.ESTIMATES + n_arms + leadership.LEADS
-    world = world or bw.environments.Stochastic.gap(n_arms, 1 / 8)
+    row = first_row(n_arms) + leadership.LEADS
+    # Among many arms only a large gap makes a leader soon.
+    world = world or bw.environments.Stochastic.gap(n_arms, 1 / 8 if n_arms < MANY else 1 / 4)
     return trace(policy, world, rounds, row, **options)
 
 
@@ -60,7 +67,7 @@ def replayed(policy, n_arms, found, lanes, scale=1.0, behind=0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_arms", "rounds", "lanes"), [(3, 80_000, 2), (8, 60_000, 3), (9, 60_000, 2),
-                                    (32, 80_000, 1), (128, 140_000, 1)]
+                                    (32, 80_000, 1), (128, 140_000, 1), (520, 44_000, 1)]
 )  # fmt: skip
 def test_every_round_is_exact_and_every_draw_fair(policy, n_arms, rounds, lanes):
     found = traced(policy, n_arms, rounds)
@@ -74,9 +81,11 @@ def test_every_round_is_exact_and_every_draw_fair(policy, n_arms, rounds, lanes)
 
 @BOTH
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_arms", "loss"), [(8, fickle), (40, fickle), (5, certain)])
+@pytest.mark.parametrize(
+    ("n_arms", "loss"), [(8, fickle), (40, fickle), (5, certain), (512, fickle)]
+)
 def test_a_leader_that_turns_bad_is_left_and_another_found(policy, n_arms, loss):
-    found = traced(policy, n_arms, 7 * PERIOD, loss=loss)
+    found = traced(policy, n_arms, (7 if n_arms < MANY else 4) * PERIOD, loss=loss)
     entered = (np.diff(found[3], axis=0) > 0).sum(axis=0)
     left = (np.diff(found[3], axis=0) < 0).sum(axis=0)
     lane = int(entered.argmax())
@@ -149,30 +158,43 @@ def test_regret_is_that_of_looking_at_all_arms(policy):
 
 @BOTH
 @pytest.mark.slow
-def test_a_lane_does_not_depend_on_its_neighbours(policy):
-    together = traced(policy, 8, 50_000, loss=fickle)
-    alone = traced(policy, 8, 50_000, loss=fickle, repetitions=[5] * LANES)
+@pytest.mark.parametrize(("n_arms", "rounds"), [(8, 50_000), (520, 45_000)])
+def test_a_lane_does_not_depend_on_its_neighbours(policy, n_arms, rounds):
+    together = traced(policy, n_arms, rounds, loss=fickle)
+    alone = traced(policy, n_arms, rounds, loss=fickle, repetitions=[5] * LANES)
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one[:, 5], other[:, 0])
     assert 0 < together[3][-1].sum() < LANES  # some of them were in the mode, some not
 
 
-def job(policy, rounds, **options):
-    world = bw.environments.Stochastic.gap(8, 1 / 4)
-    return TileJob("leading", policy.for_tiles(8), world, 3, 0, LANES, rounds, **options)
+def job(policy, n_arms, rounds, count=LANES, **options):
+    world = bw.environments.Stochastic.gap(n_arms, 1 / 4)
+    return TileJob("leading", policy.for_tiles(n_arms), world, 3, 0, count, rounds, **options)
 
 
 @BOTH
 @pytest.mark.slow
-def test_a_run_that_is_continued_is_the_run_that_never_stopped(policy):
+@pytest.mark.parametrize("n_arms", [8, 520])
+def test_a_run_that_is_continued_is_the_run_that_never_stopped(policy, n_arms):
     ends = (36_000, 40_000, 48_001)
-    whole = run_job(job(policy, ends))
+    whole = run_job(job(policy, n_arms, ends))
     begun, after = None, 0
     for place, end in enumerate(ends):
-        begun = run_job(job(policy, ends[: place + 1], keep=True, after=after, earlier=begun))
+        rounds = ends[: place + 1]
+        begun = run_job(job(policy, n_arms, rounds, keep=True, after=after, earlier=begun))
         after = end
     assert np.array_equal(whole.cost[:, -1], begun.cost[:, -1])
     assert np.array_equal(whole.plays, begun.plays)
+
+
+@BOTH
+@pytest.mark.slow
+@pytest.mark.parametrize("n_arms", [8, 520])
+def test_a_tile_that_is_not_full_plays_the_same(policy, n_arms):
+    full = run_job(job(policy, n_arms, (30_000, 40_000)))
+    part = run_job(job(policy, n_arms, (30_000, 40_000), count=3))
+    assert np.array_equal(full.cost[:3], part.cost)
+    assert np.array_equal(full.plays[:3], part.plays)
 
 
 @BOTH
@@ -189,24 +211,25 @@ def test_what_a_lane_leaves_behind_stays_finite(policy):
 
 
 @BOTH
-def test_a_snapshot_with_an_impossible_leader_is_refused(policy):
-    player = policy.for_tiles(8)
-    assert isinstance(player, InTiles)
-    state = np.repeat(player.start(8)[:, None], LANES, axis=1)
-    assert player.sound(8, state)
+@pytest.mark.parametrize("n_arms", [8, 600])
+def test_a_snapshot_with_an_impossible_leader_is_refused(policy, n_arms):
+    player = policy.for_tiles(n_arms)
+    state = np.repeat(player.start(n_arms)[:, None], LANES, axis=1)
+    assert player.sound(n_arms, state)
     wrong_numbers = (
-        (leadership.LEADER, 8.0), (leadership.LEADER, 0.5), (leadership.LEADS, 2.0),
+        (leadership.LEADER, float(n_arms)), (leadership.LEADER, 0.5), (leadership.LEADS, 2.0),
         (layout.BASE, np.nan),
     )  # fmt: skip
     for row, bad in wrong_numbers:
         wrong = state.copy()
-        wrong[half.ESTIMATES + 8 + row, 3] = bad
-        assert not player.sound(8, wrong)
+        wrong[first_row(n_arms) + row, 3] = bad
+        assert not player.sound(n_arms, wrong)
 
 
 @BOTH
-def test_few_arms_many_arms_and_other_settings_go_without(policy):
+def test_few_arms_very_many_arms_and_other_settings_go_without(policy):
     assert policy.for_tiles(LEADING[policy.estimator] - 1) is policy
-    assert not isinstance(policy.for_tiles(512), InTiles)
+    assert isinstance(policy.for_tiles(MANY), leading_many.ManyInTiles)
+    assert isinstance(policy.for_tiles(MOST_LEADING + 1), ManyArms)
     other = bw.TsallisINF(alpha=0.7, estimator=policy.estimator)
     assert not isinstance(other.for_tiles(8), InTiles)

@@ -296,7 +296,10 @@ def _players(
 
     def state() -> NDArray[Any]:
         count = lanes.size if wide else job.count
-        return _rows(np.broadcast_to(start, (count, start.size)), wide)
+        rows = _rows(np.broadcast_to(start, (count, start.size)), wide)
+        if job.policy.idle_row is not None:
+            rows.reshape(start.size, count)[job.policy.idle_row, job.count :] = 1.0
+        return rows
 
     one = state()
     if job.policy.kind == "bandit":

@@ -300,6 +300,9 @@ class Player:
     """What it plays in: a policy takes one arm a round, `bothworlds.Sparring` two."""
     trusted: ClassVar[bool] = True
     """Whether its choices are arms without looking; a user's functions may return anything."""
+    idle_row: ClassVar[int | None] = None
+    """Row of the state that is 1 in those lanes of a tile that have no repetition, for kernels that
+    play some lanes one by one."""
     nanoseconds: ClassVar[tuple[float, float]] = (10.0, 1.0)
     """Rough cost of a round in a tile, for the round and for each arm: with it a campaign orders
     its work until it has measured."""

@@ -4,7 +4,16 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import lane_bits, load, lowest_bit, negate, select, splat, store
+from bothworlds.lanes.vectors import (
+    advance,
+    lane_bits,
+    load,
+    lowest_bit,
+    negate,
+    select,
+    splat,
+    store,
+)
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
 from bothworlds.omd.leadership import LEADER, LEADS, NOBODY, vectors
@@ -29,7 +38,7 @@ ACCOUNT_EVERY = 1024
 """Rounds over which a lane compares what rare work has cost with what the others saved."""
 EAGER = 1.0
 """Share of what the rounds save that plays of other arms may cost when a lane enters."""
-MOST = 0.4
+MOST = 0.6
 """Largest W with which a lane enters the mode, however much a round saves."""
 CALM = 1 / 8
 """Share of its rounds for which a lane must have had no more than twice the W to enter."""
@@ -65,10 +74,14 @@ def see(K: int, S: Any, M: Any, eta: float, like: Any) -> None:
 
 
 @jit
-def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
-    """Let lanes enter and leave the mode, in a round in which they may."""
+def decide(
+    K: int, t: int, M: Any, eta: float, near_below: Any, saved: float, like: Any
+) -> tuple[int, int]:
+    """Return the lanes that leave the mode and those that enter it, as bits.
+
+    ``saved`` is what a round saves in the mode.
+    """
     leads = load(M, LEADS, like) != 0.0
-    saved = costs.saved(K, near_below)
     tired = load(M, SPENT, like) > WORTH * ACCOUNT_EVERY * saved
     z = load(M, SEEN, like)
     most = min(EAGER * saved / costs.other(K), MOST)
@@ -84,36 +97,47 @@ def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, lik
             calm = calm & negate(sliding)
     restless = select(calm, load(M, RESTLESS, like), float(t))
     store(M, RESTLESS, restless)
-    bits = lane_bits(leads & tired)
-    while bits != 0:
-        leave(K, t, S, M, lowest_bit(bits), near_below)
-        bits &= bits - 1
+    entering = 0
     if t >= first_round(K):
         ready = (z * z * (1.0 - most) < 1.0) & (restless <= (1.0 - CALM) * t)
-        bits = lane_bits(ready & negate(leads))
-        while bits != 0:
-            enter(K, t, S, M, lowest_bit(bits), eta, near_below)
-            bits &= bits - 1
+        entering = lane_bits(ready & negate(leads))
+    return lane_bits(leads & tired), entering
 
 
 @jit
-def enter(K: int, t: int, S: Any, M: Any, place: int, eta: float, near_below: Any) -> None:
-    """Begin the mode in a lane, from its estimates."""
+def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
+    """Let lanes enter and leave the mode, in a round in which they may."""
+    bits, entering = decide(K, t, M, eta, near_below, costs.saved(K, near_below), like)
+    while bits != 0:
+        leave(K, t, S, M, lowest_bit(bits), near_below)
+        bits &= bits - 1
+    while entering != 0:
+        place = lowest_bit(entering)
+        L = advance(S, half.ESTIMATES * LANES + place)
+        enter(K, t, L, LANES, S[half.ROOT * LANES + place], M, place, eta, near_below)
+        entering &= entering - 1
+
+
+@jit
+def enter(
+    K: int, t: int, L: Any, stride: int, x: float, M: Any, place: int, eta: float, near_below: Any
+) -> None:
+    """Begin the mode in a lane, from its estimates, ``stride`` numbers apart, and the root x."""
     V = others(K, M, place)
     b = 0
     for i in range(1, K):
-        if S[(half.ESTIMATES + i) * LANES + place] < S[(half.ESTIMATES + b) * LANES + place]:
+        if L[i * stride] < L[b * stride]:
             b = i
-    low = S[(half.ESTIMATES + b) * LANES + place]
+    low = L[b * stride]
     for i in range(vectors(K) * LANES):
         V[i] = NOBODY
         if i < K and i != b:
-            V[i] = 0.5 * eta * (S[(half.ESTIMATES + i) * LANES + place] - low)
+            V[i] = 0.5 * eta * (L[i * stride] - low)
         if near_below is not None:
             far_marks(K, M, place)[i] = 0.0
     M[LEADS * LANES + place] = 1.0
     M[LEADER * LANES + place] = b
-    M[PREDICTED * LANES + place] = 0.5 * eta * (low - S[half.ROOT * LANES + place])
+    M[PREDICTED * LANES + place] = 0.5 * eta * (low - x)
     M[BASE * LANES + place] = 0.0
     M[RATE * LANES + place] = eta
     M[SPENT * LANES + place] = 0.0
@@ -122,29 +146,35 @@ def enter(K: int, t: int, S: Any, M: Any, place: int, eta: float, near_below: An
 
 @jit
 def leave(K: int, t: int, S: Any, M: Any, place: int, near_below: Any) -> None:
-    """End the mode in a lane: write its estimates, from the leader's, and prepare the solver."""
-    V = others(K, M, place)
-    base = M[BASE * LANES + place]
-    scale = 2.0 / M[RATE * LANES + place]
-    low = 0.0
-    for i in range(K):
-        L = 0.0
-        if i != int(M[LEADER * LANES + place]):
-            L = V[i] - base
-            if near_below is not None:
-                L += far_marks(K, M, place)[i] * fallen_in(t, M, place)
-            L *= scale
-        S[(half.ESTIMATES + i) * LANES + place] = L
-        low = min(low, L)
-    for i in range(K):
-        S[(half.ESTIMATES + i) * LANES + place] -= low
+    """End the mode in a lane: write its estimates, and prepare the solver."""
     z = M[PREDICTED * LANES + place]
+    write_back(K, t, M, place, near_below, advance(S, half.ESTIMATES * LANES + place), LANES)
     if fits(K):
         S[LEAST * LANES + place] = z
     else:
         S[half.CENTRE * LANES + place] = -1.0
         for row in range(half.SUM2, half.SHARE):
             S[row * LANES + place] = 1.0
+
+
+@jit
+def write_back(K: int, t: int, M: Any, place: int, near_below: Any, L: Any, stride: int) -> None:
+    """Write the estimates of a lane, ``stride`` numbers apart, and let it rest."""
+    V = others(K, M, place)
+    base = M[BASE * LANES + place]
+    scale = 2.0 / M[RATE * LANES + place]
+    low = 0.0
+    for i in range(K):
+        by = 0.0
+        if i != int(M[LEADER * LANES + place]):
+            by = V[i] - base
+            if near_below is not None:
+                by += far_marks(K, M, place)[i] * fallen_in(t, M, place)
+            by *= scale
+        L[i * stride] = by
+        low = min(low, by)
+    for i in range(K):
+        L[i * stride] -= low
     M[RESTLESS * LANES + place] = t
     M[LEADS * LANES + place] = 0.0
     # The round goes on in this lane, unread; so it stays where it is.

@@ -10,7 +10,7 @@ from typing import Any
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import fma
+from bothworlds.lanes.vectors import advance, fma
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, baseline, correction
 from bothworlds.omd.many import heaps
@@ -417,6 +417,15 @@ def close(K: int, S: Any) -> None:
             S[SHARED + W[arm_row(K, slot)]] = S[value_row(K, slot)] + rise
     W[COUNT] = 0
     S[half.INVERSE_P] = 0.0
+
+
+@jit
+def reopen(K: int, S: Any) -> Any:
+    """Forget the buckets and the root; return where the estimates by arm are to be written."""
+    as_words(S)[COUNT] = 0
+    S[half.INVERSE_P] = 0.0
+    S[half.ROOT] = 0.0
+    return advance(S, SHARED)
 
 
 @jit

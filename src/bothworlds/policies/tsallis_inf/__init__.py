@@ -42,6 +42,8 @@ from bothworlds.registry import POLICIES, Entry
 
 __all__ = ["MANY", "TsallisINF", "rate_now"]
 
+MOST_LEADING = 2048
+"""Largest number of arms with a leader mode: with more, the states of a tile leave the cache."""
 MANY = 512
 """Number of arms from which the kernels for many arms are faster, measured.
 
@@ -151,6 +153,10 @@ class TsallisINF(Policy):
     def for_tiles(self, n_arms: int) -> Player:
         """Return a twin that hardly looks at the arms once one leads, or that computes by lanes."""
         own = self.for_arms(n_arms)
+        if own is not self and n_arms <= MOST_LEADING:
+            from bothworlds.policies.tsallis_inf.leading_many import ManyInTiles
+
+            return ManyInTiles(self)
         if own is not self or type(self).kernels is not TsallisINF.kernels:
             return own
         if not self.closed_form:

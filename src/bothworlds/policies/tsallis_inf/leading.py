@@ -133,6 +133,13 @@ def update_leading_rv(
     update_half_rv(K, t, C, S, G, arm, inverse_p, loss)
 
 
+def sound_mode(n_arms: int, mode: Array) -> bool:
+    """Tell whether every lane is in the mode or not, and its leader is an arm."""
+    leads, leader = mode[leadership.LEADS], mode[leadership.LEADER]
+    arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
+    return bool((((leads == 0.0) | (leads == 1.0)) & arms).all())
+
+
 @dataclass(frozen=True, repr=False)
 class InTiles(Player):
     """What `TsallisINF` is in a tile of repetitions: the same algorithm with another state.
@@ -161,12 +168,9 @@ class InTiles(Player):
         return np.append(self.policy.start(n_arms), np.zeros(layout.rows(n_arms, self._reduced)))
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether every lane is in the mode or not, and its leader is an arm."""
+        """Tell whether the mode is sound in every lane."""
         mode = state[self.policy.head_rows + n_arms :]
-        leads, leader = mode[leadership.LEADS], mode[leadership.LEADER]
-        arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
-        whole = bool((((leads == 0.0) | (leads == 1.0)) & arms).all())
-        return whole and super().sound(n_arms, state)
+        return sound_mode(n_arms, mode) and super().sound(n_arms, state)
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""

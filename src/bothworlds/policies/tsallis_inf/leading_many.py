@@ -1,0 +1,253 @@
+"""Tsallis-INF at alpha = 1/2 for many arms in tiles: `bothworlds.omd.leading` beside the buckets.
+
+Lanes in leader mode play together, the others one by one with `bothworlds.omd.many`.  The state
+begins with 1 / w of the last draw and the row of the lanes without a repetition; then come the rows
+of the mode, and then, one lane after the other, the states of the many-arms kernels.
+
+`bothworlds.TsallisINF` uses this by itself; see its method ``for_tiles``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.random import WORDS
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import (
+    advance,
+    any_lane,
+    lane_bits,
+    load,
+    lowest_bit,
+    own_words,
+    store,
+    to_float,
+    to_int,
+)
+from bothworlds.omd import half, leadership
+from bothworlds.omd.leading import changing, costs, layout, rounds
+from bothworlds.omd.many import layout as buckets
+from bothworlds.omd.many import rounds as many
+from bothworlds.policies.base import Array, Player, Sides
+from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.tsallis_inf.leading import foreseen, sound_mode
+from bothworlds.policies.tsallis_inf.many import (
+    ManyArms,
+    choose_many_iw,
+    choose_many_rv,
+    update_many_iw,
+    update_many_rv,
+)
+
+IDLE = half.INVERSE_P + 1
+"""Row: 1 in lanes without a repetition."""
+MODE = IDLE + 1
+"""First row of the mode."""
+
+
+@jit
+def mode_rows(S: Any) -> Any:
+    """Return the rows of the mode."""
+    return advance(S, MODE * LANES)
+
+
+@jit
+def alone(K: int, S: Any, place: int, reduced: Any) -> Any:
+    """Return the state of the many-arms kernels of the lane at ``place``."""
+    fields = buckets.FIELDS_IW
+    mode = layout.OTHERS + 2 * LANES * leadership.vectors(K)
+    if reduced is not None:
+        fields = buckets.FIELDS_RV
+        mode += LANES * leadership.vectors(K)
+    return advance(S, (MODE + mode) * LANES + place * (buckets.SHARED + fields * K))
+
+
+@jit
+def outside(S: Any, M: Any, like: Any) -> Any:
+    """Return the lanes with a repetition that are not in the mode, as bits."""
+    return lane_bits((load(M, leadership.LEADS, like) == 0.0) & (load(S, IDLE, like) == 0.0))
+
+
+@jit
+def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
+    """Let lanes enter and leave the mode, in a round in which they may."""
+    saved = costs.saved_of_many(near_below)
+    bits, entering = changing.decide(K, t, M, eta, near_below, saved, like)
+    while bits != 0:
+        place = lowest_bit(bits)
+        L = many.reopen(K, alone(K, S, place, near_below))
+        changing.write_back(K, t, M, place, near_below, L, 1)
+        bits &= bits - 1
+    entering &= outside(S, M, like)
+    while entering != 0:
+        place = lowest_bit(entering)
+        s = alone(K, S, place, near_below)
+        many.close(K, s)
+        L = advance(s, buckets.SHARED)
+        changing.enter(K, t, L, 1, s[half.ROOT], M, place, eta, near_below)
+        entering &= entering - 1
+
+
+@jit
+def choose_alone(
+    K: int, t: int, C: Any, S: Any, G: Any, u: Any, eta: float, near_below: Any, bits: int
+) -> None:
+    """Solve and draw in some lanes, one by one; write arms and 1 / w where the tile has them."""
+    M = mode_rows(S)
+    store(M, layout.DRAW, u)
+    due = changing.is_due(t)
+    g = own_words()
+    while bits != 0:
+        place = lowest_bit(bits)
+        s = alone(K, S, place, near_below)
+        for word in range(WORDS):
+            g[word] = G[word * LANES + place]
+        if near_below is None:
+            arm = choose_many_iw(K, t, C, s, g, M[layout.DRAW * LANES + place])
+        else:
+            arm = choose_many_rv(K, t, C, s, g, M[layout.DRAW * LANES + place])
+        for word in range(WORDS):
+            G[word * LANES + place] = g[word]
+        M[layout.ARM * LANES + place] = arm
+        S[half.INVERSE_P * LANES + place] = s[half.INVERSE_P]
+        if due:
+            # A lower bound, but not by much: whether to enter is a matter of speed.
+            M[layout.SEEN * LANES + place] = 0.5 * eta * s[buckets.LEAST]
+        bits &= bits - 1
+
+
+@jit
+def choose_leading_many(
+    K: int, t: int, C: Any, S: Any, G: Any, u: Any, eta: float, over: float, near_below: Any
+) -> Any:
+    """Solve and draw; see `rounds.draw` and `many.choose`."""
+    M = mode_rows(S)
+    if changing.is_due(t):
+        look_around(K, t, S, M, eta, near_below, u)
+    leads = load(M, leadership.LEADS, u) != 0.0
+    bits = outside(S, M, u)
+    arm = to_int(load(M, leadership.LEADER, u))
+    if any_lane(leads):
+        arm = rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
+    if bits != 0:
+        store(M, layout.ARM, to_float(arm))
+        choose_alone(K, t, C, S, G, u, eta, near_below, bits)
+        arm = to_int(load(M, layout.ARM, u))
+    return arm
+
+
+@jit
+def choose_leading_many_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw with importance weighting."""
+    eta, over, _ = foreseen(K, t, C, mode_rows(S))
+    return choose_leading_many(K, t, C, S, G, u, eta, over, None)
+
+
+@jit
+def choose_leading_many_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw with reduced variance."""
+    eta, over, limit = foreseen(K, t, C, mode_rows(S))
+    return choose_leading_many(K, t, C, S, G, u, eta, over, limit)
+
+
+@jit
+def learn(
+    K: int, t: int, C: Any, S: Any, G: Any, reduced: Any, arm: Any, p: Any, loss: Any
+) -> None:
+    """Add to the estimates, in the mode and outside it; ``p`` is 1 / w."""
+    M = mode_rows(S)
+    leads = load(M, leadership.LEADS, loss) != 0.0
+    if any_lane(leads):
+        rounds.learn(K, M, reduced, leads, arm, p, loss)
+    bits = outside(S, M, loss)
+    if bits == 0:
+        return
+    store(M, layout.ARM, to_float(arm))
+    store(M, layout.WEIGHT, p)
+    store(M, layout.DRAW, loss)
+    while bits != 0:
+        place = lowest_bit(bits)
+        s = alone(K, S, place, reduced)
+        i = int(M[layout.ARM * LANES + place])
+        inverse_p = M[layout.WEIGHT * LANES + place]
+        if reduced is None:
+            update_many_iw(K, t, C, s, G, i, inverse_p, M[layout.DRAW * LANES + place])
+        else:
+            update_many_rv(K, t, C, s, G, i, inverse_p, M[layout.DRAW * LANES + place])
+        bits &= bits - 1
+
+
+@jit
+def update_leading_many_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_I += l / w_I."""
+    learn(K, t, C, S, G, None, arm, inverse_p, loss)
+
+
+@jit
+def update_leading_many_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
+    M = mode_rows(S)
+    store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
+    learn(K, t, C, S, G, True, arm, inverse_p, loss)
+
+
+@dataclass(frozen=True, repr=False)
+class ManyInTiles(Player):
+    """What `TsallisINF` is at many arms in a tile of repetitions.
+
+    Parameters
+    ----------
+    policy : TsallisINF
+        The algorithm, at alpha = 1/2.
+    """
+
+    policy: TsallisINF
+
+    idle_row: ClassVar[int | None] = IDLE
+
+    def __repr__(self) -> str:
+        return repr(self.policy)
+
+    @property
+    def _reduced(self) -> bool:
+        return self.policy.estimator == "rv"
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the parameters of the algorithm."""
+        return self.policy.parameters(n_arms)
+
+    @property
+    def _alone(self) -> ManyArms:
+        return ManyArms(self.policy)
+
+    def _first_alone(self, n_arms: int) -> int:
+        return MODE + layout.rows(n_arms, self._reduced)
+
+    def start(self, n_arms: int) -> Array:
+        """Return L = 0, with no lane in the mode."""
+        return np.append(np.zeros(self._first_alone(n_arms)), self._alone.start(n_arms))
+
+    def sound(self, n_arms: int, state: Array) -> bool:
+        """Tell whether mode and buckets are sound in every lane."""
+        first = self._first_alone(n_arms)
+        states = np.ascontiguousarray(state[first:]).reshape(state.shape[1], -1)
+        return (
+            super().sound(n_arms, state[:first])
+            and bool(np.isin(state[IDLE], (0.0, 1.0)).all())
+            and sound_mode(n_arms, state[MODE:first])
+            and self._alone.sound(n_arms, states.T)
+        )
+
+    def sides(self) -> Sides:
+        """Return the kernels of this estimator."""
+        if self._reduced:
+            return Sides((choose_leading_many_rv,), (update_leading_many_rv,), wide=True)
+        return Sides((choose_leading_many_iw,), (update_leading_many_iw,), wide=True)
