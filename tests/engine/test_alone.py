@@ -45,6 +45,14 @@ def test_a_repetition_alone_is_the_one_it_is_in_a_tile(policy, n_arms):
     assert not np.array_equal(tile.plays[0], tile.plays[1])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rv", "iw"])
+def test_a_repetition_alone_enters_the_leader_mode_as_in_a_tile(name):
+    world = bw.environments.Piecewise([[0.4, *[0.8] * 7], [0.9, 0.4, *[0.8] * 6]], every=40_500)
+    tile = run_job(job(POLICIES[name], world, 2, horizon=80_000))
+    same(run_job(job(POLICIES[name], world, 1, horizon=80_000)), tile)
+
+
 @pytest.mark.parametrize(
     "world",
     [

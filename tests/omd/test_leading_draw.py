@@ -18,35 +18,35 @@ BOTH = pytest.mark.parametrize("reduced", [False, True], ids=["iw", "rv"])
 
 @compiled
 def begin_iw(K, t, L, M, eta):
-    changing.enter(K, t, pointer(L), 1, L.min() - 2.0 / eta, pointer(M), PLACE, eta, None)
+    changing.enter(K, t, pointer(L), 1, L.min() - 2.0 / eta, pointer(M), PLACE, LANES, eta, None)
 
 
 @compiled
 def begin_rv(K, t, L, M, eta):
     x = L.min() - 2.0 / eta
-    changing.enter(K, t, pointer(L), 1, x, pointer(M), PLACE, eta, near_limit(eta))
+    changing.enter(K, t, pointer(L), 1, x, pointer(M), PLACE, LANES, eta, near_limit(eta))
 
 
 @compiled
 def draw_iw(K, M, s, f, r, arms):
     for k in range(r.size):
-        arms[k] = drawing.find_other(K, pointer(M), PLACE, s, f, None, r[k])
+        arms[k] = drawing.find_other(K, pointer(M), PLACE, LANES, s, f, None, r[k])
 
 
 @compiled
 def draw_rv(K, M, s, f, r, arms):
     for k in range(r.size):
-        arms[k] = drawing.find_other(K, pointer(M), PLACE, s, f, 1.0, r[k])
+        arms[k] = drawing.find_other(K, pointer(M), PLACE, LANES, s, f, 1.0, r[k])
 
 
 @compiled
 def learn_iw(K, M, arm, inverse_p, loss):
-    rounds.learn_other(K, pointer(M), PLACE, None, arm, inverse_p, loss)
+    rounds.learn_other(K, pointer(M), PLACE, LANES, None, arm, inverse_p, loss)
 
 
 @compiled
 def learn_rv(K, M, arm, inverse_p, loss):
-    rounds.learn_other(K, pointer(M), PLACE, True, arm, inverse_p, loss)
+    rounds.learn_other(K, pointer(M), PLACE, LANES, True, arm, inverse_p, loss)
 
 
 class Lane:

@@ -160,18 +160,17 @@ def close(K: int, t: int, S: Any, first: int, M: Any, V: Any, place: int, saved:
 
 
 @jit
-def crown(K: int, M: Any, V: Any, place: int, least: float) -> float:
-    """Make the arm whose V is ``least``, below 0, the leader; return the least V then."""
+def crown(K: int, b: int, V: Any, least: float) -> Any:
+    """Let the arm whose V is ``least``, below 0, lead instead of b; return it and the least V."""
     now = 0
     new = NOBODY
     for i in range(K):
         if V[i] == least:
             now = i
-    V[int(M[LEADER * LANES + place])] = 0.0
+    V[b] = 0.0
     for i in range(K):
         V[i] -= least
         if i != now:
             new = min(new, V[i])
     V[now] = NOBODY
-    M[LEADER * LANES + place] = now
-    return new
+    return now, new

@@ -149,7 +149,8 @@ def rebuild(K: int, M: Any, place: int) -> Any:
         store(V, i, v)
     least = least_lane(low)
     if least < 0.0:
-        least = leadership.crown(K, M, V, place, least)
+        now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
+        M[leadership.LEADER * LANES + place] = now
     z = settle(K, V, M[PREDICTED * LANES + place])
     ahead = AHEAD * RADIUS * (least + z) / (1.0 + AHEAD * RADIUS)
     M[PREDICTED * LANES + place] = z

@@ -144,7 +144,8 @@ def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
     if least < 0.0:
         if tally is not None:
             write_counts(K, M, place, tally)
-        least = leadership.crown(K, M, V, place, least)
+        now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
+        M[leadership.LEADER * LANES + place] = now
     M[RISE * LANES + place] = 0.0
     M[LEAST * LANES + place] = least
     M[SCALE * LANES + place] = 1.0 / eta

@@ -13,6 +13,7 @@ from bothworlds.lanes.vectors import (
     select,
     splat,
     store,
+    width,
 )
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
@@ -107,23 +108,33 @@ def decide(
 @jit
 def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
     """Let lanes enter and leave the mode, in a round in which they may."""
+    W = width(like)
     bits, entering = decide(K, t, M, eta, near_below, costs.saved(K, near_below), like)
     while bits != 0:
-        leave(K, t, S, M, lowest_bit(bits), near_below)
+        leave(K, t, S, M, lowest_bit(bits), W, near_below)
         bits &= bits - 1
     while entering != 0:
         place = lowest_bit(entering)
-        L = advance(S, half.ESTIMATES * LANES + place)
-        enter(K, t, L, LANES, S[half.ROOT * LANES + place], M, place, eta, near_below)
+        L = advance(S, half.ESTIMATES * W + place)
+        enter(K, t, L, W, S[half.ROOT * W + place], M, place, W, eta, near_below)
         entering &= entering - 1
 
 
 @jit
 def enter(
-    K: int, t: int, L: Any, stride: int, x: float, M: Any, place: int, eta: float, near_below: Any
+    K: int,
+    t: int,
+    L: Any,
+    stride: int,
+    x: float,
+    M: Any,
+    place: int,
+    W: int,
+    eta: float,
+    near_below: Any,
 ) -> None:
     """Begin the mode in a lane, from its estimates, ``stride`` numbers apart, and the root x."""
-    V = others(K, M, place)
+    V = others(K, M, place, W)
     b = 0
     for i in range(1, K):
         if L[i * stride] < L[b * stride]:
@@ -134,51 +145,53 @@ def enter(
         if i < K and i != b:
             V[i] = 0.5 * eta * (L[i * stride] - low)
         if near_below is not None:
-            far_marks(K, M, place)[i] = 0.0
-    M[LEADS * LANES + place] = 1.0
-    M[LEADER * LANES + place] = b
-    M[PREDICTED * LANES + place] = 0.5 * eta * (low - x)
-    M[BASE * LANES + place] = 0.0
-    M[RATE * LANES + place] = eta
-    M[SPENT * LANES + place] = 0.0
-    rebuilding.rebuild(K, t, M, place, eta, near_below)
+            far_marks(K, M, place, W)[i] = 0.0
+    M[LEADS * W + place] = 1.0
+    M[LEADER * W + place] = b
+    M[PREDICTED * W + place] = 0.5 * eta * (low - x)
+    M[BASE * W + place] = 0.0
+    M[RATE * W + place] = eta
+    M[SPENT * W + place] = 0.0
+    rebuilding.rebuild(K, t, M, place, W, eta, near_below)
 
 
 @jit
-def leave(K: int, t: int, S: Any, M: Any, place: int, near_below: Any) -> None:
+def leave(K: int, t: int, S: Any, M: Any, place: int, W: int, near_below: Any) -> None:
     """End the mode in a lane: write its estimates, and prepare the solver."""
-    z = M[PREDICTED * LANES + place]
-    write_back(K, t, M, place, near_below, advance(S, half.ESTIMATES * LANES + place), LANES)
+    z = M[PREDICTED * W + place]
+    write_back(K, t, M, place, W, near_below, advance(S, half.ESTIMATES * W + place), W)
     if fits(K):
-        S[LEAST * LANES + place] = z
+        S[LEAST * W + place] = z
     else:
-        S[half.CENTRE * LANES + place] = -1.0
+        S[half.CENTRE * W + place] = -1.0
         for row in range(half.SUM2, half.SHARE):
-            S[row * LANES + place] = 1.0
+            S[row * W + place] = 1.0
 
 
 @jit
-def write_back(K: int, t: int, M: Any, place: int, near_below: Any, L: Any, stride: int) -> None:
+def write_back(
+    K: int, t: int, M: Any, place: int, W: int, near_below: Any, L: Any, stride: int
+) -> None:
     """Write the estimates of a lane, ``stride`` numbers apart, and let it rest."""
-    V = others(K, M, place)
-    base = M[BASE * LANES + place]
-    scale = 2.0 / M[RATE * LANES + place]
+    V = others(K, M, place, W)
+    base = M[BASE * W + place]
+    scale = 2.0 / M[RATE * W + place]
     low = 0.0
     for i in range(K):
         by = 0.0
-        if i != int(M[LEADER * LANES + place]):
+        if i != int(M[LEADER * W + place]):
             by = V[i] - base
             if near_below is not None:
-                by += far_marks(K, M, place)[i] * fallen_in(t, M, place)
+                by += far_marks(K, M, place, W)[i] * fallen_in(t, M, place, W)
             by *= scale
         L[i * stride] = by
         low = min(low, by)
     for i in range(K):
         L[i * stride] -= low
-    M[RESTLESS * LANES + place] = t
-    M[LEADS * LANES + place] = 0.0
+    M[RESTLESS * W + place] = t
+    M[LEADS * W + place] = 0.0
     # The round goes on in this lane, unread; so it stays where it is.
-    M[PREDICTED * LANES + place] = 1.0
-    M[BASE * LANES + place] = 0.0
-    M[RATE * LANES + place] = 0.0
-    M[ORIGIN * LANES + place] = 0.0
+    M[PREDICTED * W + place] = 1.0
+    M[BASE * W + place] = 0.0
+    M[RATE * W + place] = 0.0
+    M[ORIGIN * W + place] = 0.0

@@ -24,7 +24,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import lane_bits, load, lowest_bit, select, splat, store, zeros
 from bothworlds.omd.leadership import LEADER, vectors
-from bothworlds.omd.leading.layout import ENDS, REACH, RISEN, far_marks, others, table
+from bothworlds.omd.leading.layout import REACH, RISEN, ends, far_marks, others, table
 
 RADIUS = 1 / 32
 """Largest |s| and |f|, as a share of the least V of the series."""
@@ -38,65 +38,67 @@ BELOW_1 = 1.0 - 2.0**-53
 
 
 @jit
-def note(K: int, M: Any, place: int, i: int, far: Any, run: Any) -> None:
+def note(K: int, M: Any, place: int, W: int, i: int, far: Any, run: Any) -> None:
     """Enter the sums along the classes after the ``i``-th vector of arms, of one series.
 
     The series of the far arms comes second, on top of the other.
     """
-    T = table(K, M, place)
+    T = table(K, M, place, W)
     if far is not None:
         run = run + select(splat(far, run) != 0.0, load(T, i, run), 0.0)
     store(T, i, run)
 
 
 @jit
-def finish_table(K: int, M: Any, place: int) -> None:
+def finish_table(K: int, M: Any, place: int, W: int) -> None:
     """Sum over the classes, when all vectors have been noted."""
-    T = table(K, M, place)
+    T = table(K, M, place, W)
     total = 0.0
     last = (vectors(K) - 1) * LANES
     for n in range(LANES):
         total += T[last + n]
-        M[(ENDS + place) * LANES + n] = total
-    M[RISEN * LANES + place] = 1.0
+        ends(M, place, W)[n] = total
+    M[RISEN * W + place] = 1.0
 
 
 @jit
-def raised(K: int, M: Any, place: int, arm: int) -> None:
+def raised(K: int, M: Any, place: int, W: int, arm: int) -> None:
     """Take note that the V of an arm has changed, and its weight may have risen."""
-    T = table(K, M, place)
-    v = others(K, M, place)[arm]
+    T = table(K, M, place, W)
+    v = others(K, M, place, W)[arm]
     p = T[arm]
     if arm >= LANES:
         p -= T[arm - LANES]
     if p * (v * v) < 1.0:
-        risen = max(M[RISEN * LANES + place], 1.0 / (p * (v * v)))
-        M[RISEN * LANES + place] = risen
+        risen = max(M[RISEN * W + place], 1.0 / (p * (v * v)))
+        M[RISEN * W + place] = risen
         if not risen <= MOST_RISEN:
-            M[REACH * LANES + place] = 0.0  # rebuild
+            M[REACH * W + place] = 0.0  # rebuild
 
 
 @jit
-def find_other(K: int, M: Any, place: int, s: float, f: float, near_below: Any, r: float) -> Any:
+def find_other(
+    K: int, M: Any, place: int, W: int, s: float, f: float, near_below: Any, r: float
+) -> Any:
     """Return an arm other than the leader, drawn by ``r``, uniform in [0, 1)."""
     like = zeros()
-    T = table(K, M, place)
-    V = others(K, M, place)
-    ends = (ENDS + place) * LANES
-    leader = int(M[LEADER * LANES + place])
-    cut = WITHIN / M[RISEN * LANES + place]
+    T = table(K, M, place, W)
+    V = others(K, M, place, W)
+    E = ends(M, place, W)
+    leader = int(M[LEADER * W + place])
+    cut = WITHIN / M[RISEN * W + place]
     for _ in range(MAX_POINTS):
-        y = min(r, BELOW_1) * M[ends + LANES - 1]
-        n = lowest_bit(lane_bits(load(M, ENDS + place, like) > y) | 1 << (LANES - 1))
+        y = min(r, BELOW_1) * E[LANES - 1]
+        n = lowest_bit(lane_bits(load(E, 0, like) > y) | 1 << (LANES - 1))
         if n > 0:
-            y -= M[ends + n - 1]
+            y -= E[n - 1]
         arm = n + LANES * first_above(T, n, vectors(K), y)
         p = T[arm]
         if arm >= LANES:
             p -= T[arm - LANES]
             y -= T[arm - LANES]
         v = V[arm] + s
-        if near_below is not None and far_marks(K, M, place)[arm] != 0.0:
+        if near_below is not None and far_marks(K, M, place, W)[arm] != 0.0:
             v = V[arm] + f
         a = cut / (v * v)
         if y < a and arm < K and arm != leader:

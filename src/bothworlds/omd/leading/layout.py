@@ -1,6 +1,7 @@
 """Memory layout of leader mode: rows behind those of the solver.
 
-The V_i of a lane lie one after another, so that a vector holds `LANES` arms of one lane.
+A row has ``W`` numbers: `LANES` in a tile, one where a single repetition plays alone.  The V_i of a
+lane lie one after another, so that a vector holds `LANES` arms of one lane.
 """
 
 from typing import Any
@@ -25,15 +26,15 @@ ORIGIN, FAR_REACH, HIGHEST, LOWEST, LOSSES = 10, 11, 12, 13, 14
 """Rows, for reduced variance: f - s as it would be in round 0, the largest |f|, the highest near V,
 the lowest far one, and the sum of the losses lately."""
 NEXT = 15
-"""Row with the next round, its eta, 1 / eta and the largest L_i - x of a near arm, in its first
-places: known a round ahead, nobody waits for a square root."""
-NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = 16, 17, 18, 19, 20
+"""First of four rows that begin with the next round, its eta, 1 / eta and the largest L_i - x of a
+near arm: known a round ahead, nobody waits for a square root."""
+NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = 19, 20, 21, 22, 23
 """Rows, within a round in which something rare happens: s, f, o, u and the arm."""
-RISEN = 21
+RISEN = 24
 """Row: by how much the weight of an arm may have risen since the lane was rebuilt, as a factor; see
 `bothworlds.omd.leading.drawing`."""
-ENDS = 22
-"""First row of the sums by which another arm is drawn, a row for each lane."""
+ENDS = 25
+"""First row of the sums by which another arm is drawn, `LANES` numbers for each lane."""
 SERIES = ENDS + LANES
 """First row of c_0, c_1, ... of all arms or of the near ones."""
 FAR_SERIES = SERIES + ORDER + 1
@@ -49,27 +50,33 @@ def rows(n_arms: int, reduced_variance: bool) -> int:
 
 
 @jit
-def mode_rows(K: int, S: Any) -> Any:
+def mode_rows(K: int, S: Any, W: int) -> Any:
     """Return the rows of the mode, which lie behind those of the solver."""
-    return advance(S, (half.ESTIMATES + K) * LANES)
+    return advance(S, (half.ESTIMATES + K) * W)
 
 
 @jit
-def others(K: int, M: Any, place: int) -> Any:
+def others(K: int, M: Any, place: int, W: int) -> Any:
     """Return the V_i of the lane at ``place``."""
-    return advance(M, (OTHERS + place * vectors(K)) * LANES)
+    return advance(M, OTHERS * W + place * vectors(K) * LANES)
 
 
 @jit
-def table(K: int, M: Any, place: int) -> Any:
+def table(K: int, M: Any, place: int, W: int) -> Any:
     """Return the sums along the classes of the lane at ``place``."""
-    return advance(M, (OTHERS + (LANES + place) * vectors(K)) * LANES)
+    return advance(M, OTHERS * W + (W + place) * vectors(K) * LANES)
 
 
 @jit
-def far_marks(K: int, M: Any, place: int) -> Any:
+def far_marks(K: int, M: Any, place: int, W: int) -> Any:
     """Return what is 1 for the far arms of the lane at ``place`` and 0 for the others."""
-    return advance(M, (OTHERS + (2 * LANES + place) * vectors(K)) * LANES)
+    return advance(M, OTHERS * W + (2 * W + place) * vectors(K) * LANES)
+
+
+@jit
+def ends(M: Any, place: int, W: int) -> Any:
+    """Return the sums over the classes of the lane at ``place``."""
+    return advance(M, ENDS * W + place * LANES)
 
 
 @jit
@@ -79,9 +86,9 @@ def fallen(t: int, rate: Any, origin: Any) -> Any:
 
 
 @jit
-def fallen_in(t: int, M: Any, place: int) -> Any:
+def fallen_in(t: int, M: Any, place: int, W: int) -> Any:
     """Return f - s of one lane."""
-    return fallen(t, M[RATE * LANES + place], M[ORIGIN * LANES + place])
+    return fallen(t, M[RATE * W + place], M[ORIGIN * W + place])
 
 
 @jit

@@ -21,7 +21,7 @@ from bothworlds.lanes.vectors import (
     sum_lanes,
     zeros,
 )
-from bothworlds.omd.leadership import NOBODY, crown, vectors
+from bothworlds.omd.leadership import LEADER, NOBODY, crown, vectors
 from bothworlds.omd.leading import drawing, series
 from bothworlds.omd.leading.drawing import RADIUS
 from bothworlds.omd.leading.layout import (
@@ -74,55 +74,56 @@ def settle(K: int, V: Any, z: float) -> float:
 
 
 @jit
-def rebuild(K: int, t: int, M: Any, place: int, eta: float, near_below: Any) -> Any:
+def rebuild(K: int, t: int, M: Any, place: int, W: int, eta: float, near_below: Any) -> Any:
     """Find leader, z and series of a lane anew; return z."""
     like = zeros()
-    V = others(K, M, place)
-    rho = eta / M[RATE * LANES + place]
-    base = M[BASE * LANES + place]
+    V = others(K, M, place, W)
+    rho = eta / M[RATE * W + place]
+    base = M[BASE * W + place]
     low = splat(NOBODY, like)
     for i in range(vectors(K)):
         v = load(V, i, like)
         beyond = v - base
         if near_below is not None:
-            far = load(far_marks(K, M, place), i, like) != 0.0
-            beyond = select(far, beyond + fallen_in(t, M, place), beyond)
+            far = load(far_marks(K, M, place, W), i, like) != 0.0
+            beyond = select(far, beyond + fallen_in(t, M, place, W), beyond)
         v = select(v < NOBODY, rho * beyond, NOBODY)
         low = minimum(low, v)
         store(V, i, v)
     least = least_lane(low)
     if least < 0.0:
-        least = crown(K, M, V, place, least)
-    z = settle(K, V, M[PREDICTED * LANES + place])
-    M[PREDICTED * LANES + place] = z
-    M[SLOPE * LANES + place] = 0.0
-    M[RATE * LANES + place] = eta
+        now, least = crown(K, int(M[LEADER * W + place]), V, least)
+        M[LEADER * W + place] = now
+    z = settle(K, V, M[PREDICTED * W + place])
+    M[PREDICTED * W + place] = z
+    M[SLOPE * W + place] = 0.0
+    M[RATE * W + place] = eta
     if near_below is None:
         ahead = AHEAD * RADIUS * (least + z) / (1.0 + AHEAD * RADIUS)
-        M[BASE * LANES + place] = z - ahead
-        M[REACH * LANES + place] = RADIUS * (least + z - ahead)
+        M[BASE * W + place] = z - ahead
+        M[REACH * W + place] = RADIUS * (least + z - ahead)
         for i in range(vectors(K)):
             v = load(V, i, like)
             store(V, i, select(v < NOBODY, v + (z - ahead), v))
-        series.sum_powers(K, M, place, SERIES, None)
+        series.sum_powers(K, M, place, W, SERIES, None)
     else:
-        M[BASE * LANES + place] = z
-        divide(K, t, M, place, z, brink(eta, near_below))
-        series.sum_powers(K, M, place, SERIES, 0.0)
-        series.sum_powers(K, M, place, FAR_SERIES, 1.0)
-    drawing.finish_table(K, M, place)
+        M[BASE * W + place] = z
+        divide(K, t, M, place, W, z, brink(eta, near_below))
+        series.sum_powers(K, M, place, W, SERIES, 0.0)
+        series.sum_powers(K, M, place, W, FAR_SERIES, 1.0)
+    drawing.finish_table(K, M, place, W)
     return z
 
 
 @jit
-def divide(K: int, t: int, M: Any, place: int, z: float, edge: float) -> None:
+def divide(K: int, t: int, M: Any, place: int, W: int, z: float, edge: float) -> None:
     """Add z to every V_i, tell near and far arms apart, and give the far ones their head start."""
     like = zeros()
-    V = others(K, M, place)
-    F = far_marks(K, M, place)
+    V = others(K, M, place, W)
+    F = far_marks(K, M, place, W)
     lead = AHEAD * RADIUS * edge / (1.0 + AHEAD * RADIUS)
-    M[ORIGIN * LANES + place] = lead - fallen(t, M[RATE * LANES + place], 0.0)
-    lead = fallen_in(t, M, place)  # with the rounding of every later round
+    M[ORIGIN * W + place] = lead - fallen(t, M[RATE * W + place], 0.0)
+    lead = fallen_in(t, M, place, W)  # with the rounding of every later round
     nobody = splat(NOBODY, like)
     near_low, near_high, far_low = nobody, nobody, nobody
     for i in range(vectors(K)):
@@ -136,21 +137,21 @@ def divide(K: int, t: int, M: Any, place: int, z: float, edge: float) -> None:
         near_low = minimum(near_low, select(far, nobody, v))
         near_high = minimum(near_high, select(far, nobody, -v))
         far_low = minimum(far_low, select(far, v, nobody))
-    M[HIGHEST * LANES + place] = -least_lane(near_high)
-    M[LOWEST * LANES + place] = least_lane(far_low)
-    M[REACH * LANES + place] = RADIUS * least_lane(near_low)
-    M[FAR_REACH * LANES + place] = RADIUS * least_lane(far_low)
+    M[HIGHEST * W + place] = -least_lane(near_high)
+    M[LOWEST * W + place] = least_lane(far_low)
+    M[REACH * W + place] = RADIUS * least_lane(near_low)
+    M[FAR_REACH * W + place] = RADIUS * least_lane(far_low)
 
 
 @jit
-def cross(K: int, M: Any, place: int, s: float, f: float, edge: float) -> None:
+def cross(K: int, M: Any, place: int, W: int, s: float, f: float, edge: float) -> None:
     """Move every arm that has crossed the brink to the other series.
 
     Radii do not grow, so that what rounding left of an arm in its old series stays small.
     """
     like = zeros()
-    V = others(K, M, place)
-    F = far_marks(K, M, place)
+    V = others(K, M, place, W)
+    F = far_marks(K, M, place, W)
     nobody = splat(NOBODY, like)
     near_low, near_high, far_low = nobody, nobody, nobody
     for i in range(vectors(K)):
@@ -161,7 +162,7 @@ def cross(K: int, M: Any, place: int, s: float, f: float, edge: float) -> None:
         bits = lane_bits((was_far & negate(far)) | (far & negate(was_far)))
         if bits != 0:
             while bits != 0:
-                change_series(K, M, place, V, F, i * LANES + lowest_bit(bits), f - s)
+                change_series(K, M, place, W, V, F, i * LANES + lowest_bit(bits), f - s)
                 bits &= bits - 1
             v = load(V, i, like)
         near_low = minimum(near_low, select(far, nobody, v))
@@ -169,30 +170,32 @@ def cross(K: int, M: Any, place: int, s: float, f: float, edge: float) -> None:
         far_low = minimum(far_low, select(far, v, nobody))
     least_near = least_lane(near_low)
     least_far = least_lane(far_low)
-    M[HIGHEST * LANES + place] = -least_lane(near_high)
-    M[LOWEST * LANES + place] = least_far
+    M[HIGHEST * W + place] = -least_lane(near_high)
+    M[LOWEST * W + place] = least_far
     if least_near == NOBODY:
-        series.clear(M, place, SERIES)
-        M[REACH * LANES + place] = NOBODY
+        series.clear(M, place, W, SERIES)
+        M[REACH * W + place] = NOBODY
     if least_far == NOBODY:
-        series.clear(M, place, FAR_SERIES)
-        M[FAR_REACH * LANES + place] = NOBODY
-    M[REACH * LANES + place] = min(M[REACH * LANES + place], RADIUS * least_near)
-    M[FAR_REACH * LANES + place] = min(M[FAR_REACH * LANES + place], RADIUS * least_far)
+        series.clear(M, place, W, FAR_SERIES)
+        M[FAR_REACH * W + place] = NOBODY
+    M[REACH * W + place] = min(M[REACH * W + place], RADIUS * least_near)
+    M[FAR_REACH * W + place] = min(M[FAR_REACH * W + place], RADIUS * least_far)
 
 
 @jit
-def change_series(K: int, M: Any, place: int, V: Any, F: Any, arm: int, fallen: float) -> None:
+def change_series(
+    K: int, M: Any, place: int, W: int, V: Any, F: Any, arm: int, fallen: float
+) -> None:
     """Move an arm to the other series; ``fallen`` is f - s."""
     old = V[arm]
     if F[arm] != 0.0:
         V[arm] = old + fallen
         F[arm] = 0.0
-        series.replace(M, place, FAR_SERIES, old, NOBODY)
-        series.replace(M, place, SERIES, NOBODY, V[arm])
+        series.replace(M, place, W, FAR_SERIES, old, NOBODY)
+        series.replace(M, place, W, SERIES, NOBODY, V[arm])
     else:
         V[arm] = old - fallen
         F[arm] = 1.0
-        series.replace(M, place, SERIES, old, NOBODY)
-        series.replace(M, place, FAR_SERIES, NOBODY, V[arm])
-    drawing.raised(K, M, place, arm)
+        series.replace(M, place, W, SERIES, old, NOBODY)
+        series.replace(M, place, W, FAR_SERIES, NOBODY, V[arm])
+    drawing.raised(K, M, place, W, arm)

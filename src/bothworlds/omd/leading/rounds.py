@@ -6,7 +6,6 @@ Symbols and equations are those of `bothworlds.omd.leading`.
 from typing import Any
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
@@ -20,6 +19,7 @@ from bothworlds.lanes.vectors import (
     store,
     to_float,
     to_int,
+    width,
 )
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, correction
@@ -141,45 +141,45 @@ def look_closer(
     store(M, ARM, load(M, LEADER, u))
     bits = lane_bits(rare)
     while bits != 0:
-        finish(K, t, S, M, lowest_bit(bits), eta, near_below)
+        finish(K, t, S, M, lowest_bit(bits), width(u), eta, near_below)
         bits &= bits - 1
     return to_int(load(M, ARM, u))
 
 
 @jit
-def finish(K: int, t: int, S: Any, M: Any, place: int, eta: float, near_below: Any) -> None:
+def finish(K: int, t: int, S: Any, M: Any, place: int, W: int, eta: float, near_below: Any) -> None:
     """Rebuild a lane or let arms cross the brink, if it is time, and draw."""
-    rate = M[RATE * LANES + place]
-    s = M[NEAR_BY * LANES + place]
-    f = M[FAR_BY * LANES + place]
-    weight = M[WEIGHT * LANES + place]
-    astray = not abs(s) <= M[REACH * LANES + place]
+    rate = M[RATE * W + place]
+    s = M[NEAR_BY * W + place]
+    f = M[FAR_BY * W + place]
+    weight = M[WEIGHT * W + place]
+    astray = not abs(s) <= M[REACH * W + place]
     if near_below is not None:
-        astray = astray or not abs(f) <= M[FAR_REACH * LANES + place]
+        astray = astray or not abs(f) <= M[FAR_REACH * W + place]
         edge = brink(rate, near_below)
-        over = M[HIGHEST * LANES + place] + s > edge or M[LOWEST * LANES + place] + f <= edge
+        over = M[HIGHEST * W + place] + s > edge or M[LOWEST * W + place] + f <= edge
         if over and not astray:
-            rebuilding.cross(K, M, place, s, f, edge)
+            rebuilding.cross(K, M, place, W, s, f, edge)
     stretch = eta / rate
     if astray:
-        z = rebuilding.rebuild(K, t, M, place, eta, near_below)
+        z = rebuilding.rebuild(K, t, M, place, W, eta, near_below)
         weight = 1.0 / (z * z)
         stretch = 1.0
-        s = z - M[BASE * LANES + place]
+        s = z - M[BASE * W + place]
         if near_below is not None:
-            f = s + fallen_in(t, M, place)
-        S[half.INVERSE_P * LANES + place] = z * z
-        M[ARM * LANES + place] = M[LEADER * LANES + place]
-        M[SPENT * LANES + place] += costs.rebuild(K)
-    u = M[DRAW * LANES + place]
+            f = s + fallen_in(t, M, place, W)
+        S[half.INVERSE_P * W + place] = z * z
+        M[ARM * W + place] = M[LEADER * W + place]
+        M[SPENT * W + place] += costs.rebuild(K)
+    u = M[DRAW * W + place]
     if u >= weight:
-        j = drawing.find_other(K, M, place, s, f, near_below, (u - weight) / (1.0 - weight))
-        v = others(K, M, place)[j] + s
-        if near_below is not None and far_marks(K, M, place)[j] != 0.0:
-            v = others(K, M, place)[j] + f
-        M[ARM * LANES + place] = j
-        S[half.INVERSE_P * LANES + place] = v * v * (stretch * stretch)
-        M[SPENT * LANES + place] += costs.other(K)
+        j = drawing.find_other(K, M, place, W, s, f, near_below, (u - weight) / (1.0 - weight))
+        v = others(K, M, place, W)[j] + s
+        if near_below is not None and far_marks(K, M, place, W)[j] != 0.0:
+            v = others(K, M, place, W)[j] + f
+        M[ARM * W + place] = j
+        S[half.INVERSE_P * W + place] = v * v * (stretch * stretch)
+        M[SPENT * W + place] += costs.other(K)
 
 
 @jit
@@ -208,30 +208,37 @@ def learn_others(
     while bits != 0:
         place = lowest_bit(bits)
         learn_other(
-            K, M, place, reduced, lane(arm, place), lane(inverse_p, place), lane(loss, place)
+            K,
+            M,
+            place,
+            width(loss),
+            reduced,
+            lane(arm, place),
+            lane(inverse_p, place),
+            lane(loss, place),
         )
         bits &= bits - 1
 
 
 @jit
 def learn_other(
-    K: int, M: Any, place: int, reduced: Any, arm: int, inverse_p: float, loss: float
+    K: int, M: Any, place: int, W: int, reduced: Any, arm: int, inverse_p: float, loss: float
 ) -> None:
     """Add to the estimate of an arm other than the leader, and let its series know."""
-    V = others(K, M, place)
+    V = others(K, M, place, W)
     old = V[arm]
-    scale = 0.5 * M[RATE * LANES + place]
+    scale = 0.5 * M[RATE * W + place]
     if reduced is None:
         V[arm] = old + scale * correction(loss, 0.0, inverse_p)
-        series.replace(M, place, SERIES, old, V[arm])
-    elif far_marks(K, M, place)[arm] != 0.0:
+        series.replace(M, place, W, SERIES, old, V[arm])
+    elif far_marks(K, M, place, W)[arm] != 0.0:
         V[arm] = old + scale * correction(loss, 0.0, inverse_p)
-        series.replace(M, place, FAR_SERIES, old, V[arm])
+        series.replace(M, place, W, FAR_SERIES, old, V[arm])
     else:
         new = old + scale * correction(loss, BASELINE, inverse_p)
         V[arm] = new
-        series.replace(M, place, SERIES, old, new)
-        drawing.raised(K, M, place, arm)
+        series.replace(M, place, W, SERIES, old, new)
+        drawing.raised(K, M, place, W, arm)
         # A near arm may fall, by a quarter of its v.
-        M[REACH * LANES + place] = min(M[REACH * LANES + place], drawing.RADIUS * new)
-        M[HIGHEST * LANES + place] = max(M[HIGHEST * LANES + place], new)
+        M[REACH * W + place] = min(M[REACH * W + place], drawing.RADIUS * new)
+        M[HIGHEST * W + place] = max(M[HIGHEST * W + place], new)

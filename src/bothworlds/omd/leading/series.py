@@ -6,7 +6,6 @@ Symbols and equations are those of `bothworlds.omd.leading`.  ``first`` is the r
 from typing import Any
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
 from bothworlds.omd.leadership import NOBODY, vectors
 from bothworlds.omd.leading.drawing import note
@@ -30,20 +29,20 @@ def evaluate(M: Any, first: int, s: Any) -> Any:
 
 
 @jit
-def sum_powers(K: int, M: Any, place: int, first: int, far: Any) -> None:
+def sum_powers(K: int, M: Any, place: int, W: int, first: int, far: Any) -> None:
     """Compute the c_n of a lane, of all arms or of those whose mark is ``far``."""
     like = zeros()
-    V = others(K, M, place)
+    V = others(K, M, place, W)
     c0 = splat(0.0, like)
     c1, c2, c3, c4, c5, c6, c7, c8, c9 = c0, c0, c0, c0, c0, c0, c0, c0, c0
     for i in range(vectors(K)):
         v = load(V, i, like)
         if far is not None:
-            v = select(load(far_marks(K, M, place), i, like) == far, v, NOBODY)
+            v = select(load(far_marks(K, M, place, W), i, like) == far, v, NOBODY)
         r = 1.0 / v
         p = r * r
         c0 = c0 + p
-        note(K, M, place, i, far, c0)
+        note(K, M, place, W, i, far, c0)
         p = p * r
         c1 = c1 + p
         p = p * r
@@ -62,20 +61,20 @@ def sum_powers(K: int, M: Any, place: int, first: int, far: Any) -> None:
         c8 = c8 + p
         p = p * r
         c9 = c9 + p
-    M[(first + 0) * LANES + place] = sum_lanes(c0)
-    M[(first + 1) * LANES + place] = -2.0 * sum_lanes(c1)
-    M[(first + 2) * LANES + place] = 3.0 * sum_lanes(c2)
-    M[(first + 3) * LANES + place] = -4.0 * sum_lanes(c3)
-    M[(first + 4) * LANES + place] = 5.0 * sum_lanes(c4)
-    M[(first + 5) * LANES + place] = -6.0 * sum_lanes(c5)
-    M[(first + 6) * LANES + place] = 7.0 * sum_lanes(c6)
-    M[(first + 7) * LANES + place] = -8.0 * sum_lanes(c7)
-    M[(first + 8) * LANES + place] = 9.0 * sum_lanes(c8)
-    M[(first + 9) * LANES + place] = -10.0 * sum_lanes(c9)
+    M[(first + 0) * W + place] = sum_lanes(c0)
+    M[(first + 1) * W + place] = -2.0 * sum_lanes(c1)
+    M[(first + 2) * W + place] = 3.0 * sum_lanes(c2)
+    M[(first + 3) * W + place] = -4.0 * sum_lanes(c3)
+    M[(first + 4) * W + place] = 5.0 * sum_lanes(c4)
+    M[(first + 5) * W + place] = -6.0 * sum_lanes(c5)
+    M[(first + 6) * W + place] = 7.0 * sum_lanes(c6)
+    M[(first + 7) * W + place] = -8.0 * sum_lanes(c7)
+    M[(first + 8) * W + place] = 9.0 * sum_lanes(c8)
+    M[(first + 9) * W + place] = -10.0 * sum_lanes(c9)
 
 
 @jit
-def replace(M: Any, place: int, first: int, old: float, new: float) -> None:
+def replace(M: Any, place: int, W: int, first: int, old: float, new: float) -> None:
     """Let a series know that the V of one of its arms changes from ``old`` to ``new``.
 
     `NOBODY` as the one or the other adds an arm or takes one away.
@@ -86,14 +85,14 @@ def replace(M: Any, place: int, first: int, old: float, new: float) -> None:
     p1 = r1 * r1
     sign = 1.0
     for n in range(ORDER + 1):
-        M[(first + n) * LANES + place] += sign * (n + 1) * (p1 - p0)
+        M[(first + n) * W + place] += sign * (n + 1) * (p1 - p0)
         p0 *= r0
         p1 *= r1
         sign = -sign
 
 
 @jit
-def clear(M: Any, place: int, first: int) -> None:
+def clear(M: Any, place: int, W: int, first: int) -> None:
     """Let a series stand for no arm, without what rounding left of those it had."""
     for n in range(ORDER + 1):
-        M[(first + n) * LANES + place] = 0.0
+        M[(first + n) * W + place] = 0.0

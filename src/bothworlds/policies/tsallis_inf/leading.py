@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import any_lane, load, negate, select, store
+from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, width
 from bothworlds.omd import half, leadership
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leading import changing, layout, rounds
@@ -28,24 +27,23 @@ from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 
 @jit
-def foresee(K: int, t: int, C: Any, M: Any) -> None:
+def foresee(K: int, t: int, C: Any, N: Any) -> None:
     """Note the learning rate of round t and what follows from it."""
     eta = rate_now(K, t, C)
-    M[layout.NEXT * LANES] = t
-    M[layout.NEXT * LANES + 1] = eta
-    M[layout.NEXT * LANES + 2] = 1.0 / eta
-    M[layout.NEXT * LANES + 3] = near_limit(eta)
+    N[0] = t
+    N[1] = eta
+    N[2] = 1.0 / eta
+    N[3] = near_limit(eta)
 
 
 @jit
-def foreseen(K: int, t: int, C: Any, M: Any) -> Any:
+def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
     """Return eta, 1 / eta and the limit of the near arms, noted a round ago; look ahead again."""
-    if M[layout.NEXT * LANES] != t:
-        foresee(K, t, C, M)
-    eta = M[layout.NEXT * LANES + 1]
-    over = M[layout.NEXT * LANES + 2]
-    limit = M[layout.NEXT * LANES + 3]
-    foresee(K, t + 1, C, M)
+    N = advance(M, layout.NEXT * width(like))
+    if N[0] != t:
+        foresee(K, t, C, N)
+    eta, over, limit = N[1], N[2], N[3]
+    foresee(K, t + 1, C, N)
     return eta, over, limit
 
 
@@ -60,7 +58,7 @@ def choose_leading(
     K: int, t: int, C: Any, S: Any, G: Any, u: Any, eta: float, over: float, near_below: Any
 ) -> Any:
     """Solve and draw; see `rounds.draw`, `few.draw` and `half.draw`."""
-    M = layout.mode_rows(K, S)
+    M = layout.mode_rows(K, S, width(u))
     if changing.is_due(t):
         changing.look_around(K, t, S, M, eta, near_below, u)
     leads = load(M, leadership.LEADS, u) != 0.0
@@ -83,20 +81,20 @@ def choose_leading(
 @jit
 def choose_leading_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with importance weighting."""
-    M = layout.mode_rows(K, S)
+    M = layout.mode_rows(K, S, width(u))
     if nobody_leads(t, M, u):
         return choose_half_iw(K, t, C, S, G, u)
-    eta, over, _ = foreseen(K, t, C, M)
+    eta, over, _ = foreseen(K, t, C, M, u)
     return choose_leading(K, t, C, S, G, u, eta, over, None)
 
 
 @jit
 def choose_leading_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with reduced variance."""
-    M = layout.mode_rows(K, S)
+    M = layout.mode_rows(K, S, width(u))
     if nobody_leads(t, M, u):
         return choose_half_rv(K, t, C, S, G, u)
-    eta, over, limit = foreseen(K, t, C, M)
+    eta, over, limit = foreseen(K, t, C, M, u)
     return choose_leading(K, t, C, S, G, u, eta, over, limit)
 
 
@@ -105,7 +103,7 @@ def update_leading_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l / w_I."""
-    M = layout.mode_rows(K, S)
+    M = layout.mode_rows(K, S, width(loss))
     leads = load(M, leadership.LEADS, loss) != 0.0
     if any_lane(leads):
         rounds.learn(K, M, None, leads, arm, inverse_p, loss)
@@ -120,7 +118,7 @@ def update_leading_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    M = layout.mode_rows(K, S)
+    M = layout.mode_rows(K, S, width(loss))
     leads = load(M, leadership.LEADS, loss) != 0.0
     store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
     if any_lane(leads):
@@ -175,5 +173,5 @@ class InTiles(Player):
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
         if self._reduced:
-            return Sides((choose_leading_rv,), (update_leading_rv,), wide=True)
-        return Sides((choose_leading_iw,), (update_leading_iw,), wide=True)
+            return Sides((choose_leading_rv,), (update_leading_rv,), wide=True, alone=True)
+        return Sides((choose_leading_iw,), (update_leading_iw,), wide=True, alone=True)

@@ -80,7 +80,7 @@ def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, lik
     while bits != 0:
         place = lowest_bit(bits)
         L = many.reopen(K, alone(K, S, place, near_below))
-        changing.write_back(K, t, M, place, near_below, L, 1)
+        changing.write_back(K, t, M, place, LANES, near_below, L, 1)
         bits &= bits - 1
     entering &= outside(S, M, like)
     while entering != 0:
@@ -88,7 +88,7 @@ def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, lik
         s = alone(K, S, place, near_below)
         many.close(K, s)
         L = advance(s, buckets.SHARED)
-        changing.enter(K, t, L, 1, s[half.ROOT], M, place, eta, near_below)
+        changing.enter(K, t, L, 1, s[half.ROOT], M, place, LANES, eta, near_below)
         entering &= entering - 1
 
 
@@ -143,14 +143,14 @@ def choose_leading_many(
 @jit
 def choose_leading_many_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with importance weighting."""
-    eta, over, _ = foreseen(K, t, C, mode_rows(S))
+    eta, over, _ = foreseen(K, t, C, mode_rows(S), u)
     return choose_leading_many(K, t, C, S, G, u, eta, over, None)
 
 
 @jit
 def choose_leading_many_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with reduced variance."""
-    eta, over, limit = foreseen(K, t, C, mode_rows(S))
+    eta, over, limit = foreseen(K, t, C, mode_rows(S), u)
     return choose_leading_many(K, t, C, S, G, u, eta, over, limit)
 
 
