@@ -4,7 +4,7 @@ Symbols and equations are those of `bothworlds.omd.leading`.  The arms of a lane
 classes, arm i into class i mod `LANES`, so that a vector has one arm of each.
 
 ======== ==========================================================================
-``p_i``  V_i^-2 when the lane was last rebuilt: what the table has room for
+``p_i``  V_i^-2 when the lane was last rebuilt, or the most it was since: the room of arm i
 ``T``    the table: sums of p_i along each class
 ``ends`` sums of p_i over all classes up to each
 ``a_i``  ``cut`` (V_i + s)^-2, or with f for a far arm: proportional to its weight
@@ -14,66 +14,68 @@ All p_i lie on a line, class by class.  A point of it, drawn uniformly, lies in 
 and i is drawn if it lies in the first a_i of that room.  If not, the point is uniform in the rest
 of the room, and makes the next one.  So i is drawn with probability a_i / sum_j a_j whatever the
 p_i are, as long as a_i <= p_i.  That is what ``cut`` is for: within the radius of a series (V_i +
-s)^-2 exceeds V_i^-2 by at most 1 / (1 - RADIUS)^2, and where V_i itself has fallen since, `RISEN`
-has by how much.
+s)^-2 exceeds V_i^-2 by at most 1 / (1 - RADIUS)^2.  Where V_i itself falls, the arm gets more room.
 """
 
 from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import lane_bits, load, lowest_bit, select, splat, store, zeros
+from bothworlds.lanes.vectors import (
+    counting,
+    fma,
+    lane_bits,
+    load,
+    lowest_bit,
+    select,
+    splat,
+    store,
+    zeros,
+)
 from bothworlds.omd.leadership import LEADER, vectors
-from bothworlds.omd.leading.layout import REACH, RISEN, ends, far_marks, others, table
+from bothworlds.omd.leading.layout import ends, far_marks, others, table
 
 RADIUS = 1 / 32
 """Largest |s| and |f|, as a share of the least V of the series."""
-WITHIN = 0.999 * (1.0 - RADIUS) ** 2
-"""``cut`` as long as no V has fallen; a little less, for what rounding takes from a room."""
-MOST_RISEN = 4.0
-"""Largest `RISEN` without a rebuild."""
-MAX_POINTS = 200  # never reached: a bound on the loop; more than half of the points are taken
+CUT = 0.999 * (1.0 - RADIUS) ** 2
+"""``cut``, a little less than it might be: for what rounding takes from a room."""
+MAX_POINTS = 200  # never reached: a bound on the loop; nearly all points are taken
 STRIDE = 8
 BELOW_1 = 1.0 - 2.0**-53
 
 
 @jit
-def note(K: int, M: Any, place: int, W: int, i: int, far: Any, run: Any) -> None:
-    """Enter the sums along the classes after the ``i``-th vector of arms, of one series.
-
-    The series of the far arms comes second, on top of the other.
-    """
+def tabulate(K: int, M: Any, place: int, W: int) -> None:
+    """Make the table, where the 1 / V_i have been left."""
+    like = zeros()
     T = table(K, M, place, W)
-    if far is not None:
-        run = run + select(splat(far, run) != 0.0, load(T, i, run), 0.0)
-    store(T, i, run)
-
-
-@jit
-def finish_table(K: int, M: Any, place: int, W: int) -> None:
-    """Sum over the classes, when all vectors have been noted."""
-    T = table(K, M, place, W)
+    run = splat(0.0, like)
+    for i in range(vectors(K)):
+        r = load(T, i, like)
+        run = fma(r, r, run)
+        store(T, i, run)
     total = 0.0
     last = (vectors(K) - 1) * LANES
     for n in range(LANES):
         total += T[last + n]
         ends(M, place, W)[n] = total
-    M[RISEN * W + place] = 1.0
 
 
 @jit
-def raised(K: int, M: Any, place: int, W: int, arm: int) -> None:
-    """Take note that the V of an arm has changed, and its weight may have risen."""
+def widen(K: int, M: Any, place: int, W: int, arm: int, r: float) -> None:
+    """Give an arm whose 1 / V is now ``r`` room for its square, if it has less."""
+    like = zeros()
     T = table(K, M, place, W)
-    v = others(K, M, place, W)[arm]
+    E = ends(M, place, W)
     p = T[arm]
     if arm >= LANES:
         p -= T[arm - LANES]
-    if p * (v * v) < 1.0:
-        risen = max(M[RISEN * W + place], 1.0 / (p * (v * v)))
-        M[RISEN * W + place] = risen
-        if not risen <= MOST_RISEN:
-            M[REACH * W + place] = 0.0  # rebuild
+    more = r * r - p
+    if more > 0.0:
+        for i in range(arm, vectors(K) * LANES, LANES):
+            T[i] += more
+        behind = counting(0, like) >= arm % LANES
+        store(E, 0, load(E, 0, like) + select(behind, splat(more, like), 0.0))
 
 
 @jit
@@ -86,7 +88,6 @@ def find_other(
     V = others(K, M, place, W)
     E = ends(M, place, W)
     leader = int(M[LEADER * W + place])
-    cut = WITHIN / M[RISEN * W + place]
     for _ in range(MAX_POINTS):
         y = min(r, BELOW_1) * E[LANES - 1]
         n = lowest_bit(lane_bits(load(E, 0, like) > y) | 1 << (LANES - 1))
@@ -100,7 +101,7 @@ def find_other(
         v = V[arm] + s
         if near_below is not None and far_marks(K, M, place, W)[arm] != 0.0:
             v = V[arm] + f
-        a = cut / (v * v)
+        a = CUT / (v * v)
         if y < a and arm < K and arm != leader:
             return arm
         r = (y - a) / (p - a) if y > a and p > a else 0.0

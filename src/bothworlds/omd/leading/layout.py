@@ -30,10 +30,7 @@ NEXT = 15
 near arm: known a round ahead, nobody waits for a square root."""
 NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = 19, 20, 21, 22, 23
 """Rows, within a round in which something rare happens: s, f, o, u and the arm."""
-RISEN = 24
-"""Row: by how much the weight of an arm may have risen since the lane was rebuilt, as a factor; see
-`bothworlds.omd.leading.drawing`."""
-ENDS = 25
+ENDS = 24
 """First row of the sums by which another arm is drawn, `LANES` numbers for each lane."""
 SERIES = ENDS + LANES
 """First row of c_0, c_1, ... of all arms or of the near ones."""
@@ -63,7 +60,7 @@ def others(K: int, M: Any, place: int, W: int) -> Any:
 
 @jit
 def table(K: int, M: Any, place: int, W: int) -> Any:
-    """Return the sums along the classes of the lane at ``place``."""
+    """Return the sums along the classes of the lane at ``place``; before, the 1 / V_i."""
     return advance(M, OTHERS * W + (W + place) * vectors(K) * LANES)
 
 

@@ -41,6 +41,7 @@ from bothworlds.omd.leading.layout import (
     fallen_in,
     far_marks,
     others,
+    table,
 )
 
 AHEAD = 0.9
@@ -104,14 +105,17 @@ def rebuild(K: int, t: int, M: Any, place: int, W: int, eta: float, near_below: 
         M[REACH * W + place] = RADIUS * (least + z - ahead)
         for i in range(vectors(K)):
             v = load(V, i, like)
-            store(V, i, select(v < NOBODY, v + (z - ahead), v))
+            somebody = v < NOBODY
+            v = select(somebody, v + (z - ahead), v)
+            store(V, i, v)
+            store(table(K, M, place, W), i, select(somebody, 1.0 / v, 0.0))
         series.sum_powers(K, M, place, W, SERIES, None)
     else:
         M[BASE * W + place] = z
         divide(K, t, M, place, W, z, brink(eta, near_below))
         series.sum_powers(K, M, place, W, SERIES, 0.0)
         series.sum_powers(K, M, place, W, FAR_SERIES, 1.0)
-    drawing.finish_table(K, M, place, W)
+    drawing.tabulate(K, M, place, W)
     return z
 
 
@@ -133,6 +137,7 @@ def divide(K: int, t: int, M: Any, place: int, W: int, z: float, edge: float) ->
         far = negate(v <= edge)
         v = select(far & somebody, v - lead, v)
         store(V, i, v)
+        store(table(K, M, place, W), i, select(somebody, 1.0 / v, 0.0))
         store(F, i, select(far, splat(1.0, like), splat(0.0, like)))
         near_low = minimum(near_low, select(far, nobody, v))
         near_high = minimum(near_high, select(far, nobody, -v))
@@ -187,15 +192,17 @@ def change_series(
     K: int, M: Any, place: int, W: int, V: Any, F: Any, arm: int, fallen: float
 ) -> None:
     """Move an arm to the other series; ``fallen`` is f - s."""
-    old = V[arm]
+    r0 = 1.0 / V[arm]
     if F[arm] != 0.0:
-        V[arm] = old + fallen
+        V[arm] += fallen
         F[arm] = 0.0
-        series.replace(M, place, W, FAR_SERIES, old, NOBODY)
-        series.replace(M, place, W, SERIES, NOBODY, V[arm])
+        r1 = 1.0 / V[arm]
+        series.replace(M, place, W, FAR_SERIES, r0, 0.0)
+        series.replace(M, place, W, SERIES, 0.0, r1)
     else:
-        V[arm] = old - fallen
+        V[arm] -= fallen
         F[arm] = 1.0
-        series.replace(M, place, W, SERIES, old, NOBODY)
-        series.replace(M, place, W, FAR_SERIES, NOBODY, V[arm])
-    drawing.raised(K, M, place, W, arm)
+        r1 = 1.0 / V[arm]
+        series.replace(M, place, W, SERIES, r0, 0.0)
+        series.replace(M, place, W, FAR_SERIES, 0.0, r1)
+    drawing.widen(K, M, place, W, arm, r1)

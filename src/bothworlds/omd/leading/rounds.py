@@ -226,19 +226,20 @@ def learn_other(
 ) -> None:
     """Add to the estimate of an arm other than the leader, and let its series know."""
     V = others(K, M, place, W)
-    old = V[arm]
+    r0 = 1.0 / V[arm]
     scale = 0.5 * M[RATE * W + place]
     if reduced is None:
-        V[arm] = old + scale * correction(loss, 0.0, inverse_p)
-        series.replace(M, place, W, SERIES, old, V[arm])
+        V[arm] += scale * correction(loss, 0.0, inverse_p)
+        series.replace(M, place, W, SERIES, r0, 1.0 / V[arm])
     elif far_marks(K, M, place, W)[arm] != 0.0:
-        V[arm] = old + scale * correction(loss, 0.0, inverse_p)
-        series.replace(M, place, W, FAR_SERIES, old, V[arm])
+        V[arm] += scale * correction(loss, 0.0, inverse_p)
+        series.replace(M, place, W, FAR_SERIES, r0, 1.0 / V[arm])
     else:
-        new = old + scale * correction(loss, BASELINE, inverse_p)
-        V[arm] = new
-        series.replace(M, place, W, SERIES, old, new)
-        drawing.raised(K, M, place, W, arm)
+        v = V[arm] + scale * correction(loss, BASELINE, inverse_p)
+        r1 = 1.0 / v
+        V[arm] = v
+        series.replace(M, place, W, SERIES, r0, r1)
         # A near arm may fall, by a quarter of its v.
-        M[REACH * W + place] = min(M[REACH * W + place], drawing.RADIUS * new)
-        M[HIGHEST * W + place] = max(M[HIGHEST * W + place], new)
+        drawing.widen(K, M, place, W, arm, r1)
+        M[REACH * W + place] = min(M[REACH * W + place], drawing.RADIUS * v)
+        M[HIGHEST * W + place] = max(M[HIGHEST * W + place], v)

@@ -7,9 +7,8 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
-from bothworlds.omd.leadership import NOBODY, vectors
-from bothworlds.omd.leading.drawing import note
-from bothworlds.omd.leading.layout import ORDER, far_marks, others
+from bothworlds.omd.leadership import vectors
+from bothworlds.omd.leading.layout import ORDER, far_marks, table
 
 
 @jit
@@ -30,19 +29,21 @@ def evaluate(M: Any, first: int, s: Any) -> Any:
 
 @jit
 def sum_powers(K: int, M: Any, place: int, W: int, first: int, far: Any) -> None:
-    """Compute the c_n of a lane, of all arms or of those whose mark is ``far``."""
+    """Compute the c_n of a lane, of all arms or of those whose mark is ``far``.
+
+    The room of the table has the 1 / V_i, and 0 where there is no arm: powers of `NOBODY` would be
+    too small for ordinary numbers, which the processor is slow at.
+    """
     like = zeros()
-    V = others(K, M, place, W)
+    R = table(K, M, place, W)
     c0 = splat(0.0, like)
     c1, c2, c3, c4, c5, c6, c7, c8, c9 = c0, c0, c0, c0, c0, c0, c0, c0, c0
     for i in range(vectors(K)):
-        v = load(V, i, like)
+        r = load(R, i, like)
         if far is not None:
-            v = select(load(far_marks(K, M, place, W), i, like) == far, v, NOBODY)
-        r = 1.0 / v
+            r = select(load(far_marks(K, M, place, W), i, like) == far, r, 0.0)
         p = r * r
         c0 = c0 + p
-        note(K, M, place, W, i, far, c0)
         p = p * r
         c1 = c1 + p
         p = p * r
@@ -74,13 +75,11 @@ def sum_powers(K: int, M: Any, place: int, W: int, first: int, far: Any) -> None
 
 
 @jit
-def replace(M: Any, place: int, W: int, first: int, old: float, new: float) -> None:
-    """Let a series know that the V of one of its arms changes from ``old`` to ``new``.
+def replace(M: Any, place: int, W: int, first: int, r0: float, r1: float) -> None:
+    """Let a series know that 1 / V of one of its arms changes from ``r0`` to ``r1``.
 
-    `NOBODY` as the one or the other adds an arm or takes one away.
+    0 as the one or the other adds an arm or takes one away.
     """
-    r0 = 1.0 / old
-    r1 = 1.0 / new
     p0 = r0 * r0
     p1 = r1 * r1
     sign = 1.0
