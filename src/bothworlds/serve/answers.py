@@ -7,7 +7,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from bothworlds.serve import records
@@ -22,42 +21,6 @@ class Principal:
     tenant: int
     key_id: str | None
     scopes: frozenset[str]
-
-
-class Decided(msgspec.Struct):
-    """A decision, as it is answered.
-
-    Parameters
-    ----------
-    decision_id : str
-        The token, to be sent back with the feedback.
-    arm : str
-        What to play.
-    value : object
-        The arm's JSON value.
-    probability : float
-        How likely that was.
-    round : int
-        The experiment's round.
-    mode : str
-        learn, uniform, pinned or shadow.
-    expires_at : float
-        When its feedback comes too late.
-    probabilities : mapping of str to float, optional
-        How likely every arm was.
-    replayed : bool
-        Whether an earlier request, or the unit, was given it before.
-    """
-
-    decision_id: str
-    arm: str
-    value: Any
-    probability: float
-    round: int
-    mode: str
-    expires_at: float
-    probabilities: dict[str, float] | None = None
-    replayed: bool = False
 
 
 class Told:

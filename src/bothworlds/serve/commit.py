@@ -16,8 +16,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bothworlds.serve import records
@@ -58,22 +59,26 @@ Place = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Item:
-    """Rows that are written together, and who waits for them."""
-
-    future: asyncio.Future[Any]
-    feedback: list[FeedbackRow] = field(default_factory=list)
-    decisions: list[DecisionRow] = field(default_factory=list)
-    claims: list[ClaimRow] = field(default_factory=list)
-    activations: list[Activation] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class Written:
     """What became of an item: for each feedback what the store had already, for each claim too."""
 
-    feedback: list[Stored | None]
-    claims: list[Claimed | None]
+    feedback: Sequence[Stored | None]
+    claims: Sequence[Claimed | None]
+
+
+_ONE_NEW = Written((None,), ())
+"""What becomes of most items: their only feedback is new."""
+
+
+@dataclass(slots=True)
+class Item:
+    """Rows that are written together, and what is called in the event loop when they are."""
+
+    done: Callable[[Written | Problem], None]
+    feedback: Sequence[FeedbackRow] = ()
+    decisions: Sequence[DecisionRow] = ()
+    claims: Sequence[ClaimRow] = ()
+    activations: Sequence[Activation] = ()
 
 
 @dataclass(slots=True)
@@ -188,12 +193,17 @@ class Committer:
 
     # --- called by the event loop ----------------------------------------------------------------
 
-    def submit(self, item: Item) -> asyncio.Future[Any]:
-        """Hand an item in; its future gets a `Written`, or a `Problem`."""
+    def submit(self, item: Item) -> None:
+        """Hand an item in; its ``done`` is called with a `Written`, or a `Problem`."""
         self._queue.append(item)
         if self._asleep:
             self._wake.set()
-        return item.future
+
+    async def written(self, **rows: Any) -> Written:
+        """Hand rows of an `Item` in and wait until they are written."""
+        future: asyncio.Future[Written] = self._loop.create_future()
+        self.submit(Item(partial(resolve, future), **rows))
+        return await future
 
     def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Let the writing thread call ``work``, between two batches."""
@@ -271,20 +281,20 @@ class Committer:
         for item in items:
             for row in item.feedback:
                 # Of several for one decision the first counts, as if it had come alone.
-                if first.setdefault((row.experiment, row.id), row) is row:
-                    batch.feedback.append(row)
+                first.setdefault(row[:2], row)
             if item.decisions:
-                batch.decisions = batch.decisions + item.decisions
+                batch.decisions = [*batch.decisions, *item.decisions]
             batch.claims += item.claims
             batch.activations += item.activations
-        places = {(row.experiment, records.epoch_and_arm(row.record)[0]) for row in batch.decisions}
-        places |= {
-            (claim.experiment, records.epoch_and_arm(claim.decision.record)[0])
+        # In one order on every replica, so that no two wait for each other.
+        batch.feedback = sorted(first.values())
+        decided = {records.place(row.record) for row in batch.decisions}
+        decided |= {
+            records.place(claim.decision.record)
             for claim in batch.claims
             if claim.decision is not None
         }
-        # In one order on every replica, so that no two wait for each other.
-        batch.feedback.sort(key=_key)
+        places = [records.PLACE.unpack(each) for each in decided]
         try:
             self._reread()
             outcome = self.store.commit(batch, lambda new: self.ledger.settle(new, places))
@@ -297,17 +307,21 @@ class Committer:
         self._pause = 0.0
         answers = []
         place = 0
+        all_new = not outcome.told_before and len(first) == sum(len(i.feedback) for i in items)
         for item in items:
-            told: list[Stored | None] = []
-            for row in item.feedback:
-                key = row.experiment, row.id
-                before = outcome.told_before.get(key)
-                if before is None and first[key] is not row:
-                    before = Stored(first[key].loss, first[key].status)
-                told.append(before)
-            claims = [outcome.claimed_before.get(place + n) for n in range(len(item.claims))]
-            place += len(item.claims)
-            answers.append((item.future, Written(told, claims)))
+            written = _ONE_NEW
+            if not all_new or item.claims or len(item.feedback) != 1:
+                told: list[Stored | None] = []
+                for row in item.feedback:
+                    key = row[:2]
+                    before = outcome.told_before.get(key)
+                    if before is None and first[key] is not row:
+                        before = Stored(first[key].loss, first[key].status)
+                    told.append(before)
+                claims = [outcome.claimed_before.get(place + n) for n in range(len(item.claims))]
+                place += len(item.claims)
+                written = Written(told, claims)
+            answers.append((item.done, written))
         self._post(self._answer, outcome.states, answers)
 
     def _reread(self) -> None:
@@ -335,7 +349,7 @@ class Committer:
         self._note_failure(error)
         self.log.extendleft(reversed(rows))
         self._pause = min(PATIENCE, 2 * self._pause or 0.02)
-        self._post(self._refuse, [item.future for item in items])
+        self._post(self._refuse, [item.done for item in items])
         if not items:
             time.sleep(self._pause)
             self._wake.set()
@@ -353,13 +367,13 @@ class Committer:
             result = job.work()
         except (LookupError, Problem) as refused:
             # The job's own refusal: its transaction was rolled back.
-            self._post(_raise_in, job.future, refused)
+            self._post(resolve, job.future, refused)
         except Exception as error:
             self._note_failure(error)
-            self._post(_raise_in, job.future, Problem("store_unavailable"))
+            self._post(resolve, job.future, Problem("store_unavailable"))
         else:
             self.failing = None
-            self._post(_answer_in, job.future, result)
+            self._post(resolve, job.future, result)
 
     def _post(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -371,13 +385,18 @@ class Committer:
     # --- back in the event loop ------------------------------------------------------------------
 
     def _answer(
-        self, states: list[StateRow], answers: list[tuple[asyncio.Future[Any], Written]]
+        self,
+        states: list[StateRow],
+        answers: Iterable[tuple[Callable[[Written | Problem], None], Written | Problem]],
     ) -> None:
         if states:
             self._changed(states)
-        for future, written in answers:
-            if not future.done():
-                future.set_result(written)
+        for done, written in answers:
+            try:
+                done(written)
+            except Exception:
+                # The others wait as well.
+                _LOG.exception("An answer could not be given.")
 
     def _recount(
         self, former: dict[Place, StateRow], now: dict[Place, StateRow], done: threading.Event
@@ -389,21 +408,17 @@ class Committer:
                     counts.add(rows[place].decided, sign)
         done.set()
 
-    def _refuse(self, futures: list[asyncio.Future[Any]]) -> None:
-        for future in futures:
-            if not future.done():
-                future.set_exception(Problem("store_unavailable", retry_after=1.0))
+    def _refuse(self, waiting: list[Callable[[Written | Problem], None]]) -> None:
+        self._answer(
+            [], ((each, Problem("store_unavailable", retry_after=1.0)) for each in waiting)
+        )
 
 
-def _answer_in(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _raise_in(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-def _key(row: FeedbackRow) -> tuple[int, bytes]:
-    return row.experiment, row.id
+def resolve(future: asyncio.Future[Any], outcome: object) -> None:
+    """Give whoever awaits a future what came of it, which may be an exception."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -11,7 +11,6 @@ sends it the ordinary way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -68,6 +67,7 @@ class Connection(HttpToolsProtocol):
         # A request that is answered without ASGI, what stands behind ? in its address, its body.
         self._asked: Asked | None = None
         self._query = self._body = b""
+        self._waiting: _Waiting
         # How often the server's task looked since a request was answered without ASGI.
         self._resting: int | None = None
 
@@ -176,20 +176,19 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
             return
         assert self._application is not None
-        reply = self._application.answer(asked, self._query, self._body)
-        if isinstance(reply, Reply):
+        self._asked = None
+        reply = self._application.answer(asked, self._query, self._body, self._answered)
+        if reply is not None:
             self._send(asked, reply)
             self._rest()
             return
         # Until it is answered it stands where uvicorn looks for a request that is not.
-        waiting = _Waiting()
-        self.cycle = waiting  # type: ignore[assignment]
-        task = self.loop.create_task(self._answered(asked, reply, waiting))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
+        self._waiting = _Waiting()
+        self.cycle = self._waiting  # type: ignore[assignment]
 
-    async def _answered(self, asked: Asked, coming: Awaitable[Any], waiting: _Waiting) -> None:
-        reply = await coming
+    def _answered(self, asked: Asked, reply: Reply) -> None:
+        """Send an answer that had to wait; until then no further request is taken directly."""
+        waiting = self._waiting
         if not waiting.disconnected:
             self._send(asked, reply, b"" if waiting.keep_alive else b"connection: close\r\n")
             if not waiting.keep_alive:

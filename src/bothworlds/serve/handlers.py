@@ -17,10 +17,11 @@ from bothworlds.serve.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.http import Header, Reply, Stream
 from bothworlds.serve.metrics import CONTENT_TYPE
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.service import Behind
 
 if TYPE_CHECKING:
-    from bothworlds.serve.answers import Decided
-    from bothworlds.serve.http import Application, Asked, Handler
+    from bothworlds.serve.answers import Told
+    from bothworlds.serve.http import Application, Asked, Direct, Handler, Then
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _TAG = re.compile(rb'"([0-9]{1,18})(?:-[0-9a-f]+)?"')
@@ -29,19 +30,6 @@ _HEARTBEAT = 15.0
 
 
 # ---- deciding
-
-
-def _decided(made: Decided) -> wire.Decided:
-    return wire.Decided(
-        decision_id=made.decision_id,
-        arm=made.arm,
-        probability=made.probability,
-        round=made.round,
-        mode=made.mode,  # type: ignore[arg-type]
-        expires_at=made.expires_at,
-        value=made.value,
-        probabilities=made.probabilities,
-    )
 
 
 _ALL = wire.Decide()
@@ -65,13 +53,32 @@ async def decide(app: Application, asked: Asked) -> Reply:
         idempotency_key=None if key is None else key.decode(),
         vector=asked.query.vector,
     )
-    return Reply(200 if made.replayed else 201, wire.encode(_decided(made)))
+    return Reply(200 if made.replayed else 201, wire.encode(made))
+
+
+def decide_at_once(app: Application, asked: Asked, then: Then) -> Reply | None:
+    """Draw an arm, at once if nothing has to be written first."""
+    body = asked.body or _ALL
+    if body.unit is None and b"idempotency-key" not in asked.headers:
+        made = app.service.decide_at_once(
+            asked.who, asked.given[0], available=body.available, deferred=body.deferred,
+            vector=asked.query.vector,
+        )  # fmt: skip
+        if made is not None:
+            return Reply(201, wire.encode(made))
+    app.answer_later(asked, decide(app, asked), then)
+    return None
 
 
 async def decide_many(app: Application, asked: Asked) -> Reply:
     """Draw several arms."""
     made = await app.service.decide_many(asked.who, asked.given[0], asked.body.count)
-    return Reply(201, wire.encode({"decisions": [_decided(each) for each in made]}))
+    return Reply(201, wire.encode({"decisions": made}))
+
+
+def decide_many_later(app: Application, asked: Asked, then: Then) -> None:
+    """Draw several arms."""
+    app.answer_later(asked, decide_many(app, asked), then)
 
 
 def _number(value: Any) -> float | None:
@@ -86,7 +93,33 @@ async def feedback(app: Application, asked: Asked) -> Reply:
         loss=_number(asked.body.loss),
         reward=_number(asked.body.reward),
     )
-    return Reply(200, wire.encode({"status": told.status}))
+    return Reply(200, _TOLD[told.status])
+
+
+_TOLD = {
+    status: wire.encode({"status": status})
+    for status in ("learned", "duplicate", "quarantined", "not_learnable")
+}
+
+
+def feedback_later(app: Application, asked: Asked, then: Then) -> None:
+    """Learn from a decision; without a task, which would cost as much as the rest."""
+
+    def told(outcome: Told | Problem) -> None:
+        if isinstance(outcome, Problem):
+            reply = app.refused(asked, outcome)
+        else:
+            reply = Reply(200, _TOLD[outcome.status])
+        app.note(asked, reply)
+        then(asked, reply)
+
+    body = asked.body
+    try:
+        app.service.tell(
+            asked.who, asked.given[0], _number(body.loss), _number(body.reward), told
+        )  # fmt: skip
+    except Behind:
+        app.answer_later(asked, feedback(app, asked), then)
 
 
 async def feedback_many(app: Application, asked: Asked) -> Reply:
@@ -368,3 +401,7 @@ HANDLERS: dict[str, Handler] = {
     "openapi": document, "evaluate": ofrep.evaluate, "evaluate_all": ofrep.evaluate_all,
 }  # fmt: skip
 """What answers each operation."""
+DIRECT: dict[str, Direct] = {
+    "decide": decide_at_once, "decide_many": decide_many_later, "feedback": feedback_later,
+}  # fmt: skip
+"""What answers operations that need no ASGI."""

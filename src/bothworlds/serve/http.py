@@ -18,13 +18,11 @@ import math
 import re
 import secrets
 import time
-import types
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
-    Generator,
     MutableMapping,
 )
 from typing import Any
@@ -185,6 +183,10 @@ class Gone(Exception):
 
 
 Handler = Callable[["Application", Asked], Coroutine[Any, Any, Reply | Stream]]
+Then = Callable[[Asked, Reply], None]
+"""What is called with a request and its answer if that has to wait."""
+Direct = Callable[["Application", Asked, Then], Reply | None]
+"""A handler that answers at once, or later: then it returns None."""
 
 
 class Application:
@@ -211,13 +213,15 @@ class Application:
         access_log: bool = False,
     ) -> None:
         from bothworlds.serve.dashboard.front import Dashboard
-        from bothworlds.serve.handlers import HANDLERS
+        from bothworlds.serve.handlers import DIRECT, HANDLERS
 
         self._opening = opening
         self._keys = keys
         self._buckets = None if rate is None else Buckets(rate)
         self._access_log = access_log
         self._handlers: dict[str, Handler] = HANDLERS
+        self._direct: dict[str, Direct] = DIRECT
+        self._tasks: set[asyncio.Task[None]] = set()
         self._router = Router(ROUTES)
         self._dashboard = Dashboard(self, keys=keys)
         self._readers = {
@@ -264,6 +268,8 @@ class Application:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.stopping.set()
+        # Who has hung up is not waited for by the server.
+        await asyncio.gather(*self._tasks)
         await self._service.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -282,11 +288,12 @@ class Application:
             if paged:
                 reply = await self._dashboard.answer(asked, scope["query_string"], body)
             else:
-                reply = await self._handled(asked, body)
+                self._take(asked, body)
+                reply = await self._handlers[asked.route.operation](self, asked)
         except Gone:
             return
         except Exception as error:
-            reply = self._refused(asked, error)
+            reply = self.refused(asked, error)
         await send(
             {
                 "type": "http.response.start",
@@ -298,7 +305,7 @@ class Application:
             await self._streamed(reply, receive, send, _facts(asked))
         else:
             await send({"type": "http.response.body", "body": reply.body})
-        self._note(asked, reply)
+        self.note(asked, reply)
 
     def asked(self, method: str, path: str, headers: dict[bytes, bytes]) -> Asked:
         """Return a request by what its first lines say; nothing is checked yet."""
@@ -310,35 +317,32 @@ class Application:
             route, given = self._dashboard.find(method, path)
         return Asked(route, given, headers, id)
 
-    def answer(
-        self, asked: Asked, query: bytes, body: bytes
-    ) -> Reply | Coroutine[Any, Any, Reply | Stream]:
-        """Answer a request of a `DIRECT` operation without a task, unless it has to wait.
-
-        Returns the answer, or what is to be awaited for it.
-        """
+    def answer(self, asked: Asked, query: bytes, body: bytes, then: Then) -> Reply | None:
+        """Answer a request of a `DIRECT` operation: at once, or by calling ``then`` later."""
         try:
             self._admit(asked, query)
-            handling = self._handled(asked, body)
-            waited = handling.send(None)
-        except StopIteration as done:
-            reply: Reply = done.value
+            self._take(asked, body)
+            reply = self._direct[asked.route.operation](self, asked, then)
         except Exception as error:
-            reply = self._refused(asked, error)
-        else:
-            return self._later(asked, handling, waited)
-        self._note(asked, reply)
+            reply = self.refused(asked, error)
+        if reply is not None:
+            self.note(asked, reply)
         return reply
 
-    async def _later(
-        self, asked: Asked, handling: Coroutine[Any, Any, Reply | Stream], waited: Any
-    ) -> Reply | Stream:
-        try:
-            reply = await _resumed(handling, waited)
-        except Exception as error:
-            reply = self._refused(asked, error)
-        self._note(asked, reply)
-        return reply
+    def answer_later(self, asked: Asked, handling: Coroutine[Any, Any, Reply], then: Then) -> None:
+        """Let a task answer a request."""
+
+        async def answered() -> None:
+            try:
+                reply = await handling
+            except Exception as error:
+                reply = self.refused(asked, error)
+            self.note(asked, reply)
+            then(asked, reply)
+
+        task = asyncio.get_running_loop().create_task(answered())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _admit(self, asked: Asked, query: bytes) -> None:
         """Check that there is such a route, that it is open to who asks, and the query."""
@@ -348,17 +352,16 @@ class Application:
         asked.who = self._who(route, asked.headers)
         asked.query = _query(route, query) if query else self._queries.get(route.operation)
 
-    def _handled(self, asked: Asked, body: bytes) -> Coroutine[Any, Any, Reply | Stream]:
-        """Return what the handler of a request makes of it, to be awaited."""
+    def _take(self, asked: Asked, body: bytes) -> None:
+        """Read the body of a request, and count it towards the limit of its key."""
         asked.body = self._read(asked, body)
         if self._buckets is not None and asked.route.scope is not None:
             weight = _weight(asked.body)
             if asked.operation == "evaluate_all":
                 weight = max(1, len(self.service.running(asked.who)))
             self._buckets.take(asked.who.key_id or "", weight)
-        return self._handlers[asked.route.operation](self, asked)
 
-    def _note(self, asked: Asked, reply: Reply | Stream) -> None:
+    def note(self, asked: Asked, reply: Reply | Stream) -> None:
         """Count a request that was answered, and log it if it is to be logged."""
         operation = asked.operation
         seconds = time.perf_counter() - asked.begun
@@ -404,7 +407,7 @@ class Application:
             raise Problem("unsupported_media_type")
         return self._readers[route.operation].read(body)
 
-    def _refused(self, asked: Asked, error: Exception) -> Reply:
+    def refused(self, asked: Asked, error: Exception) -> Reply:
         """Return the answer to a request that is refused, or that failed."""
         if isinstance(error, Problem):
             problem = error
@@ -524,21 +527,3 @@ async def _whole(limit: int, receive: Receive) -> bytes:
         if length <= limit:
             pieces.append(message["body"])
     return b"".join(pieces) if length <= limit else b" " * (limit + 1)
-
-
-@types.coroutine
-def _resumed(
-    begun: Coroutine[Any, Any, Reply | Stream], waited: Any
-) -> Generator[Any, Any, Reply | Stream]:
-    """Go on with a coroutine that has begun and that waits for something."""
-    while True:
-        try:
-            try:
-                sent = yield waited
-            except BaseException as error:
-                waited = begun.throw(error)
-            else:
-                waited = begun.send(sent)
-        except StopIteration as done:
-            reply: Reply | Stream = done.value
-            return reply

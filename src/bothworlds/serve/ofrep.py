@@ -99,7 +99,7 @@ async def _evaluated(
         value=made.arm if made.value is None else _number(made.value, experiment),
         metadata=wire.EvaluatedMetadata(
             experiment=name,
-            mode=made.mode,  # type: ignore[arg-type]
+            mode=made.mode,
             decision_id=made.decision_id,
             probability=made.probability,
             expires_at=made.expires_at,

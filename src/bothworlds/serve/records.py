@@ -37,6 +37,8 @@ HEADER = struct.Struct("<BIHHHIB16sdB")
 """Everything before the optional fields; the round is its low 32 bits and its high 8."""
 DOUBLE = struct.Struct("<d")
 _EPOCH_AND_ARM = struct.Struct("<5xHH")
+PLACE = struct.Struct("<IH")
+"""The experiment and the epoch, as `place` returns them."""
 _KNOWN_AND_ROUND = struct.Struct("<9xHIB")
 
 # Offsets of what compiled code reads.
@@ -143,6 +145,17 @@ def epoch_and_arm(raw: bytes) -> tuple[int, int]:
     """Return two fields of a record that is one."""
     epoch, arm = _EPOCH_AND_ARM.unpack_from(raw)
     return epoch, arm
+
+
+def place(raw: bytes) -> bytes:
+    """Return experiment and epoch of a record that is one, as they stand there.
+
+    Examples
+    --------
+    >>> PLACE.unpack(place(encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, NEAR_ALL)))
+    (7, 3)
+    """
+    return raw[1:ARM]
 
 
 def known_and_round(raw: bytes) -> tuple[int, int]:

@@ -29,8 +29,8 @@ from bothworlds.arguments import is_number
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.errors import InvalidFeedback
 from bothworlds.serve import records
-from bothworlds.serve.answers import Decided, Principal, Telling, Told, log_document
-from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written
+from bothworlds.serve.answers import Principal, Telling, Told, log_document
+from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written, resolve
 from bothworlds.serve.config import ArmSpec, Config, ExperimentSpec, check_arm, checked
 from bothworlds.serve.draws import MOST, is_warm, prepare, warm
 from bothworlds.serve.experiment import Experiment
@@ -62,6 +62,7 @@ from bothworlds.serve.tokens import (
     unit_hash,
 )
 from bothworlds.serve.upkeep import CHECKPOINTS, DAY, PAGE, Upkeep
+from bothworlds.serve.wire import Decided, Replayed
 
 __all__ = [
     "ArmSpec",
@@ -115,7 +116,7 @@ class Settings:
     state_age_limit: float = 10.0
 
 
-class _Behind(Exception):
+class Behind(Exception):
     """A token is about something that this replica does not know yet."""
 
 
@@ -456,15 +457,18 @@ class Service:
         vector : bool
             Whether the answer has the probabilities of all arms.
         """
-        experiment = self._experiments.get((who.tenant, name)) or self._experiment(who, name)
+        if unit is None and idempotency_key is None:
+            made = self.decide_at_once(
+                who, name, available=available, deferred=deferred, vector=vector
+            )
+            if made is not None:
+                return made
+        experiment = self._experiment(who, name)
         self._check_open()
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         hashed = b"" if unit is None else self._unit(experiment, unit)
         decided, row = self._draw(experiment, lineup, hashed, deferred, vector)
-        if not hashed and idempotency_key is None and experiment.config.log == "after":
-            self._committer.append(row)
-            self._count(row)
-            return decided
+        counts = experiment.counts
         drawn: tuple[Decided, DecisionRow | None] = decided, row
         sticky = experiment.config.sticky_seconds if hashed else 0.0
         if sticky and decided.mode == "learn":
@@ -475,11 +479,32 @@ class Service:
         decided, row_left = drawn
         if row_left is not None:
             if experiment.config.log == "before":
-                await self._submit(decisions=[row_left])
+                await self._committer.written(decisions=[row_left])
             else:
                 self._committer.append(row_left)
         if not decided.replayed:
-            self._count(row)
+            self._count(counts, experiment.places[decided.arm])
+        return decided
+
+    def decide_at_once(
+        self,
+        who: Principal,
+        name: str,
+        *,
+        available: Sequence[str] | None = None,
+        deferred: bool = False,
+        vector: bool = False,
+    ) -> Decided | None:
+        """Decide for nobody in particular; None if the log must have the decision first."""
+        experiment = self._experiments.get((who.tenant, name)) or self._experiment(who, name)
+        if self._closing:
+            self._check_open()
+        if experiment.config.log != "after":
+            return None
+        lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
+        decided, row = self._draw(experiment, lineup, b"", deferred, vector)
+        self._committer.append(row)
+        self._count(experiment.counts, experiment.places[decided.arm])
         return decided
 
     async def decide_many(self, who: Principal, name: str, count: int) -> list[Decided]:
@@ -492,13 +517,14 @@ class Service:
             )
         made = [self._draw(experiment, experiment.lineup, b"", False, False) for _ in range(count)]
         rows = [row for _, row in made]
+        counts = experiment.counts
         if experiment.config.log == "before":
-            await self._submit(decisions=rows)
+            await self._committer.written(decisions=rows)
         else:
             for row in rows:
                 self._committer.append(row)
-        for row in rows:
-            self._count(row)
+        for decided, _ in made:
+            self._count(counts, experiment.places[decided.arm])
         return [decided for decided, _ in made]
 
     def _draw(
@@ -532,16 +558,15 @@ class Service:
                 )
             }  # fmt: skip
         decided = Decided(
-            keyring.sign(raw), arm.name, arm.value, min(1.0, 1.0 / drawn.inverse_p), number, mode,
-            records.made_at(id) + experiment.config.feedback_window, shares,
+            keyring.sign(raw), arm.name, min(1.0, 1.0 / drawn.inverse_p), number, mode,  # type: ignore[arg-type]
+            records.made_at(id) + experiment.config.feedback_window, arm.value, shares,
         )  # fmt: skip
         return decided, row
 
-    def _count(self, row: DecisionRow) -> None:
-        """Count a decision, in the epoch in which it was made."""
+    def _count(self, counts: Counts, place: int) -> None:
+        """Count a decision for an arm, among those of the epoch in which it was made."""
         self._figures["decisions"] += 1
-        epoch, arm = records.epoch_and_arm(row.record)
-        self._counts[row.experiment, epoch].by_arm[arm] += 1
+        counts.by_arm[place] += 1
 
     def _unit(self, experiment: Experiment, unit: str) -> bytes:
         if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_TEXT:
@@ -564,14 +589,14 @@ class Service:
         claim = ClaimRow(
             experiment.id, "unit", hashed, b"", decided.decision_id, now + sticky, now, row
         )
-        before = (await self._submit(claims=[claim])).claims[0]
+        before = (await self._committer.written(claims=[claim])).claims[0]
         if before is None:
             return decided, None
         again = self._again(experiment, before)
         if again is not None and experiment.places[again.arm] in places:
             return again, None
         # It was for another epoch, or an arm that cannot be played: this one takes its place.
-        await self._submit(claims=[claim._replace(now=float("inf"))])
+        await self._committer.written(claims=[claim._replace(now=float("inf"))])
         return decided, None
 
     async def _remember(
@@ -598,7 +623,7 @@ class Service:
             experiment.id, "request", hashed, fingerprint, decided.decision_id,
             now + REQUEST_SECONDS, now, row,
         )  # fmt: skip
-        before = (await self._submit(claims=[claim])).claims[0]
+        before = (await self._committer.written(claims=[claim])).claims[0]
         if before is None:
             return decided, None
         if before.fingerprint != fingerprint:
@@ -618,13 +643,10 @@ class Service:
         if record.epoch != experiment.epoch or record.arm >= experiment.known:
             return None
         arm = experiment.arms[record.arm]
-        return Decided(
-            claimed.token, arm.name, arm.value, min(1.0, 1.0 / record.inverse_p), record.round,
-            record.mode, record.at + experiment.config.feedback_window, None, True,
+        return Replayed(
+            claimed.token, arm.name, min(1.0, 1.0 / record.inverse_p), record.round,
+            record.mode, record.at + experiment.config.feedback_window, arm.value,  # type: ignore[arg-type]
         )  # fmt: skip
-
-    def _submit(self, **rows: Any) -> asyncio.Future[Written]:
-        return self._committer.submit(Item(self._loop.create_future(), **rows))
 
     # --- feedback --------------------------------------------------------------------------------
 
@@ -647,15 +669,45 @@ class Service:
         loss, reward : float
             One of them, within the experiment's bounds.
         """
-        self._check_open()
-        row, experiment, promised = await self._knowing(
-            partial(self._row, who, decision_id, loss, reward)
-        )
-        try:
-            written = await self._submit(feedback=[row])
-        finally:
+        told: asyncio.Future[Told] = self._loop.create_future()
+        then = partial(resolve, told)
+        await self._knowing(partial(self.tell, who, decision_id, loss, reward, then))
+        return await told
+
+    def tell(
+        self,
+        who: Principal,
+        decision_id: str,
+        loss: float | None,
+        reward: float | None,
+        then: Callable[[Told | Problem], None],
+        caught_up: bool = False,
+    ) -> None:
+        """Learn as `feedback` does, and call ``then`` in the event loop when it is committed.
+
+        Raises
+        ------
+        Behind
+            If another replica may know more of the decision, unless this one has ``caught_up``.
+        """
+        if self._closing:
+            self._check_open()
+        row, experiment, promised = self._row(who, decision_id, loss, reward, caught_up)
+
+        def done(written: Written | Problem) -> None:
             experiment.give_back(promised)
-        return self._told(row, written.feedback[0])
+            told: Told | Problem
+            try:
+                told = (
+                    written
+                    if isinstance(written, Problem)
+                    else self._told(row, written.feedback[0])
+                )
+            except Problem as problem:
+                told = problem
+            then(told)
+
+        self._committer.submit(Item(done, (row,)))
 
     async def feedback_many(self, who: Principal, items: Sequence[Telling]) -> list[Told | Problem]:
         """Learn from up to 1,000 feedbacks, all of them in one transaction.
@@ -681,7 +733,7 @@ class Service:
             promises.append((experiment, promised))
         if rows:
             try:
-                written = await self._submit(feedback=[row for _, row in rows])
+                written = await self._committer.written(feedback=[row for _, row in rows])
             finally:
                 for experiment, promised in promises:
                     experiment.give_back(promised)
@@ -696,7 +748,7 @@ class Service:
         """Call something, told whether this replica has caught up, which it does if it must."""
         try:
             return work(False)
-        except _Behind:
+        except Behind:
             # Whoever wants the configuration meanwhile shares the reading.
             if self._catching is None or self._catching.done():
                 self._catching = self._loop.create_task(self._reload())
@@ -710,7 +762,7 @@ class Service:
 
         Raises
         ------
-        _Behind
+        Behind
             If another replica may know more of it, unless this one has ``caught_up``.
         """
         try:
@@ -718,13 +770,13 @@ class Service:
         except Problem as problem:
             if problem.code == "bad_signature" and not caught_up and self.store.has_peers:
                 # Perhaps signed with a key that was made a moment ago.
-                raise _Behind from None
+                raise Behind from None
             raise
         experiment = self._by_id.get(record.experiment)
         if not caught_up and (
             experiment is None or record.known > experiment.known or record.epoch > experiment.epoch
         ):
-            raise _Behind
+            raise Behind
         if experiment is None and record.experiment in self._cold:
             raise Problem("store_unavailable", _COLD, retry_after=1.0)
         if experiment is None or experiment.tenant != who.tenant:
@@ -827,7 +879,7 @@ class Service:
         now = time.time()
         if now - record.at > experiment.config.feedback_window:
             raise Problem("expired")
-        await self._submit(activations=[Activation(experiment.id, record.id, now)])
+        await self._committer.written(activations=[Activation(experiment.id, record.id, now)])
 
     # --- administering ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.serve import records
-from bothworlds.serve.commit import Committer, Item
+from bothworlds.serve.commit import Committer
 from bothworlds.serve.experiment import Experiment
 from bothworlds.serve.state import as_bytes, compact
 from bothworlds.serve.store import Store
@@ -97,8 +97,7 @@ class Upkeep:
                 )
             )
         if rows:
-            item = Item(asyncio.get_running_loop().create_future(), feedback=rows)
-            written = await self._committer.submit(item)
+            written = await self._committer.written(feedback=rows)
             self._figures["swept"] += sum(before is None for before in written.feedback)
         await self._committer.run(partial(self._store.put_swept, experiment.id, upto))
         return True

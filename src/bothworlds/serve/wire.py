@@ -6,7 +6,7 @@ schemas of the OpenAPI document are made from these classes.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -80,9 +80,10 @@ class DecideMany(Request, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=BATCH)]
 
 
-class Decided(Answer, kw_only=True):
+class Decided(Answer):
     """A decision: use the arm, and keep the id for its feedback."""
 
+    replayed: ClassVar[bool] = False
     decision_id: str
     arm: str
     probability: float
@@ -93,6 +94,12 @@ class Decided(Answer, kw_only=True):
     ]
     value: Annotated[Any, Meta(description="What the arm carries.")] = None
     probabilities: dict[str, float] | None = None
+
+
+class Replayed(Decided):
+    """A decision that an earlier request, or the unit, was given before."""
+
+    replayed: ClassVar[bool] = True
 
 
 class DecidedMany(Answer, kw_only=True):
