@@ -139,6 +139,18 @@ def test_a_revoked_key_is_refused(service):
     assert service.ask("GET", ONE, key=made["key"]).code == "key_invalid"
 
 
+def test_a_key_is_checked_again_though_its_headers_are_known(service):
+    made = service.ask("POST", "/v1/keys", {"scopes": ["decide"]}, service.admin).json
+    for _ in range(3):
+        assert service.ask("POST", f"{ONE}/decisions", {}, made["key"]).status == 201
+    # The same headers for what the key must not do.
+    assert service.ask("PUT", "/v1/decisions/x/feedback", {}, made["key"]).code == "scope_missing"
+    assert service.ask("POST", f"{ONE}/decisions", {}, made["key"]).status == 201
+    assert service.ask("DELETE", f"/v1/keys/{made['id']}", key=service.admin).status == 204
+    for _ in range(3):
+        assert service.ask("POST", f"{ONE}/decisions", {}, made["key"]).code == "key_invalid"
+
+
 def test_web_pages_need_a_key_like_everybody(service):
     headers = {"Origin": "https://dashboard.example", "Host": "bandits.example"}
     assert service.ask("GET", ONE, headers=headers).code == "key_missing"

@@ -5,7 +5,8 @@ task looks at all of them once a second, which costs a request nothing.
 
 Decisions and feedback are answered without ASGI, which would cost more than a decision does: no
 task, no messages, one write. What is unusual about a request, such as a body of unknown length,
-sends it the ordinary way.
+sends it the ordinary way. Headers that came before are known by their bytes: such a request is not
+even parsed.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ class Connection(HttpToolsProtocol):
         self._asked: Asked | None = None
         self._query = self._body = b""
         self._waiting: _Waiting
+        # Whether the parser waits for a request to begin, and what arrived when it did.
+        self._between = True
+        self._piece = b""
         # How often the server's task looked since a request was answered without ASGI.
         self._resting: int | None = None
 
@@ -80,6 +84,10 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what the peer sent."""
         self._resting = None
+        if self._between:
+            if self._again(data):
+                return
+            self._piece = data
         super().data_received(data)
         if self._in_head and self.unfinished:
             # Headers that are complete were counted; this is about one that does not end.
@@ -87,8 +95,30 @@ class Connection(HttpToolsProtocol):
             if self._head > 2 * HEAD and not self.transport.is_closing():
                 self._refuse(Problem("headers_too_large"))
 
+    def _again(self, data: bytes) -> bool:
+        """Answer a whole request with headers that came before; tell whether it is one."""
+        if (
+            self._application is None
+            or len(data) > HEAD
+            or not self._free()
+            or self.timeout_keep_alive_task is not None
+        ):
+            return False
+        found = self._application.asked_again(data)
+        if found is None:
+            return False
+        self.unfinished = False
+        self._answer(self._application, found[0], b"", found[1])
+        return True
+
+    def _free(self) -> bool:
+        """Tell whether an answer can be sent at once."""
+        before = self.cycle
+        return (before is None or before.response_complete) and not self.flow.write_paused
+
     def on_message_begin(self) -> None:
         """Begin a request."""
+        self._between = False
         self._head = 0
         self._in_head = self.unfinished = True
         self.waiting_since = None
@@ -124,8 +154,9 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Answer, or wait for the body."""
         self._in_head = False
+        piece, self._piece = self._piece, b""
         if self._application is not None:
-            self._asked = self._direct(self._application)
+            self._asked = self._direct(self._application, piece)
             if self._asked is not None:
                 return
             url, headers, expect = self.url, self.headers, self.expect_100_continue
@@ -134,14 +165,13 @@ class Connection(HttpToolsProtocol):
             self.headers += headers
         super().on_headers_complete()
 
-    def _direct(self, application: Application) -> Asked | None:
+    def _direct(self, application: Application, piece: bytes) -> Asked | None:
         """Return the request if it is one that can be answered without ASGI."""
-        parser, before = self.parser, self.cycle
+        parser = self.parser
         path, _, query = self.url.partition(b"?")
         headers = dict(self.headers)
         if (
-            (before is not None and not before.response_complete)
-            or self.flow.write_paused
+            not self._free()
             or self.expect_100_continue
             or b"transfer-encoding" in headers
             or not path.startswith(b"/")
@@ -158,6 +188,7 @@ class Connection(HttpToolsProtocol):
             return None
         if b"content-length" in headers and int(headers[b"content-length"]) > asked.route.limit:
             return None
+        application.remember(piece, len(self.headers), headers)
         self._query, self._body = query, b""
         return asked
 
@@ -171,13 +202,17 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End a request."""
         self.unfinished = False
+        self._between = True
         asked = self._asked
         if asked is None:
             super().on_message_complete()
             return
         assert self._application is not None
         self._asked = None
-        reply = self._application.answer(asked, self._query, self._body, self._answered)
+        self._answer(self._application, asked, self._query, self._body)
+
+    def _answer(self, application: Application, asked: Asked, query: bytes, body: bytes) -> None:
+        reply = application.answer(asked, query, body, self._answered)
         if reply is not None:
             self._send(asked, reply)
             self._rest()

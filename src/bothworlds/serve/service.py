@@ -164,8 +164,8 @@ class Service:
         self._configuration: Configuration
         self._keys: dict[str, KeyRow] = {}
         self._principals: dict[str, Principal] = {}
-        # Keys that were shown and are good, until the next configuration.
-        self._shown: dict[str, Principal] = {}
+        # Keys that were shown and are good; another dictionary with the next configuration.
+        self.shown: dict[str, Principal] = {}
         self._keyring: Keyring
         self._identities = Identities()
         self._caps: dict[tuple[int, str, bytes | str], int] = {}
@@ -316,7 +316,7 @@ class Service:
     def _configure(self, found: Configuration) -> None:
         self._configuration = found
         self._keys = {key.id: key for key in found.keys}
-        self._shown = {}
+        self.shown = {}
         self._principals = {key.id: Principal(key.tenant, key.id, key.scopes) for key in found.keys}
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
         self._keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
@@ -1193,7 +1193,7 @@ class Service:
 
     def principal(self, key: str) -> Principal | None:
         """Return who has this key, None if nobody has."""
-        known = self._shown.get(key)
+        known = self.shown.get(key)
         if known is not None:
             return known
         try:
@@ -1207,7 +1207,7 @@ class Service:
         if not hmac.compare_digest(given, found.hash) or found.revoked_at is not None:
             return None
         # Found by a hash that nobody outside can predict, which tells nothing about other keys.
-        known = self._shown[key] = self._principals[id]
+        known = self.shown[key] = self._principals[id]
         return known
 
     def holder(self, key_id: str) -> Principal | None:
