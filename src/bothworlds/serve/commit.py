@@ -3,6 +3,8 @@
 The event loop hands in `Item`s and rows of the log.  The writing thread takes all that has
 arrived, at most about `MOST` rows, writes it as one transaction and lets the event loop answer.
 There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company.
+A batch is begun when the one before it is answered: a fast disk would otherwise be handed batches
+of a few rows, each at the price of a whole one.
 
 The thread owns this replica's states (`StateRow`): nobody else changes them.  When a commit fails,
 nobody who waits for it is told that it was written, and the states are read again before the next
@@ -49,7 +51,7 @@ the CPU time of the log."""
 PATIENCE = 0.5
 """Longest pause before the log is tried again after a failure, in seconds."""
 
-RECOUNT_SECONDS = 5.0
+LOOP_SECONDS = 5.0
 """How long the thread waits for the event loop, which does nothing that takes long."""
 
 _LOG = logging.getLogger("bothworlds.serve")
@@ -181,6 +183,8 @@ class Committer:
         self._queue: deque[Item | Job] = deque()
         self._wake = threading.Event()
         self._asleep = False
+        self._answered = threading.Event()
+        self._answered.set()
         self._stopping = False
         self._due = False
         self._pause = 0.0
@@ -254,6 +258,7 @@ class Committer:
             if not self._queue:
                 self._wake.wait(self._pause or (LOG_SECONDS if self.log else None))
             self._asleep = False
+            self._answered.wait(LOOP_SECONDS)
             self._wake.clear()
             items: list[Item] = []
             job = None
@@ -322,6 +327,7 @@ class Committer:
                 place += len(item.claims)
                 written = Written(told, claims)
             answers.append((item.done, written))
+        self._answered.clear()
         self._post(self._answer, outcome.states, answers)
 
     def _reread(self) -> None:
@@ -340,7 +346,7 @@ class Committer:
                 rows.append(blank)
             done = threading.Event()
             self._post(self._recount, former, now, done)
-            done.wait(RECOUNT_SECONDS)
+            done.wait(LOOP_SECONDS)
         self._post(self._changed, rows)
         self._stale = False
 
@@ -397,6 +403,7 @@ class Committer:
             except Exception:
                 # The others wait as well.
                 _LOG.exception("An answer could not be given.")
+        self._answered.set()
 
     def _recount(
         self, former: dict[Place, StateRow], now: dict[Place, StateRow], done: threading.Event
