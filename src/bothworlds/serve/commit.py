@@ -201,6 +201,8 @@ class Committer:
         """Hand an item in; its ``done`` is called with a `Written`, or a `Problem`."""
         self._queue.append(item)
         if self._asleep:
+            # Until it is awake, nobody else has to wake it.
+            self._asleep = False
             self._wake.set()
 
     async def written(self, **rows: Any) -> Written:
