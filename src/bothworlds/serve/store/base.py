@@ -413,14 +413,7 @@ class Store(ABC):
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
         """Insert feedback; return what the store had already."""
-        made: set[tuple[int, bytes]] = set()
-        for places, values in at_once(rows):
-            for experiment, id in self._write(
-                f"INSERT INTO feedback ({FEEDBACK}) VALUES {places} "
-                "ON CONFLICT DO NOTHING RETURNING experiment, id",
-                values,
-            ):
-                made.add((experiment, bytes(id)))
+        made = {(experiment, bytes(id)) for experiment, id in self._insert_new(rows)}
         if len(made) == len(rows):
             return {}
         others = [row[:2] for row in rows if row[:2] not in made]
@@ -433,6 +426,17 @@ class Store(ABC):
             ):
                 before[experiment, bytes(id)] = Stored(loss, status)
         return before
+
+    def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
+        """Insert the feedback that the store does not have; return experiment and id of each."""
+        made: Rows = []
+        for places, values in at_once(rows):
+            made += self._write(
+                f"INSERT INTO feedback ({FEEDBACK}) VALUES {places} "
+                "ON CONFLICT DO NOTHING RETURNING experiment, id",
+                values,
+            )
+        return made
 
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
         """Append to the log; what is there already, from a commit of unknown end, stays."""

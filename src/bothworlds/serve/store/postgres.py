@@ -29,8 +29,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
 from bothworlds.errors import StoreError
-from bothworlds.serve.store.base import DECISION, Rows, Settle, Store
-from bothworlds.serve.store.rows import Batch, DecisionRow, Outcome
+from bothworlds.serve.store.base import DECISION, FEEDBACK, Rows, Settle, Store
+from bothworlds.serve.store.rows import Batch, DecisionRow, FeedbackRow, Outcome
 
 CHANNEL = "bothworlds"
 """Where changes of the configuration are announced."""
@@ -53,6 +53,12 @@ WRITING = {
     "statement_timeout": "9s",
     "idle_in_transaction_session_timeout": "10s",
 }
+FEEDBACK_TYPES = ("int8", "bytea", "int8", "bytea", "float8", "text", "text", "float8", "text")
+INSERT_FEEDBACK = (
+    f"INSERT INTO feedback ({FEEDBACK}) SELECT * FROM "
+    f"unnest({', '.join(f'?::{each}[]' for each in FEEDBACK_TYPES)}) "
+    "ON CONFLICT DO NOTHING RETURNING experiment, id"
+)
 NOW = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
 STARTED = "EXTRACT(EPOCH FROM pg_postmaster_start_time())::float8"
 
@@ -310,6 +316,11 @@ class PostgresStore(Store):
             raise
         self._unsure = False
         return outcome
+
+    def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
+        # An array for each column: a row costs a quarter of what it does with values of its own,
+        # and there is one statement, whatever the number of rows.
+        return self._write(INSERT_FEEDBACK, [list(column) for column in zip(*rows, strict=True)])
 
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
         # COPY costs a seventh of an insert, but fails on what is there already; that can only be
