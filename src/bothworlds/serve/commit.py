@@ -187,6 +187,7 @@ class Committer:
         self._answered.set()
         self._stopping = False
         self._due = False
+        self._ripe = False
         self._pause = 0.0
         self._stale = False
         self._thread = threading.Thread(target=self._run, name="bothworlds-commit", daemon=True)
@@ -242,6 +243,7 @@ class Committer:
 
     def _flush(self) -> None:
         self._due = False
+        self._ripe = True
         self._wake.set()
 
     async def stop(self) -> bool:
@@ -272,7 +274,12 @@ class Committer:
                     break
                 items.append(each)
                 size += len(each.feedback) + len(each.decisions) + len(each.claims) + 1
-            rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
+            rows = []
+            # Few rows of the log in every batch would cost as much as many in one of them.
+            if self._ripe or not items or len(self.log) >= CHUNK:
+                self._ripe = False
+                rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
+                self._ripe = self._ripe or bool(self.log)
             if items or rows:
                 self._commit(items, rows)
             if job is not None:
