@@ -64,7 +64,12 @@ PROGRAM = """
 from bothworlds.__main__ import main
 main()
 """
-EACH = "import bothworlds.serve.commit as commit; commit.MOST = 1"
+EACH = """
+import bothworlds.serve.commit as commit
+commit.MOST = 1
+# Nor does the next transaction wait for the answer to the last one.
+commit.LOOP_SECONDS = 0.0
+"""
 SLOW = f"""
 import time
 from bothworlds.serve.store.sqlite import SqliteStore
