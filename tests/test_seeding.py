@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bothworlds import seeding
+from bothworlds import seed_sequence, seeding
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 4, 9, 32])
@@ -23,3 +23,47 @@ def test_many_streams_are_those_of_their_names():
         wanted = seeding.numpy_generator(7, "world", "é", n).random(3)
         assert seeding.generator_of(digest).random(3).tolist() == wanted.tolist()
     assert len(set(found)) == 4
+
+
+def entropies(count):
+    """Rows of words, with zeros and the largest among them, none of them ending with a zero."""
+    rng = np.random.default_rng(11)
+    rows = rng.integers(0, 2**32, (count, seed_sequence.ENTROPY), dtype=np.uint32)
+    rows[::3][rng.random(rows[::3].shape) < 0.4] = 0
+    rows[1::7][rng.random(rows[1::7].shape) < 0.4] = 2**32 - 1
+    rows[:, -1] |= 1
+    return rows
+
+
+def test_first_states_are_those_of_numpy():
+    rows = entropies(500)
+    wanted = [np.random.SeedSequence(row).generate_state(4, np.uint64) for row in rows]
+    assert np.array_equal(seed_sequence.first_states(rows), wanted)
+
+
+def test_the_test_would_see_a_wrong_constant(monkeypatch):
+    rows = entropies(3)
+    right = seed_sequence.first_states(rows)
+    monkeypatch.setattr(seed_sequence, "_LEFT", np.uint32(0xCA01F9DF))
+    assert not (seed_sequence.first_states(rows) == right).any()
+
+
+def test_generators_of_many_seeds_are_those_of_numpy():
+    rows = entropies(5)
+    for row, found in zip(rows, seed_sequence.generators(rows), strict=True):
+        wanted = np.random.default_rng(row)
+        assert found.random(3).tolist() == wanted.random(3).tolist()
+        assert found.permutation(9).tolist() == wanted.permutation(9).tolist()
+        seeds = found.bit_generator.seed_seq, wanted.bit_generator.seed_seq
+        for kind in (np.uint32, np.uint64):
+            first, second = (seed.generate_state(5, kind).tolist() for seed in seeds)
+            assert first == second
+        for first, second in zip(*(seed.spawn(2) for seed in seeds), strict=True):
+            assert first.generate_state(2).tolist() == second.generate_state(2).tolist()
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 4, 9, 32])
+def test_a_digest_that_ends_with_zeros_has_its_generator_among_others(zeros):
+    found = [bytes(range(1, 33)), bytes(range(1, 33 - zeros)) + bytes(zeros)]
+    for digest, rng in zip(found, seeding.generators_of(found), strict=True):
+        assert rng.random(3).tolist() == seeding.generator_of(digest).random(3).tolist()

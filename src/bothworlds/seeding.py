@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds import seed_sequence
 from bothworlds.arguments import whole
 
 
@@ -48,10 +49,10 @@ def digests(seed: int, *names: object, last: Sequence[int]) -> list[bytes]:
     >>> words_of(digests(1, "a", last=[5, 6]))[1].tolist() == stream_words(1, "a", 6).tolist()
     True
     """
-    common = hashlib.sha256(_encoded(seed, *names))
+    common = hashlib.sha256(_encoded(seed, *names)).copy
     found = []
     for name in map(str, last):
-        own = common.copy()
+        own = common()
         own.update(f"{len(name)}:{name}".encode())
         found.append(own.digest())
     return found
@@ -96,3 +97,18 @@ def generator_of(digest: bytes) -> np.random.Generator:
     words = np.frombuffer(digest, dtype="<u4")
     # The same generator as that of the whole number, which NumPy takes apart in twice the time.
     return np.random.default_rng(words if words[-1] else int.from_bytes(digest, "little"))
+
+
+def generators_of(found: Sequence[bytes]) -> Iterator[np.random.Generator]:
+    """Yield NumPy's generators for set-up work, seeded by digests: those of `generator_of`.
+
+    Examples
+    --------
+    >>> [found] = generators_of(digests(1, "a", last=[5]))
+    >>> bool(found.random() == numpy_generator(1, "a", 5).random())
+    True
+    """
+    words = np.frombuffer(b"".join(found), dtype="<u4").reshape(len(found), -1)
+    if not words[:, -1].all():
+        return map(generator_of, found)
+    return seed_sequence.generators(words.astype(np.uint32))

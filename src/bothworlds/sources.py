@@ -26,7 +26,7 @@ SIMULATED = ("lanes", "omd", "policies", "environments", "engine")
 KERNELS = (*SIMULATED, "evidence", "serve/draws.py")
 """Rooms and files that hold compiled code."""
 
-NUMBERS = (*SIMULATED, "seeding.py")
+NUMBERS = (*SIMULATED, "seeding.py", "seed_sequence.py")
 """Rooms and files on which the numbers of a run depend."""
 
 JUDGING = ("experiments", "theory", "plotting", "registry.py", "text.py")
