@@ -106,13 +106,13 @@ def played(monkeypatch):
     rounds = []
     real = shards.run_job
 
-    def counting(job, stop, tick):
+    def counting(job, stop, tick, table):
         def heard(number):
             rounds.append(number)
             if tick is not None:
                 tick(number)
 
-        return real(job, stop, heard)
+        return real(job, stop, heard, table)
 
     monkeypatch.setattr(shards, "run_job", counting)
     return rounds

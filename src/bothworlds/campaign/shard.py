@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
 from bothworlds.engine import delayed
+from bothworlds.engine.table import Table
 from bothworlds.engine.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
 from bothworlds.errors import ClusterError
 
@@ -71,11 +73,16 @@ def run_shard(
             f"The workers must run {shard[0].name} with the code of this process, "
             "but theirs differs: bothworlds, NumPy or a module of your own."
         )
+    late = shard[0].environment.delays() is not None
+    table = None if late else Table(shard)
     outcomes = []
     for job in shard:
+        ticked = None if tick is None else functools.partial(tick, job)
         try:
-            run = run_job if job.environment.delays() is None else delayed.run_job
-            outcomes.append(run(job, stop, tick and (lambda n, job=job: tick(job, n))))
+            if table is None:
+                outcomes.append(delayed.run_job(job, stop, ticked))
+            else:
+                outcomes.append(run_job(job, stop, ticked, table))
         except Interrupted:
             break
     return outcomes

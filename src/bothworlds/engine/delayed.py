@@ -17,13 +17,13 @@ from bothworlds.engine import delayed_loop as loop
 from bothworlds.engine import loop as engine
 from bothworlds.engine.policy_loops import ASK, TELL, compiled, entry
 from bothworlds.engine.realised import realised_regret
+from bothworlds.engine.table import by_label
 from bothworlds.engine.tile import (
     CHUNK_SECONDS,
     Interrupted,
     TileJob,
     TileOutcome,
     blame,
-    by_label,
     compiling,
     crashed,
     rehearse,

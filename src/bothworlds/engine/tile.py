@@ -17,16 +17,15 @@ from bothworlds.engine import loop as engine
 from bothworlds.engine import snapshot
 from bothworlds.engine.policy_loops import compiled, entry
 from bothworlds.engine.realised import measuring, realised_regret
-from bothworlds.environments.base import ORDER, Attack, Environment
+from bothworlds.engine.table import Table, block, columns
+from bothworlds.environments.base import Attack, Environment
 from bothworlds.errors import BothworldsError, KernelError
 from bothworlds.lanes import kernels as shapes
-from bothworlds.lanes.direct import address
 from bothworlds.lanes.jit import placed_code
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, LOSS_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import LARGEST, Player, Sides
-from bothworlds.seeding import digests, generator_of, words_of
 from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
@@ -221,7 +220,7 @@ def _codes(choose: Any, update: Any, loss: Any, alone: bool) -> NDArray[np.int64
     wide = shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, LOSS_WIDE
     shape = (shapes.CHOOSE_ONE, shapes.UPDATE_ONE, shapes.LOSS_ONE) if alone else wide
     pairs = zip((choose, update, loss), shape, strict=True)
-    return _block(*(placed_code(*each)[0] for each in pairs))
+    return block(*(placed_code(*each)[0] for each in pairs))
 
 
 @functools.cache
@@ -261,127 +260,41 @@ def _all_wide(mode: int) -> bool:
     return mode & (wide | engine.ATTACKED) == wide
 
 
-def _aligned(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy to a flat array that starts at a cache line, so that no vector straddles two."""
-    room = np.empty(values.size + 8, values.dtype)
-    offset = (-address(room) % 64) // 8
-    aligned = room[offset : offset + values.size]
-    aligned.reshape(values.shape)[...] = values
-    return aligned
-
-
-def _rows(columns: NDArray[Any], wide: bool) -> NDArray[Any]:
-    """Lay out repetitions, a row each: interleaved for vectors, one after another for scalars."""
-    return _aligned(columns.T if wide else columns)
-
-
-def _columns(flat: NDArray[Any], rows: int, wide: bool) -> NDArray[Any]:
-    """Undo `_rows`: return one column per repetition."""
-    return flat.reshape(rows, -1) if wide else flat.reshape(-1, rows).T
-
-
-def _block(*numbers: int) -> NDArray[np.int64]:
-    return np.array(numbers, dtype=np.int64)
-
-
-def _players(
-    job: TileJob, world: str, lanes: NDArray[np.intp], wide: bool, start: NDArray[np.float64]
-) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Return state and generator of the policy, or of both sides of a duel."""
-    repetitions = range(*job.span)
-
-    def stream(*side: str) -> NDArray[Any]:
-        words = words_of(digests(job.seed, world, job.name, *side, last=repetitions))
-        return _rows(words[lanes], wide)
-
-    def state() -> NDArray[Any]:
-        count = lanes.size if wide else job.count
-        rows = _rows(np.broadcast_to(start, (count, start.size)), wide)
-        if job.policy.idle_row is not None:
-            rows.reshape(start.size, count)[job.policy.idle_row, job.count :] = 1.0
-        return rows
-
-    one = state()
-    if job.policy.kind == "bandit":
-        return [(one, stream())]
-    other = one if job.policy.sides().one_state else state()
-    return [(one, stream("left")), (other, stream("right"))]
-
-
-def _started(
-    of: Environment | Attack, seeds: list[bytes], lanes: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Return the state of every repetition before the first round, a row for each lane."""
-    return np.array([of.start(generator_of(seed)) for seed in seeds])[lanes]
-
-
 def run_job(
     job: TileJob,
     stop: Callable[[], bool] | None = None,
     tick: Callable[[int], None] | None = None,
+    table: Table | None = None,
 ) -> TileOutcome:
     """Run a tile from its first round, or from its snapshot, to its last checkpoint.
 
     About every tenth of a second this calls ``stop``, which returns whether to stop, and ``tick``
-    with the number of rounds played since (times repetitions).
+    with the number of rounds played since (times repetitions).  Tiles of one curve may share a
+    ``table``, in one thread.
     """
     rehearse(job)
-    attack = job.stage()
+    table = table or Table([job])
     # A single repetition need not pay for a vector of them. One of many that fills no tile does:
     # to compile its kernels twice would take longer.
     alone = job.span == (0, 1)
-    functions, mode = compile_kernels(job.policy, job.environment, attack, alone)
+    functions, mode = compile_kernels(job.policy, job.environment, table.stage, alone)
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
-    wide = mode & engine.WIDE_POLICY != 0
-    room = 1 if mode & engine.ALONE else LANES
-    # Lanes beyond `count` replay the last repetition; their results are ignored.
-    lanes = np.minimum(np.arange(room), job.count - 1)
-    world = repr(job.environment)
-    start = job.policy.start(K)
-    C = _aligned(np.append(job.policy.parameters(K), 0.0))
-    players = _players(job, world, lanes, wide, start)
-    CE = job.environment.parameters()
-    seeds = digests(job.seed, world, last=range(*job.span))
-    columns = _started(job.environment, seeds, lanes)
-    E = _rows(columns, job.environment.wide)
-    GE = _rows(words_of(seeds)[lanes], job.environment.wide)
-    checkpoints = np.array([t for t in job.checkpoints if t > job.after], dtype=np.int64)
-    tracked_row = job.environment.tracked_row if job.environment.regret == "tracked" else -1
-    cost = _aligned(np.zeros((1 + checkpoints.size, room)))
-    plays = _aligned(np.zeros((K, room)))
-    tracked = np.zeros(checkpoints.size * K * room if tracked_row >= 0 else 1)
-    blocks = [_block(*map(address, (C, S, G)), start.size) for S, G in players]
-    # The environment's numbers may be a file that can only be read.
-    blocks.append(_block(CE.ctypes.data, address(E), address(GE), columns.shape[1]))
-    CA, A, attack_rows = np.zeros(1), np.zeros(1), 0
-    if attack is not None:
-        CA = _aligned(attack.parameters)
-        own = digests(job.seed, world, "attack", last=range(*job.span))
-        starts = _started(attack, own, lanes)
-        A, attack_rows = _rows(starts, job.environment.wide), starts.shape[1]
-    if job.policy.kind == "bandit":
-        blocks.append(_block(address(CA), address(A), attack_rows))
-    blocks += [checkpoints, _block(*map(address, (cost, plays, tracked)), 0, tracked_row)]
-    moving = [array for player in players for array in player]
-    moving += [E, GE, A, cost[:room], plays]
-    now, horizon = 1, int(checkpoints[-1])
+    memory = table.memory(job, mode)
+    memory.begin(job)
+    checkpoints = memory.checkpoints
+    now, horizon = 1, job.checkpoints[-1]
     if job.earlier is not None:
-        begun = columns.T
+        wide = mode & engine.WIDE_POLICY != 0
+        begun = memory.world_columns.copy()
 
         def sound(played: int, found: list[NDArray[Any]]) -> bool:
             return played == job.after and _sound(job, wide, begun, played, found)
 
-        now = 1 + snapshot.restore(job.earlier.state or b"", moving, sound)
-    # Rows 1 to K of an environment's state say which arm of its constructor stands where.
-    labels = columns[: job.count, ORDER : ORDER + K].astype(np.int64)
-
-    def counted() -> NDArray[np.int64]:
-        return by_label(labels, plays.reshape(K, room)[:, : job.count].T)
-
+        now = 1 + snapshot.restore(job.earlier.state or b"", memory.moving, sound)
     shares: list[NDArray[np.int64]] = []
     realised: list[NDArray[np.float64]] = []
-    # Entering the loop costs a millisecond, so even the first stretch is not short.
+    # Entering the loop takes as long as some rounds, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
     while now <= horizon:
         if stop is not None and stop():
@@ -390,7 +303,7 @@ def run_job(
         if job.shares or job.realised:
             last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
         chunk_began = time.perf_counter()
-        status = _play(job, functions, mode, K, now, last, *blocks)
+        status = _play(job, functions, mode, K, now, last, *memory.blocks)
         if status != engine.DONE:
             raise blame(job, status)
         seconds = max(time.perf_counter() - chunk_began, 1e-6)
@@ -399,31 +312,20 @@ def run_job(
         chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
         now = last + 1
         if job.shares and last in checkpoints:
-            shares.append(counted())
+            shares.append(memory.counted())
         if job.realised and last in checkpoints:
-            sums = _columns(A, attack_rows, job.environment.wide)[:, : job.count]
-            realised.append(realised_regret(sums, K))
-    n = checkpoints.size
+            realised.append(realised_regret(memory.staged(), K))
     return TileOutcome(
         first=job.first,
-        cost=cost.reshape(1 + n, room)[1:, : job.count].T.copy(),
-        plays=counted(),
-        tracked=tracked.reshape(n, K, room)[:, :, : job.count].transpose(2, 0, 1).copy()
-        if tracked_row >= 0
-        else None,
+        cost=memory.costs(),
+        plays=memory.counted(),
+        tracked=memory.tracked(),
         cpu=time.thread_time() - cpu_began,
         wall=time.perf_counter() - began,
-        state=snapshot.pack(horizon, moving) if job.keep else None,
+        state=snapshot.pack(horizon, memory.moving) if job.keep else None,
         shares=np.stack(shares, axis=1) if job.shares else None,
         realised=np.stack(realised, axis=1) if job.realised else None,
     )
-
-
-def by_label(labels: NDArray[np.int64], plays: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the plays of every repetition in the order of the environment's constructor."""
-    ordered = np.zeros(labels.shape, dtype=np.int64)
-    ordered[np.arange(len(labels))[:, np.newaxis], labels] = plays
-    return ordered
 
 
 def _sound(
@@ -437,14 +339,14 @@ def _sound(
     *players, E, GE, A, cost, plays = found
     rows = job.policy.start(K).size
     attack = world.stage()
-    strikers = A if attack is None else _columns(A, A.size // LANES, world.wide)
-    generators = [_columns(G, WORDS, wide) for G in players[1::2]]
-    generators.append(_columns(GE, WORDS, world.wide))
+    strikers = A if attack is None else columns(A, A.size // LANES, world.wide)
+    generators = [columns(G, WORDS, wide) for G in players[1::2]]
+    generators.append(columns(GE, WORDS, world.wide))
     return (
         played >= 1
-        and all(job.policy.sound(K, _columns(S, rows, wide)) for S in players[::2])
+        and all(job.policy.sound(K, columns(S, rows, wide)) for S in players[::2])
         and all(map(snapshot.sound_generator, generators))
-        and snapshot.sound_environment(world, begun, _columns(E, len(begun), world.wide), played)
+        and snapshot.sound_environment(world, begun, columns(E, len(begun), world.wide), played)
         and (attack is None or snapshot.sound_attack(attack.arm_rows, strikers, K))
         and bool((np.abs(cost) <= LARGEST).all())
         and snapshot.sound_plays(

@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -133,6 +133,10 @@ class Environment:
     def start(self, rng: np.random.Generator) -> Array:
         """Return the state of one repetition before the first round."""
         raise TypeError(f"{type(self).__name__} defines no state.")
+
+    def start_all(self, rngs: Iterable[np.random.Generator]) -> Array:
+        """Return the states of repetitions before the first round, a row each: those of `start`."""
+        return np.array([self.start(rng) for rng in rngs])
 
     def kernel(self) -> Any:
         """Return the compiled function."""
@@ -244,6 +248,11 @@ def state(order: NDArray[np.int64], *rows: Any) -> Array:
     """Join row 0, the labels and further rows or groups of rows into one column."""
     groups = [row if isinstance(row, np.ndarray) else np.atleast_1d(row) for row in rows]
     return np.concatenate([_NOTHING_YET, order, *groups]).astype(np.float64, copy=False)
+
+
+def states(order: NDArray[np.int64], *groups: NDArray[Any]) -> Array:
+    """Do the same for repetitions that have a row each, and groups as long as the labels."""
+    return np.concatenate([np.zeros((len(order), 1)), order, *groups], axis=1)
 
 
 _NOTHING_YET = np.zeros(1)

@@ -14,11 +14,12 @@ section 2).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import (
     arm_count,
@@ -30,7 +31,7 @@ from bothworlds.arguments import (
     positive_gap,
     unit_vector,
 )
-from bothworlds.environments.base import Array, Environment, ordered, state
+from bothworlds.environments.base import Array, Environment, ordered, states
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.noise import CELLS, quantile_table
 from bothworlds.errors import InvalidParameter, must
@@ -198,16 +199,26 @@ class Stochastic(Environment):
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, the means and what the noise needs, in this repetition's order."""
+        found: Array = self._ordered(ordered(rng, self.n_arms, self.shuffle)[np.newaxis])[0]
+        return found
+
+    def start_all(self, rngs: Iterable[np.random.Generator]) -> Array:
+        """Return the same for several repetitions, a row each."""
+        if type(self).start is not Stochastic.start:
+            return super().start_all(rngs)
+        return self._ordered(np.array([ordered(rng, self.n_arms, self.shuffle) for rng in rngs]))
+
+    def _ordered(self, order: NDArray[np.int64]) -> Array:
+        """Return the states of repetitions with these labels, a row each."""
         means = self.means
-        order = ordered(rng, self.n_arms, self.shuffle)
         if self.noise == "bernoulli":
-            return state(order, means[order])
+            return states(order, means[order])
         if self.noise in ("beta", "normal"):
             extra = 1.0 + 2 * CELLS * np.unique(means, return_inverse=True)[1]
         else:
             width = self._spread if self.noise == "uniform" else 0.0
             extra = width * np.minimum(means, 1.0 - means)
-        return state(order, means[order], extra[order])
+        return states(order, means[order], extra[order])
 
     def kernel(self) -> Any:
         """Return the kernel of the noise."""
