@@ -2,8 +2,7 @@
 
 Numba optimises a function, and writes machine code of it, before another one can call it; the
 caller, into which it is copied, is optimised again, and so on up to what Python calls.  Here only
-that last one is: a part is kept as it was lowered, to be linked.  Passes of Numba's pipeline that
-concern what no kernel of this package has (closures, array expressions, threads) are left out.
+that last one is: a part is kept as it was lowered, to be linked.
 
 What is compiled is the same function of IEEE arithmetic either way.
 """
@@ -14,29 +13,16 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba import _dynfunc
-from numba.core import typed_passes, untyped_passes
+from numba.core import typed_passes
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
+from numba.core.compiler import CompileResult
 from numba.core.compiler_machinery import register_pass
 from numba.core.environment import lookup_environment
 
+from bothworlds.lanes.shortened import Lowering, Shortened
+
 ENVIRONMENT = "_ZN08NumbaEnv"
 """How the names begin under which LLVM knows the environments of functions."""
-
-UNNEEDED = (
-    untyped_passes.WithLifting,
-    untyped_passes.InlineClosureLikes,
-    untyped_passes.MakeFunctionToJitFunction,
-    untyped_passes.InlineInlinables,
-    untyped_passes.FindLiterallyCalls,
-    untyped_passes.LiteralUnroll,
-    untyped_passes.LiteralPropagationSubPipelinePass,
-    typed_passes.InlineOverloads,
-    typed_passes.NopythonRewrites,
-    typed_passes.AnnotateTypes,
-    typed_passes.DumpParforDiagnostics,
-)
-"""Passes without which the kernels of this package compile to the same code."""
 
 
 class Part(JITCodeLibrary):  # type: ignore[misc]
@@ -58,6 +44,7 @@ class PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """Lowering to LLVM code alone."""
 
     _name = "part_lowering"
+    lowering_class = Lowering
 
     def run_pass(self, state: Any) -> bool:
         """Lower, and let compiled code know where the part is."""
@@ -77,6 +64,7 @@ class WholeLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """Lowering to machine code, with the parts."""
 
     _name = "whole_lowering"
+    lowering_class = Lowering
 
     def run_pass(self, state: Any) -> bool:
         """Lower, and give the parts their environments, which Numba does when one is finished."""
@@ -90,30 +78,13 @@ class WholeLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         return True
 
 
-class _Shortened(CompilerBase):  # type: ignore[misc]
-    """Numba's pipeline without what kernels do not need."""
-
-    lowering: Any
-
-    def define_pipelines(self) -> list[Any]:
-        """Return the one pipeline."""
-        made = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        made.passes = [
-            (self.lowering if each is typed_passes.NativeLowering else each, about)
-            for each, about in made.passes
-            if each not in UNNEEDED
-        ]
-        made.finalize()
-        return [made]
-
-
-class PartCompiler(_Shortened):
+class PartCompiler(Shortened):
     """Compiler of what only compiled code calls."""
 
     lowering = PartLowering
 
 
-class WholeCompiler(_Shortened):
+class WholeCompiler(Shortened):
     """Compiler of what Python calls."""
 
     lowering = WholeLowering
