@@ -321,6 +321,6 @@ def test_states_are_the_same_however_they_were_reached(tmp_path):
     curve = Curve("P", bw.TsallisINF(), WORLD, (1000,), 20, 5)
     for one, two in zip(*states, strict=True):
         assert len(one.state) == len(two.state)
-    for job, one, two in zip(cut(curve, [(0, 20)]), *states, strict=True):
+    for job, one, two in zip(cut(curve, [(0, 20)], keep=True), *states, strict=True):
         ends = [run_job(replace(job, after=900, earlier=each)) for each in (one, two)]
         assert ends[0].cost.tobytes() == ends[1].cost.tobytes()

@@ -66,6 +66,16 @@ class Curve:
         prompt = world.delays() is None
         return (self.policy.for_tiles if prompt else self.policy.for_arms)(world.n_arms)
 
+    def playing(self, keep: bool) -> Player:
+        """Return what plays runs of this length; ``keep`` is whether longer ones may go on there.
+
+        The bits are those of `player`, and if so, the state as well.
+        """
+        own = self.player
+        if keep or self.environment.delays() is not None:
+            return own
+        return own.until(self.environment.n_arms, self.horizon)
+
     @functools.cached_property
     def key(self) -> str:
         """Name of the runs, for every length and number of them.

@@ -31,13 +31,15 @@ def cut(
         Whether every span is a tile already.
     """
     size = tile_size(curve.player, curve.environment.n_arms)
+    # A span that is a tile goes on from a snapshot, which has the whole state.
+    player = curve.playing(keep or whole)
     jobs = []
     for first, end in spans:
         inner = [] if whole else range(first // size * size + size, end, size)
         for low, high in pairwise([first, *inner, end]):
             jobs.append(
                 TileJob(
-                    curve.name, curve.player, curve.environment, curve.seed, low, high - low,
+                    curve.name, player, curve.environment, curve.seed, low, high - low,
                     curve.checkpoints, keep,
                 )
             )  # fmt: skip

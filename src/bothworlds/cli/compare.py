@@ -206,6 +206,7 @@ def _simulated(
     workers: Executor | None,
 ) -> Result:
     """Compile first, so that the speeds shown are those of playing; then play."""
+    from bothworlds.campaign.curve import Curve
     from bothworlds.engine.tile import compile_kernels
     from bothworlds.simulation import simulate
 
@@ -215,7 +216,8 @@ def _simulated(
         for policy in chosen.values():
             policy.parameters(world.n_arms)
             if workers is None:
-                compile_kernels(policy, world)
+                curve = Curve("", policy, world, (settings["horizon"],), 1, 0)
+                compile_kernels(curve.playing(settings["continuable"]), world)
     with progress_bar(screen) as show:
         return simulate(chosen, world, progress=show, executor=workers, **settings)
 

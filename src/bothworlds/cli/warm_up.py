@@ -111,6 +111,7 @@ def duel(policy: Policy, K: int) -> None:
 
 def run(label: str, policy: Policy, K: int) -> None:
     """Simulate more repetitions than fit in one tile, in the common environments."""
+    from bothworlds.engine.tile import compile_kernels
     from bothworlds.lanes.types import LANES
     from bothworlds.simulation import simulate
 
@@ -119,6 +120,8 @@ def run(label: str, policy: Policy, K: int) -> None:
         simulate(
             {label: policy}, world, horizon=10, repetitions=LANES + 1, threads=1, progress=False
         )
+        # Longer runs may take other kernels.
+        compile_kernels(policy.for_tiles(K), world)
 
 
 def decide_once(policy: Policy, K: int) -> None:

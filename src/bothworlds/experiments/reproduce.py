@@ -124,17 +124,19 @@ def run(
     waiting = [plan for plan in plans if plan.experiment.id not in done]
     if waiting:
         if executor is None:
-            _compile(waiting, store, compiling or (lambda done, total: None))
+            _compile(waiting, store, continuable, compiling or (lambda done, total: None))
         _simulate(waiting, folder, store, workers, continuable, progress, say, file)
     return [done[plan.experiment.id] for plan in plans]
 
 
-def _compile(plans: list[Plan], store: Store, compiling: Callable[[int, int], Any]) -> None:
+def _compile(
+    plans: list[Plan], store: Store, keep: bool, compiling: Callable[[int, int], Any]
+) -> None:
     """Compile what the plans need, one pair of algorithm and environment after another."""
     needed = {}
     for plan in plans:
         for _, curve in plan.curves:
-            policy, world = curve.player, curve.environment
+            policy, world = curve.playing(keep), curve.environment
             sides, stage = policy.sides(), world.stage()
             strike = None if stage is None else stage.kernel
             key = (policy.kind, sides.choose, sides.update, world.unchecked_kernel(), strike)

@@ -37,6 +37,10 @@ class InTiles(Player):
         """Return the number of rows of the mode."""
         raise TypeError(f"{type(self).__name__} defines no mode.")
 
+    def until(self, n_arms: int, horizon: int) -> Player:
+        """Return the algorithm without the mode where no lane may enter it."""
+        return self.policy if horizon < leadership.FIRST else self
+
     def parameters(self, n_arms: int) -> Array:
         """Return the parameters of the algorithm."""
         return self.policy.parameters(n_arms)

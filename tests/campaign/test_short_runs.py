@@ -1,0 +1,91 @@
+"""Runs that end before a leader mode may begin are played without it, with the same bits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import bothworlds as bw
+from bothworlds.campaign.curve import Curve
+from bothworlds.campaign.shard import cut
+from bothworlds.engine.tile import run_job
+from bothworlds.omd import leadership
+from bothworlds.omd.leading import changing
+
+POLICIES = {
+    "iw": bw.TsallisINF(estimator="iw"),
+    "rv": bw.TsallisINF(),
+    "exp3": bw.Exp3(),
+    "exp3++": bw.Exp3PlusPlus(),
+    "broad": bw.Broad(horizon=50_000),
+}
+EVERY = pytest.mark.parametrize("name", POLICIES)
+
+
+def first_round(name, n_arms):
+    if name in ("iw", "rv"):
+        return changing.first_round.py_func(n_arms)
+    return leadership.FIRST
+
+
+def curve(name, horizon, n_arms=9, checkpoints=(100, 5_000)):
+    world = bw.environments.Stochastic.gap(n_arms, 0.3)
+    return Curve("P", POLICIES[name], world, (*checkpoints, horizon), 20, 3)
+
+
+@EVERY
+@pytest.mark.slow
+def test_short_runs_have_the_bits_of_the_mode(name):
+    short = curve(name, first_round(name, 9) - 1)
+    for plain, leading in zip(cut(short, [(0, 20)]), cut(short, [(0, 20)], keep=True), strict=True):
+        assert plain.policy == short.policy
+        assert leading.policy == short.player != short.policy
+        one, other = run_job(plain), run_job(leading)
+        assert np.array_equal(one.cost, other.cost)
+        assert np.array_equal(one.plays, other.plays)
+
+
+@EVERY
+@pytest.mark.slow
+def test_longer_runs_would_differ_without_the_mode(name):
+    horizon = 3 * first_round(name, 9)
+    (job,) = cut(curve(name, horizon), [(0, 16)])
+    assert job.policy == job.policy.until(9, horizon) != POLICIES[name]
+    (short,) = cut(curve(name, 10, checkpoints=()), [(0, 16)])
+    assert short.policy == POLICIES[name]
+    without = replace(job, policy=short.policy)
+    assert not np.array_equal(run_job(job).plays, run_job(without).plays)
+
+
+@EVERY
+def test_the_mode_is_there_from_the_round_in_which_it_may_begin(name):
+    for n_arms in (3, 9, 32):
+        player = POLICIES[name].for_tiles(n_arms)
+        first = first_round(name, n_arms)
+        assert player.until(n_arms, first - 1) == POLICIES[name]
+        assert player.until(n_arms, first) == player
+
+
+def test_what_goes_on_has_the_whole_state():
+    short = curve("rv", 5_001)
+    (fresh,) = cut(short, [(0, 16)])
+    (going_on,) = cut(short, [(0, 16)], whole=True)
+    assert fresh.policy == short.policy
+    assert going_on.policy == short.player
+
+
+def test_a_short_run_that_can_go_on_is_the_beginning_of_the_long_one(tmp_path):
+    world = bw.environments.Stochastic.gap(9, 0.3)
+
+    def run(horizon, **options):
+        return bw.simulate(
+            {"P": bw.TsallisINF()}, world, horizon=horizon, repetitions=20, seed=3,
+            checkpoints=[100, 1_000], progress=False, **options,
+        )  # fmt: skip
+
+    for continuable in (False, True):
+        short = run(1_000, store=tmp_path / str(continuable), continuable=continuable)
+        long = run(30_000, store=tmp_path / str(continuable), continuable=continuable)
+        straight = run(30_000)
+        assert np.array_equal(short.regret["P"], straight.regret["P"][:, :2])
+        assert np.array_equal(long.regret["P"], straight.regret["P"])
