@@ -20,7 +20,7 @@ from bothworlds.evidence.layout import ARMS, weights_at
 from bothworlds.evidence.observing import ALL, NOTHING, ROOTS, note_at, observe_at, observe_late_at
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND
-from bothworlds.lanes.vectors import advance, numbers_at, pointer
+from bothworlds.lanes.vectors import advance, numbers_at, pointer, to_int
 from bothworlds.lanes.wrap import bound
 
 # What the templates call; filled in for each policy.
@@ -31,35 +31,35 @@ roots: Any = None
 
 def telling(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
     """Add the decision just drawn, with its distribution, and learn from it."""
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     weights(F, carray(advance(R, weights_at(K)), (K,)))
-    observe_at(R, arm, inverse_p, loss, int(F[ROUND]), ALL)
+    observe_at(R, arm, inverse_p, loss, to_int(F[ROUND]), ALL)
     tell(F, arm, inverse_p, loss)
 
 
 def telling_roots(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
     """Do the same, where the square roots of the distribution cost less."""
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     roots(F, carray(advance(R, weights_at(K)), (K,)))
-    observe_at(R, arm, inverse_p, loss, int(F[ROUND]), ROOTS)
+    observe_at(R, arm, inverse_p, loss, to_int(F[ROUND]), ROOTS)
     tell(F, arm, inverse_p, loss)
 
 
 def telling_unknown(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
     """Add the decision just drawn, whose probabilities nobody knows, and learn from it."""
-    observe_at(R, arm, 0.0, loss, int(F[ROUND]), NOTHING)
+    observe_at(R, arm, 0.0, loss, to_int(F[ROUND]), NOTHING)
     tell(F, arm, inverse_p, loss)
 
 
 def noting(place: float, F: Any, out: Any) -> None:
     """Write the distribution of the decision just drawn, then what `note` does."""
-    note_draw(numbers_at(int(place)), F, pointer(out))
+    note_draw(numbers_at(to_int(place)), F, pointer(out))
 
 
 def noting_all(place: float, snapshots: Any, out: Any) -> None:
     """Do what `noting` does for decisions made before any of them is told."""
-    R = numbers_at(int(place))
-    K, size = int(R[ARMS]), out.shape[1]
+    R = numbers_at(to_int(place))
+    K, size = to_int(R[ARMS]), out.shape[1]
     for n in range(snapshots.shape[0]):
         if n == 0:
             note_draw(R, pointer(snapshots), pointer(out))
@@ -73,7 +73,7 @@ def noting_all(place: float, snapshots: Any, out: Any) -> None:
 
 def noting_at(R: Any, F: Any, out: Any) -> None:
     """Do what `noting` does, given pointers."""
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     weights(F, carray(out, (K,)))
     note_at(R, advance(out, K), advance(out, 2 * K))
 
@@ -84,7 +84,7 @@ note_draw: Any = None
 @jit
 def observe_noted(R: Any, arm: int, inverse_p: float, y: float, t: int, w: Any) -> None:
     """Add a decision of the past, of which `noting` wrote what begins at ``w``."""
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     observe_late_at(R, arm, inverse_p, y, t, ALL, w, advance(w, K), advance(w, 2 * K))
 
 

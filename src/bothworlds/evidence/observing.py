@@ -88,6 +88,7 @@ from bothworlds.lanes.vectors import (
     any_lane,
     counting,
     load,
+    maximum,
     minimum,
     negate,
     pointer,
@@ -95,6 +96,7 @@ from bothworlds.lanes.vectors import (
     splat,
     sqrt,
     store,
+    to_int,
     width,
     zeros,
 )
@@ -137,30 +139,30 @@ def bet_on_own(K: int, R: Any, arm: int, y: float) -> None:
     q = R[n] + 1.0
     m = mean_before(R[n], R[s])
     kept = row(K, OWN_BET) + arm
-    if is_due(int(q)):
+    if is_due(to_int(q)):
         R[kept] = bet_on((0.25 + R[v]) / q, q)
     lam = R[kept]
     lows, ups = row(K, ENDS + 2 * TOP) + arm, row(K, ENDS + 2 * TOP + 1) + arm
-    first, last = int(R[lows]), int(R[ups])
-    cells = int(R[GRID]) + 1
+    first, last = to_int(R[lows]), to_int(R[ups])
+    cells = to_int(R[GRID]) + 1
     mu = tables_at(K)
     below, above = mu + cells, mu + 2 * cells
     low, up = capital_at(K, cells, arm, 0), capital_at(K, cells, arm, 1)
     for j in range(first, last + 1):
         d = y - R[mu + j]
-        R[low + j] *= 1.0 + min(lam, R[below + j]) * d
-        R[up + j] *= 1.0 - min(lam, R[above + j]) * d
+        R[low + j] *= 1.0 + minimum(lam, R[below + j]) * d
+        R[up + j] *= 1.0 - minimum(lam, R[above + j]) * d
     for level in range(len(THRESHOLDS)):
         limit = THRESHOLDS[level]
         at = row(K, ENDS + 2 * level) + arm
         # No capital has grown of bets that the mean is above mu >= y, or below mu <= y.
         if y > R[mu + first]:
-            j = int(R[at])
+            j = to_int(R[at])
             while j < last and R[low + j + 1] >= limit:
                 j += 1
             R[at] = j
         if y < R[mu + last]:
-            j = int(R[at + K])
+            j = to_int(R[at + K])
             while j > first and R[up + j - 1] >= limit:
                 j -= 1
             R[at + K] = j
@@ -215,12 +217,12 @@ def refresh_bets(K: int, R: Any) -> None:
         for side in range(2):
             first = row(K, BET + SIDE * side) + arm
             variance = (0.25 + R[first + (SV - BET) * K]) / t
-            R[first] = min(LARGEST_BET, bet_on(variance, t))
+            R[first] = minimum(LARGEST_BET, bet_on(variance, t))
             R[first + K] = psi(R[first])
             total += variance
-    R[LAM] = min(LARGEST_BET, bet_on(0.25 * total / K, t))
+    R[LAM] = minimum(LARGEST_BET, bet_on(0.25 * total / K, t))
     R[LAM_PSI] = psi(R[LAM])
-    R[REFRESH] = max(t, R[WEIGHTED] * REFRESH_FACTOR)
+    R[REFRESH] = maximum(t, R[WEIGHTED] * REFRESH_FACTOR)
 
 
 @jit
@@ -262,7 +264,7 @@ def observe(A: Any, arm: int, inverse_p: float, y: float, t: int, known: int) ->
 @jit
 def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int) -> None:
     """Do what `observe` does, given a pointer."""
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     R[LAST] = t
     if known == NOTHING:
         R[UNKNOWN] += 1.0
@@ -396,8 +398,8 @@ def observe_late_at(
     R: Any, arm: int, inverse_p: float, y: float, t: int, known: int, w: Any, m: Any, bets: Any
 ) -> None:
     """Do what `observe_late` does, given pointers."""
-    K = int(R[ARMS])
-    R[LAST] = max(R[LAST], t)
+    K = to_int(R[ARMS])
+    R[LAST] = maximum(R[LAST], t)
     if known == NOTHING:
         R[UNKNOWN] += 1.0
     else:
@@ -432,7 +434,7 @@ def note(A: Any, m: Any, bets: Any) -> None:
 @jit
 def note_at(R: Any, m: Any, bets: Any) -> None:
     """Do what `note` does, given pointers."""
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     if R[WEIGHTED] >= R[REFRESH]:
         refresh_bets(K, R)
     for i in range(K):
@@ -454,19 +456,19 @@ def aipw(K: int, R: Any, arm: int) -> Any:
     squares = R[row(K, SWGG) + arm] + a2 * m * m
     products = R[row(K, SWG) + arm] + a2 * m
     spread = squares - 2.0 * Q * products + Q * Q * (R[row(K, SW) + arm] + a2)
-    return Q, math.sqrt(max(spread, 0.0)) / sh
+    return Q, math.sqrt(maximum(spread, 0.0)) / sh
 
 
 @jit
 def mean_and_error(A: Any, arm: int) -> Any:
     """Return what `aipw` does, for callers from Python."""
-    return aipw(int(A[ARMS]), pointer(A), arm)
+    return aipw(to_int(A[ARMS]), pointer(A), arm)
 
 
 @jit
 def keep_checkpoint(K: int, R: Any) -> None:
     """Write where every arm stands into the history, thinning it when it is full."""
-    used = int(R[POINTS_USED])
+    used = to_int(R[POINTS_USED])
     numbers = 1 + KEPT * K
     if used == POINTS:
         for point in range(POINTS // 2):
@@ -484,10 +486,10 @@ def keep_checkpoint(K: int, R: Any) -> None:
         R[place + 1] = R[row(K, N) + arm]
         R[place + 2] = Q
         R[place + 3] = error
-        R[place + 4] = R[mu + int(R[row(K, ENDS + 2) + arm])]
-        R[place + 5] = R[mu + int(R[row(K, ENDS + 3) + arm])]
+        R[place + 4] = R[mu + to_int(R[row(K, ENDS + 2) + arm])]
+        R[place + 5] = R[mu + to_int(R[row(K, ENDS + 3) + arm])]
     R[POINTS_USED] = used + 1
-    R[CHECKPOINT] = max(R[TOLD] + 1.0, math.ceil(R[TOLD] * R[RATIO]))
+    R[CHECKPOINT] = maximum(R[TOLD] + 1.0, math.ceil(R[TOLD] * R[RATIO]))
 
 
 @jit
@@ -496,7 +498,7 @@ def observe_all(
 ) -> None:
     """Add rows of a log in order; ``W`` has a row per decision, NaN where an arm was away."""
     R = pointer(A)
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     m, bets = np.empty(K), np.empty(2 * K + 1)
     for n in range(arms.size):
         whole = True
@@ -516,6 +518,6 @@ def observe_all(
 def bet_all(A: Any, arms: Any, losses: Any) -> None:
     """Bet on the losses of rows in order, and keep no other sum."""
     R = pointer(A)
-    K = int(R[ARMS])
+    K = to_int(R[ARMS])
     for n in range(arms.size):
         bet_on_own(K, R, arms[n], losses[n])

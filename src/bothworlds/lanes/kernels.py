@@ -32,7 +32,7 @@ from numba.core.typing.templates import signature
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import floats, ints, is_wide
-from bothworlds.lanes.vectors import advance, pointer
+from bothworlds.lanes.vectors import advance, pointer, to_int
 
 numbers = types.CPointer(types.float64)
 words = types.CPointer(types.int64)
@@ -106,5 +106,5 @@ def unpack(F: Any) -> Any:
     """Return K, t and the pointers C, S, G of a bandit packed in one array."""
     start = pointer(F)
     C = advance(start, HEAD)
-    S = advance(C, int(F[PARAMETERS]))
-    return int(F[ARMS]), int(F[ROUND]), C, S, as_words(advance(start, GENERATOR))
+    S = advance(C, to_int(F[PARAMETERS]))
+    return to_int(F[ARMS]), to_int(F[ROUND]), C, S, as_words(advance(start, GENERATOR))

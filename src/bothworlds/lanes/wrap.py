@@ -24,7 +24,7 @@ from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import compiled, in_package, jit
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.lanes.vectors import numbers_at
+from bothworlds.lanes.vectors import numbers_at, to_int
 
 LONGEST_NAME = 100
 """Longer names of functions are shortened to a digest."""
@@ -79,12 +79,12 @@ def telling_then(F: Any, arm: int, inverse_p: float, loss: float) -> None:
 
 def drawing_at(place: float) -> Any:
     """Draw an arm from the bandit at an address."""
-    return kernel(numbers_at(int(place)))
+    return kernel(numbers_at(to_int(place)))
 
 
 def telling_at(place: float, arm: int, inverse_p: float, loss: float) -> None:
     """Let the bandit at an address learn from the loss of an arm."""
-    kernel(numbers_at(int(place)), arm, inverse_p, loss)
+    kernel(numbers_at(to_int(place)), arm, inverse_p, loss)
 
 
 def telling_late(F: Any, arm: int, inverse_p: float, loss: float, near: Any) -> None:

@@ -139,7 +139,7 @@ def step_and_draw(
     the lanes whose root or arm is not certain yet.  ``M`` is as in `draw`.
     """
     target = u * c
-    certain = min(SURE, 0.06 / K)
+    certain = minimum(SURE, 0.06 / K)
     margin = certain * c
     exact = 2e-15 + 1e-16 * math.sqrt(K)
     limit = sqrt(1.0 / c)  # y of an arm whose weight is 1; no root has a smaller one

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from bothworlds.arguments import keep, positive
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import maximum
 
 CONSTANT = 0
 """Code of a constant rate; the parameter is its value."""
@@ -212,7 +213,7 @@ def theorem4(t: float, alpha: float) -> float:
     (0.5, 0.1875)
     """
     log_t = math.log(t)
-    log_tb = max(1.0, log_t)
+    log_tb = maximum(1.0, log_t)
     b = 1.0 - alpha
     rounds = -math.expm1(-b * log_tb) / b if b > 0.0 else log_tb
     return 0.25 * math.exp(alpha * (math.log(16.0) - log_t)) * rounds

@@ -27,7 +27,17 @@ from typing import Any
 from bothworlds.lanes.functions import divergence, is_due, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
-from bothworlds.lanes.vectors import any_lane, floor, gather, numbers_at, pointer, splat_int
+from bothworlds.lanes.vectors import (
+    any_lane,
+    floor,
+    gather,
+    maximum,
+    minimum,
+    numbers_at,
+    pointer,
+    splat_int,
+    to_int,
+)
 from bothworlds.lanes.wrap import bound
 
 LEVELS = 24
@@ -49,7 +59,7 @@ def threshold(log_factor: float, N: Any) -> Any:
 @jit
 def observe(R: Any, at: int, step: int, loss: float) -> None:
     """Add a loss to the numbers of an arm, which stand at ``at``, ``at + step``, ... in R."""
-    N = int(R[at + COUNT * step]) + 1
+    N = to_int(R[at + COUNT * step]) + 1
     total = R[at + SUM * step] + loss
     R[at + COUNT * step] = N
     R[at + SUM * step] = total
@@ -84,11 +94,11 @@ def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
     best = 0.0
     cut = 0
     level = 0
-    while level < LEVELS and int(N) >> level >= 2:
-        n = ((int(N) >> level) - 1) << level
+    while level < LEVELS and to_int(N) >> level >= 2:
+        n = ((to_int(N) >> level) - 1) << level
         before = R[at + (CELLS + 2 * level) * step]
-        a = min(max(before / n, 0.0), 1.0)
-        c = min(max((total - before) / (N - n), 0.0), 1.0)
+        a = minimum(maximum(before / n, 0.0), 1.0)
+        c = minimum(maximum((total - before) / (N - n), 0.0), 1.0)
         value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
         if value > limit and value > best:
             best = value
@@ -150,7 +160,7 @@ def hear(A: Any, arm: int, loss: float, number: int) -> None:
         return
     at = TESTS + FIELDS * arm
     observe(A, at, 1, loss)
-    if not is_due(int(A[at + COUNT])):
+    if not is_due(to_int(A[at + COUNT])):
         return
     found, cut = change(A, at, 1, A[LOG_FACTOR])
     if found > 0.0:
@@ -158,10 +168,10 @@ def hear(A: Any, arm: int, loss: float, number: int) -> None:
         total = A[at + SUM]
         before = 0.0
         for level in range(LEVELS):
-            n = int(N) >> level
+            n = to_int(N) >> level
             if n >= 2 and (n - 1) << level == cut:
                 before = A[at + CELLS + 2 * level]
-        record = RECORDS + RECORD * (int(A[HEARD]) % MOST)
+        record = RECORDS + RECORD * (to_int(A[HEARD]) % MOST)
         A[record + ARM] = arm
         A[record + ROUND] = number
         A[record + STATISTIC] = found
@@ -185,19 +195,19 @@ told: Any = None
 
 def listening(place: float, arm: int, inverse_p: float, loss: float) -> None:
     """Do what ``told`` does with the last decision, and add its loss to the alarm's."""
-    A = numbers_at(int(place))
-    F = numbers_at(int(A[BANDIT]))
-    hear(A, arm, loss, int(F[NOW]))
-    told(numbers_at(int(A[EVIDENCE])), F, arm, inverse_p, loss)
+    A = numbers_at(to_int(place))
+    F = numbers_at(to_int(A[BANDIT]))
+    hear(A, arm, loss, to_int(F[NOW]))
+    told(numbers_at(to_int(A[EVIDENCE])), F, arm, inverse_p, loss)
 
 
 def listening_late(
     place: float, arm: int, inverse_p: float, loss: float, number: int, noted: Any
 ) -> None:
     """Do the same with a decision of the past, of which ``noted`` was kept."""
-    A = numbers_at(int(place))
+    A = numbers_at(to_int(place))
     hear(A, arm, loss, number)
-    told(numbers_at(int(A[EVIDENCE])), arm, inverse_p, loss, number, pointer(noted))
+    told(numbers_at(to_int(A[EVIDENCE])), arm, inverse_p, loss, number, pointer(noted))
 
 
 @functools.cache

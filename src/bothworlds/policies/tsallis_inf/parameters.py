@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import lane, splat, sqrt, to_float, width, with_lane
+from bothworlds.lanes.vectors import lane, splat, sqrt, to_float, to_int, width, with_lane
 from bothworlds.omd.learning_rates import CONSTANT, INVERSE_SQRT, rate
 
 # Parameters: rate code, rate parameter, alpha, reduced variance?, number of xi, xi_1, ..., xi_K.
@@ -15,7 +15,7 @@ CODE, PARAMETER, ALPHA, REDUCED, UNEQUAL, FACTORS = 0, 1, 2, 3, 4, 5
 @jit
 def rate_now(K: int, t: int, C: Any) -> Any:
     """Return eta_t, in every lane its own where t has lanes."""
-    code = int(C[CODE])
+    code = to_int(C[CODE])
     now = to_float(t)
     if code == INVERSE_SQRT:
         return C[PARAMETER] / sqrt(now)
