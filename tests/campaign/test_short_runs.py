@@ -8,9 +8,10 @@ import pytest
 import bothworlds as bw
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut
-from bothworlds.engine.tile import run_job
+from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.omd import leadership
 from bothworlds.omd.leading import changing
+from bothworlds.policies.tsallis_inf.plain import OneSolver
 
 POLICIES = {
     "iw": bw.TsallisINF(estimator="iw"),
@@ -28,6 +29,12 @@ def first_round(name, n_arms):
     return leadership.FIRST
 
 
+def without_mode(name, n_arms):
+    """Return what plays short runs."""
+    policy = POLICIES[name]
+    return OneSolver(policy, n_arms <= 8) if name in ("iw", "rv") else policy
+
+
 def curve(name, horizon, n_arms=9, checkpoints=(100, 5_000)):
     world = bw.environments.Stochastic.gap(n_arms, 0.3)
     return Curve("P", POLICIES[name], world, (*checkpoints, horizon), 20, 3)
@@ -38,8 +45,8 @@ def curve(name, horizon, n_arms=9, checkpoints=(100, 5_000)):
 def test_short_runs_have_the_bits_of_the_mode(name):
     short = curve(name, first_round(name, 9) - 1)
     for plain, leading in zip(cut(short, [(0, 20)]), cut(short, [(0, 20)], keep=True), strict=True):
-        assert plain.policy == short.policy
-        assert leading.policy == short.player != short.policy
+        assert plain.policy == without_mode(name, 9)
+        assert leading.policy == short.player != plain.policy
         one, other = run_job(plain), run_job(leading)
         assert np.array_equal(one.cost, other.cost)
         assert np.array_equal(one.plays, other.plays)
@@ -50,10 +57,8 @@ def test_short_runs_have_the_bits_of_the_mode(name):
 def test_longer_runs_would_differ_without_the_mode(name):
     horizon = 3 * first_round(name, 9)
     (job,) = cut(curve(name, horizon), [(0, 16)])
-    assert job.policy == job.policy.until(9, horizon) != POLICIES[name]
-    (short,) = cut(curve(name, 10, checkpoints=()), [(0, 16)])
-    assert short.policy == POLICIES[name]
-    without = replace(job, policy=short.policy)
+    assert job.policy == job.policy.until(9, horizon)
+    without = replace(job, policy=without_mode(name, 9))
     assert not np.array_equal(run_job(job).plays, run_job(without).plays)
 
 
@@ -62,7 +67,7 @@ def test_the_mode_is_there_from_the_round_in_which_it_may_begin(name):
     for n_arms in (3, 9, 32):
         player = POLICIES[name].for_tiles(n_arms)
         first = first_round(name, n_arms)
-        assert player.until(n_arms, first - 1) == POLICIES[name]
+        assert player.until(n_arms, first - 1) == without_mode(name, n_arms)
         assert player.until(n_arms, first) == player
 
 
@@ -70,7 +75,7 @@ def test_what_goes_on_has_the_whole_state():
     short = curve("rv", 5_001)
     (fresh,) = cut(short, [(0, 16)])
     (going_on,) = cut(short, [(0, 16)], whole=True)
-    assert fresh.policy == short.policy
+    assert fresh.policy == without_mode("rv", 9)
     assert going_on.policy == short.player
 
 
@@ -89,3 +94,16 @@ def test_a_short_run_that_can_go_on_is_the_beginning_of_the_long_one(tmp_path):
         straight = run(30_000)
         assert np.array_equal(short.regret["P"], straight.regret["P"][:, :2])
         assert np.array_equal(long.regret["P"], straight.regret["P"])
+
+
+@pytest.mark.parametrize("n_arms", [2, 8, 9, 20])
+@pytest.mark.parametrize("name", ["iw", "rv"])
+def test_one_solver_plays_as_both_do(name, n_arms):
+    policy = POLICIES[name]
+    world = bw.environments.Stochastic.gap(n_arms, 0.3)
+    job = TileJob("P", policy, world, 3, 0, 16, (300,), keep=True)
+    own = policy.for_tiles(n_arms).until(n_arms, 300)
+    assert own == OneSolver(policy, n_arms <= 8)
+    one, other = run_job(job), run_job(replace(job, policy=own))
+    assert np.array_equal(one.cost, other.cost)
+    assert one.state == other.state

@@ -73,7 +73,7 @@ class Account:
         of ``F``.
         """
         evidence = self.evidence
-        kernels = policy.for_arms(len(lineup.names)).kernels()
+        kernels = policy.kernels_for(len(lineup.names))
         whole = evidence is not None and _every_arm(lineup, evidence)
         self._lineup = lineup if whole else None
         if kernels is not self._kernels:

@@ -315,7 +315,7 @@ class Bandit(Persistent[Policy]):
     def _asking(self, F: Array) -> Callable[[], int]:
         """Return the compiled function that draws an arm from ``F``."""
         policy = self._policy
-        ask = policy.for_arms(int(F[ARMS])).kernels().ask
+        ask = policy.kernels_for(int(F[ARMS])).ask
         if policy.trusted:
             made: Callable[[], int] = placed(drawing_code(ask), address(F))
             return made

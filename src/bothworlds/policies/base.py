@@ -476,6 +476,13 @@ class Policy(Player):
         """Return the compiled functions."""
         raise TypeError(f"{type(self).__name__} defines no kernels.")
 
+    def kernels_for(self, n_arms: int) -> Kernels:
+        """Return the compiled functions, of `for_arms`, that may serve this number of arms alone.
+
+        They do the same with the same state, and there may be less to compile.
+        """
+        return self.for_arms(n_arms).kernels()
+
     def unchecked_kernels(self) -> Kernels:
         """Return the functions for the engine: the same, without checks of a user's indices."""
         return self.kernels()

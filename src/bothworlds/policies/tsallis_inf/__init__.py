@@ -203,6 +203,21 @@ class TsallisINF(Policy):
         column[0] = entry_estimate(rows[0], eta, self.alpha, w0)
         return column
 
+    def until(self, n_arms: int, horizon: int) -> Player:
+        """Return a twin that has the solver for this number of arms alone."""
+        if not self.closed_form or type(self).kernels is not TsallisINF.kernels:
+            return self
+        from bothworlds.policies.tsallis_inf.plain import OneSolver
+
+        return OneSolver(self, few.fits.py_func(n_arms))
+
+    def kernels_for(self, n_arms: int) -> Kernels:
+        """Return the kernels with the solver for this number of arms alone."""
+        own = self.for_arms(n_arms)
+        if own is not self or not self.closed_form or type(self).kernels is not TsallisINF.kernels:
+            return own.kernels()
+        return half.one_solver(self.estimator, few.fits.py_func(n_arms))
+
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""
         if not self.closed_form:

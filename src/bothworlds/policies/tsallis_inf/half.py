@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from numba import carray
 
+from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, select, splat, store
@@ -15,15 +17,88 @@ from bothworlds.omd.recentring import fade, least
 from bothworlds.policies.base import InLanes, Kernels
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
+# --- few arms, and all other numbers of them -----------------------------------------------------
+
+
+@jit
+def choose_few(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw, with either estimator; see `few.draw`."""
+    half.recentre_if_due(K, t, S, u)
+    return few.draw(K, S, rate_now(K, t, C), u, None)
+
+
+@jit
+def update_few_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_I += l / w_I."""
+    add_to(S, half.ESTIMATES, K, arm, loss * inverse_p)
+
+
+@jit
+def update_few_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
+    limit = near_limit(rate_now(K, t, C))
+    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
+    by = correction(loss, base, inverse_p)
+    x = load(S, half.ROOT, loss)
+    for i in range(K):
+        L = load(S, half.ESTIMATES + i, loss)
+        L = with_baseline(L, L - x <= limit)
+        store(S, half.ESTIMATES + i, select(arm == i, L + by, L))
+
+
+@jit
+def choose_beyond_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw; see `half.draw`."""
+    half.recentre_if_due(K, t, S, u)
+    return half.draw(K, S, rate_now(K, t, C), None, u, None)
+
+
+@jit
+def update_beyond_iw(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_I += l / w_I."""
+    half.move_drawn(K, S, arm, loss * inverse_p)
+
+
+@jit
+def choose_beyond_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw, keeping what the update needs; see `half.draw`."""
+    half.recentre_if_due(K, t, S, u)
+    eta = rate_now(K, t, C)
+    return half.draw(K, S, eta, near_limit(eta), u, None)
+
+
+@jit
+def update_beyond_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
+    limit = near_limit(rate_now(K, t, C))
+    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
+    by = correction(loss, base, inverse_p)
+    x = load(S, half.ROOT, loss)
+    for i in range(half.ESTIMATES, half.ESTIMATES + K):
+        L = load(S, i, loss)
+        store(S, i, with_baseline(L, L - x <= limit))
+    add_to(S, half.ESTIMATES, K, arm, by)
+    half.shift_near(S, base)
+    half.replace_drawn(S, by)
+
+
+# --- any number of arms ------------------------------------------------------------------------
+
 
 @jit
 def choose_half_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw; see `few.draw` and `half.draw`."""
-    half.recentre_if_due(K, t, S, u)
-    eta = rate_now(K, t, C)
+    """Solve and draw by the solver for this number of arms."""
     if few.fits(K):
-        return few.draw(K, S, eta, u, None)
-    return half.draw(K, S, eta, None, u, None)
+        return choose_few(K, t, C, S, G, u)
+    return choose_beyond_iw(K, t, C, S, G, u)
 
 
 @jit
@@ -32,19 +107,17 @@ def update_half_iw(
 ) -> None:
     """L_I += l / w_I."""
     if few.fits(K):
-        add_to(S, half.ESTIMATES, K, arm, loss * inverse_p)
+        update_few_iw(K, t, C, S, G, arm, inverse_p, loss)
     else:
-        half.move_drawn(K, S, arm, loss * inverse_p)
+        update_beyond_iw(K, t, C, S, G, arm, inverse_p, loss)
 
 
 @jit
 def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw, keeping what the update needs; see `few.draw` and `half.draw`."""
-    half.recentre_if_due(K, t, S, u)
-    eta = rate_now(K, t, C)
+    """Solve and draw by the solver for this number of arms, keeping what the update needs."""
     if few.fits(K):
-        return few.draw(K, S, eta, u, None)
-    return half.draw(K, S, eta, near_limit(eta), u, None)
+        return choose_few(K, t, C, S, G, u)
+    return choose_beyond_rv(K, t, C, S, G, u)
 
 
 @jit
@@ -52,23 +125,10 @@ def update_half_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    limit = near_limit(rate_now(K, t, C))
-    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
-    by = correction(loss, base, inverse_p)
-    x = load(S, half.ROOT, loss)
-    if K <= few.FEW:
-        for i in range(K):
-            L = load(S, half.ESTIMATES + i, loss)
-            L = with_baseline(L, L - x <= limit)
-            store(S, half.ESTIMATES + i, select(arm == i, L + by, L))
+    if few.fits(K):
+        update_few_rv(K, t, C, S, G, arm, inverse_p, loss)
     else:
-        for i in range(half.ESTIMATES, half.ESTIMATES + K):
-            L = load(S, i, loss)
-            store(S, i, with_baseline(L, L - x <= limit))
-        add_to(S, half.ESTIMATES, K, arm, by)
-    if not few.fits(K):
-        half.shift_near(S, base)
-        half.replace_drawn(S, by)
+        update_beyond_rv(K, t, C, S, G, arm, inverse_p, loss)
 
 
 # --- any arm of the round, played with any probability ----------------------------------------
@@ -182,22 +242,33 @@ def estimates_changed_half(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     half.restart(K, S, 0.0)
 
 
-IW = Kernels.of(
-    choose_half_iw,
-    update_half_iw,
-    weights_half,
-    roots=roots_half,
-    late=late_half,
-    estimates_changed=estimates_changed_half,
-    in_lanes=InLanes(weight_half, learn_half_iw, fading_half_iw, each_round=True),
-)
-RV = Kernels.of(
-    choose_half_rv,
-    update_half_rv,
-    weights_half,
-    roots=roots_half,
-    near=near_half,
-    late=late_half,
-    estimates_changed=estimates_changed_half,
-    in_lanes=InLanes(weight_half, learn_half_rv, fading_half_rv, each_round=True),
-)
+def _kernels(choose: Any, update: Any, reduced: bool) -> Kernels:
+    """Return the kernels of an estimator around a solver."""
+    learn, fading = learn_half_iw, fading_half_iw
+    if reduced:
+        learn, fading = learn_half_rv, fading_half_rv
+    return Kernels.of(
+        choose,
+        update,
+        weights_half,
+        roots=roots_half,
+        near=near_half if reduced else None,
+        late=late_half,
+        estimates_changed=estimates_changed_half,
+        in_lanes=InLanes(weight_half, learn, fading, each_round=True),
+    )
+
+
+IW = _kernels(choose_half_iw, update_half_iw, False)
+RV = _kernels(choose_half_rv, update_half_rv, True)
+
+
+@functools.cache
+def one_solver(estimator: Estimator, fitting: bool) -> Kernels:
+    """Return kernels with less to compile: those for few arms, or for all other numbers of them."""
+    reduced = estimator == "rv"
+    if fitting:
+        return _kernels(choose_few, update_few_rv if reduced else update_few_iw, reduced)
+    if reduced:
+        return _kernels(choose_beyond_rv, update_beyond_rv, True)
+    return _kernels(choose_beyond_iw, update_beyond_iw, False)

@@ -159,7 +159,9 @@ class InTiles(Player):
 
     def until(self, n_arms: int, horizon: int) -> Player:
         """Return the algorithm without the mode where no lane may enter it."""
-        return self.policy if horizon < changing.first_round.py_func(n_arms) else self
+        if horizon >= changing.first_round.py_func(n_arms):
+            return self
+        return self.policy.until(n_arms, horizon)
 
     def parameters(self, n_arms: int) -> Array:
         """Return the parameters of the algorithm."""
