@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
@@ -15,7 +16,11 @@ from bothworlds.errors import ClusterError
 
 
 def cut(
-    curve: Curve, spans: Iterable[tuple[int, int]], keep: bool = False, whole: bool = False
+    curve: Curve,
+    spans: Iterable[tuple[int, int]],
+    keep: bool = False,
+    whole: bool = False,
+    **measured: Any,
 ) -> list[TileJob]:
     """Cut repetitions into tiles, at the multiples of a tile's size.
 
@@ -29,6 +34,8 @@ def cut(
         Whether longer runs shall be able to go on where these end.
     whole : bool
         Whether every span is a tile already.
+    **measured : bool
+        Whether ``shares`` and ``realised`` are, see `TileJob`.
     """
     size = tile_size(curve.player, curve.environment.n_arms)
     # A span that is a tile goes on from a snapshot, which has the whole state.
@@ -40,7 +47,7 @@ def cut(
             jobs.append(
                 TileJob(
                     curve.name, player, curve.environment, curve.seed, low, high - low,
-                    curve.checkpoints, keep,
+                    curve.checkpoints, keep, **measured,
                 )
             )  # fmt: skip
     return jobs

@@ -81,6 +81,7 @@ class Table:
         self._begun: Begun | None = None
         self._memories: dict[tuple[int, int], Memory] = {}
         self.stage = job.stage()
+        self.kernels: tuple[list[Any], int] | None = None
 
     def memory(self, job: TileJob, mode: int) -> Memory:
         """Return the memory of a tile, its repetitions before the first round."""

@@ -272,12 +272,14 @@ def run_job(
     with the number of rounds played since (times repetitions).  Tiles of one curve may share a
     ``table``, in one thread.
     """
-    rehearse(job)
     table = table or Table([job])
-    # A single repetition need not pay for a vector of them. One of many that fills no tile does:
-    # to compile its kernels twice would take longer.
-    alone = job.span == (0, 1)
-    functions, mode = compile_kernels(job.policy, job.environment, table.stage, alone)
+    if table.kernels is None:
+        rehearse(job)
+        # A single repetition need not pay for a vector of them. One of many that fills no tile
+        # does: to compile its kernels twice would take longer.
+        alone = job.span == (0, 1)
+        table.kernels = compile_kernels(job.policy, job.environment, table.stage, alone)
+    functions, mode = table.kernels
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
     memory = table.memory(job, mode)

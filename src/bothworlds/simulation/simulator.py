@@ -220,7 +220,7 @@ def _in_memory(
     curves: list[Curve],
     workers: Workers,
     show: bool | Callable[[Progress], Any],
-    kept: Mapping[str, Any],
+    kept: Mapping[str, bool],
 ) -> tuple[Found, bool]:
     """Run curves, keep what was asked for, and return what was finished."""
     found: list[dict[int, TileOutcome]] = [{} for _ in curves]
@@ -228,9 +228,7 @@ def _in_memory(
     def take(index: int, outcomes: list[TileOutcome]) -> None:
         found[index] |= {outcome.first: outcome for outcome in outcomes}
 
-    jobs = [
-        [replace(job, **kept) for job in cut(curve, [(0, curve.repetitions)])] for curve in curves
-    ]
+    jobs = [cut(curve, [(0, curve.repetitions)], **kept) for curve in curves]
     campaign = Campaign(curves, jobs, workers, take, abreast=True, show=show, say=_say)
     interrupted = campaign.run()
     return [[each[first] for first in sorted(each)] for each in found], interrupted
