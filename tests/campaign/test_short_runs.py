@@ -7,7 +7,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.campaign.curve import Curve
-from bothworlds.campaign.shard import cut
+from bothworlds.campaign.shard import cut, run_shard
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.omd import leadership
 from bothworlds.omd.leading import changing
@@ -94,6 +94,21 @@ def test_a_short_run_that_can_go_on_is_the_beginning_of_the_long_one(tmp_path):
         straight = run(30_000)
         assert np.array_equal(short.regret["P"], straight.regret["P"][:, :2])
         assert np.array_equal(long.regret["P"], straight.regret["P"])
+
+
+def test_tiles_that_begin_and_tiles_that_go_on_run_in_one_shard():
+    short, long = curve("rv", 100, checkpoints=()), curve("rv", 400, checkpoints=(100,))
+    begun, _ = run_shard(cut(short, [(0, 20)], keep=True))
+    (after,) = cut(long, [(0, 16)], whole=True)
+    (fresh,) = cut(long, [(16, 20)])
+    jobs = [fresh, replace(after, after=100, earlier=begun)]
+    assert jobs[0].policy != jobs[1].policy
+    straight = run_shard(cut(long, [(0, 20)]))
+    for shard in (jobs, jobs[::-1]):
+        for outcome in run_shard(shard):
+            whole = straight[outcome.first // 16]
+            assert np.array_equal(outcome.cost[:, -1], whole.cost[:, -1])
+            assert np.array_equal(outcome.plays, whole.plays)
 
 
 @pytest.mark.parametrize("n_arms", [2, 8, 9, 20])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from typing import Any
 
 from bothworlds.campaign.curve import Curve
@@ -43,7 +43,7 @@ def cut(
     jobs = []
     for first, end in spans:
         inner = [] if whole else range(first // size * size + size, end, size)
-        for low, high in pairwise([first, *inner, end]):
+        for low, high in itertools.pairwise([first, *inner, end]):
             jobs.append(
                 TileJob(
                     curve.name, player, curve.environment, curve.seed, low, high - low,
@@ -83,15 +83,18 @@ def run_shard(
             "but theirs differs: bothworlds, NumPy or a module of your own."
         )
     late = shard[0].environment.delays() is not None
-    table = None if late else Table(shard)
     outcomes = []
-    for job in shard:
-        ticked = None if tick is None else functools.partial(tick, job)
-        try:
-            if table is None:
-                outcomes.append(delayed.run_job(job, stop, ticked))
-            else:
-                outcomes.append(run_job(job, stop, ticked, table))
-        except Interrupted:
-            break
+    # Tiles that go on from a snapshot may have another player than those that begin.
+    for _, jobs in itertools.groupby(shard, key=lambda job: id(job.policy)):
+        alike = list(jobs)
+        table = Table(alike)
+        for job in alike:
+            ticked = None if tick is None else functools.partial(tick, job)
+            try:
+                if late:
+                    outcomes.append(delayed.run_job(job, stop, ticked))
+                else:
+                    outcomes.append(run_job(job, stop, ticked, table))
+            except Interrupted:
+                return outcomes
     return outcomes

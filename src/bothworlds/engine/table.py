@@ -72,12 +72,12 @@ class Table:
     Parameters
     ----------
     jobs : sequence of TileJob
-        The tiles, in the order of their repetitions.
+        The tiles, which have one player.
     """
 
     def __init__(self, jobs: Sequence[TileJob]) -> None:
         self._job = job = jobs[0]
-        self._end = jobs[-1].span[1]
+        self._end = max(each.span[1] for each in jobs)
         self._begun: Begun | None = None
         self._memories: dict[tuple[int, int], Memory] = {}
         self.stage = job.stage()
