@@ -39,6 +39,17 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
+class Whole(JITCodeLibrary):  # type: ignore[misc]
+    """The machine code of a function with its parts, optimised once.
+
+    Numba optimises everything twice, to drop counts of references that kernels do not have.
+    """
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     """Lowering to LLVM code alone."""
@@ -68,6 +79,8 @@ class WholeLowering(typed_passes.NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         """Lower, and give the parts their environments, which Numba does when one is finished."""
+        state.library = Whole(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
         super().run_pass(state)
         codegen = state.library.codegen
         for variable in state.library._final_module.global_variables:
