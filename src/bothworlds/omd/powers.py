@@ -78,7 +78,9 @@ SUM1, SUM2, DRIFT = 6, 7, 8
 DRAWN = 9
 """Row of s_I at the root; w_I, p_I and xi_I follow."""
 DRAWN_W, DRAWN_P, DRAWN_XI = 10, 11, 12
-ESTIMATES = 13
+TABLE = 13
+"""Row with a table of `bothworlds.omd.late_rates`, in its places."""
+ESTIMATES = 14
 """First row of the loss estimates; K rows each of s, w and p follow."""
 PER_ARM = 4
 

@@ -12,17 +12,29 @@ import numpy as np
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, load, select, splat, store
-from bothworlds.omd import powers
+from bothworlds.omd import late_rates, powers
 from bothworlds.omd.estimators import BASELINE, baseline, correction, with_baseline
 from bothworlds.omd.powers import ESTIMATES
 from bothworlds.omd.recentring import is_due
 from bothworlds.policies.base import Array, Player, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS, rate_now
+from bothworlds.policies.tsallis_inf.parameters import ALPHA, CODE, FACTORS, PARAMETER, rate_now
 
 APART = 1e3
 """Quotient of two xi up to which their weights are exact to rounding; see `omd.powers`."""
+
+
+@jit
+def rate_in_tile(K: int, t: int, C: Any, S: Any) -> Any:
+    """Return eta_t, which costs a tile as much as several arms where it is not interpolated."""
+    if t < late_rates.FIRST:
+        return rate_now(K, t, C)
+    T = advance(S, powers.TABLE * LANES)
+    if not late_rates.is_for(T, t):
+        late_rates.tabulate(T, int(C[CODE]), C[PARAMETER], C[ALPHA], K, t, None)
+    return late_rates.interpolate(T, late_rates.RATES, t)
 
 
 @jit
@@ -31,7 +43,7 @@ def solve_and_draw(K: int, t: int, C: Any, S: Any, xi: Any, u: Any) -> Any:
     if is_due(t):
         powers.shrink(K, S, u)
     anew = t & (powers.ANEW - 1) == 0
-    return powers.draw(K, S, xi, 1.0 - C[ALPHA], rate_now(K, t, C), anew, u)
+    return powers.draw(K, S, xi, 1.0 - C[ALPHA], rate_in_tile(K, t, C, S), anew, u)
 
 
 @jit
