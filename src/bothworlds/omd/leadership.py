@@ -15,7 +15,18 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, load, maximum, splat, store, sum_lanes
+from bothworlds.lanes.vectors import (
+    advance,
+    least_lane,
+    load,
+    maximum,
+    minimum,
+    select,
+    splat,
+    store,
+    sum_lanes,
+    zeros,
+)
 
 LEADS, LEADER = 0, 1
 """Rows: 1 in the lanes in the mode, and b."""
@@ -128,8 +139,11 @@ def account(M: Any, saved: float, like: Any) -> Any:
 
 
 @jit
-def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int) -> int:
-    """Let a lane enter, with V_i = L_i - min L from row ``first + i`` of the state; return b."""
+def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int, unit: float) -> int:
+    """Let a lane enter, with V_i = ``unit`` (L_i - min L); return b.
+
+    Row ``first + i`` of the state has L_i.
+    """
     b = 0
     for i in range(1, K):
         if S[(first + i) * LANES + place] < S[(first + b) * LANES + place]:
@@ -138,7 +152,7 @@ def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int) -> int:
     for i in range(vectors(K) * LANES):
         V[i] = NOBODY
         if i < K and i != b:
-            V[i] = S[(first + i) * LANES + place] - low
+            V[i] = unit * (S[(first + i) * LANES + place] - low)
     M[LEADS * LANES + place] = 1.0
     M[LEADER * LANES + place] = b
     M[SPENT * LANES + place] = 0.0
@@ -147,16 +161,59 @@ def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int) -> int:
 
 
 @jit
-def close(K: int, t: int, S: Any, first: int, M: Any, V: Any, place: int, saved: float) -> None:
-    """Let a lane leave: write its estimates, with V_i = L_i - L_b, and when it may enter again."""
+def close(
+    K: int, t: int, S: Any, first: int, M: Any, V: Any, place: int, base: float, unit: float,
+    saved: float,
+) -> None:  # fmt: skip
+    """Let a lane leave: write its estimates and when it may enter again.
+
+    V_i - ``base`` is ``unit`` (L_i - L_b).
+    """
     b = int(M[LEADER * LANES + place])
     low = 0.0
     for i in range(K):
-        low = min(low, V[i])
+        low = min(low, (V[i] - base) / unit)
     for i in range(K):
-        S[(first + i) * LANES + place] = (0.0 if i == b else V[i]) - low
+        S[(first + i) * LANES + place] = (0.0 if i == b else (V[i] - base) / unit) - low
     M[NOT_BEFORE * LANES + place] = t + PENANCE * max(M[DEBT * LANES + place], 0.0) / saved
     M[LEADS * LANES + place] = 0.0
+
+
+@jit
+def lower(K: int, V: Any, scale: float, by: float) -> Any:
+    """Make every V_i of a lane ``scale`` (V_i - ``by``), and return the least."""
+    like = zeros()
+    low = splat(NOBODY, like)
+    for i in range(vectors(K)):
+        v = load(V, i, like)
+        v = select(v < NOBODY, scale * (v - by), NOBODY)
+        low = minimum(low, v)
+        store(V, i, v)
+    return least_lane(low)
+
+
+@jit
+def passing(K: int, M: Any, place: int, i: int, total: float, target: float) -> int:
+    """Return the first arm but the leader at which the sums of weights pass ``target``, or -1.
+
+    Row `ROOM` has the weights of the ``i``-th vector of arms; those before weigh ``total``.
+    """
+    leader = int(M[LEADER * LANES + place])
+    for j in range(min(LANES, K - i * LANES)):
+        total += M[ROOM * LANES + j]
+        if total > target and i * LANES + j != leader:
+            return i * LANES + j
+    return -1
+
+
+@jit
+def heaviest(K: int, V: Any) -> int:
+    """Return the arm with the least V."""
+    best = 0
+    for i in range(1, K):
+        if V[i] < V[best]:
+            best = i
+    return best
 
 
 @jit

@@ -38,14 +38,11 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
-    advance,
     any_lane,
     fma,
     lane_bits,
-    least_lane,
     load,
     lowest_bit,
-    minimum,
     negate,
     select,
     splat,
@@ -138,16 +135,8 @@ def settle(K: int, V: Any, z: float) -> float:
 @jit
 def rebuild(K: int, M: Any, place: int) -> Any:
     """Find leader, z and series of a lane anew; return z."""
-    like = zeros()
     V = others(K, M, place)
-    base = M[BASE * LANES + place]
-    low = splat(NOBODY, like)
-    for i in range(vectors(K)):
-        v = load(V, i, like)
-        v = select(v < NOBODY, v - base, NOBODY)
-        low = minimum(low, v)
-        store(V, i, v)
-    least = least_lane(low)
+    least = leadership.lower(K, V, 1.0, M[BASE * LANES + place])
     if least < 0.0:
         now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
         M[leadership.LEADER * LANES + place] = now
@@ -198,24 +187,20 @@ def sum_powers(K: int, M: Any, V: Any, place: int, shift: float) -> None:
 
 
 @jit
-def find_other(K: int, M: Any, V: Any, place: int, s: float, target: float) -> int:
+def find_other(K: int, M: Any, V: Any, place: int, s: float, target: float) -> Any:
     """Return the first arm but the leader at which the sums of 1 / (V_i + s) pass ``target``."""
     like = zeros()
-    leader = int(M[LEADER * LANES + place])
-    w = advance(M, ROOM * LANES)
     total = 0.0
     for i in range(vectors(K)):
         r = 1.0 / (load(V, i, like) + s)
-        store(w, 0, r)
+        store(M, ROOM, r)
         beyond = total + sum_lanes(r)
         if beyond > target:
-            for j in range(min(LANES, K - i * LANES)):
-                total += w[j]
-                if total > target and i * LANES + j != leader:
-                    return i * LANES + j
+            j = leadership.passing(K, M, place, i, total, target)
+            if j >= 0:
+                return j
         total = beyond
-    # Rounding: u was next to 1.
-    return K - 1 if leader != K - 1 else K - 2
+    return leadership.heaviest(K, V)  # rounding: u was next to 1
 
 
 @jit
@@ -359,11 +344,8 @@ def look_around(
         if enters != 0:
             while enters != 0:
                 place = lowest_bit(enters)
-                V = others(K, M, place)
-                b = leadership.opened(K, S, first, M, V, place)
                 eta = S[rate * LANES + place]
-                for i in range(K):
-                    V[i] = eta * V[i] if i != b else NOBODY
+                b = leadership.opened(K, S, first, M, others(K, M, place), place, eta)
                 low = S[(first + b) * LANES + place]
                 M[PREDICTED * LANES + place] = eta * (low - S[root * LANES + place])
                 M[BASE * LANES + place] = 0.0
@@ -378,9 +360,7 @@ def look_around(
                 V = others(K, M, place)
                 base = M[BASE * LANES + place]
                 eta = S[rate * LANES + place]
-                for i in range(K):
-                    V[i] = (V[i] - base) / eta
                 S[root * LANES + place] = -M[PREDICTED * LANES + place] / eta
-                leadership.close(K, t, S, first, M, V, place, saved(K))
+                leadership.close(K, t, S, first, M, V, place, base, eta, saved(K))
                 leaves &= leaves - 1
             leadership.count(M, like)

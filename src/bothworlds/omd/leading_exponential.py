@@ -40,15 +40,12 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
-    advance,
     any_lane,
     fma,
     lane,
     lane_bits,
-    least_lane,
     load,
     lowest_bit,
-    minimum,
     negate,
     select,
     splat,
@@ -60,7 +57,7 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 from bothworlds.omd import leadership
-from bothworlds.omd.leadership import LEADER, LEADS, NOBODY, OWN, ROOM, SPENT, vectors
+from bothworlds.omd.leadership import LEADER, LEADS, OWN, ROOM, SPENT, vectors
 from bothworlds.omd.recentring import RECENTRE_EVERY
 
 RADIUS = 1 / 256
@@ -131,16 +128,8 @@ def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
 
     ``tally`` are the rows that count the plays and losses of every arm, if there are any.
     """
-    like = zeros()
     V = others(K, M, place)
-    rise = M[RISE * LANES + place]
-    low = splat(NOBODY, like)
-    for i in range(vectors(K)):
-        v = load(V, i, like)
-        v = select(v < NOBODY, v - rise, NOBODY)
-        low = minimum(low, v)
-        store(V, i, v)
-    least = least_lane(low)
+    least = leadership.lower(K, V, 1.0, M[RISE * LANES + place])
     if least < 0.0:
         if tally is not None:
             write_counts(K, M, place, tally)
@@ -212,22 +201,18 @@ def move_other(K: int, M: Any, place: int, arm: int, by: float, tally: Any) -> N
 def find_other(K: int, M: Any, V: Any, place: int, eta: float, target: float) -> Any:
     """Return the first arm but the leader at which the sums of e_i pass ``target``, and its e."""
     like = zeros()
-    leader = int(M[LEADER * LANES + place])
     rise = M[RISE * LANES + place]
-    w = advance(M, ROOM * LANES)
     total = 0.0
     for i in range(vectors(K)):
         e = exp(eta * (rise - load(V, i, like)))
-        store(w, 0, e)
+        store(M, ROOM, e)
         beyond = total + sum_lanes(e)
         if beyond > target:
-            for j in range(min(LANES, K - i * LANES)):
-                total += w[j]
-                if total > target and i * LANES + j != leader:
-                    return i * LANES + j, w[j]
+            j = leadership.passing(K, M, place, i, total, target)
+            if j >= 0:
+                return j, M[ROOM * LANES + j % LANES]
         total = beyond
-    # Rounding: u was next to 1.
-    j = K - 1 if leader != K - 1 else K - 2
+    j = leadership.heaviest(K, V)  # rounding: u was next to 1
     return j, exp(eta * (rise - V[j]))
 
 
@@ -376,7 +361,7 @@ def look_around(
             flags = select(enters, splat(1.0, like), splat(0.0, like))
             for place in range(LANES):
                 if lane(flags, place) > 0.0:
-                    leadership.opened(K, S, first, M, others(K, M, place), place)
+                    leadership.opened(K, S, first, M, others(K, M, place), place, 1.0)
                     M[RISE * LANES + place] = 0.0
                     M[PLAYS * LANES + place] = 0.0
                     M[LOSSES * LANES + place] = 0.0
@@ -401,9 +386,7 @@ def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, leaves: Any) -
             if lane(flags, place) > 0.0:
                 V = others(K, M, place)
                 rise = M[RISE * LANES + place]
-                for i in range(K):
-                    V[i] -= rise
                 if tally is not None:
                     write_counts(K, M, place, tally)
-                leadership.close(K, t, S, first, M, V, place, saved(K))
+                leadership.close(K, t, S, first, M, V, place, rise, 1.0, saved(K))
         leadership.count(M, like)
