@@ -1,4 +1,4 @@
-"""Every round of a lane played again in double-double arithmetic: exponential weights, log-barrier.
+"""Every round of a lane played again in double-double arithmetic: each family of weights.
 
 Each function returns the largest relative error of 1 / p, and the sums of 1[I = b] - p_b and of its
 variance, b being the arm with the least estimate.  Estimates are sums of loss / p with the 1 / p
@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from bothworlds.omd import double_double as dd
+from bothworlds.omd.learning_rates import rate
 
 LEFT_OUT = 80.0
 """Exponent from which a weight is nothing."""
@@ -113,4 +114,73 @@ def replay_barrier(K, log_horizon, scale, arms, losses, inverse_p, restarts):
             L[:] = 0.0
             low[:] = 0.0
             restarts[k] = 1.0
+    return worst, surplus, variance
+
+
+@numba.njit
+def weights_at(L, low, least, xi, eta, b, b_low, z, z_low, w, w_low):
+    """Fill the weights at the multiplier z, in double-double arithmetic; return E and -E'."""
+    S, S_low, slope = -1.0, 0.0, 0.0
+    for i in range(L.size):
+        s, s_low = dd.add(L[i], low[i], -L[least], -low[least])
+        s, s_low = dd.multiply(s, s_low, eta, 0.0)
+        s, s_low = dd.add(s, s_low, z, z_low)
+        s, s_low = dd.multiply(s, s_low, xi[i], 0.0)
+        g, g_low = s, s_low
+        if b > 0.0:
+            g, g_low = dd.multiply(b, b_low, s, s_low)
+            g, g_low = dd.log1p(g, g_low)
+            g, g_low = dd.divide(g, g_low, b, b_low)
+        w[i], w_low[i] = 0.0, 0.0
+        if g < 690.0:
+            w[i], w_low[i] = dd.exp(-g, -g_low)
+        S, S_low = dd.add(S, S_low, w[i], w_low[i])
+        slope += w[i] * xi[i] / (1.0 + b * s)
+    return S, S_low, slope
+
+
+@numba.njit
+def replay_powers(K, C, scale, arms, losses, inverse_p):
+    """Tsallis-INF at any alpha and with any xi; ``C`` has the parameters of the policy."""
+    code, parameter, alpha, reduced = int(C[0]), C[1], C[2], C[3] > 0.0
+    xi = np.ones(K)
+    if C[4] > 0.0:
+        xi[:] = C[5 : 5 + K]
+    b, b_low = dd.two_sum(1.0, -alpha)
+    L, low, w, w_low = np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K)
+    worst = surplus = variance = 0.0
+    z, z_low = 0.0, 0.0
+    for k in range(arms.size):
+        eta = rate(code, parameter, alpha, K, k + 1.0)
+        least = np.argmin(L)
+        small = 0
+        for _ in range(200):
+            E, E_low, slope = weights_at(L, low, least, xi, eta, b, b_low, z, z_low, w, w_low)
+            S = 1.0 + E
+            if S < 1e-100:
+                z, z_low = 0.0, 0.0
+                continue
+            grown = math.log(S) if b == 0.0 else math.expm1(b * math.log(S)) / b
+            d = S * grown if abs(E) > 1e-9 else E + E_low
+            d = max(d / slope, -z)
+            z, z_low = dd.add(z, z_low, d, 0.0)
+            if abs(E) < 1e-11:
+                small += 1
+            if small == 2:
+                break
+        weights_at(L, low, least, xi, eta, b, b_low, z, z_low, w, w_low)
+        j = arms[k]
+        p, p_low = dd.divide(1.0, 0.0, w[j], w_low[j])
+        error = abs((scale * inverse_p[k] - p) - p_low) / p
+        worst = error if not error <= worst else worst
+        surplus += (j == least) - w[least]
+        variance += w[least] * (1.0 - w[least])
+        base = 0.0
+        for i in range(K):
+            if reduced and w[i] >= eta * eta:
+                L[i], low[i] = dd.add(L[i], low[i], 0.5, 0.0)
+                if i == j:
+                    base = 0.5
+        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k] - base, 0.0)
+        L[j], low[j] = dd.add(L[j], low[j], by, by_low)
     return worst, surplus, variance

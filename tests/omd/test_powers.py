@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 import pytest
 
@@ -12,11 +11,12 @@ from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.kernels import CHOOSE_WIDE
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, select, splat, zeros
-from bothworlds.omd import double_double as dd
 from bothworlds.omd import powers
 from bothworlds.omd.learning_rates import rate
+from bothworlds.policies.leading.tsallis_inf import GeneralLeading
 from bothworlds.policies.tsallis_inf.tiles import GeneralInTiles
 
+from .replaying import replay_powers
 from .tracing import trace
 
 PERIOD = 300
@@ -37,78 +37,6 @@ def settings(n_arms):
     return alone + [{"alpha": alpha, "gaps": gaps} for alpha in (0.0, 0.25, 0.75, 1.0)]
 
 
-@numba.njit
-def weights_at(L, low, least, xi, eta, b, b_low, z, z_low, w, w_low):
-    """Fill the weights at the multiplier z, in double-double arithmetic; return E and -E'."""
-    S, S_low, slope = -1.0, 0.0, 0.0
-    for i in range(L.size):
-        s, s_low = dd.add(L[i], low[i], -L[least], -low[least])
-        s, s_low = dd.multiply(s, s_low, eta, 0.0)
-        s, s_low = dd.add(s, s_low, z, z_low)
-        s, s_low = dd.multiply(s, s_low, xi[i], 0.0)
-        g, g_low = s, s_low
-        if b > 0.0:
-            g, g_low = dd.multiply(b, b_low, s, s_low)
-            g, g_low = dd.log1p(g, g_low)
-            g, g_low = dd.divide(g, g_low, b, b_low)
-        w[i], w_low[i] = 0.0, 0.0
-        if g < 690.0:
-            w[i], w_low[i] = dd.exp(-g, -g_low)
-        S, S_low = dd.add(S, S_low, w[i], w_low[i])
-        slope += w[i] * xi[i] / (1.0 + b * s)
-    return S, S_low, slope
-
-
-@numba.njit
-def replay(K, C, scale, arms, losses, inverse_p):
-    """Return the largest relative error of 1 / w, and the sums of 1[I = b] - w_b and its variance.
-
-    ``C`` has the parameters of the policy.  Estimates are sums with the 1 / w that was used.
-    """
-    code, parameter, alpha, reduced = int(C[0]), C[1], C[2], C[3] > 0.0
-    xi = np.ones(K)
-    if C[4] > 0.0:
-        xi[:] = C[5 : 5 + K]
-    b, b_low = dd.two_sum(1.0, -alpha)
-    L, low, w, w_low = np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K)
-    worst = surplus = variance = 0.0
-    z, z_low = 0.0, 0.0
-    for k in range(arms.size):
-        eta = rate(code, parameter, alpha, K, k + 1.0)
-        least = np.argmin(L)
-        small = 0
-        for _ in range(200):
-            E, E_low, slope = weights_at(L, low, least, xi, eta, b, b_low, z, z_low, w, w_low)
-            S = 1.0 + E
-            if S < 1e-100:
-                z, z_low = 0.0, 0.0
-                continue
-            grown = math.log(S) if b == 0.0 else math.expm1(b * math.log(S)) / b
-            d = S * grown if abs(E) > 1e-9 else E + E_low
-            d = max(d / slope, -z)
-            z, z_low = dd.add(z, z_low, d, 0.0)
-            if abs(E) < 1e-11:
-                small += 1
-            if small == 2:
-                break
-        weights_at(L, low, least, xi, eta, b, b_low, z, z_low, w, w_low)
-        j = arms[k]
-        p, p_low = dd.divide(1.0, 0.0, w[j], w_low[j])
-        error = abs((scale * inverse_p[k] - p) - p_low) / p
-        worst = error if not error <= worst else worst
-        surplus += (j == least) - w[least]
-        variance += w[least] * (1.0 - w[least])
-        base = 0.0
-        for i in range(K):
-            if reduced and w[i] >= eta * eta:
-                L[i], low[i] = dd.add(L[i], low[i], 0.5, 0.0)
-                if i == j:
-                    base = 0.5
-        by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k] - base, 0.0)
-        L[j], low[j] = dd.add(L[j], low[j], by, by_low)
-    return worst, surplus, variance
-
-
 def traced(policy, n_arms, rounds, **options):
     world = bw.environments.Stochastic.gap(n_arms, 1 / 8)
     return trace(policy, world, rounds, powers.STEP, **options)
@@ -118,7 +46,8 @@ def replayed(policy, n_arms, found, lane, scale=1.0):
     """Return the largest error of 1 / w, and the surplus of the leader in standard deviations."""
     arms, losses, inverse_p, _ = (each[:, lane].copy() for each in found)
     C = policy.parameters(n_arms)
-    worst, surplus, variance = replay(n_arms, C, scale, arms.astype(np.int64), losses, inverse_p)
+    arms = arms.astype(np.int64)
+    worst, surplus, variance = replay_powers(n_arms, C, scale, arms, losses, inverse_p)
     return worst, surplus / math.sqrt(variance)
 
 
@@ -129,7 +58,7 @@ def replayed(policy, n_arms, found, lane, scale=1.0):
 def test_every_round_is_exact_and_every_draw_fair(n_arms, rounds, estimator, loss):
     for given in settings(n_arms):
         policy = bw.TsallisINF(estimator=estimator, **given)
-        assert isinstance(policy.for_tiles(n_arms), GeneralInTiles)
+        assert isinstance(policy.for_tiles(n_arms), GeneralInTiles | GeneralLeading)
         worst, surplus = replayed(policy, n_arms, traced(policy, n_arms, rounds, loss=loss), 3)
         assert worst <= 3e-12, given
         assert abs(surplus) < 4.0, given

@@ -48,6 +48,7 @@ from typing import Any
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
@@ -107,7 +108,13 @@ def power(s: Any, p: Any, b: float) -> Any:
         return p
     x = b * s
     v = 1.0 + x
-    return p * exp((b - 1.0) / b * fma(x - (v - 1.0), p, log(v)))
+    return raised(p, fma(x - (v - 1.0), p, log(v)), b)
+
+
+@jit
+def raised(r: Any, log_v: Any, b: float) -> Any:
+    """Return v^(-1/b), given 1 / v and ln v."""
+    return r * exp((b - 1.0) / b * log_v)
 
 
 @jit
@@ -294,3 +301,23 @@ def shrink(K: int, S: Any, like: Any) -> None:
     """Subtract min L from L and y: the weights depend on differences only."""
     low = recentre(K, S, ESTIMATES, like)
     store(S, FRAME, load(S, FRAME, like) - low)
+
+
+@jit
+def restart(K: int, S: Any, place: int, y: float) -> None:
+    """Let the lane at ``place``, whose estimates are new, start at the multiplier y.
+
+    All powers are then computed anew, from rows as they are before the first round.
+    """
+    for row in range(MISSING, ESTIMATES):
+        if row != TABLE:
+            S[row * LANES + place] = 0.0
+    S[STEP * LANES + place] = 0.0
+    S[SUM1 * LANES + place] = 1.0
+    S[FRAME * LANES + place] = y
+    S[RATE * LANES + place] = 0.0
+    S[OVER_RATE * LANES + place] = 0.0
+    for i in range(K):
+        S[(ESTIMATES + K + i) * LANES + place] = 0.0
+        S[(ESTIMATES + 2 * K + i) * LANES + place] = 1.0
+        S[(ESTIMATES + 3 * K + i) * LANES + place] = 1.0

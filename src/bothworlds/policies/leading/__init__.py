@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from bothworlds.omd import leadership
-from bothworlds.policies.base import Array, Player, Policy, Sides
+from bothworlds.policies.base import Array, Player, Sides
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,11 +21,11 @@ class InTiles(Player):
 
     Parameters
     ----------
-    policy : Policy
-        The algorithm.
+    policy : Player
+        The algorithm: a policy, or what plays it in tiles without the mode.
     """
 
-    policy: Policy
+    policy: Player
 
     kernels: ClassVar[Sides]
     """The kernels of the twin."""
@@ -51,7 +51,7 @@ class InTiles(Player):
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether every lane is in the mode or not, as counted, and its leader is an arm."""
-        own = self.policy.head_rows + self.policy.rows_per_arm * n_arms
+        own = self.policy.start(n_arms).size
         leads, leader, how_many = (
             state[own + row] for row in (leadership.LEADS, leadership.LEADER, leadership.HOW_MANY)
         )

@@ -160,9 +160,9 @@ class TsallisINF(Policy):
         if own is not self or type(self).kernels is not TsallisINF.kernels:
             return own
         if not self.closed_form:
-            from bothworlds.policies.tsallis_inf.tiles import GeneralInTiles, exact
+            from bothworlds.policies.tsallis_inf.tiles import general_player
 
-            return GeneralInTiles(self) if exact(self, n_arms) else self
+            return general_player(self, n_arms)
         if n_arms < LEADING[self.estimator]:
             return self
         from bothworlds.policies.tsallis_inf.leading import InTiles

@@ -24,26 +24,31 @@ from bothworlds.policies.tsallis_inf.parameters import ALPHA, CODE, FACTORS, PAR
 
 APART = 1e3
 """Quotient of two xi up to which their weights are exact to rounding; see `omd.powers`."""
+STEEPEST = 0.9
+"""Largest alpha with a leader mode."""
 
 
 @jit
-def rate_in_tile(K: int, t: int, C: Any, S: Any) -> Any:
-    """Return eta_t, which costs a tile as much as several arms where it is not interpolated."""
+def rate_in_tile(K: int, t: int, C: Any, S: Any, exponent: Any) -> Any:
+    """Return eta_t, which costs a tile as much as several arms where it is not interpolated.
+
+    The table also has eta^exponent, unless that is None.
+    """
     if t < late_rates.FIRST:
         return rate_now(K, t, C)
     T = advance(S, powers.TABLE * LANES)
     if not late_rates.is_for(T, t):
-        late_rates.tabulate(T, int(C[CODE]), C[PARAMETER], C[ALPHA], K, t, None)
+        late_rates.tabulate(T, int(C[CODE]), C[PARAMETER], C[ALPHA], K, t, exponent)
     return late_rates.interpolate(T, late_rates.RATES, t)
 
 
 @jit
-def solve_and_draw(K: int, t: int, C: Any, S: Any, xi: Any, u: Any) -> Any:
+def solve_and_draw(K: int, t: int, C: Any, S: Any, xi: Any, eta: float, u: Any) -> Any:
     """Draw from the OMD step; ``xi`` has the factors, or is None where all are 1."""
     if is_due(t):
         powers.shrink(K, S, u)
     anew = t & (powers.ANEW - 1) == 0
-    return powers.draw(K, S, xi, 1.0 - C[ALPHA], rate_in_tile(K, t, C, S), anew, u)
+    return powers.draw(K, S, xi, 1.0 - C[ALPHA], eta, anew, u)
 
 
 @jit
@@ -86,13 +91,14 @@ def learn_rv(K: int, C: Any, S: Any, xi: Any, arm: Any, inverse_p: Any, loss: An
 @jit
 def choose_equal(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Draw from the OMD step with one regulariser for all arms."""
-    return solve_and_draw(K, t, C, S, None, u)
+    return solve_and_draw(K, t, C, S, None, rate_in_tile(K, t, C, S, None), u)
 
 
 @jit
 def choose_unequal(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Draw from the OMD step with a regulariser of its own for every arm."""
-    return solve_and_draw(K, t, C, S, advance(C, FACTORS), u)
+    eta = rate_in_tile(K, t, C, S, None)
+    return solve_and_draw(K, t, C, S, advance(C, FACTORS), eta, u)
 
 
 @jit
@@ -173,7 +179,14 @@ class GeneralInTiles(Player):
         return Sides((choose,), (_UPDATES[unequal, self.policy.estimator],), wide=True)
 
 
-def exact(policy: TsallisINF, n_arms: int) -> bool:
-    """Tell whether these kernels play the policy exactly: its xi are not too far apart."""
+def general_player(policy: TsallisINF, n_arms: int) -> Player:
+    """Return what plays the policy in tiles: itself where its xi are too far apart for others."""
     xi = policy.parameters(n_arms)[FACTORS:]
-    return n_arms > 1 and (xi.size == 0 or xi.max() <= APART * xi.min())
+    if n_arms == 1 or (xi.size > 0 and xi.max() > APART * xi.min()):
+        return policy
+    player = GeneralInTiles(policy)
+    if policy.gaps is not None or policy.estimator != "iw" or policy.alpha > STEEPEST:
+        return player
+    from bothworlds.policies.leading.tsallis_inf import GeneralLeading
+
+    return GeneralLeading(player)

@@ -1,0 +1,485 @@
+"""The OMD step for any alpha below 1 in leader mode: most rounds look at one arm only.
+
+Once one arm b has nearly all the weight, it is nearly always the arm that is played.  Then all
+other arms keep their distances from each other, and a Taylor series stands for them.
+
+======== ==========================================================================
+``c``    1 - alpha, and ``p`` is 1 / c
+``v_i``  c eta (L_i - x), so that w_i = v_i^-p; ``z`` is v_b
+``Y``    z^p = 1 / w_b
+``W``    sum of w_i over the others, so that 1 / Y + W = 1
+``o``    1 - W, the weight of the leader
+``V_i``  v_i as it was when the lane was last rebuilt, up to a common shift
+``q``    eta_0 / eta, with eta_0 the learning rate of that round
+``s``    what the others have moved by since: v_i = (V_i + s) / q, with s = q z - ``base``
+``c_n``  binom(-p, n) sum_i V_i^-(p+n), so that W = q^p sum_n c_n s^n
+======== ==========================================================================
+
+A round finds z and Y from the series, without a division or a power: with e = 1 - o Y and
+a = c z Y W'(z), Newton's step on z = o^-c multiplies z by 1 + h,
+
+    h = (c e + c (c + 1) / 2 e^2) (1 + a + a^2),
+
+and Y by (1 + h)^p, of which four terms are enough.  In the rare rounds in which it is not small
+enough it is repeated, with Y computed anew as a power.  Only rounding parts z^p from Y until that
+is next done, and the weights do not feel it: the others depend on z by z / v_i, the leader on Y
+alone.
+
+The leader is first in the order of the draw: it is played if u < o, and its loss moves ``base``.
+Otherwise the lane looks at its other arms, which takes a power each; the one that is played moves
+its V and the c_n.
+
+The series is used for |s| <= R min V, with R such that what it leaves out is |binom(-p, 10)| R^10
+= 1e-14 of W: a 27th at alpha = 1/4, a 44th at 3/4.  Beyond, or where z does not converge, the lane
+is rebuilt from all arms: another arm may then be the leader.
+
+Lanes enter and leave the mode as `bothworlds.omd.leadership` says.  Lanes that are not in it are
+played by `bothworlds.omd.powers`, which sees the lanes in it with the estimates they had on
+entering.
+"""
+
+from typing import Any
+
+from bothworlds.lanes.functions import log
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import (
+    absolute,
+    any_lane,
+    fma,
+    lane_bits,
+    load,
+    lowest_bit,
+    negate,
+    select,
+    splat,
+    store,
+    sum_lanes,
+    to_float,
+    to_int,
+    zeros,
+)
+from bothworlds.omd import leadership, powers
+from bothworlds.omd.leadership import LEADER, NOBODY, OWN, ROOM, SPENT, vectors
+from bothworlds.omd.leading.layout import ORDER
+from bothworlds.omd.leading.series import evaluate
+
+LEFT_OUT = 1e-14
+"""What the series leaves out, as a share of W."""
+AHEAD = 0.9
+"""Where s starts, as a share of the radius: it falls with every loss of the leader."""
+MOST = 0.35
+"""Largest W with which a lane enters, however much a round saves."""
+EAGER = 1.25
+"""How many times what the rounds save plays of other arms may cost when a lane enters.  Lanes do
+not enter all at once, and until they have, a round costs both ways of playing it: the sooner the
+last one follows, the better."""
+WORTH = 2.0
+"""How many times what the rounds save rare work may cost before a lane leaves."""
+EXTREME = 1e20
+"""Learning rates beyond this, or below its inverse, go without the mode: their powers are no
+numbers."""
+
+PREDICTED, INVERSE, SLOPE = OWN, OWN + 1, OWN + 2
+"""Rows: z, Y, and the h by which z moves with a unit of the leader's estimate."""
+BASE, REACH, RATE, RATE_POWER = OWN + 3, OWN + 4, OWN + 5, OWN + 6
+"""Rows: ``base``, the largest |s|, eta_0 and eta_0^p."""
+ARM, BY, WEIGHT, DRAW = OWN + 7, OWN + 8, OWN + 9, OWN + 10
+"""Rows, within a round in which something rare happens: the arm, s or what is learned, o and u."""
+NEXT = OWN + 11
+"""Row with the next round, its eta, 1 / eta and eta^-p, in its first places: known a round ahead,
+nobody waits for a division."""
+SERIES = OWN + 12
+"""First row of c_0, c_1, ..."""
+SUMS = SERIES + ORDER + 1
+"""First of as many rows in which they are summed."""
+OWN_ROWS = 12 + 2 * (ORDER + 1)
+
+SHAPE, RADIUS, BINOMIALS = 0, 1, 2
+"""Places in what the kernels take as ``B``, see `parameters`."""
+
+MAX_STEPS = 4
+TOLERANCE = 3e-14  # of Y
+MAX_PASSES = 200  # never reached: a bound on the loop, not a tolerance
+
+
+@jit
+def saved(K: int) -> float:
+    """Return what a round saves that looks at no arm, in nanoseconds of one lane, measured."""
+    return 6.0 + 1.15 * K
+
+
+@jit
+def other_cost(K: int) -> float:
+    """Return the nanoseconds that a round costs in which another arm is played."""
+    return 330.0 + 3.0 * K
+
+
+@jit
+def rebuild_cost(K: int) -> float:
+    """Return the nanoseconds that a rebuild costs."""
+    return 350.0 + 6.0 * K
+
+
+@jit
+def first_round(K: int) -> int:
+    """Return the first round in which a lane may enter.
+
+    With more arms, others than the leader are played for longer.
+    """
+    return min(max(2**12 * K, leadership.FIRST), 2**16)
+
+
+def parameters(alpha: float) -> list[float]:
+    """Return c, the radius R and binom(-p, n) for every c_n.
+
+    Examples
+    --------
+    >>> [round(1 / parameters(alpha)[1]) for alpha in (0.0, 0.25, 0.5, 0.75, 0.9)]
+    [25, 27, 32, 44, 79]
+    >>> parameters(0.5)[2:7]
+    [1.0, -2.0, 3.0, -4.0, 5.0]
+    """
+    c = 1.0 - alpha
+    binomials = [1.0]
+    for n in range(ORDER + 1):
+        binomials.append(-binomials[-1] * (1.0 / c + n) / (n + 1))
+    radius = (LEFT_OUT / abs(binomials.pop())) ** (1.0 / (ORDER + 1))
+    return [c, radius, *binomials]
+
+
+def rows(n_arms: int) -> int:
+    """Return the number of rows of the mode."""
+    return leadership.rows(n_arms, OWN_ROWS)
+
+
+@jit
+def others(K: int, M: Any, place: int) -> Any:
+    """Return the V_i of the lane at ``place``."""
+    return leadership.others(K, M, OWN_ROWS, place)
+
+
+# --- rare: one lane, all its arms --------------------------------------------------------------
+
+
+@jit
+def power(v: Any, c: float) -> Any:
+    """Return v^-p."""
+    return powers.raised(1.0 / v, log(v), c)
+
+
+@jit
+def settle(K: int, V: Any, z: float, c: float) -> float:
+    """Return the root z of sum_i (z + V_i)^-p = 1 over all arms, V_i being v_i - z.
+
+    The left side is convex and decreasing: Newton's step from the left of the root stays there,
+    and z = 1 is left of it.
+    """
+    like = zeros()
+    z = z if z >= 1.0 else 1.0
+    for _ in range(MAX_PASSES):
+        total = splat(0.0, like)
+        D = splat(0.0, like)
+        for i in range(vectors(K)):
+            v = load(V, i, like) + z
+            r = 1.0 / v
+            w = powers.raised(r, log(v), c)
+            total = total + w
+            D = fma(w, r, D)
+        d = c * (sum_lanes(total) - 1.0) / sum_lanes(D)
+        z = max(z + d, 1.0)
+        if abs(d) <= 1e-8:
+            break
+    return z
+
+
+@jit
+def rebuild(K: int, M: Any, place: int, B: Any, eta: float) -> None:
+    """Find leader, z, Y and series of a lane anew."""
+    c = B[SHAPE]
+    R = B[RADIUS]
+    V = others(K, M, place)
+    rho = eta / M[RATE * LANES + place]
+    least = leadership.lower(K, V, rho, M[BASE * LANES + place])
+    if least < 0.0:
+        least = leadership.crown(K, M, V, place, least)
+    b = int(M[LEADER * LANES + place])
+    V[b] = 0.0
+    z = settle(K, V, M[PREDICTED * LANES + place], c)
+    V[b] = NOBODY
+    ahead = AHEAD * R * (least + z) / (1.0 + AHEAD * R)
+    M[PREDICTED * LANES + place] = z
+    M[INVERSE * LANES + place] = 1.0 / power(z, c)
+    M[SLOPE * LANES + place] = 0.0
+    M[BASE * LANES + place] = z - ahead
+    M[REACH * LANES + place] = R * (least + z - ahead)
+    M[RATE * LANES + place] = eta
+    M[RATE_POWER * LANES + place] = 1.0 / power(eta, c)
+    sum_powers(K, M, V, place, z - ahead, B)
+
+
+@jit
+def sum_powers(K: int, M: Any, V: Any, place: int, shift: float, B: Any) -> None:
+    """Add ``shift`` to every V_i and compute the c_n of a lane."""
+    c = B[SHAPE]
+    like = zeros()
+    for n in range(ORDER + 1):
+        store(M, SUMS + n, like)
+    for i in range(vectors(K)):
+        v = load(V, i, like)
+        v = select(v < NOBODY, v + shift, v)
+        store(V, i, v)
+        r = 1.0 / v
+        w = powers.raised(r, log(v), c)
+        for n in range(ORDER + 1):
+            store(M, SUMS + n, load(M, SUMS + n, like) + w)
+            w = w * r
+    for n in range(ORDER + 1):
+        total = sum_lanes(load(M, SUMS + n, like))
+        M[(SERIES + n) * LANES + place] = B[BINOMIALS + n] * total
+
+
+@jit
+def find_other(K: int, M: Any, place: int, s: float, target: float, c: float) -> Any:
+    """Return the first arm but the leader at which the sums of (V_i + s)^-p pass ``target``.
+
+    And that power of it.
+    """
+    like = zeros()
+    V = others(K, M, place)
+    for _ in range(2):
+        total = 0.0
+        for i in range(vectors(K)):
+            w = power(load(V, i, like) + s, c)
+            store(M, ROOM, w)
+            beyond = total + sum_lanes(w)
+            if beyond > target:
+                j = leadership.passing(K, M, place, i, total, target)
+                if j >= 0:
+                    return j, M[ROOM * LANES + j % LANES]
+            total = beyond
+        target = 0.5 * total  # rounding: u was next to 1, so that any arm with a weight will do
+    return K - 1, 1.0  # never reached: none has a weight
+
+
+@jit
+def move_other(K: int, M: Any, place: int, arm: int, by: float, B: Any) -> None:
+    """Add ``by`` to the V of an arm, and let the series know."""
+    V = others(K, M, place)
+    sign = -1.0
+    for _ in range(2):
+        r = 1.0 / V[arm]
+        w = sign * powers.raised(r, log(V[arm]), B[SHAPE])
+        for n in range(ORDER + 1):
+            M[(SERIES + n) * LANES + place] += B[BINOMIALS + n] * w
+            w *= r
+        V[arm] += 0.5 * (1.0 - sign) * by
+        sign = 1.0
+
+
+# --- the round -----------------------------------------------------------------------------------
+
+
+@jit
+def grown(Y: Any, h: Any, c: float) -> Any:
+    """Return Y (1 + h)^p for small h."""
+    p = 1.0 / c
+    second = 0.5 * (p - 1.0)
+    third = second * (p - 2.0) * (1 / 3)
+    return fma(Y * (p * h), fma(fma(third, h, second), h, 1.0), Y)
+
+
+@jit
+def step(M: Any, q: Any, growth: Any, s: Any, z: Any, Y: Any, c: float) -> Any:
+    """Return h, the weight of the leader after it, W' c Y and a, and the lanes to step again.
+
+    ``growth`` is q^p.
+    """
+    value, slope = evaluate(M, SERIES, s)
+    # A fourth term leaves an error of 5e-5, and nearly all rounds with one step.
+    slope = fma(load(M, SERIES + 4, s) * (4.0 * s), s * s, slope)
+    o = fma(-growth, value, 1.0)
+    slope = growth * (q * slope)  # W'(z)
+    a_over = c * (Y * slope)
+    a = z * a_over
+    e = fma(-o, Y, 1.0)
+    h = e * (fma(0.5 * c * (c + 1.0), e, c) * fma(a, a, 1.0 + a))
+    size = absolute(e)
+    left = size * fma(absolute(a), fma(a, a, fma(size, 4.0, 5e-5)), e * e)
+    return h, fma(-slope, z * h, o), a_over, a, negate(left <= TOLERANCE)
+
+
+@jit
+def draw(
+    K: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float, leads: Any, u: Any
+) -> Any:
+    """Find the weights and draw an arm, in the lanes in the mode.
+
+    ``over`` is 1 / eta and ``over_power`` eta^-p; row 0 of the state takes 1 / w.  Everything rare
+    is left to `look_closer`, so that what is common stays in registers.
+    """
+    c = B[SHAPE]
+    q = load(M, RATE, u) * over
+    growth = load(M, RATE_POWER, u) * over_power
+    z = load(M, PREDICTED, u)
+    Y = load(M, INVERSE, u)
+    s = fma(z, q, -load(M, BASE, u))
+    h, weight, a_over, a, pending = step(M, q, growth, s, z, Y, c)
+    s = fma(z * h, q, s)
+    z = fma(z, h, z)
+    Y = grown(Y, h, c)
+    # What z and so h moves by, to second order, for what the leader's estimate moves by.
+    store(M, SLOPE, (-c * eta) * fma(a_over, a, a_over))
+    store(M, PREDICTED, z)
+    store(M, INVERSE, Y)
+    store(S, 0, Y)
+    rare = leads & (pending | negate(absolute(s) <= load(M, REACH, u)) | (u >= weight))
+    if any_lane(rare):
+        return look_closer(K, S, M, B, eta, over, over_power, rare, u, z, Y, s, weight, pending)
+    return to_int(load(M, LEADER, u))
+
+
+@jit
+def look_closer(
+    K: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float, rare: Any,
+    u: Any, z: Any, Y: Any, s: Any, weight: Any, pending: Any,
+) -> Any:  # fmt: skip
+    """Finish a round in which some lane needs more than one step to find its leader playing."""
+    c = B[SHAPE]
+    q = load(M, RATE, u) * over
+    growth = load(M, RATE_POWER, u) * over_power
+    pending = pending & rare
+    steps = 1
+    while any_lane(pending) and steps < MAX_STEPS:
+        # The step before may have been too long for the terms of `grown`.
+        Y = select(pending, 1.0 / power(z, c), Y)
+        h, again, _, _, unsure = step(M, q, growth, s, z, Y, c)
+        h = select(pending, h, 0.0)
+        s = fma(z * h, q, s)
+        z = fma(z, h, z)
+        Y = grown(Y, h, c)
+        weight = select(pending, again, weight)
+        pending = pending & unsure
+        steps += 1
+    store(M, PREDICTED, z)
+    store(M, INVERSE, Y)
+    store(S, 0, Y)
+    store(M, BY, select(pending, NOBODY, s))  # beyond any radius
+    store(M, WEIGHT, weight)
+    store(M, DRAW, u)
+    store(M, ARM, load(M, LEADER, u))
+    bits = lane_bits(rare)
+    while bits != 0:
+        finish(K, S, M, lowest_bit(bits), B, eta, over_power)
+        bits &= bits - 1
+    return to_int(load(M, ARM, u))
+
+
+@jit
+def finish(K: int, S: Any, M: Any, place: int, B: Any, eta: float, over_power: float) -> None:
+    """Rebuild a lane, if it is time, and draw."""
+    s = M[BY * LANES + place]
+    weight = M[WEIGHT * LANES + place]
+    growth = M[RATE_POWER * LANES + place] * over_power
+    if not abs(s) <= M[REACH * LANES + place]:
+        rebuild(K, M, place, B, eta)
+        Y = M[INVERSE * LANES + place]
+        weight = 1.0 / Y
+        growth = 1.0
+        s = M[PREDICTED * LANES + place] - M[BASE * LANES + place]
+        S[place] = Y
+        M[ARM * LANES + place] = M[LEADER * LANES + place]
+        M[SPENT * LANES + place] += rebuild_cost(K)
+    u = M[DRAW * LANES + place]
+    if u >= weight:
+        j, w = find_other(K, M, place, s, (u - weight) / growth, B[SHAPE])
+        M[ARM * LANES + place] = j
+        S[place] = 1.0 / (w * growth)
+        M[SPENT * LANES + place] += other_cost(K)
+
+
+@jit
+def learn(K: int, M: Any, B: Any, leads: Any, arm: Any, by: Any) -> None:
+    """Add ``by``, l / w, to the estimate of the arm just drawn, in the lanes in the mode."""
+    c = B[SHAPE]
+    other = to_float(arm) != load(M, LEADER, by)
+    led = select(other, 0.0, by)
+    h = load(M, SLOPE, by) * led
+    z = load(M, PREDICTED, by)
+    store(M, BASE, fma(c * load(M, RATE, by), led, load(M, BASE, by)))
+    store(M, PREDICTED, fma(z, h, z))
+    store(M, INVERSE, grown(load(M, INVERSE, by), h, c))
+    bits = lane_bits(other & leads)
+    if bits != 0:
+        store(M, ARM, to_float(arm))
+        store(M, BY, by)
+        while bits != 0:
+            place = lowest_bit(bits)
+            j = int(M[ARM * LANES + place])
+            step = c * M[RATE * LANES + place] * M[BY * LANES + place]
+            move_other(K, M, place, j, step, B)
+            bits &= bits - 1
+
+
+# --- entering and leaving ------------------------------------------------------------------------
+
+
+@jit
+def look_around(K: int, t: int, S: Any, M: Any, B: Any, eta: float, like: Any) -> None:
+    """Let lanes enter and leave the mode, in the rounds in which they may."""
+    if (
+        leadership.is_time_to_enter(t)
+        and t >= first_round(K)
+        and eta * EXTREME >= 1.0
+        and eta <= EXTREME
+    ):
+        most = min(EAGER * saved(K) / other_cost(K), MOST)
+        drawn = powers.ESTIMATES + 2 * K
+        enters = lane_bits(leadership.ready(K, t, S, drawn, M, most, like))
+        if enters != 0:
+            while enters != 0:
+                enter(K, S, M, lowest_bit(enters), B[SHAPE], eta)
+                enters &= enters - 1
+            leadership.count(M, like)
+    if leadership.is_time_to_account(t):
+        leaves = lane_bits(leadership.account(M, WORTH * saved(K), like))
+        if leaves != 0:
+            while leaves != 0:
+                leave(K, t, S, M, lowest_bit(leaves), B[SHAPE], eta)
+                leaves &= leaves - 1
+            leadership.count(M, like)
+
+
+@jit
+def enter(K: int, S: Any, M: Any, place: int, c: float, eta: float) -> None:
+    """Begin the mode in a lane, from its estimates."""
+    b = leadership.opened(K, S, powers.ESTIMATES, M, others(K, M, place), place, c * eta)
+    low = S[(powers.ESTIMATES + b) * LANES + place]
+    rest(M, place)
+    M[PREDICTED * LANES + place] = 1.0 + c * eta * (low - S[powers.FRAME * LANES + place])
+    M[RATE * LANES + place] = eta
+    M[REACH * LANES + place] = -1.0  # so that the round's draw rebuilds it
+
+
+@jit
+def rest(M: Any, place: int) -> None:
+    """Let the numbers of a lane be such that they stay as they are whatever the rounds are."""
+    for row in range(OWN, SERIES + ORDER + 1):
+        if row != NEXT:
+            M[row * LANES + place] = 0.0
+    M[PREDICTED * LANES + place] = 1.0
+    M[INVERSE * LANES + place] = 1.0
+
+
+@jit
+def leave(K: int, t: int, S: Any, M: Any, place: int, c: float, eta: float) -> None:
+    """End the mode in a lane: write its estimates, and let the solver start near the root."""
+    V = others(K, M, place)
+    base = M[BASE * LANES + place]
+    unit = c * M[RATE * LANES + place]
+    leadership.close(K, t, S, powers.ESTIMATES, M, V, place, base, unit, saved(K))
+    b = int(M[LEADER * LANES + place])
+    z = M[PREDICTED * LANES + place]
+    y = S[(powers.ESTIMATES + b) * LANES + place] - (z - 1.0) / (c * eta)
+    powers.restart(K, S, place, y)
+    rest(M, place)  # its rounds go on, unread

@@ -1,0 +1,250 @@
+"""Leader mode away from alpha = 1/2: exact in every round, fair, entered, left, continued."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+
+import bothworlds as bw
+from bothworlds.engine.tile import TileJob, run_job
+from bothworlds.lanes.jit import compiled
+from bothworlds.lanes.types import LANES
+from bothworlds.lanes.vectors import pointer, select, splat
+from bothworlds.omd import late_rates, leadership, powers
+from bothworlds.omd import leading_powers as mode
+from bothworlds.policies.leading.tsallis_inf import GeneralLeading
+from bothworlds.policies.tsallis_inf.tiles import STEEPEST, GeneralInTiles
+
+from .replaying import replay_powers
+from .tracing import trace
+
+PERIOD = 20_000
+"""Rounds after which `fickle` has another best arm."""
+
+
+@compiled
+def fickle(K, t, C, E, G, v, arm):
+    """Return a Bernoulli loss, of mean 1/4 for the best arm of the moment and 3/4 otherwise."""
+    mean = select(arm == t // PERIOD % K, splat(0.25, v), splat(0.75, v))
+    return select(v < mean, splat(1.0, v), splat(0.0, v))
+
+
+def policy_of(alpha, **options):
+    return bw.TsallisINF(alpha=alpha, estimator="iw", **options)
+
+
+def own_rows(n_arms):
+    return powers.ESTIMATES + powers.PER_ARM * n_arms
+
+
+def traced(policy, n_arms, rounds, gap=1 / 8, **options):
+    world = bw.environments.Stochastic.gap(n_arms, gap)
+    return trace(policy, world, rounds, own_rows(n_arms) + leadership.LEADS, **options)
+
+
+def replayed(policy, n_arms, found, lane, scale=1.0):
+    """Return the largest error of 1 / w, and the surplus of the leader in standard deviations."""
+    arms, losses, inverse_p = (each[:, lane].copy() for each in found[:3])
+    C = policy.parameters(n_arms)
+    arms = arms.astype(np.int64)
+    worst, surplus, variance = replay_powers(n_arms, C, scale, arms, losses, inverse_p)
+    return worst, surplus / math.sqrt(variance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("alpha", "n_arms", "rounds", "gap"),
+    [
+        (0.0, 2, 40_000, 1 / 4),
+        (0.25, 2, 60_000, 1 / 8),
+        (0.25, 8, 50_000, 1 / 4),
+        (0.75, 2, 60_000, 1 / 8),
+        (0.75, 17, 75_000, 1 / 2),
+        (STEEPEST, 5, 40_000, 1 / 4),
+    ],
+)
+def test_every_round_is_exact_and_every_draw_fair(alpha, n_arms, rounds, gap):
+    policy = policy_of(alpha)
+    assert isinstance(policy.for_tiles(n_arms), GeneralLeading)
+    found = traced(policy, n_arms, rounds, gap)
+    assert not found[3][: mode.first_round(n_arms) - 1].any()
+    lane = int(found[3].sum(axis=0).argmax())
+    assert found[3][-1, lane] == 1.0
+    worst, surplus = replayed(policy, n_arms, found, lane)
+    assert worst <= 1e-12
+    assert abs(surplus) < 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "n_arms"), [(0.25, 2), (0.75, 4), (STEEPEST, 2)])
+def test_a_leader_that_turns_bad_is_left_and_another_found(alpha, n_arms):
+    policy = policy_of(alpha)
+    found = traced(policy, n_arms, 5 * PERIOD, loss=fickle)
+    entered = (np.diff(found[3], axis=0) > 0).sum(axis=0)
+    left = (np.diff(found[3], axis=0) < 0).sum(axis=0)
+    lane = int(entered.argmax())
+    assert entered[lane] >= 2
+    assert left[lane] >= 1
+    worst, surplus = replayed(policy, n_arms, found, lane)
+    assert worst <= 1e-12
+    assert abs(surplus) < 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learning_rate", [0.02, bw.omd.InverseSqrt(2.0)])
+def test_any_learning_rate_is_followed(learning_rate):
+    policy = policy_of(0.25, learning_rate=learning_rate)
+    found = traced(policy, 2, 30_000, 1 / 2)
+    lane = int(found[3].sum(axis=0).argmax())
+    assert found[3][-1, lane] == 1.0
+    assert replayed(policy, 2, found, lane)[0] <= 1e-12
+
+
+@pytest.mark.slow
+def test_the_replay_sees_a_small_error():
+    policy = policy_of(0.75)
+    found = traced(policy, 2, 20_000, 1 / 2)
+    assert found[3][-1, 0] == 1.0
+    worst, _ = replayed(policy, 2, found, 0, scale=1.0 + 2e-12)
+    assert 1.8e-12 < worst < 2.2e-12
+    # An error of the series would be one of the rounds in the mode alone.
+    leads = found[3] == 1.0
+    found[2][leads] *= 1.0 + 2e-12
+    worst, _ = replayed(policy, 2, found, 0)
+    assert 1.8e-12 < worst < 2.2e-12
+
+
+# --- the series ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75, STEEPEST])
+def test_what_the_series_leaves_out_is_as_said(alpha):
+    _, radius, *binomials = mode.parameters(alpha)
+    p = 1.0 / (1.0 - alpha)
+    for s in (radius, -radius):
+        left_out = (1.0 + s) ** -p - sum(c * s**n for n, c in enumerate(binomials))
+        assert abs(left_out) < 1.5 * mode.LEFT_OUT
+    for s in (3.0 * radius, -3.0 * radius):
+        left_out = (1.0 + s) ** -p - sum(c * s**n for n, c in enumerate(binomials))
+        assert abs(left_out) > 1e3 * mode.LEFT_OUT
+
+
+@compiled
+def find_all(K, M, place, s, targets, c, arms, found):
+    """Find the arm of every target, and its power."""
+    for k in range(targets.size):
+        arms[k], found[k] = mode.find_other(K, pointer(M), place, s, targets[k], c)
+
+
+def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
+    K, place, leader, s, c = 21, 3, 5, -0.25, 0.4
+    rng = np.random.default_rng(1)
+    V = rng.uniform(2.0, 9.0, K)
+    V[leader] = leadership.NOBODY
+    M = np.zeros((mode.rows(K), LANES))
+    M[leadership.LEADER, place] = leader
+    places = M.ravel()[(leadership.OWN + mode.OWN_ROWS) * LANES :].reshape(LANES, -1)
+    places[place] = leadership.NOBODY
+    places[place, :K] = V
+    w = (V + s) ** (-1.0 / c)
+    sums = np.cumsum(w)
+    targets = np.append(rng.uniform(0.0, sums[-1], 500), [0.0, 1.1 * sums[-1]])
+    arms, found = np.zeros(targets.size, np.int64), np.zeros(targets.size)
+    find_all(K, M.ravel(), place, s, targets, c, arms, found)
+    expected = np.searchsorted(sums, targets, side="right")
+    expected[-1] = V.argmin()  # beyond all sums: the heaviest
+    assert np.array_equal(arms, expected)
+    assert leader not in arms
+    assert np.allclose(found, w[arms], rtol=1e-13, atol=0.0)
+
+
+# --- regret, neighbours, continuing --------------------------------------------------------------
+
+
+class Looking(bw.TsallisINF):
+    """Tsallis-INF without leader mode."""
+
+    def for_tiles(self, n_arms):
+        return GeneralInTiles(self)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("alpha", [0.25, 0.75])
+def test_regret_is_that_of_looking_at_all_arms(alpha):
+    world = bw.environments.Stochastic.gap(2, 1 / 8)
+    policies = {
+        "leading": policy_of(alpha),
+        "looking": Looking(alpha=alpha, estimator="iw"),
+        "other": Looking(alpha=alpha - 0.05, estimator="iw"),
+    }
+    result = bw.simulate(
+        policies, world, horizon=40_000, repetitions=2_048, seed=6,
+        checkpoints=[leadership.FIRST - 1, 40_000], progress=False,
+    )  # fmt: skip
+    late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
+
+    def apart(one, other):
+        error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
+        return abs(one.mean() - other.mean()) / error
+
+    assert apart(late["leading"], late["looking"]) < 2.0
+    assert apart(late["leading"], late["other"]) > 4.0
+
+
+@pytest.mark.slow
+def test_a_lane_does_not_depend_on_its_neighbours():
+    together = traced(policy_of(0.25), 4, 90_000, loss=fickle)
+    changes = (np.diff(together[3], axis=0) != 0.0).sum(axis=0)
+    lane = int(changes.argmax())
+    assert changes[lane] >= 3
+    alone = traced(policy_of(0.25), 4, 90_000, loss=fickle, repetitions=[lane] * LANES)
+    for one, other in zip(together, alone, strict=True):
+        assert np.array_equal(one[:, lane], other[:, 0])
+    shares = together[3].mean(axis=1)
+    assert ((shares > 0.0) & (shares < 1.0)).any()  # some were in the mode while others were not
+
+
+@pytest.mark.slow
+def test_a_run_that_is_continued_is_the_run_that_never_stopped():
+    world = bw.environments.Stochastic.gap(4, 1 / 4)
+
+    def job(rounds, **options):
+        player = policy_of(0.75).for_tiles(4)
+        return TileJob("P", player, world, 3, 0, LANES, rounds, **options)
+
+    whole = run_job(job((30_000, 50_001)))
+    for stop in (late_rates.FIRST - 1, 30_000, 40_063):
+        begun = run_job(job((stop,), keep=True))
+        with np.load(io.BytesIO(begun.state)) as content:
+            leads = content["array0"].reshape(-1, LANES)[own_rows(4) + leadership.LEADS]
+        assert leads.any() == (stop > late_rates.FIRST)
+        rest = run_job(job((stop, 50_001), after=stop, earlier=begun))
+        assert np.array_equal(whole.cost[:, -1], rest.cost[:, -1])
+        assert np.array_equal(whole.plays, rest.plays)
+
+
+def test_a_snapshot_with_an_impossible_leader_is_refused():
+    player = policy_of(0.25).for_tiles(8)
+    state = np.repeat(player.start(8)[:, None], LANES, axis=1)
+    assert player.sound(8, state)
+    first = own_rows(8)
+    for row, bad in (
+        (first + leadership.LEADER, 8.0),
+        (first + leadership.LEADER, 0.5),
+        (first + leadership.LEADS, 2.0),
+        (first + leadership.LEADS, 1.0),  # but nobody is counted
+        (powers.ESTIMATES + 2 * 8, -1.0),
+    ):
+        wrong = state.copy()
+        wrong[row, 3] = bad
+        assert not player.sound(8, wrong)
+
+
+def test_reduced_variance_gaps_and_steep_regularisers_go_without():
+    for given in ({}, {"gaps": [0.0, 0.5, 0.5]}, {"estimator": "iw", "gaps": [0.0, 0.5, 0.5]}):
+        assert isinstance(bw.TsallisINF(alpha=0.25, **given).for_tiles(3), GeneralInTiles)
+    for alpha in (STEEPEST + 0.01, 1.0):
+        assert isinstance(policy_of(alpha).for_tiles(3), GeneralInTiles)
+    assert policy_of(0.25).for_tiles(1) == policy_of(0.25)
