@@ -225,6 +225,11 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped():
         assert np.array_equal(whole.plays, rest.plays)
 
 
+def test_every_span_of_rates_begins_where_lanes_may_enter():
+    assert late_rates.SPAN % leadership.LOOK_EVERY == 0
+    assert late_rates.FIRST % late_rates.SPAN == 0
+
+
 def test_a_snapshot_with_an_impossible_leader_is_refused():
     player = policy_of(0.25).for_tiles(8)
     state = np.repeat(player.start(8)[:, None], LANES, axis=1)

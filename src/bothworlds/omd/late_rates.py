@@ -25,7 +25,8 @@ from bothworlds.omd.learning_rates import rate
 FIRST = 2**14
 """First round whose rate is interpolated."""
 SPAN = 128
-"""Rounds that share a polynomial."""
+"""Rounds that share a polynomial; a multiple of those after which leader modes look around, so that
+the first round of a span is one in which the table is asked for."""
 NODES = 6
 GAP = SPAN / (NODES - 1)
 

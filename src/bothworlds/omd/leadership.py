@@ -6,8 +6,9 @@ and leaves it by what a round of either kind costs, in nanoseconds that were mea
 own numbers and the round alone: a repetition does not depend on its neighbours.
 
 The rows of a mode lie behind those of the policy.  Those named here are common to the modes of
-`bothworlds.omd.leading_exponential` and `bothworlds.omd.leading_barrier`; the first two, and how
-arms lie, also to that of `bothworlds.omd.leading`.  The numbers of the other arms of a lane lie one
+`bothworlds.omd.leading_exponential`, `bothworlds.omd.leading_barrier` and
+`bothworlds.omd.leading_powers`; the first two, and how arms lie, also to that of
+`bothworlds.omd.leading`.  The numbers of the other arms of a lane lie one
 after another, so that a vector holds `LANES` arms of one lane.
 """
 
