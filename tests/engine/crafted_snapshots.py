@@ -46,6 +46,7 @@ CASES = {
     "exp3, leading": (bw.Exp3(), FAR, LATE),
     "exp3++, leading": (bw.Exp3PlusPlus(), FAR, LATE),
     "broad, leading": (bw.Broad(horizon=2000), FAR, LATE),
+    "alpha 0.3, leading": (bw.TsallisINF(alpha=0.3), FAR, LATE),
     "alpha 0.7, leading": (bw.TsallisINF(alpha=0.7, estimator="iw"), FAR, LATE),
     "many arms": (bw.TsallisINF(), MANY),
     "many arms, iw": (bw.TsallisINF(estimator="iw"), MANY),

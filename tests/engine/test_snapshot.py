@@ -10,7 +10,8 @@ from helpers.waiting import HANG
 
 SCRIPT = Path(__file__).with_name("crafted_snapshots.py")
 FEW = ["rv", "alpha 0.7", "exp3++", "broad", "ucb1", "kl-ucb", "thompson", "duels"]
-LEADING = ["exp3, leading", "exp3++, leading", "broad, leading", "alpha 0.7, leading"]
+MODES = ["exp3", "exp3++", "broad", "alpha 0.3", "alpha 0.7"]
+LEADING = [f"{name}, leading" for name in MODES]
 WORLDS = ["corrupted", "betray", "level"]
 MANY = ["many arms", "many arms, iw"]
 

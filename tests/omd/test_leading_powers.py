@@ -30,8 +30,8 @@ def fickle(K, t, C, E, G, v, arm):
     return select(v < mean, splat(1.0, v), splat(0.0, v))
 
 
-def policy_of(alpha, **options):
-    return bw.TsallisINF(alpha=alpha, estimator="iw", **options)
+def policy_of(alpha, estimator="iw", **options):
+    return bw.TsallisINF(alpha=alpha, estimator=estimator, **options)
 
 
 def own_rows(n_arms):
@@ -54,18 +54,21 @@ def replayed(policy, n_arms, found, lane, scale=1.0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("alpha", "n_arms", "rounds", "gap"),
+    ("estimator", "alpha", "n_arms", "rounds", "gap"),
     [
-        (0.0, 2, 40_000, 1 / 4),
-        (0.25, 2, 60_000, 1 / 8),
-        (0.25, 8, 50_000, 1 / 4),
-        (0.75, 2, 60_000, 1 / 8),
-        (0.75, 17, 75_000, 1 / 2),
-        (STEEPEST, 5, 40_000, 1 / 4),
+        ("iw", 0.0, 2, 40_000, 1 / 4),
+        ("iw", 0.25, 2, 60_000, 1 / 8),
+        ("iw", 0.25, 8, 50_000, 1 / 4),
+        ("iw", 0.75, 2, 60_000, 1 / 8),
+        ("iw", 0.75, 17, 75_000, 1 / 2),
+        ("iw", STEEPEST["iw"], 5, 40_000, 1 / 4),
+        ("rv", 0.25, 2, 60_000, 1 / 8),
+        ("rv", 0.4, 8, 50_000, 1 / 4),
+        ("rv", STEEPEST["rv"], 2, 40_000, 1 / 8),
     ],
 )
-def test_every_round_is_exact_and_every_draw_fair(alpha, n_arms, rounds, gap):
-    policy = policy_of(alpha)
+def test_every_round_is_exact_and_every_draw_fair(estimator, alpha, n_arms, rounds, gap):
+    policy = policy_of(alpha, estimator)
     assert isinstance(policy.for_tiles(n_arms), GeneralLeading)
     found = traced(policy, n_arms, rounds, gap)
     assert not found[3][: mode.first_round(n_arms) - 1].any()
@@ -77,9 +80,18 @@ def test_every_round_is_exact_and_every_draw_fair(alpha, n_arms, rounds, gap):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("alpha", "n_arms"), [(0.25, 2), (0.75, 4), (STEEPEST, 2)])
-def test_a_leader_that_turns_bad_is_left_and_another_found(alpha, n_arms):
-    policy = policy_of(alpha)
+@pytest.mark.parametrize(
+    ("estimator", "alpha", "n_arms"),
+    [
+        ("iw", 0.25, 2),
+        ("iw", 0.75, 4),
+        ("iw", STEEPEST["iw"], 2),
+        ("rv", 0.25, 2),
+        ("rv", STEEPEST["rv"], 4),
+    ],
+)
+def test_a_leader_that_turns_bad_is_left_and_another_found(estimator, alpha, n_arms):
+    policy = policy_of(alpha, estimator)
     found = traced(policy, n_arms, 5 * PERIOD, loss=fickle)
     entered = (np.diff(found[3], axis=0) > 0).sum(axis=0)
     left = (np.diff(found[3], axis=0) < 0).sum(axis=0)
@@ -87,6 +99,19 @@ def test_a_leader_that_turns_bad_is_left_and_another_found(alpha, n_arms):
     assert entered[lane] >= 2
     assert left[lane] >= 1
     worst, surplus = replayed(policy, n_arms, found, lane)
+    assert worst <= 1e-12
+    assert abs(surplus) < 4.0
+
+
+@pytest.mark.slow
+def test_arms_beyond_the_limit_of_the_near_ones_fall():
+    policy, K = policy_of(0.45, "rv"), 4
+    world = bw.environments.Stochastic.gap(K, 0.9)
+    found = traced(policy, K, 50_000, 0.9)
+    far = trace(policy, world, 50_000, own_rows(K) + mode.FAR)[3] * found[3]
+    lane = int(far.sum(axis=0).argmax())
+    assert far[:, lane].sum() > 100
+    worst, surplus = replayed(policy, K, found, lane)
     assert worst <= 1e-12
     assert abs(surplus) < 4.0
 
@@ -118,7 +143,7 @@ def test_the_replay_sees_a_small_error():
 # --- the series ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75, STEEPEST])
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75, STEEPEST["iw"]])
 def test_what_the_series_leaves_out_is_as_said(alpha):
     _, radius, *binomials = mode.parameters(alpha)
     p = 1.0 / (1.0 - alpha)
@@ -171,13 +196,13 @@ class Looking(bw.TsallisINF):
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("alpha", [0.25, 0.75])
-def test_regret_is_that_of_looking_at_all_arms(alpha):
+@pytest.mark.parametrize(("estimator", "alpha"), [("iw", 0.75), ("rv", 0.25)])
+def test_regret_is_that_of_looking_at_all_arms(estimator, alpha):
     world = bw.environments.Stochastic.gap(2, 1 / 8)
     policies = {
-        "leading": policy_of(alpha),
-        "looking": Looking(alpha=alpha, estimator="iw"),
-        "other": Looking(alpha=alpha - 0.05, estimator="iw"),
+        "leading": policy_of(alpha, estimator),
+        "looking": Looking(alpha=alpha, estimator=estimator),
+        "other": Looking(alpha=alpha - 0.05, estimator=estimator),
     }
     result = bw.simulate(
         policies, world, horizon=40_000, repetitions=2_048, seed=6,
@@ -194,12 +219,14 @@ def test_regret_is_that_of_looking_at_all_arms(alpha):
 
 
 @pytest.mark.slow
-def test_a_lane_does_not_depend_on_its_neighbours():
-    together = traced(policy_of(0.25), 4, 90_000, loss=fickle)
+@pytest.mark.parametrize("estimator", ["iw", "rv"])
+def test_a_lane_does_not_depend_on_its_neighbours(estimator):
+    policy = policy_of(0.25, estimator)
+    together = traced(policy, 4, 90_000, loss=fickle)
     changes = (np.diff(together[3], axis=0) != 0.0).sum(axis=0)
     lane = int(changes.argmax())
     assert changes[lane] >= 3
-    alone = traced(policy_of(0.25), 4, 90_000, loss=fickle, repetitions=[lane] * LANES)
+    alone = traced(policy, 4, 90_000, loss=fickle, repetitions=[lane] * LANES)
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one[:, lane], other[:, 0])
     shares = together[3].mean(axis=1)
@@ -207,11 +234,12 @@ def test_a_lane_does_not_depend_on_its_neighbours():
 
 
 @pytest.mark.slow
-def test_a_run_that_is_continued_is_the_run_that_never_stopped():
+@pytest.mark.parametrize(("estimator", "alpha"), [("iw", 0.75), ("rv", 0.45)])
+def test_a_run_that_is_continued_is_the_run_that_never_stopped(estimator, alpha):
     world = bw.environments.Stochastic.gap(4, 1 / 4)
 
     def job(rounds, **options):
-        player = policy_of(0.75).for_tiles(4)
+        player = policy_of(alpha, estimator).for_tiles(4)
         return TileJob("P", player, world, 3, 0, LANES, rounds, **options)
 
     whole = run_job(job((30_000, 50_001)))
@@ -247,9 +275,10 @@ def test_a_snapshot_with_an_impossible_leader_is_refused():
         assert not player.sound(8, wrong)
 
 
-def test_reduced_variance_gaps_and_steep_regularisers_go_without():
-    for given in ({}, {"gaps": [0.0, 0.5, 0.5]}, {"estimator": "iw", "gaps": [0.0, 0.5, 0.5]}):
-        assert isinstance(bw.TsallisINF(alpha=0.25, **given).for_tiles(3), GeneralInTiles)
-    for alpha in (STEEPEST + 0.01, 1.0):
-        assert isinstance(policy_of(alpha).for_tiles(3), GeneralInTiles)
-    assert policy_of(0.25).for_tiles(1) == policy_of(0.25)
+def test_gaps_and_steep_regularisers_go_without():
+    gaps = [0.0, 0.5, 0.5]
+    for estimator, steepest in STEEPEST.items():
+        assert isinstance(policy_of(0.25, estimator, gaps=gaps).for_tiles(3), GeneralInTiles)
+        for alpha in (steepest + 0.005, 1.0):
+            assert isinstance(policy_of(alpha, estimator).for_tiles(3), GeneralInTiles)
+        assert policy_of(0.25, estimator).for_tiles(1) == policy_of(0.25, estimator)

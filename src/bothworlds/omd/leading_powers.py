@@ -33,14 +33,21 @@ The series is used for |s| <= R min V, with R such that what it leaves out is |b
 = 1e-14 of W: a 27th at alpha = 1/4, a 44th at 3/4.  Beyond, or where z does not converge, the lane
 is rebuilt from all arms: another arm may then be the leader.
 
+**Reduced variance.**  Near arms, those with w_i >= eta^2 and so v_i <= eta^-2c, all rise by B = 1/2
+in every round, and the leader is one of them.  Only differences matter: seen from the near arms,
+these stand still and the far ones fall by B.  Below alpha = 1/2 the others are near as a rule; in
+the rounds in which one is far its V and the c_n take the fall.  The highest V tells when that may
+be: V_i + s <= ``brink`` = q eta^-2c, which only rises while the learning rate falls.  A near arm
+that is played may fall, by c eta / 2 of 1 / w_i, which is less than c eta^(1 - 2 alpha) / 2 of v_i.
+
 Lanes enter and leave the mode as `bothworlds.omd.leadership` says.  Lanes that are not in it are
 played by `bothworlds.omd.powers`, which sees the lanes in it with the estimates they had on
-entering.
+entering.  An argument ``reduced`` is None for importance weighting.
 """
 
 from typing import Any
 
-from bothworlds.lanes.functions import log
+from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
@@ -48,8 +55,10 @@ from bothworlds.lanes.vectors import (
     any_lane,
     fma,
     lane_bits,
+    least_lane,
     load,
     lowest_bit,
+    minimum,
     negate,
     select,
     splat,
@@ -60,6 +69,7 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 from bothworlds.omd import leadership, powers
+from bothworlds.omd.estimators import BASELINE, correction
 from bothworlds.omd.leadership import LEADER, NOBODY, OWN, ROOM, SPENT, vectors
 from bothworlds.omd.leading.layout import ORDER
 from bothworlds.omd.leading.series import evaluate
@@ -67,7 +77,12 @@ from bothworlds.omd.leading.series import evaluate
 LEFT_OUT = 1e-14
 """What the series leaves out, as a share of W."""
 AHEAD = 0.9
-"""Where s starts, as a share of the radius: it falls with every loss of the leader."""
+"""Where s starts, as a share of the radius, under importance weighting: it falls with every loss of
+the leader."""
+CROSSING = 60.0
+"""Nanoseconds that it costs to see whether an arm is far, or to let one fall."""
+LARGEST_RATE = 0.5
+"""Reduced variance goes without the mode at larger learning rates: its leader must be near."""
 MOST = 0.35
 """Largest W with which a lane enters, however much a round saves."""
 EAGER = 1.25
@@ -86,14 +101,17 @@ BASE, REACH, RATE, RATE_POWER = OWN + 3, OWN + 4, OWN + 5, OWN + 6
 """Rows: ``base``, the largest |s|, eta_0 and eta_0^p."""
 ARM, BY, WEIGHT, DRAW = OWN + 7, OWN + 8, OWN + 9, OWN + 10
 """Rows, within a round in which something rare happens: the arm, s or what is learned, o and u."""
-NEXT = OWN + 11
+HIGHEST, BRINK, FAR, SHIFT = OWN + 11, OWN + 12, OWN + 13, OWN + 14
+"""Rows, for reduced variance: the highest V, a lower bound of ``brink``, 1 where some arm is far in
+this round, and s there."""
+NEXT = OWN + 15
 """Row with the next round, its eta, 1 / eta and eta^-p, in its first places: known a round ahead,
 nobody waits for a division."""
-SERIES = OWN + 12
+SERIES = OWN + 16
 """First row of c_0, c_1, ..."""
 SUMS = SERIES + ORDER + 1
 """First of as many rows in which they are summed."""
-OWN_ROWS = 12 + 2 * (ORDER + 1)
+OWN_ROWS = 16 + 2 * (ORDER + 1)
 
 SHAPE, RADIUS, BINOMIALS = 0, 1, 2
 """Places in what the kernels take as ``B``, see `parameters`."""
@@ -194,7 +212,7 @@ def settle(K: int, V: Any, z: float, c: float) -> float:
 
 
 @jit
-def rebuild(K: int, M: Any, place: int, B: Any, eta: float) -> None:
+def rebuild(K: int, M: Any, place: int, B: Any, eta: float, reduced: Any) -> None:
     """Find leader, z, Y and series of a lane anew."""
     c = B[SHAPE]
     R = B[RADIUS]
@@ -207,7 +225,9 @@ def rebuild(K: int, M: Any, place: int, B: Any, eta: float) -> None:
     V[b] = 0.0
     z = settle(K, V, M[PREDICTED * LANES + place], c)
     V[b] = NOBODY
-    ahead = AHEAD * R * (least + z) / (1.0 + AHEAD * R)
+    ahead = 0.0
+    if reduced is None:
+        ahead = AHEAD * R * (least + z) / (1.0 + AHEAD * R)
     M[PREDICTED * LANES + place] = z
     M[INVERSE * LANES + place] = 1.0 / power(z, c)
     M[SLOPE * LANES + place] = 0.0
@@ -215,20 +235,25 @@ def rebuild(K: int, M: Any, place: int, B: Any, eta: float) -> None:
     M[REACH * LANES + place] = R * (least + z - ahead)
     M[RATE * LANES + place] = eta
     M[RATE_POWER * LANES + place] = 1.0 / power(eta, c)
-    sum_powers(K, M, V, place, z - ahead, B)
+    highest = sum_powers(K, M, V, place, z - ahead, B)
+    if reduced is not None:
+        M[HIGHEST * LANES + place] = highest
+        M[BRINK * LANES + place] = exp(-2.0 * c * log(eta))
 
 
 @jit
-def sum_powers(K: int, M: Any, V: Any, place: int, shift: float, B: Any) -> None:
-    """Add ``shift`` to every V_i and compute the c_n of a lane."""
+def sum_powers(K: int, M: Any, V: Any, place: int, shift: float, B: Any) -> Any:
+    """Add ``shift`` to every V_i and compute the c_n of a lane; return the highest V."""
     c = B[SHAPE]
     like = zeros()
+    low = splat(0.0, like)
     for n in range(ORDER + 1):
         store(M, SUMS + n, like)
     for i in range(vectors(K)):
         v = load(V, i, like)
         v = select(v < NOBODY, v + shift, v)
         store(V, i, v)
+        low = minimum(low, select(v < NOBODY, -v, 0.0))
         r = 1.0 / v
         w = powers.raised(r, log(v), c)
         for n in range(ORDER + 1):
@@ -237,6 +262,7 @@ def sum_powers(K: int, M: Any, V: Any, place: int, shift: float, B: Any) -> None
     for n in range(ORDER + 1):
         total = sum_lanes(load(M, SUMS + n, like))
         M[(SERIES + n) * LANES + place] = B[BINOMIALS + n] * total
+    return -least_lane(low)
 
 
 @jit
@@ -311,8 +337,9 @@ def step(M: Any, q: Any, growth: Any, s: Any, z: Any, Y: Any, c: float) -> Any:
 
 @jit
 def draw(
-    K: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float, leads: Any, u: Any
-) -> Any:
+    K: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float, reduced: Any,
+    leads: Any, u: Any,
+) -> Any:  # fmt: skip
     """Find the weights and draw an arm, in the lanes in the mode.
 
     ``over`` is 1 / eta and ``over_power`` eta^-p; row 0 of the state takes 1 / w.  Everything rare
@@ -333,16 +360,22 @@ def draw(
     store(M, PREDICTED, z)
     store(M, INVERSE, Y)
     store(S, 0, Y)
-    rare = leads & (pending | negate(absolute(s) <= load(M, REACH, u)) | (u >= weight))
+    rare = pending | negate(absolute(s) <= load(M, REACH, u)) | (u >= weight)
+    if reduced is not None:
+        rare = rare | (load(M, HIGHEST, u) + s > load(M, BRINK, u))
+        store(M, FAR, splat(0.0, u))
+    rare = rare & leads
     if any_lane(rare):
-        return look_closer(K, S, M, B, eta, over, over_power, rare, u, z, Y, s, weight, pending)
+        return look_closer(
+            K, S, M, B, eta, over, over_power, reduced, rare, u, z, Y, s, weight, pending
+        )
     return to_int(load(M, LEADER, u))
 
 
 @jit
 def look_closer(
-    K: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float, rare: Any,
-    u: Any, z: Any, Y: Any, s: Any, weight: Any, pending: Any,
+    K: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float, reduced: Any,
+    rare: Any, u: Any, z: Any, Y: Any, s: Any, weight: Any, pending: Any,
 ) -> Any:  # fmt: skip
     """Finish a round in which some lane needs more than one step to find its leader playing."""
     c = B[SHAPE]
@@ -370,19 +403,21 @@ def look_closer(
     store(M, ARM, load(M, LEADER, u))
     bits = lane_bits(rare)
     while bits != 0:
-        finish(K, S, M, lowest_bit(bits), B, eta, over_power)
+        finish(K, S, M, lowest_bit(bits), B, eta, over_power, reduced)
         bits &= bits - 1
     return to_int(load(M, ARM, u))
 
 
 @jit
-def finish(K: int, S: Any, M: Any, place: int, B: Any, eta: float, over_power: float) -> None:
+def finish(
+    K: int, S: Any, M: Any, place: int, B: Any, eta: float, over_power: float, reduced: Any
+) -> None:
     """Rebuild a lane, if it is time, and draw."""
     s = M[BY * LANES + place]
     weight = M[WEIGHT * LANES + place]
     growth = M[RATE_POWER * LANES + place] * over_power
     if not abs(s) <= M[REACH * LANES + place]:
-        rebuild(K, M, place, B, eta)
+        rebuild(K, M, place, B, eta, reduced)
         Y = M[INVERSE * LANES + place]
         weight = 1.0 / Y
         growth = 1.0
@@ -390,6 +425,14 @@ def finish(K: int, S: Any, M: Any, place: int, B: Any, eta: float, over_power: f
         S[place] = Y
         M[ARM * LANES + place] = M[LEADER * LANES + place]
         M[SPENT * LANES + place] += rebuild_cost(K)
+    if reduced is not None and M[HIGHEST * LANES + place] + s > M[BRINK * LANES + place]:
+        # The bound is old.
+        brink = M[RATE * LANES + place] / eta * exp(-2.0 * B[SHAPE] * log(eta))
+        M[BRINK * LANES + place] = brink
+        M[SHIFT * LANES + place] = s
+        M[SPENT * LANES + place] += CROSSING
+        if M[HIGHEST * LANES + place] + s > brink:
+            M[FAR * LANES + place] = 1.0
     u = M[DRAW * LANES + place]
     if u >= weight:
         j, w = find_other(K, M, place, s, (u - weight) / growth, B[SHAPE])
@@ -399,34 +442,78 @@ def finish(K: int, S: Any, M: Any, place: int, B: Any, eta: float, over_power: f
 
 
 @jit
-def learn(K: int, M: Any, B: Any, leads: Any, arm: Any, by: Any) -> None:
-    """Add ``by``, l / w, to the estimate of the arm just drawn, in the lanes in the mode."""
+def learn(
+    K: int, M: Any, B: Any, reduced: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Add to the estimate of the arm just drawn, in the lanes in the mode."""
     c = B[SHAPE]
-    other = to_float(arm) != load(M, LEADER, by)
-    led = select(other, 0.0, by)
-    h = load(M, SLOPE, by) * led
-    z = load(M, PREDICTED, by)
-    store(M, BASE, fma(c * load(M, RATE, by), led, load(M, BASE, by)))
+    other = to_float(arm) != load(M, LEADER, loss)
+    base = 0.0
+    if reduced is not None:
+        base = BASELINE
+    led = select(other, 0.0, correction(loss, base, inverse_p))
+    h = load(M, SLOPE, loss) * led
+    z = load(M, PREDICTED, loss)
+    store(M, BASE, fma(c * load(M, RATE, loss), led, load(M, BASE, loss)))
     store(M, PREDICTED, fma(z, h, z))
-    store(M, INVERSE, grown(load(M, INVERSE, by), h, c))
-    bits = lane_bits(other & leads)
+    store(M, INVERSE, grown(load(M, INVERSE, loss), h, c))
+    rare = other & leads
+    if reduced is not None:
+        rare = leads & (other | (load(M, FAR, loss) != 0.0))
+    bits = lane_bits(rare)
     if bits != 0:
         store(M, ARM, to_float(arm))
-        store(M, BY, by)
+        store(M, BY, inverse_p)
+        store(M, DRAW, loss)
         while bits != 0:
-            place = lowest_bit(bits)
-            j = int(M[ARM * LANES + place])
-            step = c * M[RATE * LANES + place] * M[BY * LANES + place]
-            move_other(K, M, place, j, step, B)
+            learn_others(K, M, lowest_bit(bits), B, reduced)
             bits &= bits - 1
+
+
+@jit
+def learn_others(K: int, M: Any, place: int, B: Any, reduced: Any) -> None:
+    """Add to the estimates of other arms than the leader, in a lane in which some move."""
+    unit = B[SHAPE] * M[RATE * LANES + place]
+    arm = int(M[ARM * LANES + place])
+    loss = M[DRAW * LANES + place]
+    inverse_p = M[BY * LANES + place]
+    first = arm
+    last = arm + 1
+    if reduced is not None and M[FAR * LANES + place] != 0.0:
+        first = 0
+        last = K
+    leader = int(M[LEADER * LANES + place])
+    for i in range(first, last):
+        base = 0.0
+        by = 0.0
+        if reduced is not None:
+            v = others(K, M, place)[i] + M[SHIFT * LANES + place]
+            base = BASELINE
+            if M[FAR * LANES + place] != 0.0 and v > M[BRINK * LANES + place]:
+                base = 0.0
+                by = -BASELINE
+        if i == arm:
+            by += correction(loss, base, inverse_p)
+        if i != leader and by != 0.0:
+            move_other(K, M, place, i, unit * by, B)
+            if reduced is not None:
+                new = others(K, M, place)[i]
+                M[HIGHEST * LANES + place] = max(M[HIGHEST * LANES + place], new)
+                M[REACH * LANES + place] = min(M[REACH * LANES + place], B[RADIUS] * new)
+                M[SPENT * LANES + place] += CROSSING
 
 
 # --- entering and leaving ------------------------------------------------------------------------
 
 
 @jit
-def look_around(K: int, t: int, S: Any, M: Any, B: Any, eta: float, like: Any) -> None:
-    """Let lanes enter and leave the mode, in the rounds in which they may."""
+def look_around(
+    K: int, t: int, S: Any, M: Any, B: Any, eta: float, largest: float, like: Any
+) -> None:
+    """Let lanes enter and leave the mode, in the rounds in which they may.
+
+    ``largest`` is the largest learning rate with which they enter.
+    """
     if (
         leadership.is_time_to_enter(t)
         and t >= first_round(K)

@@ -24,8 +24,9 @@ from bothworlds.policies.tsallis_inf.parameters import ALPHA, CODE, FACTORS, PAR
 
 APART = 1e3
 """Quotient of two xi up to which their weights are exact to rounding; see `omd.powers`."""
-STEEPEST = 0.9
-"""Largest alpha with a leader mode."""
+STEEPEST = {"iw": 0.9, "rv": 0.49}
+"""Largest alpha with a leader mode.  Beyond 1/2 reduced variance lets arms slide along the limit of
+the near ones."""
 
 
 @jit
@@ -185,7 +186,7 @@ def general_player(policy: TsallisINF, n_arms: int) -> Player:
     if n_arms == 1 or (xi.size > 0 and xi.max() > APART * xi.min()):
         return policy
     player = GeneralInTiles(policy)
-    if policy.gaps is not None or policy.estimator != "iw" or policy.alpha > STEEPEST:
+    if policy.gaps is not None or policy.alpha > STEEPEST[policy.estimator]:
         return player
     from bothworlds.policies.leading.tsallis_inf import GeneralLeading
 
