@@ -79,17 +79,14 @@ LEFT_OUT = 1e-14
 AHEAD = 0.9
 """Where s starts, as a share of the radius, under importance weighting: it falls with every loss of
 the leader."""
-CROSSING = 60.0
-"""Nanoseconds that it costs to see whether an arm is far, or to let one fall."""
 LARGEST_RATE = 0.5
 """Reduced variance goes without the mode at larger learning rates: its leader must be near."""
 MOST = 0.35
 """Largest W with which a lane enters, however much a round saves."""
-EAGER = 1.25
-"""How many times what the rounds save plays of other arms may cost when a lane enters.  Lanes do
-not enter all at once, and until they have, a round costs both ways of playing it: the sooner the
-last one follows, the better."""
-WORTH = 2.0
+EAGER = 0.6
+"""Share of what the rounds save that plays of other arms may cost when a lane enters.  Lanes do not
+enter all at once, and until they have, a round costs both ways of playing it, and these plays."""
+WORTH = 1.5
 """How many times what the rounds save rare work may cost before a lane leaves."""
 EXTREME = 1e20
 """Learning rates beyond this, or below its inverse, go without the mode: their powers are no
@@ -137,6 +134,15 @@ def other_cost(K: int) -> float:
 def rebuild_cost(K: int) -> float:
     """Return the nanoseconds that a rebuild costs."""
     return 350.0 + 6.0 * K
+
+
+@jit
+def sliding_cost(K: int) -> float:
+    """Return what it costs to see which of so many arms are far, or to let one fall.
+
+    `WORTH` times that: arms that slide along ``brink`` do not stop sliding.
+    """
+    return WORTH * (130.0 + K)
 
 
 @jit
@@ -430,7 +436,7 @@ def finish(
         brink = M[RATE * LANES + place] / eta * exp(-2.0 * B[SHAPE] * log(eta))
         M[BRINK * LANES + place] = brink
         M[SHIFT * LANES + place] = s
-        M[SPENT * LANES + place] += CROSSING
+        M[SPENT * LANES + place] += sliding_cost(K)
         if M[HIGHEST * LANES + place] + s > brink:
             M[FAR * LANES + place] = 1.0
     u = M[DRAW * LANES + place]
@@ -500,7 +506,7 @@ def learn_others(K: int, M: Any, place: int, B: Any, reduced: Any) -> None:
                 new = others(K, M, place)[i]
                 M[HIGHEST * LANES + place] = max(M[HIGHEST * LANES + place], new)
                 M[REACH * LANES + place] = min(M[REACH * LANES + place], B[RADIUS] * new)
-                M[SPENT * LANES + place] += CROSSING
+                M[SPENT * LANES + place] += sliding_cost(1)
 
 
 # --- entering and leaving ------------------------------------------------------------------------
