@@ -226,7 +226,8 @@ def rebuild(K: int, M: Any, place: int, B: Any, eta: float, reduced: Any) -> Non
     rho = eta / M[RATE * LANES + place]
     least = leadership.lower(K, V, rho, M[BASE * LANES + place])
     if least < 0.0:
-        least = leadership.crown(K, M, V, place, least)
+        now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
+        M[leadership.LEADER * LANES + place] = now
     b = int(M[LEADER * LANES + place])
     V[b] = 0.0
     z = settle(K, V, M[PREDICTED * LANES + place], c)

@@ -220,6 +220,10 @@ class ManyInTiles(Player):
     def _reduced(self) -> bool:
         return self.policy.estimator == "rv"
 
+    def until(self, n_arms: int, horizon: int) -> Player:
+        """Return the algorithm without the mode where no lane may enter it."""
+        return self._alone if horizon < changing.first_round.py_func(n_arms) else self
+
     def parameters(self, n_arms: int) -> Array:
         """Return the parameters of the algorithm."""
         return self.policy.parameters(n_arms)
