@@ -38,6 +38,10 @@ HEADERS = [
     b"Connection: close",
     b"Expect: 100-continue",
     b"X-Request-Id: mine",
+    b"x-request-ID: other",
+    b"X-Request-Id: no id",
+    b"X-Request-Id:  mine",
+    b"traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     b"Idempotency-Key: once",
     b"X: 1\r\n folded",
     b"X: 1\nY: 2",
@@ -89,7 +93,8 @@ class Noting(Application):
         return found
 
     def answer(self, asked, query, body, then):
-        self.noted.append((asked.operation, asked.given, asked.headers, query, body))
+        named = asked.id if asked.id in asked.headers.values() else None
+        self.noted.append((asked.operation, asked.given, asked.headers, named, query, body))
         return Reply(200, b"{}")
 
     async def __call__(self, scope, receive, send):
@@ -166,7 +171,11 @@ TELLING = (
         ([TELLING, TELLING[:-1], TELLING[-1:]], 0),
         ([TELLING, TELLING + b" "], 0),
         # What is another one every time is not kept.
-        ([ASKING.replace(b"\r\n\r\n", b"\r\nX-Request-Id: a\r\n\r\n")] * 2, 0),
+        ([ASKING.replace(b"\r\n\r\n", b"\r\nIdempotency-Key: a\r\n\r\n")] * 2, 0),
+        ([ASKING.replace(b"\r\n\r\n", b"\r\nX-Request-Id: a b\r\n\r\n")] * 2, 0),
+        # Or what is left without it.
+        ([ASKING.replace(b"\r\n\r\n", b"\r\nX-Request-Id: %d\r\n\r\n" % n) for n in (1, 2)], 1),
+        ([ASKING, ASKING.replace(b"\r\n\r\n", b"\r\ntraceparent: 00-1-2-3\r\n\r\n")], 1),
         ([ASKING.replace(b"HTTP/1.1", b"HTTP/1.0")] * 2, 0),
         ([ASKING.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")] * 2, 0),
         ([ASKING.replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 3000 + b"\r\n\r\n")] * 2, 0),

@@ -361,7 +361,11 @@ class Application:
         """
         line, _, rest = data.partition(b"\r\n")
         lines, _, body = rest.partition(b"\r\n\r\n")
+        passing: dict[bytes, bytes] = {}
         head = self._heads.get(lines)
+        if head is None:
+            lines, passing = _without_passing(lines)
+            head = self._heads.get(lines) if passing else None
         if head is None or len(body) != head.length:
             return None
         found = _LINE.fullmatch(line)
@@ -369,12 +373,14 @@ class Application:
             return None
         place = found.lastindex or 0
         given = [found[place].decode("ascii")]
-        return Asked(_LINES[place - 1], given, head.headers, next(self._ids), head), body
+        headers = {**head.headers, **passing} if passing else head.headers
+        id = passing.get(b"x-request-id") or next(self._ids)
+        return Asked(_LINES[place - 1], given, headers, id, head), body
 
     def remember(self, data: bytes, count: int, headers: dict[bytes, bytes]) -> None:
         """Take note of the headers of a request that came in one piece, as they were read.
 
-        Those that a caller writes anew for every request are not worth it.
+        Without those that are others in every request.
         """
         _, _, rest = data.partition(b"\r\n")
         lines, end, _ = rest.partition(b"\r\n\r\n")
@@ -383,8 +389,11 @@ class Application:
             end
             and lines.count(b"\n") == lines.count(b"\r\n") == count - 1
             and len(lines) <= _LONGEST_HEAD
-            and not headers.keys() & _PASSING
         ):
+            lines, passing = _without_passing(lines)
+            headers = {name: headers[name] for name in headers.keys() - passing.keys()}
+            if headers.keys() & _PASSING:
+                return
             if len(self._heads) >= _MOST_HEADS:
                 self._heads.clear()
             self._heads[lines] = Head(headers)
@@ -548,8 +557,12 @@ _LINE = re.compile(
     ).encode()
 )
 """First lines of their requests, without a query and with one group for each of `_LINES`."""
-_PASSING = frozenset({b"x-request-id", b"idempotency-key", b"traceparent", b"tracestate"})
+_PASSING = frozenset({b"x-request-id", b"idempotency-key", b"traceparent"})
 """Headers with another value in every request."""
+_PASSING_LINE = re.compile(
+    rb"\r\n(x-request-id|traceparent): ([A-Za-z0-9._\-]{1,64})(?=\r\n|\Z)", re.IGNORECASE
+)
+"""Those of them that mean nothing for the others, in their usual form."""
 _LONGEST_HEAD = 2048
 _MOST_HEADS = 256
 """Bytes of headers that are kept to be known again, and how many of them."""
@@ -557,6 +570,17 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _LOGGED = frozenset(
     route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
 )
+
+
+def _without_passing(lines: bytes) -> tuple[bytes, dict[bytes, bytes]]:
+    """Return headers without the lines that are others in every request, and those by name."""
+    passing: dict[bytes, bytes] = {}
+
+    def taken(line: re.Match[bytes]) -> bytes:
+        passing[line[1].lower()] = line[2]
+        return b""
+
+    return _PASSING_LINE.sub(taken, lines), passing
 
 
 def _query(route: Route, text: bytes) -> Any:
