@@ -8,6 +8,9 @@ The empty endpoint is an ASGI application that does nothing, on the same uvicorn
 is the service with groups of one: every decision and every feedback is a transaction of its own,
 committed before it is answered. How much groups gain depends on how long a sync of the disk takes:
 that is measured with longer ones, too.
+
+Callers send the same headers with every request, as most programs do, which the service makes use
+of; decisions with another request id each time are measured as well.
 """
 
 from __future__ import annotations
@@ -82,6 +85,15 @@ LUA = {
 wrk.method = "POST"
 wrk.path = "/v1/experiments/bench/decisions"
 wrk.headers["Authorization"] = "Bearer KEY"
+""",
+    "traced": """
+local count = 0
+local headers = {["Authorization"] = "Bearer KEY"}
+function request()
+  count = count + 1
+  headers["X-Request-Id"] = "r" .. count
+  return wrk.format("POST", "/v1/experiments/bench/decisions", headers)
+end
 """,
     "pair": """
 local waiting, first, last = {}, 1, 0
@@ -239,6 +251,8 @@ async def _python(
         token: str | None = None
         while time.monotonic() < deadline:
             sent = nothing if what == "empty" else asking
+            if what == "traced":
+                sent = sent.replace("Content", f"X-Request-Id: r{len(delays)}\r\nContent")
             if token is not None:
                 body = '{"loss":0.5}'
                 sent = (
@@ -292,13 +306,16 @@ def measured(
         for running, secret in ((server, key), (single, other)):
             while not figures(running, secret)["bothworlds_learned_total"]:
                 loaded(running, "pair")
-        loads: dict[str, list[Load]] = {"empty": [], "decide": [], "pair": [], "single": []}
+        loads: dict[str, list[Load]] = {
+            "empty": [], "decide": [], "traced": [], "pair": [], "single": [],
+        }  # fmt: skip
         alone: dict[str, list[Load]] = {"empty": [], "decide": []}
         commits = learned = 0.0
         memory = server.memory()
         for _ in range(turns):
             loads["empty"].append(loaded(nothing, "empty"))
             loads["decide"].append(loaded(server, "decide"))
+            loads["traced"].append(loaded(server, "traced"))
             before = figures(server, key)
             loads["pair"].append(loaded(server, "pair"))
             after = figures(server, key)
@@ -350,6 +367,7 @@ def figured(found: dict[str, Any]) -> list[tuple[str, float, Any]]:
         ("decide, CPU us", cpu["decide"], None),
         ("decide + feedback, CPU us of both", 2.0 * cpu["pair"], None),
         ("decide CPU / empty", cpu["decide"] / cpu["empty"], ("<=", 2.0)),
+        ("the same with a request id of its own", cpu["traced"] / cpu["empty"], ("<=", 2.0)),
         ("decide + feedback CPU a request / empty", cpu["pair"] / cpu["empty"], ("<=", 3.0)),
         ("decide/s / empty/s", rate["decide"] / rate["empty"], (">=", 0.45)),
         ("decides a second", rate["decide"], (">=", 10_000.0)),
