@@ -275,10 +275,12 @@ def test_a_snapshot_with_an_impossible_leader_is_refused():
         assert not player.sound(8, wrong)
 
 
-def test_gaps_and_steep_regularisers_go_without():
+def test_gaps_steep_regularisers_and_crowds_go_without():
     gaps = [0.0, 0.5, 0.5]
     for estimator, steepest in STEEPEST.items():
         assert isinstance(policy_of(0.25, estimator, gaps=gaps).for_tiles(3), GeneralInTiles)
         for alpha in (steepest + 0.005, 1.0):
             assert isinstance(policy_of(alpha, estimator).for_tiles(3), GeneralInTiles)
         assert policy_of(0.25, estimator).for_tiles(1) == policy_of(0.25, estimator)
+    assert isinstance(policy_of(0.25, "rv").for_tiles(128), GeneralInTiles)
+    assert isinstance(policy_of(0.4, "rv").for_tiles(128), GeneralLeading)

@@ -138,11 +138,11 @@ def rebuild_cost(K: int) -> float:
 
 @jit
 def sliding_cost(K: int) -> float:
-    """Return what it costs to see which of so many arms are far, or to let one fall.
+    """Return what it costs to look for far arms among so many; to let one fall costs as much.
 
     `WORTH` times that: arms that slide along ``brink`` do not stop sliding.
     """
-    return WORTH * (130.0 + K)
+    return WORTH * (80.0 + 0.7 * K)
 
 
 @jit
@@ -437,9 +437,10 @@ def finish(
         brink = M[RATE * LANES + place] / eta * exp(-2.0 * B[SHAPE] * log(eta))
         M[BRINK * LANES + place] = brink
         M[SHIFT * LANES + place] = s
-        M[SPENT * LANES + place] += sliding_cost(K)
+        M[SPENT * LANES + place] += sliding_cost(0)
         if M[HIGHEST * LANES + place] + s > brink:
             M[FAR * LANES + place] = 1.0
+            M[SPENT * LANES + place] += sliding_cost(K)
     u = M[DRAW * LANES + place]
     if u >= weight:
         j, w = find_other(K, M, place, s, (u - weight) / growth, B[SHAPE])
@@ -507,7 +508,7 @@ def learn_others(K: int, M: Any, place: int, B: Any, reduced: Any) -> None:
                 new = others(K, M, place)[i]
                 M[HIGHEST * LANES + place] = max(M[HIGHEST * LANES + place], new)
                 M[REACH * LANES + place] = min(M[REACH * LANES + place], B[RADIUS] * new)
-                M[SPENT * LANES + place] += sliding_cost(1)
+                M[SPENT * LANES + place] += sliding_cost(0)
 
 
 # --- entering and leaving ------------------------------------------------------------------------

@@ -27,6 +27,9 @@ APART = 1e3
 STEEPEST = {"iw": 0.9, "rv": 0.49}
 """Largest alpha with a leader mode.  Beyond 1/2 reduced variance lets arms slide along the limit of
 the near ones."""
+CROWDED = 8.0
+"""K^(1 - 2 alpha), with which the squares of Theorem 3's rates grow, from which they do so below
+1/2 as well for a million rounds."""
 
 
 @jit
@@ -186,7 +189,8 @@ def general_player(policy: TsallisINF, n_arms: int) -> Player:
     if n_arms == 1 or (xi.size > 0 and xi.max() > APART * xi.min()):
         return policy
     player = GeneralInTiles(policy)
-    if policy.gaps is not None or policy.alpha > STEEPEST[policy.estimator]:
+    crowded = policy.estimator == "rv" and n_arms ** (1.0 - 2.0 * policy.alpha) >= CROWDED
+    if policy.gaps is not None or policy.alpha > STEEPEST[policy.estimator] or crowded:
         return player
     from bothworlds.policies.leading.tsallis_inf import GeneralLeading
 
