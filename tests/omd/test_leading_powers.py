@@ -253,6 +253,21 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(estimator, alpha)
         assert np.array_equal(whole.plays, rest.plays)
 
 
+@pytest.mark.slow
+def test_runs_too_short_for_the_mode_go_without_and_are_the_same():
+    world = bw.environments.Stochastic.gap(8, 1 / 8)
+    player = policy_of(0.25).for_tiles(8)
+    horizon = mode.first_round(8) - 1
+    short = player.until(8, horizon)
+    assert isinstance(short, GeneralInTiles)
+    assert player.until(8, horizon + 1) is player
+    one, other = (
+        run_job(TileJob("P", each, world, 3, 0, LANES, (horizon,))) for each in (player, short)
+    )
+    assert np.array_equal(one.cost, other.cost)
+    assert np.array_equal(one.plays, other.plays)
+
+
 def test_every_span_of_rates_begins_where_lanes_may_enter():
     assert late_rates.SPAN % leadership.LOOK_EVERY == 0
     assert late_rates.FIRST % late_rates.SPAN == 0

@@ -14,7 +14,7 @@ from bothworlds.omd import late_rates, powers
 from bothworlds.omd import leading_powers as mode
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leadership import LEADS, LOOK_EVERY, everybody_leads, nobody_leads
-from bothworlds.policies.base import Array, Sides
+from bothworlds.policies.base import Array, Player, Sides
 from bothworlds.policies.leading import InTiles
 from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS
 from bothworlds.policies.tsallis_inf.tiles import (
@@ -128,6 +128,10 @@ class GeneralLeading(InTiles):
     """The twin of `bothworlds.TsallisINF` away from alpha = 1/2, without gaps."""
 
     policy: GeneralInTiles
+
+    def until(self, n_arms: int, horizon: int) -> Player:
+        """Return the algorithm without the mode where no lane may enter it."""
+        return self.policy if horizon < mode.first_round.py_func(n_arms) else self
 
     def parameters(self, n_arms: int) -> Array:
         """Return the parameters of the policy and those of the series."""
