@@ -19,7 +19,7 @@ from bothworlds.policies.leading import InTiles
 from bothworlds.seeding import stream_words
 
 from .replaying import replay_barrier, replay_exponential
-from .tracing import trace
+from .tracing import apart, trace
 
 PERIOD = 25_000
 """Rounds after which `fickle` has another best arm."""
@@ -250,10 +250,6 @@ def test_regret_is_that_of_looking_at_all_arms(policy, other):
         checkpoints=[leadership.FIRST - 1, 60_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
-
-    def apart(one, other):
-        error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
-        return abs(one.mean() - other.mean()) / error
 
     assert apart(late["leading"], late["looking"]) < 2.0
     assert apart(late["leading"], late["other"]) > 4.0

@@ -16,7 +16,7 @@ from bothworlds.policies.tsallis_inf import LEADING, MANY, MOST_LEADING, leading
 from bothworlds.policies.tsallis_inf.leading import InTiles
 from bothworlds.policies.tsallis_inf.many import ManyArms
 
-from .tracing import replay, trace
+from .tracing import apart, replay, trace
 
 IW, RV = bw.TsallisINF(estimator="iw"), bw.TsallisINF()
 BOTH = pytest.mark.parametrize("policy", [IW, RV], ids=["iw", "rv"])
@@ -147,10 +147,6 @@ def test_regret_is_that_of_looking_at_all_arms(policy):
         checkpoints=[changing.first_round(8) - 1, 50_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
-
-    def apart(one, other):
-        error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
-        return abs(one.mean() - other.mean()) / error
 
     assert apart(late["leading"], late["looking"]) < 2.0
     assert apart(late["leading"], late["bold"]) > 4.0

@@ -17,7 +17,7 @@ from bothworlds.policies.leading.tsallis_inf import GeneralLeading
 from bothworlds.policies.tsallis_inf.tiles import STEEPEST, GeneralInTiles
 
 from .replaying import replay_powers
-from .tracing import trace
+from .tracing import apart, trace
 
 PERIOD = 20_000
 """Rounds after which `fickle` has another best arm."""
@@ -209,10 +209,6 @@ def test_regret_is_that_of_looking_at_all_arms(estimator, alpha):
         checkpoints=[leadership.FIRST - 1, 40_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
-
-    def apart(one, other):
-        error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
-        return abs(one.mean() - other.mean()) / error
 
     assert apart(late["leading"], late["looking"]) < 2.0
     assert apart(late["leading"], late["other"]) > 4.0

@@ -135,3 +135,9 @@ def replay(K, reduced, scale, behind, arms, losses, inverse_p):
         by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k] - base, 0.0)
         L[j], low[j] = dd.add(L[j], low[j], by, by_low)
     return worst, surplus, variance
+
+
+def apart(one, other):
+    """Return in standard errors how far the means of two samples of one size are apart."""
+    error = np.hypot(one.std(), other.std()) / np.sqrt(one.size)
+    return abs(one.mean() - other.mean()) / error
