@@ -89,7 +89,9 @@ def test_the_service_is_judged_beside_the_empty_endpoint():
         "loads": {
             "empty": load(25.0, 30_000, 100),
             "decide": load(49.0, 15_000, 200),
+            "traced": load(52.0, 14_000, 210),
             "pair": load(80.0, 5_000, 900),
+            "single": load(400.0, 300, 9_000),
         },
         "alone": {"empty": load(30, 9_000, 50), "decide": load(60, 7_000, 70)},
         "commits": 0.05,
@@ -99,6 +101,8 @@ def test_the_service_is_judged_beside_the_empty_endpoint():
     }
     lines = {line[:45].strip(): line[45:].split() for line in serve.lines(serve.figured(found))}
     assert lines["decide CPU / empty"] == ["1.960", "<=", "2:", "met"]
+    assert lines["the same with a request id of its own"] == ["2.080", "<=", "2:", "MISSED"]
+    assert lines["groups against a transaction for each"] == ["16.667", ">=", "15:", "met"]
     assert lines["decide + feedback CPU a request / empty"] == ["3.200", "<=", "3:", "MISSED"]
     assert lines["decide/s / empty/s"] == ["0.500", ">=", "0.45:", "met"]
     assert lines["one caller: decide p50 / empty p50"] == ["1.400", "<=", "1.5:", "met"]
