@@ -105,12 +105,35 @@ def late_rounds() -> None:
     print("Tsallis-INF in Stochastic: ns per round by the length of a run")
     print(f"  {'':8s}" + "".join(f"{f'T = {horizon:.0e}':>12s}" for horizon in LENGTHS))
     for estimator in ("iw", "rv"):
-        for n_arms, _ in SIZES[:4]:
+        for n_arms, _ in SIZES:
             world = bw.environments.Stochastic.gap(n_arms, GAP)
             policy = bw.TsallisINF(estimator=estimator)
             costs = [simulated(policy, world, horizon, runs=16) for horizon in LENGTHS]
             name = f"{estimator.upper()} {n_arms}"
             print(f"  {name:8s}" + "".join(f"{cost:12.1f}" for cost in costs), flush=True)
+    print()
+
+
+def one_and_many_runs() -> None:
+    """Print what a round costs in a single long run and in many short ones, all work included."""
+    print("Tsallis-INF in Stochastic, K = 8: ns per round, IW and RV")
+    world = bw.environments.Stochastic.gap(8, GAP)
+
+    def whole(estimator: str, runs: int, horizon: int) -> float:
+        began = time.process_time()
+        bw.simulate(
+            bw.TsallisINF(estimator=estimator), world,
+            horizon=horizon, repetitions=runs, seed=1, threads=1, progress=False,
+        )  # fmt: skip
+        return (time.process_time() - began) / (horizon * runs) * 1e9
+
+    for name, runs, horizon in (("one run", 1, 1_000_000), ("1,024 runs", 1024, 1_000)):
+        costs = []
+        for estimator in ("iw", "rv"):
+            whole(estimator, runs, horizon)
+            costs.append(best_of(partial(whole, estimator, runs, horizon)))
+        row = "".join(f"{cost:8.1f}" for cost in costs)
+        print(f"  {f'{name} of {horizon:,} rounds':30s}{row}", flush=True)
     print()
 
 
@@ -225,6 +248,7 @@ def main() -> None:
     """Run all of it."""
     against_scalar_loop()
     late_rounds()
+    one_and_many_runs()
     across_environments()
     across_policies()
     across_alphas()
