@@ -1,4 +1,4 @@
-"""Drawing an arm other than the leader, in leader mode: a table and rejection, O(log K).
+"""Drawing an arm other than the leader, in leader mode: by a table and rejection.
 
 Symbols and equations are those of `bothworlds.omd.leading`.  The arms of a lane fall into `LANES`
 classes, arm i into class i mod `LANES`, so that a vector has one arm of each.
@@ -41,6 +41,7 @@ CUT = 0.999 * (1.0 - RADIUS) ** 2
 """``cut``, a little less than it might be: for what rounding takes from a room."""
 MAX_POINTS = 200  # never reached: a bound on the loop; nearly all points are taken
 STRIDE = 8
+"""Places of a class between two looks of the first kind: 2,048 arms take 16 of these and 7 more."""
 BELOW_1 = 1.0 - 2.0**-53
 
 
