@@ -1,5 +1,6 @@
 """Leader mode: exact weights and fair draws in every round, whoever leads, entered and left."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -191,6 +192,34 @@ def test_a_tile_that_is_not_full_plays_the_same(policy, n_arms):
     part = run_job(job(policy, n_arms, (30_000, 40_000), count=3))
     assert np.array_equal(full.cost[:3], part.cost)
     assert np.array_equal(full.plays[:3], part.plays)
+
+
+def never_resting(player, every=None):
+    """Return a player whose kernels with the mode play every round, or all but some looks."""
+
+    class Awake(type(player)):
+        def resting(self, n_arms):
+            own = super().resting(n_arms)
+            return None if every is None else dataclasses.replace(own, every=every)
+
+    return Awake(player.policy)
+
+
+@BOTH
+@pytest.mark.slow
+@pytest.mark.parametrize("n_arms", [4, 9])
+@pytest.mark.parametrize("count", [1, LANES])
+def test_kernels_without_the_mode_play_as_those_with_it_where_nobody_leads(policy, n_arms, count):
+    best, bad = [0.4, *[0.8] * (n_arms - 1)], [0.9, 0.4, *[0.8] * (n_arms - 2)]
+    world = bw.environments.Piecewise([best, bad], every=44_000)
+    own = TileJob("leading", policy.for_tiles(n_arms), world, 3, 0, count, (88_000,))
+    found = run_job(own)
+    every_round = run_job(dataclasses.replace(own, policy=never_resting(own.policy)))
+    assert np.array_equal(found.cost, every_round.cost)
+    assert np.array_equal(found.plays, every_round.plays)
+    # Looks that are left out are seen: lanes then enter the mode in other rounds.
+    blind = run_job(dataclasses.replace(own, policy=never_resting(own.policy, every=1000)))
+    assert not np.array_equal(found.plays, blind.plays)
 
 
 @BOTH

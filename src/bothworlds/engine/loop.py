@@ -101,10 +101,12 @@ def run_alike(
 ) -> int:
     """Do what `run_tile` does where both kernels take values like ``like`` and nobody attacks.
 
-    ``codes`` are the addresses of ``choose``, ``update`` and ``loss``; ``untrusted`` is whether
-    losses must be looked at.
+    ``codes`` are the addresses of ``choose``, ``update`` and ``loss``, and those of a
+    `bothworlds.policies.base.Resting` with its numbers; ``untrusted`` is whether losses must be
+    looked at.
     """
-    choose, update, lose = codes[0], codes[1], codes[2]
+    lose = codes[2]
+    every = codes[6] if codes.size > 3 else 0
     C = numbers_at(policy[0])
     S = numbers_at(policy[1])
     G = words_at(policy[2])
@@ -122,25 +124,34 @@ def run_alike(
         total = load(X, 0, like)
         held = splat_int(0, like)
         times = 0
-        for now in range(t, stop + 1):
-            arm = choose_at(choose, (K, now, C, S, G, uniform(G, like)))
-            loss = loss_at(lose, (K, now, CE, E, GE, uniform(GE, like), arm))
-            if untrusted and out_of_range(loss):
-                return BAD_LOSS
-            update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
-            total = total + load(E, 0, like)
-            # Late in a run every lane plays the arm it played before: count those together.
-            if K <= FEW or any_lane(arm != held):
-                count_plays(N, K, held, times)
-                held = arm
-                times = 0
-            times += 1
+        while t <= stop:
+            choose, update = codes[0], codes[1]
+            until = stop
+            if every > 0 and t % every == 0:
+                until = t
+            elif every > 0:
+                until = min(stop, t + every - 1 - t % every)
+                if not any_lane(load(S, codes[5], like) != 0.0):
+                    choose, update = codes[3], codes[4]
+            for now in range(t, until + 1):
+                arm = choose_at(choose, (K, now, C, S, G, uniform(G, like)))
+                loss = loss_at(lose, (K, now, CE, E, GE, uniform(GE, like), arm))
+                if untrusted and out_of_range(loss):
+                    return BAD_LOSS
+                update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
+                total = total + load(E, 0, like)
+                # Late in a run every lane plays the arm it played before: count those together.
+                if K <= FEW or any_lane(arm != held):
+                    count_plays(N, K, held, times)
+                    held = arm
+                    times = 0
+                times += 1
+            t = until + 1
         count_plays(N, K, held, times)
         store(X, 0, total)
         if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
             record(outputs[3], K, E, 0, outputs[4], X, W, width(like))
             outputs[3] += 1
-        t = stop + 1
     return DONE
 
 

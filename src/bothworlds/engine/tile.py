@@ -25,7 +25,7 @@ from bothworlds.lanes.jit import placed_code
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, LOSS_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.base import LARGEST, Player, Sides
+from bothworlds.policies.base import LARGEST, Player, Resting, Sides
 from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
@@ -170,7 +170,7 @@ def compile_kernels(
             functions, mode = _duel_kernels(policy.sides(), environment)
         else:
             attack = environment.stage() if stage is None else stage
-            functions, mode = _bandit_kernels(policy.sides(), environment, attack, alone)
+            functions, mode = _bandit_kernels(policy, environment, attack, alone)
         return functions, mode
 
 
@@ -190,15 +190,17 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
 
 
 def _bandit_kernels(
-    only: Sides, environment: Environment, attack: Attack | None, alone: bool
+    policy: Player, environment: Environment, attack: Attack | None, alone: bool
 ) -> tuple[list[Any], int]:
+    only = policy.sides()
     (choose,), (update,) = only.choose, only.update
     loss = environment.unchecked_kernel()
     mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
     if _all_wide(mode):
         alone = alone and only.alone
         _loop(alone)
-        return [_codes(choose, update, loss, alone)], mode | engine.ALONE * alone
+        resting = policy.resting(environment.n_arms)
+        return [_codes(choose, update, loss, resting, alone)], mode | engine.ALONE * alone
     entry(engine.run_tile, engine.RUN_TILE)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
@@ -215,12 +217,19 @@ def _bandit_kernels(
 
 
 @functools.cache
-def _codes(choose: Any, update: Any, loss: Any, alone: bool) -> NDArray[np.int64]:
+def _codes(
+    choose: Any, update: Any, loss: Any, resting: Resting | None, alone: bool
+) -> NDArray[np.int64]:
     """Return the addresses that `engine.run_wide` or `engine.run_one` takes."""
-    wide = shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, LOSS_WIDE
-    shape = (shapes.CHOOSE_ONE, shapes.UPDATE_ONE, shapes.LOSS_ONE) if alone else wide
-    pairs = zip((choose, update, loss), shape, strict=True)
-    return block(*(placed_code(*each)[0] for each in pairs))
+    chosen, updated, lost = shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, LOSS_WIDE
+    if alone:
+        chosen, updated, lost = shapes.CHOOSE_ONE, shapes.UPDATE_ONE, shapes.LOSS_ONE
+    pairs = [(choose, chosen), (update, updated), (loss, lost)]
+    numbers = []
+    if resting is not None:
+        pairs += [(resting.choose, chosen), (resting.update, updated)]
+        numbers = [resting.row, resting.every]
+    return block(*(placed_code(*each)[0] for each in pairs), *numbers)
 
 
 @functools.cache

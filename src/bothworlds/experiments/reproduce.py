@@ -139,7 +139,9 @@ def _compile(
             policy, world = curve.playing(keep), curve.environment
             sides, stage = policy.sides(), world.stage()
             strike = None if stage is None else stage.kernel
-            key = (policy.kind, sides.choose, sides.update, world.unchecked_kernel(), strike)
+            rests = policy.resting(world.n_arms)
+            plain = None if rests is None else rests.choose
+            key = (policy.kind, sides.choose, sides.update, plain, world.unchecked_kernel(), strike)
             if key not in needed and store.missing(curve):
                 needed[key] = (policy, world)
     for done, (policy, world) in enumerate(needed.values()):

@@ -289,6 +289,26 @@ class Sides:
     alone: bool = False
 
 
+@dataclass(frozen=True)
+class Resting:
+    """Kernels for the rounds in which no lane of a tile is in a leader mode: they know of none.
+
+    Parameters
+    ----------
+    choose, update : dispatcher
+        The kernels.
+    row : int
+        Row of the state that is 0 in lanes that are not in the mode.
+    every : int
+        Lanes enter the mode only in rounds that are multiples of this; those are not theirs.
+    """
+
+    choose: Any
+    update: Any
+    row: int
+    every: int
+
+
 class Player:
     """Base class of everything that can be simulated: policies, and pairs of them in duels.
 
@@ -309,6 +329,10 @@ class Player:
 
     def __repr__(self) -> str:
         return constructor(self)
+
+    def resting(self, n_arms: int) -> Resting | None:
+        """Return the kernels for rounds in which nobody is in the player's leader mode, if any."""
+        return None
 
     def for_arms(self, n_arms: int) -> Player:
         """Return the player whose kernels and state serve this number of arms."""

@@ -12,14 +12,16 @@ import numpy as np
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, width
-from bothworlds.omd import half, leadership
+from bothworlds.omd import few, half, leadership
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leading import changing, layout, rounds
-from bothworlds.policies.base import Array, Player, Sides
+from bothworlds.policies.base import Array, Player, Resting, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf.half import (
     choose_half_iw,
     choose_half_rv,
+    update_beyond_rv,
+    update_few_rv,
     update_half_iw,
     update_half_rv,
 )
@@ -49,7 +51,10 @@ def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
 
 @jit
 def nobody_leads(t: int, M: Any, like: Any) -> Any:
-    """Tell whether no lane is in the mode, nor may enter it in this round."""
+    """Tell whether no lane is in the mode, nor may enter it in this round.
+
+    Most loops then call the kernels of ``InTiles.resting``; under attack they do not.
+    """
     return not (changing.is_due(t) or any_lane(load(M, leadership.LEADS, like) != 0.0))
 
 
@@ -99,6 +104,12 @@ def choose_leading_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 
 @jit
+def count_loss(M: Any, loss: Any) -> None:
+    """Add to the losses of all lanes, by which `changing.decide` knows worlds not to enter in."""
+    store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
+
+
+@jit
 def update_leading_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -120,7 +131,7 @@ def update_leading_rv(
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
     M = layout.mode_rows(K, S, width(loss))
     leads = load(M, leadership.LEADS, loss) != 0.0
-    store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
+    count_loss(M, loss)
     if any_lane(leads):
         rounds.learn(K, M, True, leads, arm, inverse_p, loss)
         if not any_lane(negate(leads)):
@@ -129,6 +140,24 @@ def update_leading_rv(
         inverse_p = select(leads, 1.0, inverse_p)
         loss = select(leads, BASELINE, loss)
     update_half_rv(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def update_resting_few_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Do what `update_leading_rv` does where nobody leads, with few arms."""
+    count_loss(layout.mode_rows(K, S, width(loss)), loss)
+    update_few_rv(K, t, C, S, G, arm, inverse_p, loss)
+
+
+@jit
+def update_resting_beyond_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Do the same with more."""
+    count_loss(layout.mode_rows(K, S, width(loss)), loss)
+    update_beyond_rv(K, t, C, S, G, arm, inverse_p, loss)
 
 
 def sound_mode(n_arms: int, mode: Array) -> bool:
@@ -175,6 +204,16 @@ class InTiles(Player):
         """Tell whether the mode is sound in every lane."""
         mode = state[self.policy.head_rows + n_arms :]
         return sound_mode(n_arms, mode) and super().sound(n_arms, state)
+
+    def resting(self, n_arms: int) -> Resting | None:
+        """Return the kernels of this estimator without the mode."""
+        own = self.policy.kernels_for(n_arms)
+        update = own.update
+        if self._reduced:
+            fits = few.fits.py_func(n_arms)
+            update = update_resting_few_rv if fits else update_resting_beyond_rv
+        row = self.policy.head_rows + n_arms + leadership.LEADS
+        return Resting(own.choose, update, row, changing.LOOK_EVERY)
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
