@@ -202,7 +202,7 @@ def never_resting(player, every=None):
             own = super().resting(n_arms)
             return None if every is None else dataclasses.replace(own, every=every)
 
-    return Awake(player.policy)
+    return Awake(player.policy, player.few)
 
 
 @BOTH

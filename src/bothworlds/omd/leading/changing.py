@@ -58,7 +58,7 @@ def first_round(K: int) -> int:
     The lanes of a tile do not all enter at once, and until they have, a round costs both ways of
     playing it.  With fewer arms that takes longer to pay.
     """
-    return max(2**14, 2**19 // K**2)
+    return max(2**14, 2**19 // (K * K))
 
 
 @jit

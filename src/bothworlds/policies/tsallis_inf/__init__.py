@@ -168,7 +168,7 @@ class TsallisINF(Policy):
             return self
         from bothworlds.policies.tsallis_inf.leading import InTiles
 
-        return InTiles(self)
+        return InTiles(self, few.fits.py_func(n_arms))
 
     def parameters(self, n_arms: int) -> Array:
         """Return rate code and parameter, alpha, the estimator and the factors xi."""

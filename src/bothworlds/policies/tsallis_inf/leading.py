@@ -5,26 +5,22 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, width
-from bothworlds.omd import few, half, leadership
+from bothworlds.lanes.wrap import bound
+from bothworlds.omd import half, leadership
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leading import changing, layout, rounds
 from bothworlds.policies.base import Array, Player, Resting, Sides
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.half import (
-    choose_half_iw,
-    choose_half_rv,
-    update_beyond_rv,
-    update_few_rv,
-    update_half_iw,
-    update_half_rv,
-)
+from bothworlds.policies.tsallis_inf.half import one_solver
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 
@@ -59,20 +55,19 @@ def nobody_leads(t: int, M: Any, like: Any) -> Any:
 
 
 @jit
-def choose_leading(
-    K: int, t: int, C: Any, S: Any, G: Any, u: Any, eta: float, over: float, near_below: Any
-) -> Any:
-    """Solve and draw; see `rounds.draw`, `few.draw` and `half.draw`."""
-    M = layout.mode_rows(K, S, width(u))
+def who_leads(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> Any:
+    """Let lanes enter and leave the mode if it is time, and tell which are in it."""
     if changing.is_due(t):
-        changing.look_around(K, t, S, M, eta, near_below, u)
-    leads = load(M, leadership.LEADS, u) != 0.0
-    if not any_lane(negate(leads)):
-        return rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
-    if near_below is None:
-        arm = choose_half_iw(K, t, C, S, G, u)
-    else:
-        arm = choose_half_rv(K, t, C, S, G, u)
+        changing.look_around(K, t, S, M, eta, near_below, like)
+    return load(M, leadership.LEADS, like) != 0.0
+
+
+@jit
+def draw_beside(
+    K: int, t: int, S: Any, M: Any, eta: float, over: float, near_below: Any, leads: Any, arm: Any,
+    u: Any,
+) -> Any:  # fmt: skip
+    """Draw in the lanes in the mode; the others have drawn ``arm`` by a pass over their arms."""
     if changing.is_due(t):
         changing.see(K, S, M, eta, u)
     if any_lane(leads):
@@ -84,35 +79,43 @@ def choose_leading(
 
 
 @jit
-def choose_leading_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw with importance weighting."""
-    M = layout.mode_rows(K, S, width(u))
-    if nobody_leads(t, M, u):
-        return choose_half_iw(K, t, C, S, G, u)
-    eta, over, _ = foreseen(K, t, C, M, u)
-    return choose_leading(K, t, C, S, G, u, eta, over, None)
-
-
-@jit
-def choose_leading_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw with reduced variance."""
-    M = layout.mode_rows(K, S, width(u))
-    if nobody_leads(t, M, u):
-        return choose_half_rv(K, t, C, S, G, u)
-    eta, over, limit = foreseen(K, t, C, M, u)
-    return choose_leading(K, t, C, S, G, u, eta, over, limit)
-
-
-@jit
 def count_loss(M: Any, loss: Any) -> None:
     """Add to the losses of all lanes, by which `changing.decide` knows worlds not to enter in."""
     store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
 
 
-@jit
-def update_leading_iw(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
-) -> None:
+# Templates: `in_tiles` fills in the solver that looks at all arms, for few of them or for more.
+choose_by_pass: Any = None
+update_by_pass: Any = None
+
+
+def choose_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw with importance weighting."""
+    M = layout.mode_rows(K, S, width(u))
+    if nobody_leads(t, M, u):
+        return choose_by_pass(K, t, C, S, G, u)
+    eta, over, _ = foreseen(K, t, C, M, u)
+    leads = who_leads(K, t, S, M, eta, None, u)
+    if not any_lane(negate(leads)):
+        return rounds.draw(K, t, S, M, eta, over, None, leads, u)
+    arm = choose_by_pass(K, t, C, S, G, u)
+    return draw_beside(K, t, S, M, eta, over, None, leads, arm, u)
+
+
+def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve and draw with reduced variance."""
+    M = layout.mode_rows(K, S, width(u))
+    if nobody_leads(t, M, u):
+        return choose_by_pass(K, t, C, S, G, u)
+    eta, over, limit = foreseen(K, t, C, M, u)
+    leads = who_leads(K, t, S, M, eta, limit, u)
+    if not any_lane(negate(leads)):
+        return rounds.draw(K, t, S, M, eta, over, limit, leads, u)
+    arm = choose_by_pass(K, t, C, S, G, u)
+    return draw_beside(K, t, S, M, eta, over, limit, leads, arm, u)
+
+
+def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I."""
     M = layout.mode_rows(K, S, width(loss))
     leads = load(M, leadership.LEADS, loss) != 0.0
@@ -121,13 +124,10 @@ def update_leading_iw(
         if not any_lane(negate(leads)):
             return
         loss = select(leads, 0.0, loss)
-    update_half_iw(K, t, C, S, G, arm, inverse_p, loss)
+    update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
-@jit
-def update_leading_rv(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
-) -> None:
+def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
     M = layout.mode_rows(K, S, width(loss))
     leads = load(M, leadership.LEADS, loss) != 0.0
@@ -139,25 +139,28 @@ def update_leading_rv(
         # A near arm whose loss is its baseline: the lanes in the mode are not disturbed by it.
         inverse_p = select(leads, 1.0, inverse_p)
         loss = select(leads, BASELINE, loss)
-    update_half_rv(K, t, C, S, G, arm, inverse_p, loss)
+    update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
-@jit
-def update_resting_few_rv(
+def update_resting_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
-    """Do what `update_leading_rv` does where nobody leads, with few arms."""
+    """Do what `update_rv` does where nobody leads."""
     count_loss(layout.mode_rows(K, S, width(loss)), loss)
-    update_few_rv(K, t, C, S, G, arm, inverse_p, loss)
+    update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
-@jit
-def update_resting_beyond_rv(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
-) -> None:
-    """Do the same with more."""
-    count_loss(layout.mode_rows(K, S, width(loss)), loss)
-    update_beyond_rv(K, t, C, S, G, arm, inverse_p, loss)
+@functools.cache
+def in_tiles(estimator: Estimator, fitting: bool) -> tuple[Sides, Any, Any]:
+    """Return the kernels of an estimator, and ``choose`` and ``update`` where nobody leads."""
+    own = one_solver(estimator, fitting)
+    reduced = estimator == "rv"
+    choose = bound(choose_rv if reduced else choose_iw, release=True, choose_by_pass=own.choose)
+    update = bound(update_rv if reduced else update_iw, release=True, update_by_pass=own.update)
+    resting = own.update
+    if reduced:
+        resting = bound(update_resting_rv, release=True, update_by_pass=own.update)
+    return Sides((choose,), (update,), wide=True, alone=True), own.choose, resting
 
 
 def sound_mode(n_arms: int, mode: Array) -> bool:
@@ -175,9 +178,12 @@ class InTiles(Player):
     ----------
     policy : TsallisINF
         The algorithm, at alpha = 1/2.
+    few : bool
+        Whether the arms are few; see `bothworlds.omd.few`.
     """
 
     policy: TsallisINF
+    few: bool
 
     def __repr__(self) -> str:
         return repr(self.policy)
@@ -207,16 +213,10 @@ class InTiles(Player):
 
     def resting(self, n_arms: int) -> Resting | None:
         """Return the kernels of this estimator without the mode."""
-        own = self.policy.kernels_for(n_arms)
-        update = own.update
-        if self._reduced:
-            fits = few.fits.py_func(n_arms)
-            update = update_resting_few_rv if fits else update_resting_beyond_rv
+        _, choose, update = in_tiles(self.policy.estimator, self.few)
         row = self.policy.head_rows + n_arms + leadership.LEADS
-        return Resting(own.choose, update, row, changing.LOOK_EVERY)
+        return Resting(choose, update, row, changing.LOOK_EVERY)
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
-        if self._reduced:
-            return Sides((choose_leading_rv,), (update_leading_rv,), wide=True, alone=True)
-        return Sides((choose_leading_iw,), (update_leading_iw,), wide=True, alone=True)
+        return in_tiles(self.policy.estimator, self.few)[0]
