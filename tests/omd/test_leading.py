@@ -138,10 +138,10 @@ class Looking(bw.TsallisINF):
 @pytest.mark.statistical
 def test_regret_is_that_of_looking_at_all_arms(policy):
     world = bw.environments.Stochastic.gap(8, 1 / 4)
-    twice = bw.omd.InverseSqrt(8.0 if policy is RV else 4.0)
+    thrice = bw.omd.InverseSqrt(12.0 if policy is RV else 6.0)
     rivals = {
         "looking": Looking(estimator=policy.estimator),
-        "bold": Looking(estimator=policy.estimator, learning_rate=twice),
+        "bold": Looking(estimator=policy.estimator, learning_rate=thrice),
     }
     result = bw.simulate(
         {"leading": policy, **rivals}, world, horizon=50_000, repetitions=2_048, seed=6,

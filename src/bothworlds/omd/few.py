@@ -55,6 +55,7 @@ from bothworlds.omd.half import (
     ROOT,
     ROOTS,
     SHARE,
+    invert,
     keep,
 )
 
@@ -75,6 +76,18 @@ def fits(K: int) -> bool:
 
 
 @jit
+def count_arm(i: int, v: Any, r: Any, u: Any, sums: Any) -> Any:
+    """Add arm i to the sums of a look and see whether u falls behind all before it."""
+    S1, S2, S3, S4, arm, drawn, distance = sums
+    beyond = u - S2
+    distance = minimum(distance, absolute(beyond))
+    arm = select(beyond >= 0.0, splat_int(i, u), arm)
+    drawn = select(beyond >= 0.0, v, drawn)
+    w = r * r
+    return S1 + r, S2 + w, fma(w, r, S3), fma(w, w, S4), arm, drawn, distance
+
+
+@jit
 def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: Any) -> Any:
     """Evaluate the sums at z and see where u falls; ``scale`` is eta / 2.
 
@@ -83,9 +96,7 @@ def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: 
     """
     v0 = fma(load(S, ESTIMATES, u) - low, scale, z)
     v1 = fma(load(S, ESTIMATES + 1, u) - low, scale, z)
-    q = 1.0 / (v0 * v1)  # one division for the two arms there always are
-    r0 = v1 * q
-    r1 = v0 * q
+    r0, r1 = invert(v0, v1)
     w0 = r0 * r0
     w1 = r1 * r1
     S2 = w0 + w1
@@ -96,19 +107,17 @@ def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: 
     distance = absolute(beyond)
     arm = select(beyond >= 0.0, splat_int(1, u), splat_int(0, u))
     drawn = select(beyond >= 0.0, v1, v0)
-    for i in range(2, K):
-        beyond = u - S2
-        distance = minimum(distance, absolute(beyond))
-        v = fma(load(S, ESTIMATES + i, u) - low, scale, z)
-        arm = select(beyond >= 0.0, splat_int(i, u), arm)
-        drawn = select(beyond >= 0.0, v, drawn)
-        r = 1.0 / v
-        w = r * r
-        S2 = S2 + w
-        S3 = fma(w, r, S3)
-        S4 = fma(w, w, S4)
-        if M is not None:
-            S1 = S1 + r
+    sums = (S1, S2, S3, S4, arm, drawn, distance)
+    for i in range(2, K - 1, 2):
+        v0 = fma(load(S, ESTIMATES + i, u) - low, scale, z)
+        v1 = fma(load(S, ESTIMATES + i + 1, u) - low, scale, z)
+        r0, r1 = invert(v0, v1)
+        sums = count_arm(i, v0, r0, u, sums)
+        sums = count_arm(i + 1, v1, r1, u, sums)
+    if K % 2 != 0:
+        v0 = fma(load(S, ESTIMATES + K - 1, u) - low, scale, z)
+        sums = count_arm(K - 1, v0, 1.0 / v0, u, sums)
+    S1, S2, S3, S4, arm, drawn, distance = sums
     E = S2 - 1.0
     h = 0.5 * E
     d = h * S3 / fma(-1.5 * h, S4, S3 * S3)

@@ -21,11 +21,12 @@ taken back to min L - c^(-1/2), where one weight is 1, so the wrong root is neve
 the root the Taylor series of the inverse function adds one or two orders.
 
 A round evaluates S_2..S_5 once, at a prediction of the root made from the previous round's sums
-(`move_drawn`, `shift_near`, `predict`), and counts the cumulative sums below u * c on the way.
-The drawn arm is certain when no cumulative sum comes so close to u * c that the remaining step
-could carry it across; otherwise the pass is repeated.  Late rounds need one pass; early ones, those
-of the reduced-variance estimator above all, more often two.  For few arms `bothworlds.omd.few`
-solves the same equation without keeping sums.
+(`move_drawn`, `shift_near`, `predict`), and counts the cumulative sums below u * c on the way.  Two
+arms share a division: with one for each, a pass would be little else.  The drawn arm is certain
+when no cumulative sum comes so close to u * c that the remaining step could carry it across;
+otherwise the pass is repeated.  Late rounds need one pass; early ones, those of the
+reduced-variance estimator above all, more often two.  For few arms `bothworlds.omd.few` solves the
+same equation without keeping sums.
 
 The functions work on one bandit or on a tile of repetitions (see `bothworlds.lanes.vectors`).
 """
@@ -52,6 +53,7 @@ from bothworlds.lanes.vectors import (
     splat_int,
     sqrt,
     store,
+    to_int,
 )
 from bothworlds.omd import recentring
 from bothworlds.omd.estimators import BASELINE
@@ -130,6 +132,51 @@ def keep(S: Any, row: int, value: Any, pending: Any) -> None:
 
 
 @jit
+def invert(a: Any, b: Any) -> Any:
+    """Return 1 / a and 1 / b by one division."""
+    q = 1.0 / (a * b)
+    return b * q, a * q
+
+
+@jit
+def count_arm(
+    S: Any, means: int, y: Any, r: Any, rest: Any, near_below: Any, M: Any, sums: Any
+) -> Any:
+    """Add an arm to the sums of a pass and see whether the draw passes it.
+
+    ``rest`` is what is left of u * c before this block; row ``means`` has the arm's baseline.
+    """
+    s2, S3, S4, S5, nearest, passed, after, arm, drawn, S1, N3, N4, Q4 = sums
+    r2 = r * r
+    r3 = r2 * r
+    s2 = s2 + r2
+    S3 = S3 + r3
+    S4 = fma(r2, r2, S4)
+    S5 = fma(r3, r2, S5)
+    nearest = minimum(nearest, y)
+    ahead = rest - s2
+    after = select(passed, ahead, after)
+    if near_below is None:
+        drawn = select(passed, y, drawn)
+    passed = ahead >= 0.0
+    arm = select(passed, arm + 1.0, arm)
+    if near_below is not None:
+        near = y <= near_below
+        if M is None:
+            N3 = select(near, N3 + r3, N3)
+            N4 = select(near, fma(r3, r, N4), N4)
+        else:
+            m = select(near, load(S, means, y), 0.0)
+            S1 = S1 + r
+            pull = m * r3
+            N3 = N3 + pull
+            pull = pull * r
+            N4 = N4 + pull
+            Q4 = fma(m, pull, Q4)
+    return s2, S3, S4, S5, nearest, passed, after, arm, drawn, S1, N3, N4, Q4
+
+
+@jit
 def step_and_draw(
     K: int, S: Any, x: Any, c: Any, near_below: Any, u: Any, pending: Any, M: Any
 ) -> Any:
@@ -144,51 +191,30 @@ def step_and_draw(
     exact = 2e-15 + 1e-16 * math.sqrt(K)
     limit = sqrt(1.0 / c)  # y of an arm whose weight is 1; no root has a smaller one
     half_limit = 0.5 * limit
-    S2 = splat(0.0, u)
-    S3 = splat(0.0, u)
-    S4 = splat(0.0, u)
-    S5 = splat(0.0, u)
-    N3 = splat(0.0, u)
-    N4 = splat(0.0, u)
-    S1 = splat(0.0, u)
-    Q4 = splat(0.0, u)
-    arm = splat_int(0, u)
-    drawn = splat(1.0, u)
-    after = splat(0.0, u)
+    zero = splat(0.0, u)
+    S2, S3, S4, S5, N3, N4, S1, Q4 = zero, zero, zero, zero, zero, zero, zero, zero
+    after, position, drawn = zero, zero, zero
     passed = u >= 0.0
     nearest = splat(1e300, u)
     for start in range(0, K, BLOCK):
         rest = target - S2
-        s2 = splat(0.0, u)
-        for i in range(ESTIMATES + start, ESTIMATES + min(start + BLOCK, K)):
-            y = load(S, i, u) - x
-            r = 1.0 / y
-            r2 = r * r
-            r3 = r2 * r
-            s2 = s2 + r2
-            S3 = S3 + r3
-            S4 = fma(r2, r2, S4)
-            S5 = fma(r3, r2, S5)
-            nearest = minimum(nearest, y)
-            ahead = rest - s2
-            drawn = select(passed, y, drawn)
-            after = select(passed, ahead, after)
-            passed = ahead >= 0.0
-            arm = select(passed, arm + 1, arm)
-            if near_below is not None:
-                near = y <= near_below
-                if M is None:
-                    N3 = select(near, N3 + r3, N3)
-                    N4 = select(near, fma(r3, r, N4), N4)
-                else:
-                    m = select(near, load(S, i + K, u), 0.0)
-                    S1 = S1 + r
-                    pull = m * r3
-                    N3 = N3 + pull
-                    pull = pull * r
-                    N4 = N4 + pull
-                    Q4 = fma(m, pull, Q4)
+        sums = (zero, S3, S4, S5, nearest, passed, after, position, drawn, S1, N3, N4, Q4)
+        end = ESTIMATES + min(start + BLOCK, K)
+        for i in range(ESTIMATES + start, end - 1, 2):
+            y0 = load(S, i, u) - x
+            y1 = load(S, i + 1, u) - x
+            r0, r1 = invert(y0, y1)
+            sums = count_arm(S, i + K, y0, r0, rest, near_below, M, sums)
+            sums = count_arm(S, i + K + 1, y1, r1, rest, near_below, M, sums)
+        if (end - ESTIMATES) % 2 != 0:
+            y0 = load(S, end - 1, u) - x
+            sums = count_arm(S, end - 1 + K, y0, 1.0 / y0, rest, near_below, M, sums)
+        s2, S3, S4, S5, nearest, passed, after, position, drawn, S1, N3, N4, Q4 = sums
         S2 = S2 + s2
+    arm = to_int(minimum(position, K - 1.0))
+    if near_below is not None:
+        # To find it again takes fewer registers than to hold it, of which there are too few.
+        drawn = take(S, ESTIMATES, K, arm) - x
     d, over_S3 = polish(S2, S3, S4, c)
     root = x + d
     beyond = negate(nearest >= half_limit)
@@ -218,7 +244,7 @@ def step_and_draw(
     if any_lane(unsure):
         still = moved <= exact * S2
         unsure = unsure & (negate(still) | beyond)
-    return select(arm < K, arm, K - 1), unsure
+    return arm, unsure
 
 
 @jit
