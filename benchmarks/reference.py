@@ -60,7 +60,7 @@ def play(K: int, T: int, gap: float, reduced_variance: bool, seed: int) -> float
 
 @numba.njit(cache=True, error_model="numpy")
 def divisions(A: Any, rounds: int) -> float:
-    """Divide every element of ``A`` ``rounds`` times: the floor no round can go below."""
+    """Divide every element of ``A`` ``rounds`` times: the floor of one division for every arm."""
     total = 0.0
     for n in range(rounds):
         numerator = 1.0 + n

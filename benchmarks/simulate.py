@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 import bothworlds as bw
-from benchmarks import reference
+from benchmarks import hand_written, reference
 from bothworlds import registry
 from bothworlds.environments.base import Environment
 from bothworlds.policies.base import Policy
@@ -66,8 +66,22 @@ def scalar(n_arms: int, horizon: int, reduced_variance: bool) -> float:
     return best_of(once)
 
 
+def in_c(n_arms: int, horizon: int, reduced_variance: bool, runs: int = RUNS) -> float | None:
+    """Return nanoseconds per round and repetition of the hand-written C, None without compiler."""
+    if hand_written.compiler() is None:
+        return None
+
+    def once() -> float:
+        began = time.process_time()
+        hand_written.play(n_arms, horizon, GAP, reduced_variance, 1, runs)
+        return (time.process_time() - began) / (horizon * runs) * 1e9
+
+    once()
+    return best_of(once)
+
+
 def division_floor() -> float:
-    """Return nanoseconds for 1024 divisions per repetition, the least a round can need."""
+    """Return nanoseconds for 1024 divisions, the least a round with one for every arm needs."""
     values = np.random.default_rng(0).random(16 * 1024) + 1.0
 
     def once() -> float:
@@ -79,38 +93,58 @@ def division_floor() -> float:
     return best_of(once)
 
 
-def against_scalar_loop() -> None:
-    """Print Tsallis-INF beside the scalar loop, for every K."""
-    print("Tsallis-INF in Stochastic against a scalar Numba loop (Newton to 1e-12)")
-    print(
-        f"{'K':>6} {'IW ns':>9} {'scalar':>9} {'ratio':>7} {'RV ns':>9} {'scalar':>9} {'ratio':>7}"
-    )
+def cell(value: float | None, width: int, digits: int) -> str:
+    """Return a figure right-aligned, or a dash where there is none."""
+    return f"{'-':>{width}s}" if value is None else f"{value:{width}.{digits}f}"
+
+
+def beside_both(name: str, ours: float, c: float | None, theirs: float) -> str:
+    """Return the line of one policy beside the loop in C and the scalar one."""
+    figures = cell(ours, 10, 1) + cell(c, 10, 1) + cell(c and ours / c, 14, 2)
+    return f"  {name:8s}" + figures + cell(theirs, 14, 1) + cell(theirs / ours, 19, 1)
+
+
+def beside_c(name: str, costs: list[float], c: float | None) -> str:
+    """Return the line of one policy in runs of several lengths, beside the loop in C."""
+    lengths = "".join(cell(cost, 10, 1) + cell(c and cost / c, 8, 2) for cost in costs)
+    return f"  {name:8s}" + cell(c, 10, 1) + lengths
+
+
+def against_loops() -> None:
+    """Print Tsallis-INF beside the loop in C and the scalar one, for every K."""
+    print("Tsallis-INF in Stochastic: ns per round, beside loops that look at every arm")
+    heads = f"{'simulate':>10s}{'C':>10s}{'simulate / C':>14s}{'scalar Numba':>14s}"
+    print(f"  {'':8s}{heads}{'scalar / simulate':>19s}")
     last = {}
-    for n_arms, horizon in SIZES:
-        world = bw.environments.Stochastic.gap(n_arms, GAP)
-        row = f"{n_arms:6d}"
-        for estimator in ("iw", "rv"):
+    for estimator in ("iw", "rv"):
+        for n_arms, horizon in SIZES:
+            world = bw.environments.Stochastic.gap(n_arms, GAP)
             ours = simulated(bw.TsallisINF(estimator=estimator), world, horizon)
+            c = in_c(n_arms, horizon, estimator == "rv")
             theirs = scalar(n_arms, horizon, estimator == "rv")
-            row += f" {ours:9.1f} {theirs:9.1f} {theirs / ours:7.1f}"
-            last[estimator] = ours
-        print(row, flush=True)
+            print(beside_both(f"{estimator.upper()} {n_arms}", ours, c, theirs), flush=True)
+            last[estimator] = ours, c
     floor = division_floor()
-    print(f"At K = 1024, in units of the division floor ({floor:.0f} ns): "
-          f"IW {last['iw'] / floor:.2f}, RV {last['rv'] / floor:.2f}\n")  # fmt: skip
+    units = ", ".join(
+        f"{estimator.upper()} {ours / floor:.2f} (C {cell(c and c / floor, 0, 2)})"
+        for estimator, (ours, c) in last.items()
+    )
+    print(f"At K = 1024, in units of the division floor ({floor:.0f} ns):\n  {units}\n")
 
 
 def late_rounds() -> None:
     """Print what a round costs on average in runs of three lengths, as far as a leader emerges."""
-    print("Tsallis-INF in Stochastic: ns per round by the length of a run")
-    print(f"  {'':8s}" + "".join(f"{f'T = {horizon:.0e}':>12s}" for horizon in LENGTHS))
+    print("Tsallis-INF in Stochastic: ns per round by the length of a run, relative to C")
+    heads = "".join(f"{f'T = {horizon:.0e}':>10s}{'/ C':>8s}" for horizon in LENGTHS)
+    print(f"  {'':8s}{'C':>10s}{heads}")
     for estimator in ("iw", "rv"):
         for n_arms, _ in SIZES:
             world = bw.environments.Stochastic.gap(n_arms, GAP)
             policy = bw.TsallisINF(estimator=estimator)
             costs = [simulated(policy, world, horizon, runs=16) for horizon in LENGTHS]
-            name = f"{estimator.upper()} {n_arms}"
-            print(f"  {name:8s}" + "".join(f"{cost:12.1f}" for cost in costs), flush=True)
+            # A loop that looks at every arm takes the same however long it runs.
+            c = in_c(n_arms, LENGTHS[0], estimator == "rv", runs=16)
+            print(beside_c(f"{estimator.upper()} {n_arms}", costs, c), flush=True)
     print()
 
 
@@ -246,7 +280,9 @@ def cold_process() -> None:
 
 def main() -> None:
     """Run all of it."""
-    against_scalar_loop()
+    if hand_written.compiler() is None:
+        print(hand_written.ABSENT)
+    against_loops()
     late_rounds()
     one_and_many_runs()
     across_environments()
