@@ -127,6 +127,15 @@ def test_any_learning_rate_is_followed(learning_rate):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("estimator", "leads"), [("rv", False), ("iw", True)])
+def test_reduced_variance_goes_without_where_a_leader_need_not_be_near(estimator, leads):
+    policy = policy_of(0.25, estimator, learning_rate=1.2)
+    found = traced(policy, 4, 20_000, 0.9)
+    assert found[3].any() == leads
+    assert replayed(policy, 4, found, 0)[0] <= 1e-12
+
+
+@pytest.mark.slow
 def test_the_replay_sees_a_small_error():
     policy = policy_of(0.75)
     found = traced(policy, 2, 20_000, 1 / 2)

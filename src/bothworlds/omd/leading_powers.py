@@ -526,7 +526,7 @@ def look_around(
         leadership.is_time_to_enter(t)
         and t >= first_round(K)
         and eta * EXTREME >= 1.0
-        and eta <= EXTREME
+        and eta <= largest
     ):
         most = min(EAGER * saved(K) / other_cost(K), MOST)
         drawn = powers.ESTIMATES + 2 * K
