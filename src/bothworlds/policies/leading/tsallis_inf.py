@@ -9,14 +9,14 @@ import numpy as np
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, load, select, splat_int, store
+from bothworlds.lanes.vectors import advance, select
 from bothworlds.omd import late_rates, powers
 from bothworlds.omd import leading_powers as mode
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.omd.leadership import LEADS, LOOK_EVERY, everybody_leads, nobody_leads
 from bothworlds.policies.base import Array, Player, Sides
 from bothworlds.policies.leading import InTiles
-from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS
+from bothworlds.policies.leading.kernels import kernels_of, silenced
+from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS, REDUCED
 from bothworlds.policies.tsallis_inf.tiles import (
     GeneralInTiles,
     rate_in_tile,
@@ -30,12 +30,6 @@ SERIES = FACTORS
 
 
 @jit
-def mode_rows(K: int, S: Any) -> Any:
-    """Return the rows of the mode."""
-    return advance(S, (powers.ESTIMATES + powers.PER_ARM * K) * LANES)
-
-
-@jit
 def foresee(t: int, T: Any, M: Any) -> None:
     """Note the learning rate of round t and what follows from it."""
     eta = late_rates.interpolate(T, late_rates.RATES, t)
@@ -46,29 +40,31 @@ def foresee(t: int, T: Any, M: Any) -> None:
 
 
 @jit
-def choose(K: int, t: int, C: Any, S: Any, reduced: Any, u: Any) -> Any:
-    """Solve the OMD step and draw from it; ``reduced`` is None for importance weighting."""
-    M = mode_rows(K, S)
-    arm = splat_int(0, u)
-    if t % LOOK_EVERY == 0 or not everybody_leads(M):
-        eta = rate_in_tile(K, t, C, S, -1.0 / (1.0 - C[ALPHA]))
-        if t % LOOK_EVERY == 0 and t >= late_rates.FIRST:
-            largest = mode.EXTREME if reduced is None else mode.LARGEST_RATE
-            mode.look_around(K, t, S, M, advance(C, SERIES), eta, largest, u)
-        if not everybody_leads(M):
-            arm = solve_and_draw(K, t, C, S, None, eta, u)
-            if nobody_leads(M):
-                return arm
-    inverse_p = load(S, 0, u)
-    leads = load(M, LEADS, u) != 0.0
-    mine = draw_leading(K, t, C, S, M, reduced, leads, u)
-    store(S, 0, select(leads, load(S, 0, u), inverse_p))
-    return select(leads, mine, arm)
+def rate(K: int, t: int, C: Any, S: Any) -> Any:
+    """Return eta_t; from `late_rates.FIRST` on the table then is that of round t."""
+    return rate_in_tile(K, t, C, S, -1.0 / (1.0 - C[ALPHA]))
 
 
 @jit
-def draw_leading(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: Any) -> Any:
-    """Draw in the lanes in the mode, and look a round ahead."""
+def choose_by_pass(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Solve the OMD step and draw from it."""
+    return solve_and_draw(K, t, C, S, None, rate(K, t, C, S), u)
+
+
+@jit
+def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
+    """Let lanes enter and leave the mode."""
+    if t >= late_rates.FIRST:
+        largest = mode.LARGEST_RATE if C[REDUCED] > 0.0 else mode.EXTREME
+        mode.look_around(K, t, S, M, advance(C, SERIES), rate(K, t, C, S), largest, like)
+
+
+@jit
+def draw(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: Any) -> Any:
+    """Solve the OMD step, draw from it and look a round ahead.
+
+    ``reduced`` is None for importance weighting.
+    """
     T = advance(S, powers.TABLE * LANES)
     if M[mode.NEXT * LANES] != t:
         foresee(t, T, M)
@@ -82,45 +78,51 @@ def draw_leading(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: An
 
 
 @jit
-def learn(K: int, C: Any, M: Any, reduced: Any, arm: Any, inverse_p: Any, loss: Any) -> Any:
-    """Learn in the lanes in the mode; return which they are."""
-    leads = load(M, LEADS, loss) != 0.0
-    if not nobody_leads(M):
-        mode.learn(K, M, advance(C, SERIES), reduced, leads, arm, inverse_p, loss)
-    return leads
-
-
-@jit
-def choose_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+def draw_iw(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Draw with importance weighting."""
-    return choose(K, t, C, S, None, u)
+    return draw(K, t, C, S, M, None, leads, u)
 
 
 @jit
-def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+def draw_rv(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Draw with reduced variance."""
-    return choose(K, t, C, S, True, u)
+    return draw(K, t, C, S, M, True, leads, u)
 
 
 @jit
-def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+def learn_iw(
+    K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
     """L_I += l / w_I."""
-    M = mode_rows(K, S)
-    leads = learn(K, C, M, None, arm, inverse_p, loss)
-    if not everybody_leads(M):
-        update_equal_iw(K, t, C, S, G, arm, inverse_p, select(leads, 0.0, loss))
+    mode.learn(K, M, advance(C, SERIES), None, leads, arm, inverse_p, loss)
 
 
 @jit
-def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+def learn_rv(
+    K: int, t: int, C: Any, S: Any, M: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    M = mode_rows(K, S)
-    leads = learn(K, C, M, True, arm, inverse_p, loss)
-    if not everybody_leads(M):
-        # A near arm whose loss is its baseline: the lanes in the mode are not disturbed by it.
-        inverse_p = select(leads, 1.0, inverse_p)
-        loss = select(leads, BASELINE, loss)
-        update_equal_rv(K, t, C, S, G, arm, inverse_p, loss)
+    mode.learn(K, M, advance(C, SERIES), True, leads, arm, inverse_p, loss)
+
+
+@jit
+def learn_outside_rv(
+    K: int, t: int, C: Any, S: Any, G: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Do the same in the lanes that are not in the mode."""
+    # A near arm whose loss is its baseline: the lanes in the mode are not disturbed by it.
+    inverse_p = select(leads, 1.0, inverse_p)
+    loss = select(leads, BASELINE, loss)
+    update_equal_rv(K, t, C, S, G, arm, inverse_p, loss)
+
+
+_OWN = powers.ESTIMATES, powers.PER_ARM
+_KERNELS = {
+    "iw": kernels_of(
+        _OWN, choose_by_pass, look_around, draw_iw, learn_iw, silenced(update_equal_iw)
+    ),
+    "rv": kernels_of(_OWN, choose_by_pass, look_around, draw_rv, learn_rv, learn_outside_rv),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,6 +145,4 @@ class GeneralLeading(InTiles):
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
-        if self.policy.policy.estimator == "rv":
-            return Sides((choose_rv,), (update_rv,), wide=True)
-        return Sides((choose_iw,), (update_iw,), wide=True)
+        return _KERNELS[self.policy.policy.estimator]
