@@ -14,7 +14,7 @@ from bothworlds.lanes.kernels import CHOOSE_WIDE
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer, select, splat, store, to_float, zeros
-from bothworlds.omd import leadership, leading_barrier, leading_exponential
+from bothworlds.omd import leadership, leading_barrier, leading_exponential, leading_powers
 from bothworlds.policies.leading import InTiles
 from bothworlds.seeding import stream_words
 
@@ -192,7 +192,7 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
         state.ravel().copy(), words.ravel().copy(), counts,
     )  # fmt: skip
     rows = leading_barrier if barrier else leading_exponential
-    V = mode[leadership.OWN + rows.OWN_ROWS :].ravel()
+    V = mode[leadership.OWN + leadership.OWN_ROWS :].ravel()
     V = V[: LANES * LANES].reshape(LANES, LANES)[:, :K]  # 5 arms fit a vector
     led = np.arange(LANES), mode[leadership.LEADER].astype(int)
 
@@ -302,6 +302,11 @@ def test_plays_are_counted_in_the_mode_and_gaps_end_it(beta):
         means = state[1 + 2 * K : 1 + 3 * K] / plays
         assert np.abs(means[0] - 0.375).max() < 0.02
     assert np.array_equal(plays.T, outcome.plays)
+
+
+@pytest.mark.parametrize("mode", [leading_barrier, leading_exponential, leading_powers])
+def test_there_is_room_for_the_rows_of_every_mode(mode):
+    assert mode.SUMS + mode.ORDER + 1 <= leadership.OWN + leadership.OWN_ROWS
 
 
 @pytest.mark.parametrize("name", POLICIES)

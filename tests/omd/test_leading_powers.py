@@ -167,8 +167,9 @@ def test_what_the_series_leaves_out_is_as_said(alpha):
 @compiled
 def find_all(K, M, place, s, targets, c, arms, found):
     """Find the arm of every target, and its power."""
+    V = leadership.others(K, pointer(M), place)
     for k in range(targets.size):
-        arms[k], found[k] = mode.find_other(K, pointer(M), place, s, targets[k], c)
+        arms[k], found[k] = mode.find_other(K, pointer(M), V, place, (s, c), targets[k])
 
 
 def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
@@ -176,9 +177,9 @@ def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
     rng = np.random.default_rng(1)
     V = rng.uniform(2.0, 9.0, K)
     V[leader] = leadership.NOBODY
-    M = np.zeros((mode.rows(K), LANES))
+    M = np.zeros((leadership.rows(K), LANES))
     M[leadership.LEADER, place] = leader
-    places = M.ravel()[(leadership.OWN + mode.OWN_ROWS) * LANES :].reshape(LANES, -1)
+    places = M.ravel()[(leadership.OWN + leadership.OWN_ROWS) * LANES :].reshape(LANES, -1)
     places[place] = leadership.NOBODY
     places[place, :K] = V
     w = (V + s) ** (-1.0 / c)

@@ -8,8 +8,9 @@ own numbers and the round alone: a repetition does not depend on its neighbours.
 The rows of a mode lie behind those of the policy.  Those named here are common to the modes of
 `bothworlds.omd.leading_exponential`, `bothworlds.omd.leading_barrier` and
 `bothworlds.omd.leading_powers`; the first two, and how arms lie, also to that of
-`bothworlds.omd.leading`.  The numbers of the other arms of a lane lie one
-after another, so that a vector holds `LANES` arms of one lane.
+`bothworlds.omd.leading`.  The numbers of the other arms of a lane lie one after another, so that a
+vector holds `LANES` arms of one lane.  What these modes do alike with all arms of a lane is here
+as well; symbols are those of the mode.
 """
 
 from typing import Any
@@ -18,6 +19,8 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     advance,
+    fma,
+    lane_bits,
     least_lane,
     load,
     maximum,
@@ -28,6 +31,7 @@ from bothworlds.lanes.vectors import (
     sum_lanes,
     zeros,
 )
+from bothworlds.lanes.wrap import bound
 
 LEADS, LEADER = 0, 1
 """Rows: 1 in the lanes in the mode, and b."""
@@ -38,9 +42,9 @@ ROOM = 5
 """Row for the weights of as many arms as a vector holds."""
 HOW_MANY = 6
 """Row: the number of lanes in the mode, in every lane; see `count`."""
-OWN = 7
-"""First row of what a mode has of its own; the others' numbers are its last rows."""
-
+OWN, OWN_ROWS = 7, 36
+"""First row of what a mode has of its own, and for how many there is room; then come the rows of
+the others' numbers."""
 
 NOBODY = 1e90
 """V of b's own place and of places without an arm: their weight is 0."""
@@ -51,8 +55,18 @@ LOOK_EVERY = 64
 """Rounds after which lanes may enter."""
 ACCOUNT_EVERY = 256
 """Rounds after which lanes may leave."""
+MOST = 0.35
+"""Largest share of the other arms with which a lane enters, however much a round saves."""
 PENANCE = 32.0
 """Rounds a lane waits for each round's worth that it lost in the mode."""
+AHEAD = 0.9
+"""Where the s of a series starts, as a share of its radius, if it falls: under importance weighting
+it does with every loss of the leader."""
+MAX_PASSES = 200  # never reached: a bound on the loop, not a tolerance
+
+# What the templates call by these names is filled in by `bothworlds.lanes.wrap.bound`.
+newton: Any = None
+weigh: Any = None
 
 
 def padded(n_arms: int) -> int:
@@ -66,30 +80,27 @@ def vectors(K: int) -> int:
     return (K + LANES - 1) // LANES
 
 
-def rows(n_arms: int, own: int) -> int:
-    """Return the number of rows of a mode with so many of its own."""
-    return OWN + own + padded(n_arms)
+def rows(n_arms: int) -> int:
+    """Return the number of rows of a mode."""
+    return OWN + OWN_ROWS + padded(n_arms)
 
 
 @jit
-def others(K: int, M: Any, own: int, place: int) -> Any:
-    """Return the numbers of the other arms of the lane at ``place``.
+def others(K: int, M: Any, place: int) -> Any:
+    """Return the V_i of the lane at ``place``.
 
     b's own place, and places without an arm, have `NOBODY`.
     """
-    return advance(M, (OWN + own + place * vectors(K)) * LANES)
+    return advance(M, (OWN + OWN_ROWS + place * vectors(K)) * LANES)
 
 
 @jit
-def is_time_to_enter(t: int) -> bool:
-    """Tell whether lanes may enter in this round."""
-    return t >= FIRST and t % LOOK_EVERY == 0
+def cost(of: Any, K: int) -> Any:
+    """Return nanoseconds of one lane, measured: ``of`` has those of every lane and of an arm."""
+    return of[0] + of[1] * K
 
 
-@jit
-def is_time_to_account(t: int) -> bool:
-    """Tell whether lanes may leave after this round's accounting."""
-    return t % ACCOUNT_EVERY == 0
+# --- entering and leaving ------------------------------------------------------------------------
 
 
 @jit
@@ -114,12 +125,18 @@ def everybody_leads(M: Any) -> Any:
 
 
 @jit
-def ready(K: int, t: int, S: Any, drawn: int, M: Any, most: float, like: Any) -> Any:
-    """Tell which lanes may enter and have a leader.
+def entering(
+    K: int, t: int, S: Any, drawn: int, M: Any, saved: float, other: float, like: Any
+) -> Any:
+    """Return the lanes that may enter in this round and have a leader, as bits.
 
-    Row ``drawn + i`` has the weight of arm i in the last round, not normalised; ``most`` is what
-    the other arms may have together.
+    It is asked every `LOOK_EVERY` rounds.  Row ``drawn + i`` has the weight of arm i in the
+    last round, not normalised.  A round saves so much in the mode, and one in which another arm is
+    played costs ``other``.
     """
+    if t < FIRST:
+        return 0
+    most = min(saved / other, MOST)
     total = splat(0.0, like)
     best = splat(0.0, like)
     for i in range(drawn, drawn + K):
@@ -127,16 +144,21 @@ def ready(K: int, t: int, S: Any, drawn: int, M: Any, most: float, like: Any) ->
         total = total + w
         best = maximum(best, w)
     rested = load(M, NOT_BEFORE, like) <= float(t)
-    return (load(M, LEADS, like) == 0.0) & rested & (best > (1.0 - most) * total)
+    return lane_bits((load(M, LEADS, like) == 0.0) & rested & (best > (1.0 - most) * total))
 
 
 @jit
-def account(M: Any, saved: float, like: Any) -> Any:
-    """Close the accounts of rounds that saved so much each; return who shall leave."""
+def leaving(t: int, M: Any, saved: float, like: Any) -> Any:
+    """Close the accounts of rounds that saved so much each, if it is time.
+
+    Return the lanes that shall leave, as bits.
+    """
+    if t % ACCOUNT_EVERY != 0:
+        return 0
     lost = load(M, SPENT, like) - ACCOUNT_EVERY * saved
     store(M, SPENT, splat(0.0, like))
     store(M, DEBT, load(M, DEBT, like) + lost)
-    return (load(M, LEADS, like) != 0.0) & (lost > 0.0)
+    return lane_bits((load(M, LEADS, like) != 0.0) & (lost > 0.0))
 
 
 @jit
@@ -180,6 +202,9 @@ def close(
     M[LEADS * LANES + place] = 0.0
 
 
+# --- rare: one lane, all its arms --------------------------------------------------------------
+
+
 @jit
 def lower(K: int, V: Any, scale: float, by: float) -> Any:
     """Make every V_i of a lane ``scale`` (V_i - ``by``), and return the least."""
@@ -218,17 +243,95 @@ def heaviest(K: int, V: Any) -> int:
 
 
 @jit
-def crown(K: int, b: int, V: Any, least: float) -> Any:
-    """Let the arm whose V is ``least``, below 0, lead instead of b; return it and the least V."""
+def crown(K: int, M: Any, at: int, V: Any, least: float) -> float:
+    """Let the arm whose V is ``least`` lead, if that is below 0; return the least V then.
+
+    ``at`` is the place of the leader in M.
+    """
+    if not least < 0.0:
+        return least
     now = 0
     new = NOBODY
     for i in range(K):
         if V[i] == least:
             now = i
-    V[b] = 0.0
+    V[int(M[at])] = 0.0
     for i in range(K):
         V[i] -= least
         if i != now:
             new = min(new, V[i])
     V[now] = NOBODY
-    return now, new
+    M[at] = now
+    return new
+
+
+@jit
+def head_start(v: float, radius: float) -> float:
+    """Return the s of a series at `AHEAD` of its radius, if V + s is to be ``v`` at the least."""
+    return AHEAD * radius * v / (1.0 + AHEAD * radius)
+
+
+def settle(K: int, V: Any, z: float, p: Any, absolute: float, relative: float) -> float:
+    """Return the z with which all weights sum to 1, V_i being v_i - z; a template.
+
+    The sum is convex and decreasing: the step of ``newton``, which is given p as well, stays left
+    of the root if it starts there, and z = 1 is left of it.  The search ends with a step of at most
+    ``absolute`` + ``relative`` z.
+    """
+    z = z if z >= 1.0 else 1.0
+    for _ in range(MAX_PASSES):
+        d = newton(K, V, z, p)
+        z = max(z + d, 1.0)
+        if abs(d) <= absolute + relative * z:
+            break
+    return z
+
+
+@jit
+def whole_step(K: int, V: Any, z: float, p: int) -> Any:
+    """Return Newton's step on z^-p + sum_i (z + V_i)^-p = 1, with p = 1 or 2."""
+    like = zeros()
+    total, slope, g = splat(0.0, like), splat(0.0, like), splat(1.0, like)
+    g0 = 1.0
+    r0 = 1.0 / z
+    if p == 2:
+        g0 = r0
+    for i in range(vectors(K)):
+        r = 1.0 / (load(V, i, like) + z)
+        if p == 2:
+            g = r
+        total = fma(g, r, total)
+        slope = fma(g * r, r, slope)
+    return (sum_lanes(total) + (g0 * r0 - 1.0)) / (p * (sum_lanes(slope) + g0 * r0 * r0))
+
+
+settle_whole = bound(settle, newton=whole_step)
+"""`settle` for w_i = v_i^-p with p = 1 or 2."""
+
+
+@jit
+def add_powers(M: Any, first: int, order: int, w: Any, r: Any) -> None:
+    """Add w r^n to row ``first + n``, for all n up to ``order``."""
+    for n in range(first, first + order + 1):
+        store(M, n, load(M, n, r) + w)
+        w = w * r
+
+
+def find_other(K: int, M: Any, V: Any, place: int, at: Any, target: float) -> Any:
+    """Return the first arm but the leader at which sums of weights pass ``target``; a template.
+
+    And its weight.  Weights are ``weigh(V_i, at)``.
+    """
+    like = zeros()
+    total = 0.0
+    for i in range(vectors(K)):
+        w = weigh(load(V, i, like), at)
+        store(M, ROOM, w)
+        beyond = total + sum_lanes(w)
+        if beyond > target:
+            j = passing(K, M, place, i, total, target)
+            if j >= 0:
+                return j, M[ROOM * LANES + j % LANES]
+        total = beyond
+    j = heaviest(K, V)  # rounding: u was next to 1
+    return j, weigh(V[j], at)

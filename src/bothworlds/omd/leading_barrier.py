@@ -52,13 +52,25 @@ from bothworlds.lanes.vectors import (
     to_int,
     zeros,
 )
+from bothworlds.lanes.wrap import bound
 from bothworlds.omd import leadership
-from bothworlds.omd.leadership import LEADER, NOBODY, OWN, ROOM, SPENT, vectors
+from bothworlds.omd.leadership import (
+    LEADER,
+    NOBODY,
+    OWN,
+    SPENT,
+    add_powers,
+    cost,
+    crown,
+    head_start,
+    lower,
+    others,
+    settle_whole,
+    vectors,
+)
 
 ORDER = 7
 RADIUS = 1 / 64
-AHEAD = 0.9
-"""Where s starts, as a share of the radius: it falls with every loss of the leader."""
 
 PREDICTED, SLOPE, BASE, REACH = OWN, OWN + 1, OWN + 2, OWN + 3
 """Rows: z, what it moves by with ``base``, ``base`` and the largest |s|."""
@@ -69,79 +81,28 @@ PICK, TARGET, SHIFT, TOTAL = OWN + 5, OWN + 6, OWN + 7, OWN + 8
 another arm is played."""
 SERIES = OWN + 9
 """First row of c_0, c_1, ..."""
-OWN_ROWS = 9 + ORDER + 1
+SUMS = SERIES + ORDER + 1
+"""First of as many rows in which they are summed."""
+
+SAVED, OTHER, REBUILD = (4.0, 1.5), (130.0, 0.5), (100.0, 2.5)
+"""What a round saves that looks at no arm, what one costs in which another arm is played, and what
+a rebuild does; see `leadership.cost`."""
 
 MAX_STEPS = 4
 TOLERANCE = 3e-14  # of z
-MAX_PASSES = 200  # never reached: a bound on the loop, not a tolerance
-
-
-@jit
-def saved(K: int) -> float:
-    """Return what a round saves that looks at no arm, in nanoseconds of one lane, measured."""
-    return 4.0 + 1.5 * K
-
-
-@jit
-def other_cost(K: int) -> float:
-    """Return the nanoseconds that a round costs in which another arm is played."""
-    return 130.0 + 0.5 * K
-
-
-@jit
-def rebuild_cost(K: int) -> float:
-    """Return the nanoseconds that a rebuild costs."""
-    return 100.0 + 2.5 * K
-
-
-def rows(n_arms: int) -> int:
-    """Return the number of rows of the mode."""
-    return leadership.rows(n_arms, OWN_ROWS)
-
-
-@jit
-def others(K: int, M: Any, place: int) -> Any:
-    """Return the V_i of the lane at ``place``."""
-    return leadership.others(K, M, OWN_ROWS, place)
 
 
 # --- rare: one lane, all its arms --------------------------------------------------------------
 
 
 @jit
-def settle(K: int, V: Any, z: float) -> float:
-    """Return the root z of 1 / z + sum_i 1 / (z + V_i) = 1, V_i being v_i - z.
-
-    The left side is convex and decreasing: Newton's step from the left of the root stays there,
-    and z = 1 is left of it.
-    """
-    like = zeros()
-    z = z if z >= 1.0 else 1.0
-    for _ in range(MAX_PASSES):
-        S1 = splat(0.0, like)
-        S2 = splat(0.0, like)
-        for i in range(vectors(K)):
-            r = 1.0 / (load(V, i, like) + z)
-            S1 = S1 + r
-            S2 = fma(r, r, S2)
-        r0 = 1.0 / z
-        d = (sum_lanes(S1) + (r0 - 1.0)) / (sum_lanes(S2) + r0 * r0)
-        z = max(z + d, 1.0)
-        if abs(d) <= 1e-9 * z:
-            break
-    return z
-
-
-@jit
 def rebuild(K: int, M: Any, place: int) -> Any:
     """Find leader, z and series of a lane anew; return z."""
     V = others(K, M, place)
-    least = leadership.lower(K, V, 1.0, M[BASE * LANES + place])
-    if least < 0.0:
-        now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
-        M[leadership.LEADER * LANES + place] = now
-    z = settle(K, V, M[PREDICTED * LANES + place])
-    ahead = AHEAD * RADIUS * (least + z) / (1.0 + AHEAD * RADIUS)
+    least = lower(K, V, 1.0, M[BASE * LANES + place])
+    least = crown(K, M, LEADER * LANES + place, V, least)
+    z = settle_whole(K, V, M[PREDICTED * LANES + place], 1, 0.0, 1e-9)
+    ahead = head_start(least + z, RADIUS)
     M[PREDICTED * LANES + place] = z
     M[SLOPE * LANES + place] = 0.0
     M[BASE * LANES + place] = z - ahead
@@ -154,53 +115,27 @@ def rebuild(K: int, M: Any, place: int) -> Any:
 def sum_powers(K: int, M: Any, V: Any, place: int, shift: float) -> None:
     """Add ``shift`` to every V_i and compute the c_n of a lane."""
     like = zeros()
-    c0 = splat(0.0, like)
-    c1, c2, c3, c4, c5, c6, c7 = c0, c0, c0, c0, c0, c0, c0
+    for n in range(ORDER + 1):
+        store(M, SUMS + n, like)
     for i in range(vectors(K)):
         v = load(V, i, like)
         v = select(v < NOBODY, v + shift, v)
         store(V, i, v)
         r = 1.0 / v
-        c0 = c0 + r
-        p = r * r
-        c1 = c1 - p
-        p = p * r
-        c2 = c2 + p
-        p = p * r
-        c3 = c3 - p
-        p = p * r
-        c4 = c4 + p
-        p = p * r
-        c5 = c5 - p
-        p = p * r
-        c6 = c6 + p
-        p = p * r
-        c7 = c7 - p
-    M[(SERIES + 0) * LANES + place] = sum_lanes(c0)
-    M[(SERIES + 1) * LANES + place] = sum_lanes(c1)
-    M[(SERIES + 2) * LANES + place] = sum_lanes(c2)
-    M[(SERIES + 3) * LANES + place] = sum_lanes(c3)
-    M[(SERIES + 4) * LANES + place] = sum_lanes(c4)
-    M[(SERIES + 5) * LANES + place] = sum_lanes(c5)
-    M[(SERIES + 6) * LANES + place] = sum_lanes(c6)
-    M[(SERIES + 7) * LANES + place] = sum_lanes(c7)
+        add_powers(M, SUMS, ORDER, r, r)
+    sign = 1.0
+    for n in range(ORDER + 1):
+        M[(SERIES + n) * LANES + place] = sign * sum_lanes(load(M, SUMS + n, like))
+        sign = -sign
 
 
 @jit
-def find_other(K: int, M: Any, V: Any, place: int, s: float, target: float) -> Any:
-    """Return the first arm but the leader at which the sums of 1 / (V_i + s) pass ``target``."""
-    like = zeros()
-    total = 0.0
-    for i in range(vectors(K)):
-        r = 1.0 / (load(V, i, like) + s)
-        store(M, ROOM, r)
-        beyond = total + sum_lanes(r)
-        if beyond > target:
-            j = leadership.passing(K, M, place, i, total, target)
-            if j >= 0:
-                return j
-        total = beyond
-    return leadership.heaviest(K, V)  # rounding: u was next to 1
+def weigh(v: Any, s: float) -> Any:
+    """Return w of an arm by its V."""
+    return 1.0 / (v + s)
+
+
+find_other = bound(leadership.find_other, weigh=weigh)
 
 
 @jit
@@ -209,12 +144,12 @@ def draw_other(K: int, S: Any, M: Any, place: int) -> None:
     V = others(K, M, place)
     s = M[SHIFT * LANES + place]
     W = M[TOTAL * LANES + place]
-    j = find_other(K, M, V, place, s, M[TARGET * LANES + place])
+    j, _ = find_other(K, M, V, place, s, M[TARGET * LANES + place])
     v = V[j] + s
     # The row has W^2 + sum of the others' w_i^2; with 1 - 2 W it is the sum of all squares.
     M[SPREAD * LANES + place] += 2.0 * (1.0 - W) - 2.0 / v
     M[PICK * LANES + place] = j
-    M[SPENT * LANES + place] += other_cost(K)
+    M[SPENT * LANES + place] += cost(OTHER, K)
     S[place] = v
 
 
@@ -285,7 +220,7 @@ def draw(K: int, S: Any, M: Any, leads: Any, u: Any) -> Any:
         left = lane_bits(astray)
         while left != 0:
             rebuild(K, M, lowest_bit(left))
-            M[SPENT * LANES + lowest_bit(left)] += rebuild_cost(K)
+            M[SPENT * LANES + lowest_bit(left)] += cost(REBUILD, K)
             left &= left - 1
         z = load(M, PREDICTED, u)
         s = z - load(M, BASE, u)
@@ -338,29 +273,24 @@ def look_around(
     Estimates begin at row ``first`` of the state, the weights of the last round at row ``drawn``;
     rows ``root`` and ``rate`` have x and eta.
     """
-    if leadership.is_time_to_enter(t):
-        most = min(saved(K) / other_cost(K), 0.35)
-        enters = lane_bits(leadership.ready(K, t, S, drawn, M, most, like))
-        if enters != 0:
-            while enters != 0:
-                place = lowest_bit(enters)
-                eta = S[rate * LANES + place]
-                b = leadership.opened(K, S, first, M, others(K, M, place), place, eta)
-                low = S[(first + b) * LANES + place]
-                M[PREDICTED * LANES + place] = eta * (low - S[root * LANES + place])
-                M[BASE * LANES + place] = 0.0
-                rebuild(K, M, place)
-                enters &= enters - 1
-            leadership.count(M, like)
-    if leadership.is_time_to_account(t):
-        leaves = lane_bits(leadership.account(M, saved(K), like))
-        if leaves != 0:
-            while leaves != 0:
-                place = lowest_bit(leaves)
-                V = others(K, M, place)
-                base = M[BASE * LANES + place]
-                eta = S[rate * LANES + place]
-                S[root * LANES + place] = -M[PREDICTED * LANES + place] / eta
-                leadership.close(K, t, S, first, M, V, place, base, eta, saved(K))
-                leaves &= leaves - 1
-            leadership.count(M, like)
+    saved = cost(SAVED, K)
+    bits = leadership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
+    while bits != 0:
+        place = lowest_bit(bits)
+        eta = S[rate * LANES + place]
+        b = leadership.opened(K, S, first, M, others(K, M, place), place, eta)
+        low = S[(first + b) * LANES + place]
+        M[PREDICTED * LANES + place] = eta * (low - S[root * LANES + place])
+        M[BASE * LANES + place] = 0.0
+        rebuild(K, M, place)
+        bits &= bits - 1
+    bits = leadership.leaving(t, M, saved, like)
+    while bits != 0:
+        place = lowest_bit(bits)
+        V = others(K, M, place)
+        base = M[BASE * LANES + place]
+        eta = S[rate * LANES + place]
+        S[root * LANES + place] = -M[PREDICTED * LANES + place] / eta
+        leadership.close(K, t, S, first, M, V, place, base, eta, saved)
+        bits &= bits - 1
+    leadership.count(M, like)

@@ -42,7 +42,6 @@ from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
     fma,
-    lane,
     lane_bits,
     load,
     lowest_bit,
@@ -56,8 +55,21 @@ from bothworlds.lanes.vectors import (
     to_int,
     zeros,
 )
+from bothworlds.lanes.wrap import bound
 from bothworlds.omd import leadership
-from bothworlds.omd.leadership import LEADER, LEADS, OWN, ROOM, SPENT, vectors
+from bothworlds.omd.leadership import (
+    LEADER,
+    LEADS,
+    OWN,
+    ROOM,
+    SPENT,
+    add_powers,
+    cost,
+    crown,
+    lower,
+    others,
+    vectors,
+)
 from bothworlds.omd.recentring import RECENTRE_EVERY
 
 RADIUS = 1 / 256
@@ -81,36 +93,12 @@ PLAYS, LOSSES = OWN + 8, OWN + 9
 of the arms."""
 SERIES = OWN + 10
 """First row of c_0, c_1, ..."""
-OWN_ROWS = 10 + ORDER + 1
+SUMS = SERIES + ORDER + 1
+"""First of as many rows in which they are summed."""
 
-
-@jit
-def saved(K: int) -> float:
-    """Return what a round saves that looks at no arm, in nanoseconds of one lane, measured."""
-    return 1.0 + 1.2 * K
-
-
-@jit
-def other_cost(K: int) -> float:
-    """Return the nanoseconds that a round costs in which another arm is played."""
-    return 200.0 + 0.5 * K
-
-
-@jit
-def rebuild_cost(K: int) -> float:
-    """Return the nanoseconds that a rebuild costs."""
-    return 100.0 + 2.0 * K
-
-
-def rows(n_arms: int) -> int:
-    """Return the number of rows of the mode."""
-    return leadership.rows(n_arms, OWN_ROWS)
-
-
-@jit
-def others(K: int, M: Any, place: int) -> Any:
-    """Return the V_i of the lane at ``place``."""
-    return leadership.others(K, M, OWN_ROWS, place)
+SAVED, OTHER, REBUILD = (1.0, 1.2), (200.0, 0.5), (100.0, 2.0)
+"""What a round saves that looks at no arm, what one costs in which another arm is played, and what
+a rebuild does; see `leadership.cost`."""
 
 
 @jit
@@ -129,12 +117,10 @@ def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
     ``tally`` are the rows that count the plays and losses of every arm, if there are any.
     """
     V = others(K, M, place)
-    least = leadership.lower(K, V, 1.0, M[RISE * LANES + place])
-    if least < 0.0:
-        if tally is not None:
-            write_counts(K, M, place, tally)
-        now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
-        M[leadership.LEADER * LANES + place] = now
+    least = lower(K, V, 1.0, M[RISE * LANES + place])
+    if tally is not None and least < 0.0:
+        write_counts(K, M, place, tally)
+    least = crown(K, M, LEADER * LANES + place, V, least)
     M[RISE * LANES + place] = 0.0
     M[LEAST * LANES + place] = least
     M[SCALE * LANES + place] = 1.0 / eta
@@ -148,30 +134,17 @@ def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
 def sum_terms(K: int, M: Any, V: Any, place: int, eta: float, least: float) -> None:
     """Compute the c_n of a lane."""
     like = zeros()
-    c0 = splat(0.0, like)
-    c1, c2, c3, c4, c5 = c0, c0, c0, c0, c0
+    for n in range(ORDER + 1):
+        store(M, SUMS + n, like)
     for i in range(vectors(K)):
         y = eta * (least - load(V, i, like))
         p = exp(y)
         # Where exp is 0, powers of y may be too large.
-        y = select(p > 0.0, y, 0.0)
-        c0 = c0 + p
-        p = p * y
-        c1 = c1 + p
-        p = p * y
-        c2 = c2 + p
-        p = p * y
-        c3 = c3 + p
-        p = p * y
-        c4 = c4 + p
-        p = p * y
-        c5 = c5 + p
-    M[(SERIES + 0) * LANES + place] = sum_lanes(c0)
-    M[(SERIES + 1) * LANES + place] = sum_lanes(c1)
-    M[(SERIES + 2) * LANES + place] = sum_lanes(c2) / 2.0
-    M[(SERIES + 3) * LANES + place] = sum_lanes(c3) / 6.0
-    M[(SERIES + 4) * LANES + place] = sum_lanes(c4) / 24.0
-    M[(SERIES + 5) * LANES + place] = sum_lanes(c5) / 120.0
+        add_powers(M, SUMS, ORDER, p, select(p > 0.0, y, 0.0))
+    factorial = 1.0
+    for n in range(ORDER + 1):
+        M[(SERIES + n) * LANES + place] = sum_lanes(load(M, SUMS + n, like)) / factorial
+        factorial *= n + 1
 
 
 @jit
@@ -194,26 +167,17 @@ def move_other(K: int, M: Any, place: int, arm: int, by: float, tally: Any) -> N
         M[(SERIES + n) * LANES + place] += (p1 - p0) / factorial
     if not M[SERIES * LANES + place] >= ENOUGH:
         rebuild(K, M, place, eta, tally)
-        M[SPENT * LANES + place] += rebuild_cost(K)
+        M[SPENT * LANES + place] += cost(REBUILD, K)
 
 
 @jit
-def find_other(K: int, M: Any, V: Any, place: int, eta: float, target: float) -> Any:
-    """Return the first arm but the leader at which the sums of e_i pass ``target``, and its e."""
-    like = zeros()
-    rise = M[RISE * LANES + place]
-    total = 0.0
-    for i in range(vectors(K)):
-        e = exp(eta * (rise - load(V, i, like)))
-        store(M, ROOM, e)
-        beyond = total + sum_lanes(e)
-        if beyond > target:
-            j = leadership.passing(K, M, place, i, total, target)
-            if j >= 0:
-                return j, M[ROOM * LANES + j % LANES]
-        total = beyond
-    j = leadership.heaviest(K, V)  # rounding: u was next to 1
-    return j, exp(eta * (rise - V[j]))
+def weigh(v: Any, at: Any) -> Any:
+    """Return e of an arm by its V."""
+    eta, rise = at
+    return exp(eta * (rise - v))
+
+
+find_other = bound(leadership.find_other, weigh=weigh)
 
 
 @jit
@@ -276,7 +240,7 @@ def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u
             while astray != 0:
                 place = lowest_bit(astray)
                 M[ROOM * LANES + place] = 1.0 + rebuild(K, M, place, eta, tally)
-                M[SPENT * LANES + place] += rebuild_cost(K)
+                M[SPENT * LANES + place] += cost(REBUILD, K)
                 astray &= astray - 1
             Z = load(M, ROOM, u)
     top = splat(1.0, u)  # p_b Z
@@ -302,6 +266,7 @@ def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u
 def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None:
     """Draw another arm than the leader in a lane."""
     V = others(K, M, place)
+    at = eta, M[RISE * LANES + place]
     Z = M[SUM * LANES + place]
     target = M[TARGET * LANES + place]
     share = 1.0
@@ -312,12 +277,12 @@ def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None
         target = target - floor * (K - 1)
     if cap is not None and target < 0.0:
         j = find_any(K, M, place, 1.0 + target / (floor * (K - 1)))
-        e = exp(eta * (M[RISE * LANES + place] - V[j]))
+        e = weigh(V[j], at)
     else:
-        j, e = find_other(K, M, V, place, eta, target / share)
+        j, e = find_other(K, M, V, place, at, target / share)
     S[place] = Z / fma(e, share, floor)
     M[PICK * LANES + place] = j
-    M[SPENT * LANES + place] += other_cost(K)
+    M[SPENT * LANES + place] += cost(OTHER, K)
 
 
 @jit
@@ -354,39 +319,33 @@ def look_around(
 
     Estimates begin at row ``first`` of the state, the weights of the last round at row ``drawn``.
     """
-    if leadership.is_time_to_enter(t):
-        most = min(saved(K) / other_cost(K), 0.35)
-        enters = leadership.ready(K, t, S, drawn, M, most, like)
-        if any_lane(enters):
-            flags = select(enters, splat(1.0, like), splat(0.0, like))
-            for place in range(LANES):
-                if lane(flags, place) > 0.0:
-                    leadership.opened(K, S, first, M, others(K, M, place), place, 1.0)
-                    M[RISE * LANES + place] = 0.0
-                    M[PLAYS * LANES + place] = 0.0
-                    M[LOSSES * LANES + place] = 0.0
-                    rebuild(K, M, place, eta, tally)
-            leadership.count(M, like)
+    saved = cost(SAVED, K)
+    bits = leadership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
+    while bits != 0:
+        place = lowest_bit(bits)
+        leadership.opened(K, S, first, M, others(K, M, place), place, 1.0)
+        M[RISE * LANES + place] = 0.0
+        M[PLAYS * LANES + place] = 0.0
+        M[LOSSES * LANES + place] = 0.0
+        rebuild(K, M, place, eta, tally)
+        bits &= bits - 1
     if t % RECENTRE_EVERY == 0:
-        leads = load(M, LEADS, like)
-        for place in range(LANES):
-            if lane(leads, place) > 0.0:
-                rebuild(K, M, place, eta, tally)
-    if leadership.is_time_to_account(t):
-        leave(K, t, S, first, M, tally, leadership.account(M, saved(K), like))
+        bits = lane_bits(load(M, LEADS, like) != 0.0)
+        while bits != 0:
+            rebuild(K, M, lowest_bit(bits), eta, tally)
+            bits &= bits - 1
+    leave(K, t, S, first, M, tally, leadership.leaving(t, M, saved, like), like)
 
 
 @jit
-def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, leaves: Any) -> None:
-    """End the mode in some lanes."""
-    if any_lane(leaves):
-        like = zeros()
-        flags = select(leaves, splat(1.0, like), splat(0.0, like))
-        for place in range(LANES):
-            if lane(flags, place) > 0.0:
-                V = others(K, M, place)
-                rise = M[RISE * LANES + place]
-                if tally is not None:
-                    write_counts(K, M, place, tally)
-                leadership.close(K, t, S, first, M, V, place, rise, 1.0, saved(K))
-        leadership.count(M, like)
+def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, bits: int, like: Any) -> None:
+    """End the mode in some lanes, and count those that are in it."""
+    while bits != 0:
+        place = lowest_bit(bits)
+        V = others(K, M, place)
+        if tally is not None:
+            write_counts(K, M, place, tally)
+        rise = M[RISE * LANES + place]
+        leadership.close(K, t, S, first, M, V, place, rise, 1.0, cost(SAVED, K))
+        bits &= bits - 1
+    leadership.count(M, like)

@@ -68,21 +68,29 @@ from bothworlds.lanes.vectors import (
     to_int,
     zeros,
 )
+from bothworlds.lanes.wrap import bound
 from bothworlds.omd import leadership, powers
 from bothworlds.omd.estimators import BASELINE, correction
-from bothworlds.omd.leadership import LEADER, NOBODY, OWN, ROOM, SPENT, vectors
+from bothworlds.omd.leadership import (
+    LEADER,
+    NOBODY,
+    OWN,
+    SPENT,
+    add_powers,
+    cost,
+    crown,
+    head_start,
+    lower,
+    others,
+    vectors,
+)
 from bothworlds.omd.leading.layout import ORDER
 from bothworlds.omd.leading.series import evaluate
 
 LEFT_OUT = 1e-14
 """What the series leaves out, as a share of W."""
-AHEAD = 0.9
-"""Where s starts, as a share of the radius, under importance weighting: it falls with every loss of
-the leader."""
 LARGEST_RATE = 0.5
 """Reduced variance goes without the mode at larger learning rates: its leader must be near."""
-MOST = 0.35
-"""Largest W with which a lane enters, however much a round saves."""
 EAGER = 0.6
 """Share of what the rounds save that plays of other arms may cost when a lane enters.  Lanes do not
 enter all at once, and until they have, a round costs both ways of playing it, and these plays."""
@@ -108,32 +116,16 @@ SERIES = OWN + 16
 """First row of c_0, c_1, ..."""
 SUMS = SERIES + ORDER + 1
 """First of as many rows in which they are summed."""
-OWN_ROWS = 16 + 2 * (ORDER + 1)
 
 SHAPE, RADIUS, BINOMIALS = 0, 1, 2
 """Places in what the kernels take as ``B``, see `parameters`."""
 
+SAVED, OTHER, REBUILD = (6.0, 1.15), (330.0, 3.0), (350.0, 6.0)
+"""What a round saves that looks at no arm, what one costs in which another arm is played, and what
+a rebuild does; see `leadership.cost`."""
+
 MAX_STEPS = 4
 TOLERANCE = 3e-14  # of Y
-MAX_PASSES = 200  # never reached: a bound on the loop, not a tolerance
-
-
-@jit
-def saved(K: int) -> float:
-    """Return what a round saves that looks at no arm, in nanoseconds of one lane, measured."""
-    return 6.0 + 1.15 * K
-
-
-@jit
-def other_cost(K: int) -> float:
-    """Return the nanoseconds that a round costs in which another arm is played."""
-    return 330.0 + 3.0 * K
-
-
-@jit
-def rebuild_cost(K: int) -> float:
-    """Return the nanoseconds that a rebuild costs."""
-    return 350.0 + 6.0 * K
 
 
 @jit
@@ -172,17 +164,6 @@ def parameters(alpha: float) -> list[float]:
     return [c, radius, *binomials]
 
 
-def rows(n_arms: int) -> int:
-    """Return the number of rows of the mode."""
-    return leadership.rows(n_arms, OWN_ROWS)
-
-
-@jit
-def others(K: int, M: Any, place: int) -> Any:
-    """Return the V_i of the lane at ``place``."""
-    return leadership.others(K, M, OWN_ROWS, place)
-
-
 # --- rare: one lane, all its arms --------------------------------------------------------------
 
 
@@ -193,28 +174,21 @@ def power(v: Any, c: float) -> Any:
 
 
 @jit
-def settle(K: int, V: Any, z: float, c: float) -> float:
-    """Return the root z of sum_i (z + V_i)^-p = 1 over all arms, V_i being v_i - z.
-
-    The left side is convex and decreasing: Newton's step from the left of the root stays there,
-    and z = 1 is left of it.
-    """
+def step_of_all(K: int, V: Any, z: float, c: float) -> Any:
+    """Return Newton's step on sum_i (z + V_i)^-p = 1 over all arms."""
     like = zeros()
-    z = z if z >= 1.0 else 1.0
-    for _ in range(MAX_PASSES):
-        total = splat(0.0, like)
-        D = splat(0.0, like)
-        for i in range(vectors(K)):
-            v = load(V, i, like) + z
-            r = 1.0 / v
-            w = powers.raised(r, log(v), c)
-            total = total + w
-            D = fma(w, r, D)
-        d = c * (sum_lanes(total) - 1.0) / sum_lanes(D)
-        z = max(z + d, 1.0)
-        if abs(d) <= 1e-8:
-            break
-    return z
+    total = splat(0.0, like)
+    D = splat(0.0, like)
+    for i in range(vectors(K)):
+        v = load(V, i, like) + z
+        r = 1.0 / v
+        w = powers.raised(r, log(v), c)
+        total = total + w
+        D = fma(w, r, D)
+    return c * (sum_lanes(total) - 1.0) / sum_lanes(D)
+
+
+settle = bound(leadership.settle, newton=step_of_all)
 
 
 @jit
@@ -224,17 +198,15 @@ def rebuild(K: int, M: Any, place: int, B: Any, eta: float, reduced: Any) -> Non
     R = B[RADIUS]
     V = others(K, M, place)
     rho = eta / M[RATE * LANES + place]
-    least = leadership.lower(K, V, rho, M[BASE * LANES + place])
-    if least < 0.0:
-        now, least = leadership.crown(K, int(M[leadership.LEADER * LANES + place]), V, least)
-        M[leadership.LEADER * LANES + place] = now
+    least = lower(K, V, rho, M[BASE * LANES + place])
+    least = crown(K, M, LEADER * LANES + place, V, least)
     b = int(M[LEADER * LANES + place])
     V[b] = 0.0
-    z = settle(K, V, M[PREDICTED * LANES + place], c)
+    z = settle(K, V, M[PREDICTED * LANES + place], c, 1e-8, 0.0)
     V[b] = NOBODY
     ahead = 0.0
     if reduced is None:
-        ahead = AHEAD * R * (least + z) / (1.0 + AHEAD * R)
+        ahead = head_start(least + z, R)
     M[PREDICTED * LANES + place] = z
     M[INVERSE * LANES + place] = 1.0 / power(z, c)
     M[SLOPE * LANES + place] = 0.0
@@ -263,9 +235,7 @@ def sum_powers(K: int, M: Any, V: Any, place: int, shift: float, B: Any) -> Any:
         low = minimum(low, select(v < NOBODY, -v, 0.0))
         r = 1.0 / v
         w = powers.raised(r, log(v), c)
-        for n in range(ORDER + 1):
-            store(M, SUMS + n, load(M, SUMS + n, like) + w)
-            w = w * r
+        add_powers(M, SUMS, ORDER, w, r)
     for n in range(ORDER + 1):
         total = sum_lanes(load(M, SUMS + n, like))
         M[(SERIES + n) * LANES + place] = B[BINOMIALS + n] * total
@@ -273,26 +243,13 @@ def sum_powers(K: int, M: Any, V: Any, place: int, shift: float, B: Any) -> Any:
 
 
 @jit
-def find_other(K: int, M: Any, place: int, s: float, target: float, c: float) -> Any:
-    """Return the first arm but the leader at which the sums of (V_i + s)^-p pass ``target``.
+def weigh(v: Any, at: Any) -> Any:
+    """Return (V + s)^-p of an arm by its V."""
+    s, c = at
+    return power(v + s, c)
 
-    And that power of it.
-    """
-    like = zeros()
-    V = others(K, M, place)
-    for _ in range(2):
-        total = 0.0
-        for i in range(vectors(K)):
-            w = power(load(V, i, like) + s, c)
-            store(M, ROOM, w)
-            beyond = total + sum_lanes(w)
-            if beyond > target:
-                j = leadership.passing(K, M, place, i, total, target)
-                if j >= 0:
-                    return j, M[ROOM * LANES + j % LANES]
-            total = beyond
-        target = 0.5 * total  # rounding: u was next to 1, so that any arm with a weight will do
-    return K - 1, 1.0  # never reached: none has a weight
+
+find_other = bound(leadership.find_other, weigh=weigh)
 
 
 @jit
@@ -431,7 +388,7 @@ def finish(
         s = M[PREDICTED * LANES + place] - M[BASE * LANES + place]
         S[place] = Y
         M[ARM * LANES + place] = M[LEADER * LANES + place]
-        M[SPENT * LANES + place] += rebuild_cost(K)
+        M[SPENT * LANES + place] += cost(REBUILD, K)
     if reduced is not None and M[HIGHEST * LANES + place] + s > M[BRINK * LANES + place]:
         # The bound is old.
         brink = M[RATE * LANES + place] / eta * exp(-2.0 * B[SHAPE] * log(eta))
@@ -443,10 +400,11 @@ def finish(
             M[SPENT * LANES + place] += sliding_cost(K)
     u = M[DRAW * LANES + place]
     if u >= weight:
-        j, w = find_other(K, M, place, s, (u - weight) / growth, B[SHAPE])
+        V = others(K, M, place)
+        j, w = find_other(K, M, V, place, (s, B[SHAPE]), (u - weight) / growth)
         M[ARM * LANES + place] = j
         S[place] = 1.0 / (w * growth)
-        M[SPENT * LANES + place] += other_cost(K)
+        M[SPENT * LANES + place] += cost(OTHER, K)
 
 
 @jit
@@ -522,27 +480,18 @@ def look_around(
 
     ``largest`` is the largest learning rate with which they enter.
     """
-    if (
-        leadership.is_time_to_enter(t)
-        and t >= first_round(K)
-        and eta * EXTREME >= 1.0
-        and eta <= largest
-    ):
-        most = min(EAGER * saved(K) / other_cost(K), MOST)
+    saved = cost(SAVED, K)
+    if t >= first_round(K) and eta * EXTREME >= 1.0 and eta <= largest:
         drawn = powers.ESTIMATES + 2 * K
-        enters = lane_bits(leadership.ready(K, t, S, drawn, M, most, like))
-        if enters != 0:
-            while enters != 0:
-                enter(K, S, M, lowest_bit(enters), B[SHAPE], eta)
-                enters &= enters - 1
-            leadership.count(M, like)
-    if leadership.is_time_to_account(t):
-        leaves = lane_bits(leadership.account(M, WORTH * saved(K), like))
-        if leaves != 0:
-            while leaves != 0:
-                leave(K, t, S, M, lowest_bit(leaves), B[SHAPE], eta)
-                leaves &= leaves - 1
-            leadership.count(M, like)
+        bits = leadership.entering(K, t, S, drawn, M, EAGER * saved, cost(OTHER, K), like)
+        while bits != 0:
+            enter(K, S, M, lowest_bit(bits), B[SHAPE], eta)
+            bits &= bits - 1
+    bits = leadership.leaving(t, M, WORTH * saved, like)
+    while bits != 0:
+        leave(K, t, S, M, lowest_bit(bits), B[SHAPE], eta)
+        bits &= bits - 1
+    leadership.count(M, like)
 
 
 @jit
@@ -572,7 +521,7 @@ def leave(K: int, t: int, S: Any, M: Any, place: int, c: float, eta: float) -> N
     V = others(K, M, place)
     base = M[BASE * LANES + place]
     unit = c * M[RATE * LANES + place]
-    leadership.close(K, t, S, powers.ESTIMATES, M, V, place, base, unit, saved(K))
+    leadership.close(K, t, S, powers.ESTIMATES, M, V, place, base, unit, cost(SAVED, K))
     b = int(M[LEADER * LANES + place])
     z = M[PREDICTED * LANES + place]
     y = S[(powers.ESTIMATES + b) * LANES + place] - (z - 1.0) / (c * eta)

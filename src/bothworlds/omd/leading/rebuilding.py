@@ -8,7 +8,6 @@ from typing import Any
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
-    fma,
     lane_bits,
     least_lane,
     load,
@@ -18,10 +17,9 @@ from bothworlds.lanes.vectors import (
     select,
     splat,
     store,
-    sum_lanes,
     zeros,
 )
-from bothworlds.omd.leadership import LEADER, NOBODY, crown, vectors
+from bothworlds.omd.leadership import LEADER, NOBODY, crown, head_start, settle_whole, vectors
 from bothworlds.omd.leading import drawing, series
 from bothworlds.omd.leading.drawing import RADIUS
 from bothworlds.omd.leading.layout import (
@@ -44,35 +42,6 @@ from bothworlds.omd.leading.layout import (
     table,
 )
 
-AHEAD = 0.9
-"""Where s and f start, as a share of the radius, if they fall: s does with every loss of the
-leader under importance weighting, f in every round."""
-MAX_PASSES = 200  # never reached: a bound on the loop, not a tolerance
-
-
-@jit
-def settle(K: int, V: Any, z: float) -> float:
-    """Return the root z of 1 / z^2 + sum_i 1 / (z + V_i)^2 = 1, V_i being v_i - z.
-
-    The left side is convex and decreasing: Newton's step from the left of the root stays there,
-    and z = 1 is left of it.
-    """
-    like = zeros()
-    z = z if z >= 1.0 else 1.0
-    for _ in range(MAX_PASSES):
-        S2 = splat(0.0, like)
-        S3 = splat(0.0, like)
-        for i in range(vectors(K)):
-            r = 1.0 / (load(V, i, like) + z)
-            S2 = fma(r, r, S2)
-            S3 = fma(r * r, r, S3)
-        r0 = 1.0 / z
-        d = (sum_lanes(S2) + (r0 * r0 - 1.0)) / (2.0 * (sum_lanes(S3) + r0 * r0 * r0))
-        z = max(z + d, 1.0)
-        if abs(d) <= 1e-9:
-            break
-    return z
-
 
 @jit
 def rebuild(K: int, t: int, M: Any, place: int, W: int, eta: float, near_below: Any) -> Any:
@@ -91,16 +60,13 @@ def rebuild(K: int, t: int, M: Any, place: int, W: int, eta: float, near_below: 
         v = select(v < NOBODY, rho * beyond, NOBODY)
         low = minimum(low, v)
         store(V, i, v)
-    least = least_lane(low)
-    if least < 0.0:
-        now, least = crown(K, int(M[LEADER * W + place]), V, least)
-        M[LEADER * W + place] = now
-    z = settle(K, V, M[PREDICTED * W + place])
+    least = crown(K, M, LEADER * W + place, V, least_lane(low))
+    z = settle_whole(K, V, M[PREDICTED * W + place], 2, 1e-9, 0.0)
     M[PREDICTED * W + place] = z
     M[SLOPE * W + place] = 0.0
     M[RATE * W + place] = eta
     if near_below is None:
-        ahead = AHEAD * RADIUS * (least + z) / (1.0 + AHEAD * RADIUS)
+        ahead = head_start(least + z, RADIUS)
         M[BASE * W + place] = z - ahead
         M[REACH * W + place] = RADIUS * (least + z - ahead)
         for i in range(vectors(K)):
@@ -125,7 +91,7 @@ def divide(K: int, t: int, M: Any, place: int, W: int, z: float, edge: float) ->
     like = zeros()
     V = others(K, M, place, W)
     F = far_marks(K, M, place, W)
-    lead = AHEAD * RADIUS * edge / (1.0 + AHEAD * RADIUS)
+    lead = head_start(edge, RADIUS)
     M[ORIGIN * W + place] = lead - fallen(t, M[RATE * W + place], 0.0)
     lead = fallen_in(t, M, place, W)  # with the rounding of every later round
     nobody = splat(NOBODY, like)

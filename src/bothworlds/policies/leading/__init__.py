@@ -33,10 +33,6 @@ class InTiles(Player):
     def __repr__(self) -> str:
         return repr(self.policy)
 
-    def mode_rows(self, n_arms: int) -> int:
-        """Return the number of rows of the mode."""
-        raise TypeError(f"{type(self).__name__} defines no mode.")
-
     def until(self, n_arms: int, horizon: int) -> Player:
         """Return the algorithm without the mode where no lane may enter it."""
         return self.policy if horizon < leadership.FIRST else self
@@ -47,7 +43,7 @@ class InTiles(Player):
 
     def start(self, n_arms: int) -> Array:
         """Return the state of the algorithm, with no lane in the mode."""
-        return np.append(self.policy.start(n_arms), np.zeros(self.mode_rows(n_arms)))
+        return np.append(self.policy.start(n_arms), np.zeros(leadership.rows(n_arms)))
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether every lane is in the mode or not, as counted, and its leader is an arm."""

@@ -54,7 +54,3 @@ class BroadInTiles(InTiles):
     kernels: ClassVar[Sides] = kernels_of(
         (ESTIMATES, 2), broad.choose, look_around, draw, learn, silenced(broad.update)
     )
-
-    def mode_rows(self, n_arms: int) -> int:
-        """Return the number of rows of the mode."""
-        return mode.rows(n_arms)

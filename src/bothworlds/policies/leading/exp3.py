@@ -50,7 +50,3 @@ class Exp3InTiles(InTiles):
     def parameters(self, n_arms: int) -> Array:
         """Return ln K / K."""
         return np.array([math.log(n_arms) / n_arms])
-
-    def mode_rows(self, n_arms: int) -> int:
-        """Return the number of rows of the mode."""
-        return mode.rows(n_arms)

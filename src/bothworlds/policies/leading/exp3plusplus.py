@@ -14,7 +14,7 @@ import numpy as np
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, load, select, splat
+from bothworlds.lanes.vectors import advance, lane_bits, load, select, splat
 from bothworlds.omd import leading_exponential as mode
 from bothworlds.omd.leadership import LEADS, LOOK_EVERY
 from bothworlds.policies import exp3plusplus
@@ -39,7 +39,8 @@ def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
     # Once gaps matter they always do, so it is enough to look this far ahead.
     soon = t + LOOK_EVERY
     if gaps_matter(soon, C, cap_of(K, mode.rate(C[RATE], soon))):
-        mode.leave(K, t, S, ESTIMATES, M, tally, load(M, LEADS, like) != 0.0)
+        led = lane_bits(load(M, LEADS, like) != 0.0)
+        mode.leave(K, t, S, ESTIMATES, M, tally, led, like)
     else:
         eta = C[FACTOR] * mode.rate(C[RATE], t)
         mode.look_around(K, t, S, ESTIMATES, ESTIMATES + 4 * K, M, eta, tally, like)
@@ -81,7 +82,3 @@ class Exp3PlusPlusInTiles(InTiles):
     def parameters(self, n_arms: int) -> Array:
         """Return the parameters of the policy and ln K / K."""
         return np.append(self.policy.parameters(n_arms), math.log(n_arms) / n_arms)
-
-    def mode_rows(self, n_arms: int) -> int:
-        """Return the number of rows of the mode."""
-        return mode.rows(n_arms)

@@ -139,10 +139,6 @@ class GeneralLeading(InTiles):
         """Return the parameters of the policy and those of the series."""
         return np.append(self.policy.parameters(n_arms), mode.parameters(self.policy.policy.alpha))
 
-    def mode_rows(self, n_arms: int) -> int:
-        """Return the number of rows of the mode."""
-        return mode.rows(n_arms)
-
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
         return _KERNELS[self.policy.policy.estimator]
