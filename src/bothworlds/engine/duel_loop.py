@@ -22,6 +22,7 @@ from bothworlds.engine.loop import (
     count_plays,
     out_of_range,
     record,
+    stretch_end,
 )
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import (
@@ -125,7 +126,6 @@ def run_duels(
     environment_rows = environment[3]
     X = numbers_at(outputs[0])
     N = numbers_at(outputs[1])
-    W = numbers_at(outputs[2])
     untrusted = mode & UNTRUSTED != 0
     wide_policy = mode & WIDE_POLICY != 0
     wide_environment = mode & WIDE_ENVIRONMENT != 0
@@ -145,9 +145,7 @@ def run_duels(
     y = pointer(right_losses)
     t = first
     while t <= last:
-        stop = last
-        if outputs[3] < checkpoints.size:
-            stop = min(last, checkpoints[outputs[3]])
+        stop = stretch_end(last, checkpoints, outputs)
         if wide_policy and wide_environment:
             total = load(X, 0, like)
             for now in range(t, stop + 1):
@@ -211,10 +209,8 @@ def run_duels(
                     )  # fmt: skip
                 count_plays(N, K, load(i, 0, like), 1)
                 count_plays(N, K, load(j, 0, like), 1)
-        if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
-            rows = 0 if wide_environment else environment_rows
-            record(outputs[3], K, E, rows, outputs[4], X, W, LANES)
-            outputs[3] += 1
+        rows = 0 if wide_environment else environment_rows
+        record(stop, checkpoints, outputs, K, E, rows, LANES)
         t = stop + 1
     return DONE
 

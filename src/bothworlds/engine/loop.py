@@ -61,24 +61,52 @@ def count_plays(N: Any, K: int, arm: Any, times: int) -> None:
 
 
 @jit
+def count_held(N: Any, K: int, arm: Any, held: Any, times: int) -> Any:
+    """Count the chosen arms; return what is held back, and how many times it was played.
+
+    Late in a run every lane plays the arm it played before: those are counted together.
+    """
+    if K <= FEW or any_lane(arm != held):
+        count_plays(N, K, held, times)
+        held = arm
+        times = 0
+    return held, times + 1
+
+
+@jit
 def out_of_range(loss: Any) -> Any:
     """Tell whether any loss is not a number in [0, 1]."""
     return any_lane(negate((loss >= 0.0) & (loss <= 1.0)))
 
 
 @jit
-def record(row: int, K: int, E: Any, rows: int, tracked: int, X: Any, W: Any, lanes: int) -> None:
-    """Write the regret so far, and the tracked sums, as checkpoint ``row``.
+def stretch_end(last: int, checkpoints: Any, outputs: Any) -> Any:
+    """Return the next round that is recorded, or the last to be played."""
+    if outputs[3] < checkpoints.size:
+        return min(last, checkpoints[outputs[3]])
+    return last
+
+
+@jit
+def record(t: int, checkpoints: Any, outputs: Any, K: int, E: Any, rows: int, lanes: int) -> None:
+    """Write the regret so far, and the tracked sums, if round t is the next checkpoint.
 
     ``rows`` is the length of a repetition's state where repetitions lie one after another, or 0
     where they are interleaved; ``lanes`` is how many there is room for.
     """
+    row = outputs[3]
+    if row >= checkpoints.size or t != checkpoints[row]:
+        return
+    X = numbers_at(outputs[0])
+    W = numbers_at(outputs[2])
+    tracked = outputs[4]
     for lane in range(lanes):
         X[(1 + row) * lanes + lane] = X[lane]
         if tracked >= 0:
             for i in range(K):
                 at = lane * rows + tracked + i if rows > 0 else (tracked + i) * lanes + lane
                 W[(row * K + i) * lanes + lane] = E[at]
+    outputs[3] += 1
 
 
 choose_at = calling(CHOOSE_WIDE, CHOOSE_ONE)
@@ -115,12 +143,9 @@ def run_alike(
     GE = words_at(environment[2])
     X = numbers_at(outputs[0])
     N = numbers_at(outputs[1])
-    W = numbers_at(outputs[2])
     t = first
     while t <= last:
-        stop = last
-        if outputs[3] < checkpoints.size and checkpoints[outputs[3]] < last:
-            stop = checkpoints[outputs[3]]
+        stop = stretch_end(last, checkpoints, outputs)
         total = load(X, 0, like)
         held = splat_int(0, like)
         times = 0
@@ -140,18 +165,11 @@ def run_alike(
                     return BAD_LOSS
                 update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
                 total = total + load(E, 0, like)
-                # Late in a run every lane plays the arm it played before: count those together.
-                if K <= FEW or any_lane(arm != held):
-                    count_plays(N, K, held, times)
-                    held = arm
-                    times = 0
-                times += 1
+                held, times = count_held(N, K, arm, held, times)
             t = until + 1
         count_plays(N, K, held, times)
         store(X, 0, total)
-        if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
-            record(outputs[3], K, E, 0, outputs[4], X, W, width(like))
-            outputs[3] += 1
+        record(stop, checkpoints, outputs, K, E, 0, width(like))
     return DONE
 
 
@@ -229,8 +247,6 @@ def run_tile(
     attack_rows = attack[2]
     X = numbers_at(outputs[0])
     N = numbers_at(outputs[1])
-    W = numbers_at(outputs[2])
-    tracked = outputs[4]
     attacked = mode & ATTACKED != 0
     untrusted = mode & UNTRUSTED != 0
     wide_policy = mode & WIDE_POLICY != 0
@@ -241,87 +257,62 @@ def run_tile(
     draws = np.zeros(LANES)
     a = pointer(arms)
     x = pointer(values)
-    p = pointer(draws)
     t = first
     while t <= last:
-        stop = last
-        if outputs[3] < checkpoints.size:
-            stop = min(last, checkpoints[outputs[3]])
-        if wide_policy and wide_environment:
-            total = load(X, 0, like)
-            held = splat_int(0, like)
-            times = 0
-            for now in range(t, stop + 1):
+        stop = stretch_end(last, checkpoints, outputs)
+        held = splat_int(0, like)
+        times = 0
+        for now in range(t, stop + 1):
+            if wide_policy:
                 arm = choose_wide(K, now, C, S, G, uniform(G, like))
+            else:
+                for lane in range(lanes):
+                    g = advance(G, lane * WORDS)
+                    s = advance(S, lane * policy_rows)
+                    arms[lane] = choose_one(K, now, C, s, g, uniform(g, 0.0))
+                    draws[lane] = s[0]
+                    if not 0 <= arms[lane] < K:
+                        return BAD_ARM
+                arm = load(a, 0, like)
+            if wide_environment:
                 v = uniform(GE, like)
-                # Without an attack `run_wide` runs.
-                loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
+                if attacked:
+                    loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
+                else:
+                    loss = loss_wide(K, now, CE, E, GE, v, arm)
                 if untrusted and out_of_range(loss):
                     return BAD_LOSS
-                update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
-                total = total + load(E, 0, like)
-                # Late in a run every lane plays the arm it played before: count those together.
-                if K <= FEW or any_lane(arm != held):
-                    count_plays(N, K, held, times)
-                    held = arm
-                    times = 0
-                times += 1
-            count_plays(N, K, held, times)
-            store(X, 0, total)
-        else:
-            for now in range(t, stop + 1):
-                if wide_policy:
-                    store(a, 0, choose_wide(K, now, C, S, G, uniform(G, like)))
-                    store(p, 0, load(S, 0, like))
-                else:
-                    for lane in range(lanes):
-                        g = advance(G, lane * WORDS)
-                        s = advance(S, lane * policy_rows)
-                        arms[lane] = choose_one(K, now, C, s, g, uniform(g, 0.0))
-                        draws[lane] = s[0]
-                        if not 0 <= arms[lane] < K:
-                            return BAD_ARM
-                if wide_environment:
-                    arm = load(a, 0, like)
-                    v = uniform(GE, like)
+                store(X, 0, load(X, 0, like) + load(E, 0, like))
+            else:
+                store(a, 0, arm)
+                for lane in range(lanes):
+                    g = advance(GE, lane * WORDS)
+                    e = advance(E, lane * environment_rows)
+                    w = uniform(g, 0.0)
                     if attacked:
-                        loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
-                    else:
-                        loss = loss_wide(K, now, CE, E, GE, v, arm)
-                    if untrusted and out_of_range(loss):
-                        return BAD_LOSS
-                    store(x, 0, loss)
-                    store(X, 0, load(X, 0, like) + load(E, 0, like))
-                else:
-                    for lane in range(lanes):
-                        g = advance(GE, lane * WORDS)
-                        e = advance(E, lane * environment_rows)
-                        w = uniform(g, 0.0)
-                        if attacked:
-                            values[lane] = attack_one(
-                                loss_one, K, now, CE, e, g, w, arms[lane], CA,
-                                advance(A, lane * attack_rows),
-                            )  # fmt: skip
-                        else:
-                            values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
-                        X[lane] += e[0]
-                        if out_of_range(values[lane]):
-                            return BAD_LOSS
-                if wide_policy:
-                    update_wide(
-                        K, now, C, S, G, load(a, 0, like), load(p, 0, like), load(x, 0, like)
-                    )
-                else:
-                    for lane in range(lanes):
-                        update_one(
-                            K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
-                            arms[lane], draws[lane], values[lane],
+                        values[lane] = attack_one(
+                            loss_one, K, now, CE, e, g, w, arms[lane], CA,
+                            advance(A, lane * attack_rows),
                         )  # fmt: skip
-                count_plays(N, K, load(a, 0, like), 1)
-        if outputs[3] < checkpoints.size and stop == checkpoints[outputs[3]]:
-            rows = 0 if wide_environment else environment_rows
-            record(outputs[3], K, E, rows, tracked, X, W, LANES)
-            outputs[3] += 1
+                    else:
+                        values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
+                    X[lane] += e[0]
+                    if out_of_range(values[lane]):
+                        return BAD_LOSS
+                loss = load(x, 0, like)
+            if wide_policy:
+                update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
+            else:
+                store(x, 0, loss)
+                for lane in range(lanes):
+                    update_one(
+                        K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
+                        arms[lane], draws[lane], values[lane],
+                    )  # fmt: skip
+            held, times = count_held(N, K, arm, held, times)
+        count_plays(N, K, held, times)
+        rows = 0 if wide_environment else environment_rows
+        record(stop, checkpoints, outputs, K, E, rows, LANES)
         t = stop + 1
     return DONE
 
