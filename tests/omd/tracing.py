@@ -14,7 +14,7 @@ from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.kernels import CHOOSE_WIDE, LOSS_WIDE, UPDATE_WIDE
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import load, pointer, store, to_float, zeros
+from bothworlds.lanes.vectors import load, pointer, select, splat, store, to_float, zeros
 from bothworlds.omd import double_double as dd
 from bothworlds.seeding import numpy_generator, stream_words
 
@@ -135,6 +135,27 @@ def replay(K, reduced, scale, behind, arms, losses, inverse_p):
         by, by_low = dd.multiply(inverse_p[k], 0.0, losses[k] - base, 0.0)
         L[j], low[j] = dd.add(L[j], low[j], by, by_low)
     return worst, surplus, variance
+
+
+PERIOD = 25_000
+"""Rounds after which `fickle` has another best arm."""
+
+
+@compiled
+def fickle(K, t, C, E, G, v, arm):
+    """Return a Bernoulli loss, of mean 1/4 for the best arm of the moment and 3/4 otherwise."""
+    mean = select(arm == t // PERIOD % K, splat(0.25, v), splat(0.75, v))
+    return select(v < mean, splat(1.0, v), splat(0.0, v))
+
+
+def lane_that_changed(leads):
+    """Return the lane that entered leader mode most often, which must have left it, too."""
+    changes = np.diff(leads, axis=0)
+    entered, left = (changes > 0).sum(axis=0), (changes < 0).sum(axis=0)
+    lane = int(entered.argmax())
+    assert entered[lane] >= 2
+    assert left[lane] >= 1
+    return lane
 
 
 def apart(one, other):
