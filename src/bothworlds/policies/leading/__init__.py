@@ -15,6 +15,13 @@ from bothworlds.omd import leadership
 from bothworlds.policies.base import Array, Player, Sides
 
 
+def sound_mode(n_arms: int, mode: Array) -> bool:
+    """Tell whether every lane is in the mode or not, and its leader is an arm."""
+    leads, leader = mode[leadership.LEADS], mode[leadership.LEADER]
+    arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
+    return bool((((leads == 0.0) | (leads == 1.0)) & arms).all())
+
+
 @dataclass(frozen=True, repr=False)
 class InTiles(Player):
     """What a policy is in a tile of repetitions: the same algorithm with another state.
@@ -46,15 +53,16 @@ class InTiles(Player):
         return np.append(self.policy.start(n_arms), np.zeros(leadership.rows(n_arms)))
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether every lane is in the mode or not, as counted, and its leader is an arm."""
+        """Tell whether the mode is sound in every lane, and those in it are as many as counted."""
         own = self.policy.start(n_arms).size
-        leads, leader, how_many = (
-            state[own + row] for row in (leadership.LEADS, leadership.LEADER, leadership.HOW_MANY)
+        mode = state[own:]
+        counted = bool((mode[leadership.HOW_MANY] == mode[leadership.LEADS].sum()).all())
+        return (
+            counted
+            and sound_mode(n_arms, mode)
+            and self.policy.sound(n_arms, state[:own])
+            and super().sound(n_arms, state)
         )
-        arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
-        counted = how_many == leads.sum()
-        whole = bool((((leads == 0.0) | (leads == 1.0)) & arms & counted).all())
-        return whole and self.policy.sound(n_arms, state[:own]) and super().sound(n_arms, state)
 
     def sides(self) -> Sides:
         """Return the kernels."""

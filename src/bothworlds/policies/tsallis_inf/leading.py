@@ -19,6 +19,7 @@ from bothworlds.omd import half, leadership
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leading import changing, layout, rounds
 from bothworlds.policies.base import Array, Player, Resting, Sides
+from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf.half import one_solver
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
@@ -161,13 +162,6 @@ def in_tiles(estimator: Estimator, fitting: bool) -> tuple[Sides, Any, Any]:
     if reduced:
         resting = bound(update_resting_rv, release=True, update_by_pass=own.update)
     return Sides((choose,), (update,), wide=True, alone=True), own.choose, resting
-
-
-def sound_mode(n_arms: int, mode: Array) -> bool:
-    """Tell whether every lane is in the mode or not, and its leader is an arm."""
-    leads, leader = mode[leadership.LEADS], mode[leadership.LEADER]
-    arms = (leader >= 0.0) & (leader < n_arms) & (leader == np.floor(leader))
-    return bool((((leads == 0.0) | (leads == 1.0)) & arms).all())
 
 
 @dataclass(frozen=True, repr=False)

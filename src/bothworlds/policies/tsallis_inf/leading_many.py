@@ -33,8 +33,9 @@ from bothworlds.omd.leading import changing, costs, layout, rounds
 from bothworlds.omd.many import layout as buckets
 from bothworlds.omd.many import rounds as many
 from bothworlds.policies.base import Array, Player, Sides
+from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.leading import foreseen, sound_mode
+from bothworlds.policies.tsallis_inf.leading import foreseen
 from bothworlds.policies.tsallis_inf.many import (
     ManyArms,
     choose_many_iw,
