@@ -35,6 +35,9 @@ from bothworlds.omd.leading.layout import (
 
 LOOK_EVERY = 64
 """Rounds after which lanes may enter the mode, or leave it."""
+PATIENCE = 256
+"""Rounds for each arm after which importance weighting enters the mode: sooner, few lanes of a tile
+would, and at 128 arms the others make a round dearer than without the mode."""
 ACCOUNT_EVERY = 1024
 """Rounds over which a lane compares what rare work has cost with what the others saved."""
 EAGER = 1.0
@@ -76,11 +79,11 @@ def see(K: int, S: Any, M: Any, eta: float, like: Any) -> None:
 
 @jit
 def decide(
-    K: int, t: int, M: Any, eta: float, near_below: Any, saved: float, like: Any
+    K: int, t: int, M: Any, eta: float, near_below: Any, saved: float, first: int, like: Any
 ) -> tuple[int, int]:
     """Return the lanes that leave the mode and those that enter it, as bits.
 
-    ``saved`` is what a round saves in the mode.
+    ``saved`` is what a round saves in the mode, ``first`` the first round in which lanes may enter.
     """
     leads = load(M, LEADS, like) != 0.0
     tired = load(M, SPENT, like) > WORTH * ACCOUNT_EVERY * saved
@@ -99,7 +102,7 @@ def decide(
     restless = select(calm, load(M, RESTLESS, like), float(t))
     store(M, RESTLESS, restless)
     entering = 0
-    if t >= first_round(K):
+    if t >= first:
         ready = (z * z * (1.0 - most) < 1.0) & (restless <= (1.0 - CALM) * t)
         entering = lane_bits(ready & negate(leads))
     return lane_bits(leads & tired), entering
@@ -109,7 +112,12 @@ def decide(
 def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
     """Let lanes enter and leave the mode, in a round in which they may."""
     W = width(like)
-    bits, entering = decide(K, t, M, eta, near_below, costs.saved(K, near_below), like)
+    first = first_round(K)
+    if near_below is None:
+        # Others are played four times as often as with reduced variance.
+        first = max(first, PATIENCE * K)
+    saved = costs.saved(K, near_below)
+    bits, entering = decide(K, t, M, eta, near_below, saved, first, like)
     while bits != 0:
         leave(K, t, S, M, lowest_bit(bits), W, near_below)
         bits &= bits - 1

@@ -77,7 +77,8 @@ def outside(S: Any, M: Any, like: Any) -> Any:
 def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
     """Let lanes enter and leave the mode, in a round in which they may."""
     saved = costs.saved_of_many(near_below)
-    bits, entering = changing.decide(K, t, M, eta, near_below, saved, like)
+    first = changing.first_round(K)
+    bits, entering = changing.decide(K, t, M, eta, near_below, saved, first, like)
     while bits != 0:
         place = lowest_bit(bits)
         L = many.reopen(K, alone(K, S, place, near_below))
