@@ -79,6 +79,7 @@ def test_what_goes_on_has_the_whole_state():
     assert going_on.policy == short.player
 
 
+@pytest.mark.extra
 def test_a_short_run_that_can_go_on_is_the_beginning_of_the_long_one(tmp_path):
     world = bw.environments.Stochastic.gap(9, 0.3)
 

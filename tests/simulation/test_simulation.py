@@ -209,8 +209,11 @@ def test_memory_does_not_grow_with_the_horizon():
         tracemalloc.stop()
         return size
 
-    peak(1_000)
-    assert peak(300_000) < 1.5 * peak(1_000) + 50_000
+    # Long runs have kernels of their own, and to load code takes memory too.
+    short, long = 1_000, 300_000
+    for horizon in (short, long):
+        peak(horizon)
+    assert peak(long) < 1.5 * peak(short) + 50_000
 
 
 # --- checkpoints and results ------------------------------------------------------------------
