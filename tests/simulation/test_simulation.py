@@ -192,11 +192,17 @@ def test_a_simulated_path_is_that_of_a_bandit_fed_the_same_draws():
 
 
 def test_nothing_recompiles_for_another_environment_arms_or_horizon():
-    run({"rv": ALL["rv"], "general": ALL["general"]})
+    attacked = bw.environments.Corrupted(WORLD, budget=5.0)
+
+    def play(world, *rest):
+        for each in (world, attacked):  # by one loop and by the other
+            run({"rv": ALL["rv"], "general": ALL["general"]}, each, *rest)
+
+    play(WORLD)
     place, code = placed_code(ALL["rv"].kernels().choose, CHOOSE_WIDE)
     loops = engine.run_wide, engine.run_tile
     assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
-    run({"rv": ALL["rv"], "general": ALL["general"]}, bw.environments.Switching(7, 0.1), 321, 5)
+    play(bw.environments.Switching(7, 0.1), 321, 5)
     assert placed_code(ALL["rv"].kernels().choose, CHOOSE_WIDE) == (place, code)
     assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
 
