@@ -6,6 +6,7 @@ bring is drawn for all options at once, so that everybody plays on the same traf
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,7 +38,7 @@ class Round:
     trouble: bool = False
 
 
-class World:
+class World(ABC):
     """Traffic of one experiment.
 
     Parameters
@@ -69,8 +70,9 @@ class World:
         self.t += 1
         return self._round(self.t)
 
+    @abstractmethod
     def _round(self, t: int) -> Round:
-        raise NotImplementedError
+        """Return round t."""
 
     def _coins(self, means: Array) -> Array:
         """Return a loss of 1 with these probabilities, else 0."""
