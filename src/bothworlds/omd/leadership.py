@@ -52,7 +52,7 @@ FIRST = 2**14
 """First round in which a lane may enter.  Earlier rounds are few, and often some lanes of a tile
 would be in the mode and others not, which costs both kinds of round."""
 LOOK_EVERY = 64
-"""Rounds after which lanes may enter."""
+"""Rounds after which lanes may enter any mode, that of `bothworlds.omd.leading` too."""
 ACCOUNT_EVERY = 256
 """Rounds after which lanes may leave."""
 MOST = 0.35
@@ -162,20 +162,27 @@ def leaving(t: int, M: Any, saved: float, like: Any) -> Any:
 
 
 @jit
-def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int, unit: float) -> int:
+def distances(K: int, L: Any, stride: int, V: Any, unit: float) -> int:
+    """Make V_i = ``unit`` (L_i - min L), for estimates ``stride`` numbers apart; return b."""
+    b = 0
+    for i in range(1, K):
+        if L[i * stride] < L[b * stride]:
+            b = i
+    low = L[b * stride]
+    for i in range(vectors(K) * LANES):
+        V[i] = NOBODY
+        if i < K and i != b:
+            V[i] = unit * (L[i * stride] - low)
+    return b
+
+
+@jit
+def opened(K: int, S: Any, first: int, M: Any, V: Any, place: int, unit: float) -> Any:
     """Let a lane enter, with V_i = ``unit`` (L_i - min L); return b.
 
     Row ``first + i`` of the state has L_i.
     """
-    b = 0
-    for i in range(1, K):
-        if S[(first + i) * LANES + place] < S[(first + b) * LANES + place]:
-            b = i
-    low = S[(first + b) * LANES + place]
-    for i in range(vectors(K) * LANES):
-        V[i] = NOBODY
-        if i < K and i != b:
-            V[i] = unit * (S[(first + i) * LANES + place] - low)
+    b = distances(K, advance(S, first * LANES + place), LANES, V, unit)
     M[LEADS * LANES + place] = 1.0
     M[LEADER * LANES + place] = b
     M[SPENT * LANES + place] = 0.0

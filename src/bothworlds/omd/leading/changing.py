@@ -17,7 +17,7 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
-from bothworlds.omd.leadership import LEADER, LEADS, NOBODY, vectors
+from bothworlds.omd.leadership import LEADER, LEADS, LOOK_EVERY, distances, vectors
 from bothworlds.omd.leading import costs, rebuilding
 from bothworlds.omd.leading.layout import (
     BASE,
@@ -33,8 +33,6 @@ from bothworlds.omd.leading.layout import (
     others,
 )
 
-LOOK_EVERY = 64
-"""Rounds after which lanes may enter the mode, or leave it."""
 PATIENCE = 256
 """Rounds for each arm after which importance weighting enters the mode: sooner, few lanes of a tile
 would, and at 128 arms the others make a round dearer than without the mode."""
@@ -142,21 +140,13 @@ def enter(
     near_below: Any,
 ) -> None:
     """Begin the mode in a lane, from its estimates, ``stride`` numbers apart, and the root x."""
-    V = others(K, M, place, W)
-    b = 0
-    for i in range(1, K):
-        if L[i * stride] < L[b * stride]:
-            b = i
-    low = L[b * stride]
-    for i in range(vectors(K) * LANES):
-        V[i] = NOBODY
-        if i < K and i != b:
-            V[i] = 0.5 * eta * (L[i * stride] - low)
-        if near_below is not None:
+    b = distances(K, L, stride, others(K, M, place, W), 0.5 * eta)
+    if near_below is not None:
+        for i in range(vectors(K) * LANES):
             far_marks(K, M, place, W)[i] = 0.0
     M[LEADS * W + place] = 1.0
     M[LEADER * W + place] = b
-    M[PREDICTED * W + place] = 0.5 * eta * (low - x)
+    M[PREDICTED * W + place] = 0.5 * eta * (L[b * stride] - x)
     M[BASE * W + place] = 0.0
     M[RATE * W + place] = eta
     M[SPENT * W + place] = 0.0

@@ -36,13 +36,19 @@ def update_few_iw(
 
 
 @jit
+def reduced(K: int, t: int, C: Any, inverse_p: Any, loss: Any) -> Any:
+    """Return the limit of the near arms, B of the arm drawn, and what it rises by beyond that."""
+    limit = near_limit(rate_now(K, t, C))
+    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
+    return limit, base, correction(loss, base, inverse_p)
+
+
+@jit
 def update_few_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    limit = near_limit(rate_now(K, t, C))
-    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
-    by = correction(loss, base, inverse_p)
+    limit, _, by = reduced(K, t, C, inverse_p, loss)
     x = load(S, half.ROOT, loss)
     for i in range(K):
         L = load(S, half.ESTIMATES + i, loss)
@@ -78,9 +84,7 @@ def update_beyond_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    limit = near_limit(rate_now(K, t, C))
-    base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
-    by = correction(loss, base, inverse_p)
+    limit, base, by = reduced(K, t, C, inverse_p, loss)
     x = load(S, half.ROOT, loss)
     for i in range(half.ESTIMATES, half.ESTIMATES + K):
         L = load(S, i, loss)

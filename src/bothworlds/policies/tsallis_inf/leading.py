@@ -20,9 +20,9 @@ from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leading import changing, layout, rounds
 from bothworlds.policies.base import Array, Player, Resting, Sides
 from bothworlds.policies.leading import sound_mode
-from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf.half import one_solver
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
+from bothworlds.policies.tsallis_inf.plain import OneSolver
 
 
 @jit
@@ -165,22 +165,8 @@ def in_tiles(estimator: Estimator, fitting: bool) -> tuple[Sides, Any, Any]:
 
 
 @dataclass(frozen=True, repr=False)
-class InTiles(Player):
-    """What `TsallisINF` is in a tile of repetitions: the same algorithm with another state.
-
-    Parameters
-    ----------
-    policy : TsallisINF
-        The algorithm, at alpha = 1/2.
-    few : bool
-        Whether the arms are few; see `bothworlds.omd.few`.
-    """
-
-    policy: TsallisINF
-    few: bool
-
-    def __repr__(self) -> str:
-        return repr(self.policy)
+class InTiles(OneSolver):
+    """What `TsallisINF` is in tiles of long runs: the same algorithm, the mode behind its state."""
 
     @property
     def _reduced(self) -> bool:
@@ -192,13 +178,9 @@ class InTiles(Player):
             return self
         return self.policy.until(n_arms, horizon)
 
-    def parameters(self, n_arms: int) -> Array:
-        """Return the parameters of the algorithm."""
-        return self.policy.parameters(n_arms)
-
     def start(self, n_arms: int) -> Array:
         """Return the state of the algorithm, with no lane in the mode."""
-        return np.append(self.policy.start(n_arms), np.zeros(layout.rows(n_arms, self._reduced)))
+        return np.append(super().start(n_arms), np.zeros(layout.rows(n_arms, self._reduced)))
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether the mode is sound in every lane."""
@@ -209,7 +191,7 @@ class InTiles(Player):
         """Return the kernels of this estimator without the mode."""
         _, choose, update = in_tiles(self.policy.estimator, self.few)
         row = self.policy.head_rows + n_arms + leadership.LEADS
-        return Resting(choose, update, row, changing.LOOK_EVERY)
+        return Resting(choose, update, row, leadership.LOOK_EVERY)
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""
