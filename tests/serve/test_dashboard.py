@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 
 import bothworlds.serve.dashboard.sessions as sessions_module
+from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
 from bothworlds.serve import records, reports, tokens
 from bothworlds.serve.dashboard import front, reading
-from bothworlds.serve.dashboard.markup import Markup, h, named
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
 from bothworlds.serve.http import Application
 from bothworlds.serve.problems import Problem

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
 from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, swatch, table
-from bothworlds.serve.dashboard.markup import Markup, h, named, together
 from bothworlds.serve.dashboard.reading import (
     CONFIDENCE,
     LAG_NAMES,

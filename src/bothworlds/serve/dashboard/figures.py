@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from bothworlds.serve.dashboard.markup import Markup, h
+from bothworlds.markup import Markup, h
 
 Values = Sequence[float | None]
 

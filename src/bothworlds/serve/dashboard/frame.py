@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from bothworlds.serve.dashboard.markup import Markup, document, h
+from bothworlds.markup import Markup, document, h
 
 MODES = {
     "learn": "learning",

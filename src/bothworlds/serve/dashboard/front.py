@@ -18,11 +18,11 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
+from bothworlds.markup import Markup
 from bothworlds.serve import handlers, wire
 from bothworlds.serve.dashboard import experiment, overview
 from bothworlds.serve.dashboard.forms import LIMIT, Fields, act, fields_of, said_of
 from bothworlds.serve.dashboard.frame import Viewer, digest, failure, login
-from bothworlds.serve.dashboard.markup import Markup
 from bothworlds.serve.dashboard.reading import Watching
 from bothworlds.serve.dashboard.sessions import Session, Sessions
 from bothworlds.serve.dashboard.shown import Shown

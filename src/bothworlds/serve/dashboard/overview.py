@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
 from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, table
-from bothworlds.serve.dashboard.markup import Markup, h, named, together
 from bothworlds.serve.dashboard.shown import OTHERS, Shown, alarms, colours, leader
 from bothworlds.serve.dashboard.words import NONE, address, percent, rate, seconds
 from bothworlds.text import clipped, counted

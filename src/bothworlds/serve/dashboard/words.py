@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from bothworlds.serve.dashboard.markup import Markup, h
+from bothworlds.markup import Markup, h
 from bothworlds.text import grouped, short_duration
 
 NONE = "-"

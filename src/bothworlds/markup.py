@@ -1,4 +1,4 @@
-"""HTML and SVG, escaped by construction: every text becomes text, whoever wrote it.
+"""HTML and SVG elements, escaped by construction: every string that is not `Markup` is text.
 
 Examples
 --------
@@ -13,13 +13,13 @@ from html import escape
 from typing import Any
 
 VOID = frozenset({"br", "img", "input", "link", "meta"})
-"""Elements that have no end."""
+"""Elements without an end tag."""
 EMPTY = frozenset({"circle", "path", "rect"})
-"""Elements of SVG, which may close themselves."""
+"""Elements of SVG that close themselves."""
 
 
 class Markup(str):
-    """HTML, made here; any other string is text."""
+    """HTML that this module built; any other string is text."""
 
     __slots__ = ()
 
@@ -30,12 +30,12 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
     Parameters
     ----------
     name : str
-        Of the element; names are written in the code, never taken from outside.
+        Name of the element; always written in the code, never taken from input.
     children : Markup, str, number, iterable or None
-        What is in it: markup as it is, everything else as text; None and False leave nothing.
+        Content: markup as it is, everything else as text; None and False add nothing.
     attributes : object
-        By name, with ``_`` for ``-`` and one more after a word of Python; None and False leave
-        the attribute out, True gives it no value.
+        By name, with ``_`` for ``-`` and a trailing ``_`` after a Python keyword; None and False
+        leave the attribute out, True gives it no value.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
 
 
 def together(*children: Any) -> Markup:
-    """Return several things one after the other.
+    """Return several children one after the other.
 
     Examples
     --------
@@ -87,13 +87,13 @@ def _write(parts: list[str], children: Iterable[Any]) -> None:
 
 
 class _Elements:
-    """Functions that make elements, by their names."""
+    """Functions that build elements, by element name."""
 
     def __getattr__(self, name: str) -> Callable[..., Markup]:
         def made(*children: Any, **attributes: Any) -> Markup:
             return element(name, *children, **attributes)
 
-        # Found at once the next time.
+        # The next access finds the attribute without this method.
         setattr(self, name, made)
         return made
 
@@ -103,7 +103,7 @@ h = _Elements()
 
 
 def named(name: object) -> Markup:
-    """Return a name that somebody else chose, kept from turning the text around it.
+    """Return a name chosen by a user, isolated so that it cannot reorder the text around it.
 
     Examples
     --------
