@@ -9,8 +9,7 @@ import bothworlds as bw
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut, run_shard
 from bothworlds.engine.tile import TileJob, run_job
-from bothworlds.omd import leadership
-from bothworlds.omd.leading import changing
+from bothworlds.omd.leader import changing, membership
 from bothworlds.policies.tsallis_inf.plain import OneSolver
 
 POLICIES = {
@@ -26,7 +25,7 @@ EVERY = pytest.mark.parametrize("name", POLICIES)
 def first_round(name, n_arms):
     if name in ("iw", "rv"):
         return changing.first_round.py_func(n_arms)
-    return leadership.FIRST
+    return membership.FIRST
 
 
 def without_mode(name, n_arms):

@@ -11,8 +11,8 @@ from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import select, splat
-from bothworlds.omd import half, leadership
-from bothworlds.omd.leading import changing, layout
+from bothworlds.omd import half
+from bothworlds.omd.leader import changing, layout, membership
 from bothworlds.policies.tsallis_inf import LEADING, MANY, MOST_LEADING, leading_many
 from bothworlds.policies.tsallis_inf.leading import InTiles
 from bothworlds.policies.tsallis_inf.many import ManyArms
@@ -35,7 +35,7 @@ def first_row(n_arms):
 
 
 def traced(policy, n_arms, rounds, world=None, **options):
-    row = first_row(n_arms) + leadership.LEADS
+    row = first_row(n_arms) + membership.LEADS
     # Among many arms only a large gap makes a leader soon.
     world = world or bw.environments.Stochastic.gap(n_arms, 1 / 8 if n_arms < MANY else 1 / 4)
     return trace(policy, world, rounds, row, **options)
@@ -229,7 +229,7 @@ def test_a_snapshot_with_an_impossible_leader_is_refused(policy, n_arms):
     state = np.repeat(player.start(n_arms)[:, None], LANES, axis=1)
     assert player.sound(n_arms, state)
     wrong_numbers = (
-        (leadership.LEADER, float(n_arms)), (leadership.LEADER, 0.5), (leadership.LEADS, 2.0),
+        (membership.LEADER, float(n_arms)), (membership.LEADER, 0.5), (membership.LEADS, 2.0),
         (layout.BASE, np.nan),
     )  # fmt: skip
     for row, bad in wrong_numbers:

@@ -6,8 +6,8 @@ import pytest
 from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer
-from bothworlds.omd.leadership import LEADER, NOBODY
-from bothworlds.omd.leading import changing, drawing, layout, rounds
+from bothworlds.omd.leader import changing, drawing, layout, rounds
+from bothworlds.omd.leader.membership import LEADER, NOBODY
 from bothworlds.policies.tsallis_inf.parameters import near_limit
 
 PLACE = 5

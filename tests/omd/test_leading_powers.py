@@ -11,8 +11,9 @@ from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer
-from bothworlds.omd import late_rates, leadership, powers
-from bothworlds.omd import leading_powers as mode
+from bothworlds.omd import late_rates, powers
+from bothworlds.omd.leader import membership
+from bothworlds.omd.leader import powers as mode
 from bothworlds.policies.leading.tsallis_inf import GeneralLeading
 from bothworlds.policies.tsallis_inf.tiles import STEEPEST, GeneralInTiles
 
@@ -30,7 +31,7 @@ def own_rows(n_arms):
 
 def traced(policy, n_arms, rounds, gap=1 / 8, **options):
     world = bw.environments.Stochastic.gap(n_arms, gap)
-    return trace(policy, world, rounds, own_rows(n_arms) + leadership.LEADS, **options)
+    return trace(policy, world, rounds, own_rows(n_arms) + membership.LEADS, **options)
 
 
 def replayed(policy, n_arms, found, lane, scale=1.0):
@@ -153,7 +154,7 @@ def test_what_the_series_leaves_out_is_as_said(alpha):
 @compiled
 def find_all(K, M, place, s, targets, c, arms, found):
     """Find the arm of every target, and its power."""
-    V = leadership.others(K, pointer(M), place)
+    V = membership.others(K, pointer(M), place)
     for k in range(targets.size):
         arms[k], found[k] = mode.find_other(K, pointer(M), V, place, (s, c), targets[k])
 
@@ -162,11 +163,11 @@ def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
     K, place, leader, s, c = 21, 3, 5, -0.25, 0.4
     rng = np.random.default_rng(1)
     V = rng.uniform(2.0, 9.0, K)
-    V[leader] = leadership.NOBODY
-    M = np.zeros((leadership.rows(K), LANES))
-    M[leadership.LEADER, place] = leader
-    places = M.ravel()[(leadership.OWN + leadership.OWN_ROWS) * LANES :].reshape(LANES, -1)
-    places[place] = leadership.NOBODY
+    V[leader] = membership.NOBODY
+    M = np.zeros((membership.rows(K), LANES))
+    M[membership.LEADER, place] = leader
+    places = M.ravel()[(membership.OWN + membership.OWN_ROWS) * LANES :].reshape(LANES, -1)
+    places[place] = membership.NOBODY
     places[place, :K] = V
     w = (V + s) ** (-1.0 / c)
     sums = np.cumsum(w)
@@ -202,7 +203,7 @@ def test_regret_is_that_of_looking_at_all_arms(estimator, alpha):
     }
     result = bw.simulate(
         policies, world, horizon=40_000, repetitions=2_048, seed=6,
-        checkpoints=[leadership.FIRST - 1, 40_000], progress=False,
+        checkpoints=[membership.FIRST - 1, 40_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
 
@@ -238,7 +239,7 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(estimator, alpha)
     for stop in (late_rates.FIRST - 1, 30_000, 40_063):
         begun = run_job(job((stop,), keep=True))
         with np.load(io.BytesIO(begun.state)) as content:
-            leads = content["array0"].reshape(-1, LANES)[own_rows(4) + leadership.LEADS]
+            leads = content["array0"].reshape(-1, LANES)[own_rows(4) + membership.LEADS]
         assert leads.any() == (stop > late_rates.FIRST)
         rest = run_job(job((stop, 50_001), after=stop, earlier=begun))
         assert np.array_equal(whole.cost[:, -1], rest.cost[:, -1])
@@ -261,7 +262,7 @@ def test_runs_too_short_for_the_mode_go_without_and_are_the_same():
 
 
 def test_every_span_of_rates_begins_where_lanes_may_enter():
-    assert late_rates.SPAN % leadership.LOOK_EVERY == 0
+    assert late_rates.SPAN % membership.LOOK_EVERY == 0
     assert late_rates.FIRST % late_rates.SPAN == 0
 
 
@@ -271,10 +272,10 @@ def test_a_snapshot_with_an_impossible_leader_is_refused():
     assert player.sound(8, state)
     first = own_rows(8)
     for row, bad in (
-        (first + leadership.LEADER, 8.0),
-        (first + leadership.LEADER, 0.5),
-        (first + leadership.LEADS, 2.0),
-        (first + leadership.LEADS, 1.0),  # but nobody is counted
+        (first + membership.LEADER, 8.0),
+        (first + membership.LEADER, 0.5),
+        (first + membership.LEADS, 2.0),
+        (first + membership.LEADS, 1.0),  # but nobody is counted
         (powers.ESTIMATES + 2 * 8, -1.0),
     ):
         wrong = state.copy()

@@ -47,7 +47,7 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
-from bothworlds.omd.leadership import FIRST
+from bothworlds.omd.leader.membership import FIRST
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved

@@ -1,4 +1,4 @@
-"""Broad in tiles of repetitions: its kernels, and `bothworlds.omd.leading_barrier`."""
+"""Broad in tiles of repetitions: its kernels, and `bothworlds.omd.leader.barrier`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import any_lane, load, select, store
-from bothworlds.omd import leading_barrier as mode
-from bothworlds.omd.leadership import LEADS, LOOK_EVERY, NOT_BEFORE, count
+from bothworlds.omd.leader import barrier as mode
+from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY, NOT_BEFORE, count
 from bothworlds.policies import broad
 from bothworlds.policies.base import Sides
 from bothworlds.policies.broad import ESTIMATES, RATE, ROOT, SPREAD

@@ -1,4 +1,4 @@
-"""Exp3 in tiles of repetitions: its kernels, and `bothworlds.omd.leading_exponential`."""
+"""Exp3 in tiles of repetitions: its kernels, and `bothworlds.omd.leader.exponential`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bothworlds.lanes.jit import jit
-from bothworlds.omd import leading_exponential as mode
+from bothworlds.omd.leader import exponential as mode
 from bothworlds.policies.base import Array, Sides
 from bothworlds.policies.exp3 import ESTIMATES, choose, update
 from bothworlds.policies.leading import InTiles

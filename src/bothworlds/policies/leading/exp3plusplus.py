@@ -1,4 +1,4 @@
-"""Exp3++ in tiles of repetitions: its kernels, and `bothworlds.omd.leading_exponential`.
+"""Exp3++ in tiles of repetitions: its kernels, and `bothworlds.omd.leader.exponential`.
 
 The mode is for rounds in which every arm has the same exploration, because no gap can make it
 smaller; with the default beta these are the first 2.9e8 and more.
@@ -15,8 +15,8 @@ import numpy as np
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, lane_bits, load, select, splat
-from bothworlds.omd import leading_exponential as mode
-from bothworlds.omd.leadership import LEADS, LOOK_EVERY
+from bothworlds.omd.leader import exponential as mode
+from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY
 from bothworlds.policies import exp3plusplus
 from bothworlds.policies.base import Array, Sides
 from bothworlds.policies.exp3plusplus import ESTIMATES, FACTOR, cap_of, gaps_matter

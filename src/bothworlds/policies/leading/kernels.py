@@ -11,7 +11,7 @@ from typing import Any
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, load, select, splat_int, store
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd.leadership import LEADS, LOOK_EVERY, everybody_leads, nobody_leads
+from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY, everybody_leads, nobody_leads
 from bothworlds.policies.base import Sides
 
 # The templates. What these names stand for is filled in by `kernels_of` and `silenced`.

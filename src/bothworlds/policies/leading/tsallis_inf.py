@@ -1,4 +1,4 @@
-"""Tsallis-INF away from alpha = 1/2 in tiles: its kernels, and `bothworlds.omd.leading_powers`."""
+"""Tsallis-INF away from alpha = 1/2 in tiles: its kernels, and `bothworlds.omd.leader.powers`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, select
 from bothworlds.omd import late_rates, powers
-from bothworlds.omd import leading_powers as mode
 from bothworlds.omd.estimators import BASELINE
+from bothworlds.omd.leader import powers as mode
 from bothworlds.policies.base import Array, Player, Sides
 from bothworlds.policies.leading import InTiles
 from bothworlds.policies.leading.kernels import kernels_of, silenced

@@ -1,4 +1,4 @@
-"""Tsallis-INF at alpha = 1/2 in tiles of repetitions: kernels with `bothworlds.omd.leading`.
+"""Tsallis-INF at alpha = 1/2 in tiles of repetitions: kernels with `bothworlds.omd.leader`.
 
 `bothworlds.TsallisINF` uses them by itself; see its method ``for_tiles``.
 """
@@ -15,9 +15,9 @@ from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, width
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import half, leadership
+from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.omd.leading import changing, layout, rounds
+from bothworlds.omd.leader import changing, layout, membership, rounds
 from bothworlds.policies.base import Array, Player, Resting, Sides
 from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf.half import one_solver
@@ -52,7 +52,7 @@ def nobody_leads(t: int, M: Any, like: Any) -> Any:
 
     Most loops then call the kernels of ``InTiles.resting``; under attack they do not.
     """
-    return not (changing.is_due(t) or any_lane(load(M, leadership.LEADS, like) != 0.0))
+    return not (changing.is_due(t) or any_lane(load(M, membership.LEADS, like) != 0.0))
 
 
 @jit
@@ -60,7 +60,7 @@ def who_leads(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like:
     """Let lanes enter and leave the mode if it is time, and tell which are in it."""
     if changing.is_due(t):
         changing.look_around(K, t, S, M, eta, near_below, like)
-    return load(M, leadership.LEADS, like) != 0.0
+    return load(M, membership.LEADS, like) != 0.0
 
 
 @jit
@@ -119,7 +119,7 @@ def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I."""
     M = layout.mode_rows(K, S, width(loss))
-    leads = load(M, leadership.LEADS, loss) != 0.0
+    leads = load(M, membership.LEADS, loss) != 0.0
     if any_lane(leads):
         rounds.learn(K, M, None, leads, arm, inverse_p, loss)
         if not any_lane(negate(leads)):
@@ -131,7 +131,7 @@ def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, 
 def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
     M = layout.mode_rows(K, S, width(loss))
-    leads = load(M, leadership.LEADS, loss) != 0.0
+    leads = load(M, membership.LEADS, loss) != 0.0
     count_loss(M, loss)
     if any_lane(leads):
         rounds.learn(K, M, True, leads, arm, inverse_p, loss)
@@ -190,8 +190,8 @@ class InTiles(OneSolver):
     def resting(self, n_arms: int) -> Resting | None:
         """Return the kernels of this estimator without the mode."""
         _, choose, update = in_tiles(self.policy.estimator, self.few)
-        row = self.policy.head_rows + n_arms + leadership.LEADS
-        return Resting(choose, update, row, leadership.LOOK_EVERY)
+        row = self.policy.head_rows + n_arms + membership.LEADS
+        return Resting(choose, update, row, membership.LOOK_EVERY)
 
     def sides(self) -> Sides:
         """Return the kernels of this estimator."""

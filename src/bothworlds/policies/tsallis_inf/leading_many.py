@@ -1,4 +1,4 @@
-"""Tsallis-INF at alpha = 1/2 for many arms in tiles: `bothworlds.omd.leading` beside the buckets.
+"""Tsallis-INF at alpha = 1/2 for many arms in tiles: `bothworlds.omd.leader` beside the buckets.
 
 Lanes in leader mode play together, the others one by one with `bothworlds.omd.many`.  The state
 begins with 1 / w of the last draw and the row of the lanes without a repetition; then come the rows
@@ -28,8 +28,8 @@ from bothworlds.lanes.vectors import (
     to_float,
     to_int,
 )
-from bothworlds.omd import half, leadership
-from bothworlds.omd.leading import changing, costs, layout, rounds
+from bothworlds.omd import half
+from bothworlds.omd.leader import changing, costs, layout, membership, rounds
 from bothworlds.omd.many import layout as buckets
 from bothworlds.omd.many import rounds as many
 from bothworlds.policies.base import Array, Player, Sides
@@ -60,17 +60,17 @@ def mode_rows(S: Any) -> Any:
 def alone(K: int, S: Any, place: int, reduced: Any) -> Any:
     """Return the state of the many-arms kernels of the lane at ``place``."""
     fields = buckets.FIELDS_IW
-    mode = layout.OTHERS + 2 * LANES * leadership.vectors(K)
+    mode = layout.OTHERS + 2 * LANES * membership.vectors(K)
     if reduced is not None:
         fields = buckets.FIELDS_RV
-        mode += LANES * leadership.vectors(K)
+        mode += LANES * membership.vectors(K)
     return advance(S, (MODE + mode) * LANES + place * (buckets.SHARED + fields * K))
 
 
 @jit
 def outside(S: Any, M: Any, like: Any) -> Any:
     """Return the lanes with a repetition that are not in the mode, as bits."""
-    return lane_bits((load(M, leadership.LEADS, like) == 0.0) & (load(S, IDLE, like) == 0.0))
+    return lane_bits((load(M, membership.LEADS, like) == 0.0) & (load(S, IDLE, like) == 0.0))
 
 
 @jit
@@ -130,9 +130,9 @@ def choose_leading_many(
     M = mode_rows(S)
     if changing.is_due(t):
         look_around(K, t, S, M, eta, near_below, u)
-    leads = load(M, leadership.LEADS, u) != 0.0
+    leads = load(M, membership.LEADS, u) != 0.0
     bits = outside(S, M, u)
-    arm = to_int(load(M, leadership.LEADER, u))
+    arm = to_int(load(M, membership.LEADER, u))
     if any_lane(leads):
         arm = rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
     if bits != 0:
@@ -162,7 +162,7 @@ def learn(
 ) -> None:
     """Add to the estimates, in the mode and outside it; ``p`` is 1 / w."""
     M = mode_rows(S)
-    leads = load(M, leadership.LEADS, loss) != 0.0
+    leads = load(M, membership.LEADS, loss) != 0.0
     if any_lane(leads):
         rounds.learn(K, M, reduced, leads, arm, p, loss)
     bits = outside(S, M, loss)

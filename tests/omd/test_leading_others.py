@@ -14,7 +14,7 @@ from bothworlds.lanes.kernels import CHOOSE_WIDE
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer, store, to_float, zeros
-from bothworlds.omd import leadership, leading_barrier, leading_exponential, leading_powers
+from bothworlds.omd.leader import barrier, exponential, membership, powers
 from bothworlds.policies.leading import InTiles
 from bothworlds.seeding import stream_words
 
@@ -35,7 +35,7 @@ def own_rows(policy, n_arms):
 
 def traced(policy, n_arms, rounds, **options):
     world = bw.environments.Stochastic.gap(n_arms, 1 / 8)
-    return trace(policy, world, rounds, own_rows(policy, n_arms) + leadership.LEADS, **options)
+    return trace(policy, world, rounds, own_rows(policy, n_arms) + membership.LEADS, **options)
 
 
 def replay(policy, n_arms, found, lane, scale):
@@ -80,7 +80,7 @@ def test_every_round_is_exact_and_every_draw_fair(name, n_arms, rounds, lanes):
     found = traced(policy, n_arms, rounds)
     leading_now = np.flatnonzero(found[3][-1])
     assert leading_now.size >= lanes
-    assert not found[3][: leadership.FIRST - 1].any()
+    assert not found[3][: membership.FIRST - 1].any()
     worst, surplus = replayed(policy, n_arms, found, leading_now[:lanes])
     assert worst <= 1e-12
     assert abs(surplus) < 4.0
@@ -162,12 +162,12 @@ def played(policy, world, rounds, **options):
 @pytest.mark.parametrize("name", ["exp3", "exp3++", "broad"])
 def test_every_arm_is_drawn_as_often_as_it_weighs(name):
     policy, K, t = POLICIES[name], 5, 60_001
-    barrier = name == "broad"
-    best = 0.1 if barrier else 0.4
+    by_barrier = name == "broad"
+    best = 0.1 if by_barrier else 0.4
     world = bw.environments.Stochastic([best, 0.45, 0.5, 0.55, 0.6], shuffle=False)
     _, state = played(policy, world, t - 1)
     mode = state[own_rows(policy, K) :]
-    lanes = np.flatnonzero(mode[leadership.LEADS])
+    lanes = np.flatnonzero(mode[membership.LEADS])
     assert lanes.size > 2
     player = policy.for_tiles(K)
     draw_again.compile(DRAW)
@@ -177,14 +177,14 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
         compiled_for(player.sides().choose[0], CHOOSE_WIDE), K, t, player.parameters(K),
         state.ravel().copy(), words.ravel().copy(), counts,
     )  # fmt: skip
-    rows = leading_barrier if barrier else leading_exponential
-    V = mode[leadership.OWN + leadership.OWN_ROWS :].ravel()
+    rows = barrier if by_barrier else exponential
+    V = mode[membership.OWN + membership.OWN_ROWS :].ravel()
     V = V[: LANES * LANES].reshape(LANES, LANES)[:, :K]  # 5 arms fit a vector
-    led = np.arange(LANES), mode[leadership.LEADER].astype(int)
+    led = np.arange(LANES), mode[membership.LEADER].astype(int)
 
     def chi_square(factor):
         rate = np.sqrt(np.log(K) / (t * K))
-        if barrier:
+        if by_barrier:
             # z, predicted for this round; the others' distances are eta (L_i - L_b).
             z = mode[rows.PREDICTED][:, None]
             distance = V - mode[rows.BASE][:, None]
@@ -233,7 +233,7 @@ def test_regret_is_that_of_looking_at_all_arms(policy, other):
     policies = {"leading": policy, "looking": looking(policy), "other": looking(other)}
     result = bw.simulate(
         policies, world, horizon=60_000, repetitions=1_024, seed=6,
-        checkpoints=[leadership.FIRST - 1, 60_000], progress=False,
+        checkpoints=[membership.FIRST - 1, 60_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
 
@@ -275,24 +275,24 @@ def test_plays_are_counted_in_the_mode_and_gaps_end_it(beta):
     policy, K, T = bw.Exp3PlusPlus(beta=beta), 8, 60_000
     world = bw.environments.Stochastic.gap(K, 1 / 4, shuffle=False)
     outcome, state = played(policy, world, T)
-    leads = state[own_rows(policy, K) + leadership.LEADS]
+    leads = state[own_rows(policy, K) + membership.LEADS]
     plays = state[1 + K : 1 + 2 * K].copy()
     if beta > 64.0:
         assert leads.any()
         mode = state[own_rows(policy, K) :]
-        leader = mode[leadership.LEADER].astype(int)
-        plays[leader, np.arange(LANES)] += leads * mode[leading_exponential.PLAYS]
+        leader = mode[membership.LEADER].astype(int)
+        plays[leader, np.arange(LANES)] += leads * mode[exponential.PLAYS]
     else:  # gaps matter from about round 40,000 on
         assert not leads.any()
-        assert played(policy, world, 32_000)[1][own_rows(policy, K) + leadership.LEADS].any()
+        assert played(policy, world, 32_000)[1][own_rows(policy, K) + membership.LEADS].any()
         means = state[1 + 2 * K : 1 + 3 * K] / plays
         assert np.abs(means[0] - 0.375).max() < 0.02
     assert np.array_equal(plays.T, outcome.plays)
 
 
-@pytest.mark.parametrize("mode", [leading_barrier, leading_exponential, leading_powers])
+@pytest.mark.parametrize("mode", [barrier, exponential, powers])
 def test_there_is_room_for_the_rows_of_every_mode(mode):
-    assert mode.SUMS + mode.ORDER + 1 <= leadership.OWN + leadership.OWN_ROWS
+    assert mode.SUMS + mode.ORDER + 1 <= membership.OWN + membership.OWN_ROWS
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -303,7 +303,7 @@ def test_a_snapshot_with_an_impossible_leader_is_refused(name):
     state = np.repeat(player.start(8)[:, None], LANES, axis=1)
     assert player.sound(8, state)
     first = own_rows(policy, 8)
-    for row, bad in ((leadership.LEADER, 8.0), (leadership.LEADER, 0.5), (leadership.LEADS, 2.0)):
+    for row, bad in ((membership.LEADER, 8.0), (membership.LEADER, 0.5), (membership.LEADS, 2.0)):
         wrong = state.copy()
         wrong[first + row, 3] = bad
         assert not player.sound(8, wrong)
@@ -319,5 +319,5 @@ class Own(bw.Exp3):
 def test_one_arm_more_arms_than_rounds_and_own_kernels_go_without():
     for policy in POLICIES.values():
         assert policy.for_tiles(1) is policy
-    assert bw.Exp3PlusPlus().for_tiles(leadership.FIRST + 1) == bw.Exp3PlusPlus()
+    assert bw.Exp3PlusPlus().for_tiles(membership.FIRST + 1) == bw.Exp3PlusPlus()
     assert isinstance(Own().for_tiles(8), Own)

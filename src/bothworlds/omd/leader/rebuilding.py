@@ -1,6 +1,6 @@
 """Rare work of leader mode: one lane, all its arms.
 
-Symbols and equations are those of `bothworlds.omd.leading`.
+Symbols and equations are those of `bothworlds.omd.leader`.
 """
 
 from typing import Any
@@ -19,10 +19,9 @@ from bothworlds.lanes.vectors import (
     store,
     zeros,
 )
-from bothworlds.omd.leadership import LEADER, NOBODY, crown, head_start, settle_whole, vectors
-from bothworlds.omd.leading import drawing, series
-from bothworlds.omd.leading.drawing import RADIUS
-from bothworlds.omd.leading.layout import (
+from bothworlds.omd.leader import drawing, series
+from bothworlds.omd.leader.drawing import RADIUS
+from bothworlds.omd.leader.layout import (
     BASE,
     FAR_REACH,
     FAR_SERIES,
@@ -40,6 +39,14 @@ from bothworlds.omd.leading.layout import (
     far_marks,
     others,
     table,
+)
+from bothworlds.omd.leader.membership import (
+    LEADER,
+    NOBODY,
+    crown,
+    head_start,
+    settle_whole,
+    vectors,
 )
 
 

@@ -1,6 +1,6 @@
 """Drawing an arm other than the leader, in leader mode: by a table and rejection.
 
-Symbols and equations are those of `bothworlds.omd.leading`.  The arms of a lane fall into `LANES`
+Symbols and equations are those of `bothworlds.omd.leader`.  The arms of a lane fall into `LANES`
 classes, arm i into class i mod `LANES`, so that a vector has one arm of each.
 
 ======== ==========================================================================
@@ -32,8 +32,8 @@ from bothworlds.lanes.vectors import (
     store,
     zeros,
 )
-from bothworlds.omd.leadership import LEADER, vectors
-from bothworlds.omd.leading.layout import ends, far_marks, others, table
+from bothworlds.omd.leader.layout import ends, far_marks, others, table
+from bothworlds.omd.leader.membership import LEADER, vectors
 
 RADIUS = 1 / 32
 """Largest |s| and |f|, as a share of the least V of the series."""

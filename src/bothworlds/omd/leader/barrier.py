@@ -27,8 +27,8 @@ be the leader.
 The learning rate of a lane stays as it is while the lane is in the mode.  The sum of the squares of
 the weights, which a policy may need, is 1 / z^2 - W'(z).
 
-Lanes enter and leave the mode as `bothworlds.omd.leadership` says.  Lanes that are not in it are
-played by the policy's own kernels, which see the lanes in it with the estimates they had on
+Lanes enter and leave the mode by the rule of `bothworlds.omd.leader.membership`.  Lanes outside it
+are played by the policy's own kernels, which see the lanes in it with the estimates they had on
 entering.
 """
 
@@ -53,8 +53,8 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import leadership
-from bothworlds.omd.leadership import (
+from bothworlds.omd.leader import membership
+from bothworlds.omd.leader.membership import (
     LEADER,
     NOBODY,
     OWN,
@@ -86,7 +86,7 @@ SUMS = SERIES + ORDER + 1
 
 SAVED, OTHER, REBUILD = (4.0, 1.5), (130.0, 0.5), (100.0, 2.5)
 """What a round saves that looks at no arm, what one costs in which another arm is played, and what
-a rebuild does; see `leadership.cost`."""
+a rebuild does; see `membership.cost`."""
 
 MAX_STEPS = 4
 TOLERANCE = 3e-14  # of z
@@ -135,7 +135,7 @@ def weigh(v: Any, s: float) -> Any:
     return 1.0 / (v + s)
 
 
-find_other = bound(leadership.find_other, weigh=weigh)
+find_other = bound(membership.find_other, weigh=weigh)
 
 
 @jit
@@ -274,23 +274,23 @@ def look_around(
     rows ``root`` and ``rate`` have x and eta.
     """
     saved = cost(SAVED, K)
-    bits = leadership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
+    bits = membership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
     while bits != 0:
         place = lowest_bit(bits)
         eta = S[rate * LANES + place]
-        b = leadership.opened(K, S, first, M, others(K, M, place), place, eta)
+        b = membership.opened(K, S, first, M, others(K, M, place), place, eta)
         low = S[(first + b) * LANES + place]
         M[PREDICTED * LANES + place] = eta * (low - S[root * LANES + place])
         M[BASE * LANES + place] = 0.0
         rebuild(K, M, place)
         bits &= bits - 1
-    bits = leadership.leaving(t, M, saved, like)
+    bits = membership.leaving(t, M, saved, like)
     while bits != 0:
         place = lowest_bit(bits)
         V = others(K, M, place)
         base = M[BASE * LANES + place]
         eta = S[rate * LANES + place]
         S[root * LANES + place] = -M[PREDICTED * LANES + place] / eta
-        leadership.close(K, t, S, first, M, V, place, base, eta, saved)
+        membership.close(K, t, S, first, M, V, place, base, eta, saved)
         bits &= bits - 1
-    leadership.count(M, like)
+    membership.count(M, like)

@@ -17,9 +17,8 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
-from bothworlds.omd.leadership import LEADER, LEADS, LOOK_EVERY, distances, vectors
-from bothworlds.omd.leading import costs, rebuilding
-from bothworlds.omd.leading.layout import (
+from bothworlds.omd.leader import costs, rebuilding
+from bothworlds.omd.leader.layout import (
     BASE,
     LOSSES,
     ORIGIN,
@@ -32,6 +31,7 @@ from bothworlds.omd.leading.layout import (
     far_marks,
     others,
 )
+from bothworlds.omd.leader.membership import LEADER, LEADS, LOOK_EVERY, distances, vectors
 
 PATIENCE = 256
 """Rounds for each arm after which importance weighting enters the mode: sooner, few lanes of a tile

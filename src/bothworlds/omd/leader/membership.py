@@ -6,9 +6,9 @@ and leaves it by what a round of either kind costs, in nanoseconds that were mea
 own numbers and the round alone: a repetition does not depend on its neighbours.
 
 The rows of a mode lie behind those of the policy.  Those named here are common to the modes of
-`bothworlds.omd.leading_exponential`, `bothworlds.omd.leading_barrier` and
-`bothworlds.omd.leading_powers`; the first two, and how arms lie, also to that of
-`bothworlds.omd.leading`.  The numbers of the other arms of a lane lie one after another, so that a
+`bothworlds.omd.leader.exponential`, `bothworlds.omd.leader.barrier` and
+`bothworlds.omd.leader.powers`; the first two, and how arms lie, also to that of
+`bothworlds.omd.leader`.  The numbers of the other arms of a lane lie one after another, so that a
 vector holds `LANES` arms of one lane.  What these modes do alike with all arms of a lane is here
 as well; symbols are those of the mode.
 """
@@ -52,7 +52,7 @@ FIRST = 2**14
 """First round in which a lane may enter.  Earlier rounds are few, and often some lanes of a tile
 would be in the mode and others not, which costs both kinds of round."""
 LOOK_EVERY = 64
-"""Rounds after which lanes may enter any mode, that of `bothworlds.omd.leading` too."""
+"""Rounds after which lanes may enter any mode, that of `bothworlds.omd.leader` too."""
 ACCOUNT_EVERY = 256
 """Rounds after which lanes may leave."""
 MOST = 0.35

@@ -1,6 +1,6 @@
 """A round of leader mode: find the weights and draw an arm, learn its loss.
 
-Symbols and equations are those of `bothworlds.omd.leading`.
+Symbols and equations are those of `bothworlds.omd.leader`.
 """
 
 from typing import Any
@@ -23,9 +23,8 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, correction
-from bothworlds.omd.leadership import LEADER, NOBODY
-from bothworlds.omd.leading import costs, drawing, rebuilding, series
-from bothworlds.omd.leading.layout import (
+from bothworlds.omd.leader import costs, drawing, rebuilding, series
+from bothworlds.omd.leader.layout import (
     ARM,
     BASE,
     DRAW,
@@ -49,6 +48,7 @@ from bothworlds.omd.leading.layout import (
     far_marks,
     others,
 )
+from bothworlds.omd.leader.membership import LEADER, NOBODY
 
 MAX_STEPS = 4
 TOLERANCE = 3e-14  # of z

@@ -28,8 +28,8 @@ computed: late in a run this is nearly every round.
 The leader is first in the order of the draw.  Otherwise the lane looks at its other arms, or, if
 exploration is what chose another arm, at that one only.
 
-Lanes enter and leave the mode as `bothworlds.omd.leadership` says.  Lanes that are not in it are
-played by the policy's own kernels, which see the lanes in it with the estimates they had on
+Lanes enter and leave the mode by the rule of `bothworlds.omd.leader.membership`.  Lanes outside it
+are played by the policy's own kernels, which see the lanes in it with the estimates they had on
 entering.
 """
 
@@ -56,8 +56,8 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import leadership
-from bothworlds.omd.leadership import (
+from bothworlds.omd.leader import membership
+from bothworlds.omd.leader.membership import (
     LEADER,
     LEADS,
     OWN,
@@ -98,7 +98,7 @@ SUMS = SERIES + ORDER + 1
 
 SAVED, OTHER, REBUILD = (1.0, 1.2), (200.0, 0.5), (100.0, 2.0)
 """What a round saves that looks at no arm, what one costs in which another arm is played, and what
-a rebuild does; see `leadership.cost`."""
+a rebuild does; see `membership.cost`."""
 
 
 @jit
@@ -177,7 +177,7 @@ def weigh(v: Any, at: Any) -> Any:
     return exp(eta * (rise - v))
 
 
-find_other = bound(leadership.find_other, weigh=weigh)
+find_other = bound(membership.find_other, weigh=weigh)
 
 
 @jit
@@ -320,10 +320,10 @@ def look_around(
     Estimates begin at row ``first`` of the state, the weights of the last round at row ``drawn``.
     """
     saved = cost(SAVED, K)
-    bits = leadership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
+    bits = membership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
     while bits != 0:
         place = lowest_bit(bits)
-        leadership.opened(K, S, first, M, others(K, M, place), place, 1.0)
+        membership.opened(K, S, first, M, others(K, M, place), place, 1.0)
         M[RISE * LANES + place] = 0.0
         M[PLAYS * LANES + place] = 0.0
         M[LOSSES * LANES + place] = 0.0
@@ -334,7 +334,7 @@ def look_around(
         while bits != 0:
             rebuild(K, M, lowest_bit(bits), eta, tally)
             bits &= bits - 1
-    leave(K, t, S, first, M, tally, leadership.leaving(t, M, saved, like), like)
+    leave(K, t, S, first, M, tally, membership.leaving(t, M, saved, like), like)
 
 
 @jit
@@ -346,6 +346,6 @@ def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, bits: int, lik
         if tally is not None:
             write_counts(K, M, place, tally)
         rise = M[RISE * LANES + place]
-        leadership.close(K, t, S, first, M, V, place, rise, 1.0, cost(SAVED, K))
+        membership.close(K, t, S, first, M, V, place, rise, 1.0, cost(SAVED, K))
         bits &= bits - 1
-    leadership.count(M, like)
+    membership.count(M, like)

@@ -40,8 +40,8 @@ the rounds in which one is far its V and the c_n take the fall.  The highest V t
 be: V_i + s <= ``brink`` = q eta^-2c, which only rises while the learning rate falls.  A near arm
 that is played may fall, by c eta / 2 of 1 / w_i, which is less than c eta^(1 - 2 alpha) / 2 of v_i.
 
-Lanes enter and leave the mode as `bothworlds.omd.leadership` says.  Lanes that are not in it are
-played by `bothworlds.omd.powers`, which sees the lanes in it with the estimates they had on
+Lanes enter and leave the mode by the rule of `bothworlds.omd.leader.membership`.  Lanes outside it
+are played by `bothworlds.omd.powers`, which sees the lanes in it with the estimates they had on
 entering.  An argument ``reduced`` is None for importance weighting.
 """
 
@@ -69,9 +69,11 @@ from bothworlds.lanes.vectors import (
     zeros,
 )
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import leadership, powers
+from bothworlds.omd import powers
 from bothworlds.omd.estimators import BASELINE, correction
-from bothworlds.omd.leadership import (
+from bothworlds.omd.leader import membership
+from bothworlds.omd.leader.layout import ORDER
+from bothworlds.omd.leader.membership import (
     LEADER,
     NOBODY,
     OWN,
@@ -84,8 +86,7 @@ from bothworlds.omd.leadership import (
     others,
     vectors,
 )
-from bothworlds.omd.leading.layout import ORDER
-from bothworlds.omd.leading.series import evaluate
+from bothworlds.omd.leader.series import evaluate
 
 LEFT_OUT = 1e-14
 """What the series leaves out, as a share of W."""
@@ -122,7 +123,7 @@ SHAPE, RADIUS, BINOMIALS = 0, 1, 2
 
 SAVED, OTHER, REBUILD = (6.0, 1.15), (330.0, 3.0), (350.0, 6.0)
 """What a round saves that looks at no arm, what one costs in which another arm is played, and what
-a rebuild does; see `leadership.cost`."""
+a rebuild does; see `membership.cost`."""
 
 MAX_STEPS = 4
 TOLERANCE = 3e-14  # of Y
@@ -143,7 +144,7 @@ def first_round(K: int) -> int:
 
     With more arms, others than the leader are played for longer.
     """
-    return min(max(2**12 * K, leadership.FIRST), 2**16)
+    return min(max(2**12 * K, membership.FIRST), 2**16)
 
 
 def parameters(alpha: float) -> list[float]:
@@ -188,7 +189,7 @@ def step_of_all(K: int, V: Any, z: float, c: float) -> Any:
     return c * (sum_lanes(total) - 1.0) / sum_lanes(D)
 
 
-settle = bound(leadership.settle, newton=step_of_all)
+settle = bound(membership.settle, newton=step_of_all)
 
 
 @jit
@@ -249,7 +250,7 @@ def weigh(v: Any, at: Any) -> Any:
     return power(v + s, c)
 
 
-find_other = bound(leadership.find_other, weigh=weigh)
+find_other = bound(membership.find_other, weigh=weigh)
 
 
 @jit
@@ -483,21 +484,21 @@ def look_around(
     saved = cost(SAVED, K)
     if t >= first_round(K) and eta * EXTREME >= 1.0 and eta <= largest:
         drawn = powers.ESTIMATES + 2 * K
-        bits = leadership.entering(K, t, S, drawn, M, EAGER * saved, cost(OTHER, K), like)
+        bits = membership.entering(K, t, S, drawn, M, EAGER * saved, cost(OTHER, K), like)
         while bits != 0:
             enter(K, S, M, lowest_bit(bits), B[SHAPE], eta)
             bits &= bits - 1
-    bits = leadership.leaving(t, M, WORTH * saved, like)
+    bits = membership.leaving(t, M, WORTH * saved, like)
     while bits != 0:
         leave(K, t, S, M, lowest_bit(bits), B[SHAPE], eta)
         bits &= bits - 1
-    leadership.count(M, like)
+    membership.count(M, like)
 
 
 @jit
 def enter(K: int, S: Any, M: Any, place: int, c: float, eta: float) -> None:
     """Begin the mode in a lane, from its estimates."""
-    b = leadership.opened(K, S, powers.ESTIMATES, M, others(K, M, place), place, c * eta)
+    b = membership.opened(K, S, powers.ESTIMATES, M, others(K, M, place), place, c * eta)
     low = S[(powers.ESTIMATES + b) * LANES + place]
     rest(M, place)
     M[PREDICTED * LANES + place] = 1.0 + c * eta * (low - S[powers.FRAME * LANES + place])
@@ -521,7 +522,7 @@ def leave(K: int, t: int, S: Any, M: Any, place: int, c: float, eta: float) -> N
     V = others(K, M, place)
     base = M[BASE * LANES + place]
     unit = c * M[RATE * LANES + place]
-    leadership.close(K, t, S, powers.ESTIMATES, M, V, place, base, unit, cost(SAVED, K))
+    membership.close(K, t, S, powers.ESTIMATES, M, V, place, base, unit, cost(SAVED, K))
     b = int(M[LEADER * LANES + place])
     z = M[PREDICTED * LANES + place]
     y = S[(powers.ESTIMATES + b) * LANES + place] - (z - 1.0) / (c * eta)

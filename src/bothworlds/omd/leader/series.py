@@ -1,14 +1,14 @@
 """Power sums of leader mode: what a Taylor series needs of the arms it stands for.
 
-Symbols and equations are those of `bothworlds.omd.leading`.  ``first`` is the row of c_0.
+Symbols and equations are those of `bothworlds.omd.leader`.  ``first`` is the row of c_0.
 """
 
 from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
-from bothworlds.omd.leadership import vectors
-from bothworlds.omd.leading.layout import ORDER, far_marks, table
+from bothworlds.omd.leader.layout import ORDER, far_marks, table
+from bothworlds.omd.leader.membership import vectors
 
 
 @jit

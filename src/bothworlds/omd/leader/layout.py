@@ -11,14 +11,14 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, fma
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.omd.leadership import padded, vectors
+from bothworlds.omd.leader.membership import padded, vectors
 
 ORDER = 9
 """Of the series: they have the terms c_0 to c_9."""
 
 PREDICTED, SLOPE, BASE, RATE, REACH = 2, 3, 4, 5, 6
 """Rows: z, its slope, ``base``, eta_0 and the largest |s|; the first two are those of
-`bothworlds.omd.leadership`."""
+`bothworlds.omd.leader.membership`."""
 SPENT, RESTLESS, SEEN = 7, 8, 9
 """Rows: what rare work has cost lately, the last round that spoke against entering, and z of the
 lanes that are not in the mode, as last seen."""
