@@ -57,12 +57,14 @@ class Served:
         Of `bothworlds serve`.
     settings : str
         Python that changes constants of `bothworlds.serve.connection` first.
+    log : path, optional
+        Where its log goes; without it, next to the store.
     """
 
-    def __init__(self, store, *options, settings=""):
+    def __init__(self, store, *options, settings="", log=None):
         program = PATIENT.format(settings=settings)
         self.store = store
-        self.log_path = f"{store}.log"
+        self.log_path = f"{log or store}.log"
         # Appended to, so that the log of a service that is started twice is one file.
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
@@ -108,9 +110,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(store, *options, settings=""):
+def served(store, *options, settings="", log=None):
     """Run a service; it must end well."""
-    running = Served(store, *options, settings=settings)
+    running = Served(store, *options, settings=settings, log=log)
     try:
         yield running
         if running.process.poll() is None:

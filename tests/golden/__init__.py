@@ -1,0 +1,1 @@
+"""Golden set: what users can see, recorded, and the program that records it."""
