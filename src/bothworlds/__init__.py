@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from bothworlds.simulation import simulate as simulate
     from bothworlds.theory import bounds as bounds
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "Bandit": "bothworlds.bandit",

@@ -168,11 +168,10 @@ def fuzzed(paths, wanted, seed):
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("names", [NAMES[:8], NAMES[8:]], ids=["first", "second"])
-def test_no_crafted_file_crashes_or_hangs(names, version):
-    paths = [RECORDED / f"version_{version}" / f"{name}.json" for name in names]
-    found = fuzzed(paths, 150, seed=version)
+def test_no_crafted_file_crashes_or_hangs(names):
+    paths = [RECORDED / "version_2" / f"{name}.json" for name in names]
+    found = fuzzed(paths, 150, seed=2)
     assert list(found) == names
     for name, (refused, lived) in found.items():
         assert refused > 40, name

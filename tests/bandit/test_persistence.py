@@ -70,19 +70,6 @@ def test_learning_rates_are_saved(policy, tmp_path):
     assert bw.Bandit.load(tmp_path / "b.json").policy == policy
 
 
-def test_a_field_that_was_renamed_is_read_without_a_warning(recwarn):
-    policy = bw.Exp3PlusPlus(rate="published")
-    bandit = in_flight(policy)
-    document = bandit.as_dict()
-    fields = document["content"]["policy"]["fields"]
-    fields["learning_rate"] = fields.pop("rate")
-    document["checksum"] = persistence.checksum(document["content"])
-    for loaded in (bw.Bandit.from_dict(document), bw.Bandit.from_dict(document, policy=policy)):
-        assert loaded.policy == policy
-        assert finish(loaded) == finish(bandit.copy())
-    assert not recwarn.list
-
-
 def test_gaps_are_saved(tmp_path):
     bandit = bw.Bandit(bw.TsallisINF(alpha=0.3, gaps=(0, 0.5)), arms=2, seed=1)
     bandit.save(tmp_path / "b.json")
@@ -161,6 +148,7 @@ def rewritten(path, change):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        (lambda d: d.update(version=1), "The version of state file .* must be 2, got 1."),
         (lambda d: d.update(version=3), "The version of state file .* got 3."),
         (lambda d: d.update(version="1"), "The version of state file"),
         (lambda d: d.update(version=True), "The version of state file"),
@@ -168,8 +156,6 @@ def rewritten(path, change):
         (lambda d: d.pop("format"), "The format of state file .* got None"),
         (lambda d: d.pop("content"), "as it was saved"),
         (lambda d: d["content"].pop("numbers"), "as it was saved"),
-        (lambda d: d["content"].update(state="AAAA"), "as it was saved"),
-        (lambda d: d["content"].update(state="!"), "as it was saved"),
         (
             lambda d: d["content"]["numbers"].update(estimates=[0, 1]),
             "got 2 estimates instead of 3",

@@ -708,11 +708,3 @@ def test_reading_and_saving_at_once(tmp_path):
         reading.result()
     assert all(rows <= 64 for rows, _ in said)
     assert len(said) > 20
-
-
-def test_the_old_name_of_the_view_works_with_a_warning():
-    from bothworlds.campaign import store_view
-
-    with pytest.warns(DeprecationWarning, match="The name Shelves is deprecated"):
-        old = store_view.Shelves
-    assert old is store_view.StoreView

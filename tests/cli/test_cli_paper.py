@@ -252,9 +252,6 @@ def test_klucb_is_an_extra(tmp_path):
     plain = simulated(paper("stochastic", "--output", tmp_path, *SMALLEST))
     assert plain == 7
     assert simulated(paper("stochastic", "--output", tmp_path, *SMALLEST, "--kl-ucb")) == 1
-    again = paper("stochastic", "--output", tmp_path, *SMALLEST, "--extra")
-    assert simulated(again) == 0
-    assert "use --kl-ucb" in again.stderr
     table = pyarrow.parquet.read_table(tmp_path / "stochastic.parquet")
     assert "KL-UCB" in set(table["policy"].to_pylist())
 

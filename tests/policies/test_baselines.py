@@ -406,13 +406,3 @@ def test_thompson_sampling_admits_that_it_knows_no_probability():
     assert not policy.knows_probability
     assert F[first_row(F)] == 0.0
     assert policy.kernels().weights is None
-
-
-def test_the_rate_of_exp3plusplus_is_known_by_its_old_name():
-    with pytest.warns(DeprecationWarning, match=r"^The learning_rate of Exp3PlusPlus is deprecat"):
-        policy = bw.Exp3PlusPlus(learning_rate="published")
-    assert policy == bw.Exp3PlusPlus(rate="published")
-    with pytest.warns(DeprecationWarning, match="use rate"):
-        assert policy.learning_rate == "published"
-    with pytest.raises(TypeError, match="got both"):
-        bw.Exp3PlusPlus(rate="doubled", learning_rate="published")

@@ -1,7 +1,7 @@
 """Golden state files: bandits as a version of the format saved them, and how they go on.
 
 ``python tests/recorded/state_files.py`` writes those of the present version, once, when the
-format gets a new number. The files of earlier versions stay as they are.
+format gets a new number.
 """
 
 import json

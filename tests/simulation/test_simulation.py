@@ -396,9 +396,7 @@ def test_ctrl_c_returns_what_is_finished(tmp_path):
 
 def test_what_follows_the_environment_is_given_by_name():
     world = bw.environments.Stochastic.gap(3, 0.25)
-    named = bw.simulate(bw.UCB1(), world, horizon=1e2, repetitions=4.0, progress=False)
-    with pytest.warns(DeprecationWarning, match="The horizon, repetitions of simulate by position"):
-        placed = bw.simulate(bw.UCB1(), world, 100, 4, progress=False)
-    assert np.array_equal(named.regret["UCB1()"], placed.regret["UCB1()"])
+    with pytest.raises(TypeError, match="positional"):
+        bw.simulate(bw.UCB1(), world, 100, 4, progress=False)
     with pytest.raises(InvalidParameter, match=r"a whole number >= 1, got 1\.5"):
         bw.simulate(bw.UCB1(), world, horizon=1.5)

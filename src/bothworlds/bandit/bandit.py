@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import LARGEST, flag, is_whole, real
-from bothworlds.bandit import version_1
 from bothworlds.bandit.account import MANY as MANY_ARMS
 from bothworlds.bandit.account import Account, keeps_sums
 from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
@@ -1564,21 +1563,15 @@ class Bandit(Persistent[Policy]):
     def _restored(cls, policy: Policy, document: dict[str, Any]) -> Self:
         if not isinstance(policy, Policy):
             raise ValueError("a policy of another kind")
-        fresh = None
-        of_version_1 = "state" in document
-        if of_version_1:
-            document = version_1.translated(policy, document)
-            fresh = document["fresh"]
         limited = document["bounds"] is not None
         if not limited and not policy.unbounded:
             raise ValueError("no bounds for a policy that needs them")
         roster = Roster.from_document(document["arms"], limited)
         n_arms = len(roster.slots)
         newest = whole(document["round"], "round", 0, MOST)
-        # Version 1 counted feedback twice if it was told to a decision numbered 0.
         waiting = listed(document["pending"], "pending")
         counted = sum(roster.told) + sum(roster.dropped) + len(waiting)
-        if counted != newest and not of_version_1:
+        if counted != newest:
             raise ValueError("another number of decisions than rounds")
         words = [
             whole(word, "generator", 0, 2**64 - 1)
@@ -1612,15 +1605,11 @@ class Bandit(Persistent[Policy]):
                     raise ValueError("a key of two decisions")
                 bandit._named[number] = about.key
                 bandit._keyed[about.key] = bandit._again(number, entry, about)
-        if fresh is not None:
-            last, entry = version_1.last_decision(policy, state, lineup, known, fresh, loaded)
-            entries[last] = entry
         bandit._ledger.update(sorted(entries.items()))
-        if not of_version_1:
-            bandit._clip = truth(document.get("clip", False), "clip")
-            bandit._clipped = whole(document.get("clipped", 0), "clipped", 0, MOST)
-            bandit._frozen = whole(document.get("frozen", 0), "frozen", 0, newest + 1)
-            bandit._special = bandit._frozen > 0
+        bandit._clip = truth(document.get("clip", False), "clip")
+        bandit._clipped = whole(document.get("clipped", 0), "clipped", 0, MOST)
+        bandit._frozen = whole(document.get("frozen", 0), "frozen", 0, newest + 1)
+        bandit._special = bandit._frozen > 0
         # Files written before evidence was kept have none.
         bandit._rewards = document.get("rewards", False) is True
         fresh_sums = "evidence" not in document and policy.floored and limited

@@ -119,7 +119,7 @@ class Persistent(Generic[Config]):
     _FORMAT: ClassVar[str]
     """What its state files say they are."""
     _VERSION: ClassVar[int]
-    """The newest version of them."""
+    """The version of them that this package writes and reads."""
     _CLASSES: ClassVar[tuple[type, ...]] = ()
     """Of what a saved policy may be made besides this package's policies."""
 
@@ -377,7 +377,7 @@ class Persistent(Generic[Config]):
     def _of(cls, document: object, policy: Config | None, owner: str) -> Self:
         """Return the bandit of a document; ``owner`` names where it comes from."""
         content = unsealed(document, cls._FORMAT, cls._VERSION, owner)
-        description = renewed(content.get("policy"), cls._CLASSES)
+        description = content.get("policy")
         caller = f"{cls._OWNER}.load"
         if policy is not None and describe(policy, caller) != description:
             expected = f"the one that was saved, {description}"
@@ -432,8 +432,8 @@ def unsealed(document: object, kind: str, version: int, owner: str) -> dict[str,
     if about.get("format") != kind:
         raise StateFileError(must("format", owner, repr(kind), about.get("format")))
     number = about.get("version")
-    if type(number) is not int or not 1 <= number <= version:
-        raise StateFileError(must("version", owner, f"a whole number in [1, {version}]", number))
+    if type(number) is not int or number != version:
+        raise StateFileError(must("version", owner, str(version), number))
     content = about.get("content")
     try:
         fits = isinstance(content, dict) and checksum(content) == about.get("checksum")
@@ -521,22 +521,6 @@ def _class_of(name: Any, further: tuple[type, ...]) -> Any:
         if kind.__name__ == name:
             return kind
     return POLICIES[name].load()
-
-
-def renewed(description: Any, further: tuple[type, ...] = ()) -> Any:
-    """Return a description with its fields under the names they have today."""
-    if isinstance(description, list):
-        return [renewed(item, further) for item in description]
-    if not isinstance(description, dict) or not isinstance(description.get("fields"), dict):
-        return description
-    try:
-        old = getattr(_class_of(description.get("class"), further), "old_fields", {})
-    except (KeyError, TypeError):  # which `recreate` refuses
-        old = {}
-    fields = {
-        old.get(name, name): renewed(item, further) for name, item in description["fields"].items()
-    }
-    return {**description, "fields": fields}
 
 
 def recreate(description: Any, further: tuple[type, ...] = ()) -> Any:

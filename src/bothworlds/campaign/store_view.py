@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from bothworlds.campaign import shard_file as shardfile
 from bothworlds.campaign.shard_file import About
-from bothworlds.deprecated import warn
 from bothworlds.errors import ResultFileError
 
 if TYPE_CHECKING:
@@ -256,14 +255,6 @@ class StoreView:
 
 def _left_out(error: ResultFileError) -> str:
     return f"{str(error).removesuffix('.')}; what it holds is left out."
-
-
-def __getattr__(name: str) -> Any:
-    """Give the class its old name for one version."""
-    if name == "Shelves":
-        warn("The name Shelves", "StoreView", since="0.2", removed_in="0.3")
-        return StoreView
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def holds_results(names: list[str]) -> bool:

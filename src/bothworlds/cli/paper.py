@@ -36,7 +36,6 @@ def paper(
     cluster: Cluster = None,
     continuable: Continuable = False,
     kl_ucb: Annotated[bool, typer.Option("--kl-ucb", help="Also run KL-UCB.")] = False,
-    extra: Annotated[bool, typer.Option("--extra", hidden=True)] = False,
 ) -> None:
     """Reproduce the figures and tables of the paper, and judge its claims.
 
@@ -44,14 +43,12 @@ def paper(
     results as Parquet. Stop it with Ctrl-C; the same command goes on where it
     stopped.
     """
-    if extra:
-        typer.echo("The option --extra is deprecated since 0.2, use --kl-ucb.", err=True)
     scale = "full" if full else "quick"
     folder = output if output is not None else Path("results") / scale
     reproduce.reproduce(
         "paper", names, list_, folder, scale, next_=_next(full), horizon=horizon,
         repetitions=repetitions, seed=seed, threads=threads, cluster=cluster,
-        continuable=continuable, arms=arms, gap=gap, with_kl_ucb=kl_ucb or extra,
+        continuable=continuable, arms=arms, gap=gap, with_kl_ucb=kl_ucb,
     )  # fmt: skip
 
 

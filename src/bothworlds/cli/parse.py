@@ -357,9 +357,7 @@ def _made(
     for key in given:
         if not offered:
             raise InvalidParameter(f"There are no parameters to set in {text!r}.")
-        # Old names still work, with a warning.
-        if key not in getattr(maker, "old_fields", {}):
-            choose("parameter", key, offered)
+        choose("parameter", key, offered)
     arguments = {**fixed, **given}
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and key not in arguments:

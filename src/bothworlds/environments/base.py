@@ -25,12 +25,10 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from bothworlds.deprecated import warn
 
 Array = NDArray[np.float64]
 Start = Callable[[np.random.Generator], Array]
@@ -164,15 +162,6 @@ class Environment:
     def delays(self) -> Array | None:
         """Return how long feedback takes, see `bothworlds.environments.delays`; None if no time."""
         return None
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            """Find the method `stage` under its old name."""
-            if name == "attack":
-                warn(f"{type(self).__name__}.attack()", "stage()", since="0.2", removed_in="0.3")
-                return self.stage
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _arguments(self) -> dict[str, Any]:
         """Return the constructor's arguments, in its order."""

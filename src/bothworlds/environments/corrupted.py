@@ -29,7 +29,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from bothworlds.arguments import keep, number, numbers, one_of
-from bothworlds.deprecated import warn
 from bothworlds.environments.base import Array, Attack, Environment
 from bothworlds.environments.wrapped import Wrapped
 from bothworlds.errors import InvalidParameter, must
@@ -231,12 +230,6 @@ class Corrupted(Wrapped):
             "attack": self.attack,
             "targets": self.targets,
         }
-
-    @property
-    def strategy(self) -> AttackName:
-        """The attack, under its old name."""
-        warn("Corrupted.strategy", "Corrupted.attack", since="0.2", removed_in="0.3")
-        return self.attack
 
     def stage(self) -> Attack:
         """Return the attack; row 0 of its state is the budget spent."""

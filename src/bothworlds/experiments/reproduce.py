@@ -14,7 +14,6 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers, workers_of
-from bothworlds.deprecated import renamed
 from bothworlds.engine.tile import TileOutcome, compile_kernels
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.archive import Finished
@@ -25,7 +24,6 @@ from bothworlds.experiments.plan import Plan, adjusted
 from bothworlds.seeding import checked_seed
 
 
-@renamed({"extra": "with_kl_ucb"}, since="0.2", removed_in="0.3")
 def run(
     names: str | Sequence[str] = (),
     scale: str = "quick",

@@ -414,8 +414,6 @@ class Policy(Player):
     predicted: ClassVar[int] = 0
     """The field whose numbers, predictions of the next losses, are part of the first; 0 if none."""
 
-    old_fields: ClassVar[Mapping[str, str]] = {}
-    """Names that fields had in state files of old, and those they have now."""
     saved_rows: ClassVar[dict[int, Saved] | None] = None
     """What a state file keeps of every arm, by the place among the rows per arm. The others are
     made of them again. None, for a policy that does not say, keeps the whole state."""

@@ -28,7 +28,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from bothworlds.arguments import keep, positive
-from bothworlds.deprecated import renamed, warn
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import log
@@ -211,7 +210,6 @@ class Exp3PlusPlus(Policy):
     )
     rows_per_arm: ClassVar[int] = 6
     estimates: ClassVar[bool] = True
-    old_fields: ClassVar[Mapping[str, str]] = {"learning_rate": "rate"}
     resizable: ClassVar[bool] = True
     saved_rows: ClassVar[dict[int, Saved] | None] = {
         0: base.ESTIMATES,
@@ -226,12 +224,6 @@ class Exp3PlusPlus(Policy):
             raise InvalidParameter(must("rate", "Exp3PlusPlus", expected, self.rate))
         alpha = positive("alpha", self.alpha, "Exp3PlusPlus")
         keep(self, alpha=alpha, beta=positive("beta", self.beta, "Exp3PlusPlus"))
-
-    @property
-    def learning_rate(self) -> str:
-        """The rate, under its old name."""
-        warn("Exp3PlusPlus.learning_rate", "rate", since="0.2", removed_in="0.3")
-        return self.rate
 
     def parameters(self, n_arms: int) -> Array:
         """Return the factor of the learning rate, alpha and beta."""
@@ -268,8 +260,3 @@ class Exp3PlusPlus(Policy):
     def kernels(self) -> Kernels:
         """Return the kernels."""
         return _KERNELS
-
-
-Exp3PlusPlus.__init__ = renamed(  # type: ignore[method-assign]
-    Exp3PlusPlus.old_fields, since="0.2", removed_in="0.3"
-)(Exp3PlusPlus.__init__)

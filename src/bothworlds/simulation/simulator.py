@@ -20,7 +20,6 @@ from bothworlds.campaign.shard import cut
 from bothworlds.campaign.shard_file import versions
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers, workers_of
-from bothworlds.deprecated import keyword_only
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
@@ -33,7 +32,6 @@ from bothworlds.simulation.result import Result
 _COUNT = "a whole number >= 1"
 
 
-@keyword_only(since="0.2", removed_in="0.3")
 def simulate(
     policies: Player | Sequence[Player] | Mapping[str, Player],
     environment: Environment,
