@@ -68,7 +68,7 @@ from bothworlds.__main__ import main
 main()
 """
 EACH = """
-import bothworlds.serve.commit as commit
+import bothworlds.serve.store.commit as commit
 commit.MOST = 1
 # Nor does the next transaction wait for the answer to the last one.
 commit.LOOP_SECONDS = 0.0

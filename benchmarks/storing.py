@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bothworlds.serve import records
-from bothworlds.serve.commit import Ledger
-from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
-from bothworlds.serve.store import opened
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain.tokens import Identities
+from bothworlds.serve.ops.verify import replay
 from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.commit import Ledger
+from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import Batch, DecisionRow, FeedbackRow
-from bothworlds.serve.tokens import Identities
-from bothworlds.serve.verify import replay
 
 ARMS = 8
 WRITERS = 8

@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bothworlds.serve.store import opened
-from bothworlds.serve.tokens import Keyring
-from bothworlds.serve.verify import replay, verify
+from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.ops.verify import replay, verify
+from bothworlds.serve.store.opening import opened
 from serve.databases import Server, cut, query
 
 BATCH = 100

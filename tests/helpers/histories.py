@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from bothworlds.serve import records, tokens
 from bothworlds.serve.config import ArmSpec, ExperimentSpec
-from bothworlds.serve.draws import PER_ONE
-from bothworlds.serve.service import Service, Settings
-from bothworlds.serve.state import Counts, Sums, as_bytes
-from bothworlds.serve.store import opened
+from bothworlds.serve.domain import records, tokens
+from bothworlds.serve.domain.draws import PER_ONE
+from bothworlds.serve.domain.service import Service, Settings
+from bothworlds.serve.domain.sums import Counts, Sums, as_bytes
+from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import CheckpointRow, DecisionRow, FeedbackRow, StateRow
 
 QUIET = Settings(poll_seconds=3600, sweep_seconds=3600, checkpoint_seconds=3600)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bothworlds.serve import tokens
-from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain import tokens
+from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
 from bothworlds.serve.store.sqlite import SqliteStore
 
 # Nothing happens by itself unless a test lets it.

@@ -11,11 +11,11 @@ import resource
 import signal
 import sys
 
-from bothworlds.serve import upkeep as module
-from bothworlds.serve.commit import Committer
+from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.ops import upkeep as module
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
-from bothworlds.serve.store import is_postgres
+from bothworlds.serve.store.commit import Committer
+from bothworlds.serve.store.opening import is_postgres
 from bothworlds.serve.store.sqlite import SqliteStore
 
 ME = Service.LOCAL

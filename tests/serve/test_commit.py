@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from bothworlds.serve import commit
-from bothworlds.serve.service import Service
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.store import commit
 
 
 def logged(service):

@@ -11,12 +11,13 @@ import pytest
 import bothworlds.serve.dashboard.sessions as sessions_module
 from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
-from bothworlds.serve import records, reports, tokens
 from bothworlds.serve.dashboard import front, reading
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
+from bothworlds.serve.domain import records, tokens
+from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import Application
+from bothworlds.serve.ops import reports
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import Service
 from bothworlds.serve.store.rows import LogRow
 from helpers.histories import QUIET, made, names
 from helpers.waiting import HANG

@@ -11,9 +11,10 @@ from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
 from bothworlds.seeding import stream_words
-from bothworlds.serve import contribution, draw, records
-from bothworlds.serve.draws import PER_ONE, UNIT, Lineup, add_records, check_served, grown
-from bothworlds.serve.records import NEAR_ALL, NEAR_NONE, NEAR_SOME, encode
+from bothworlds.serve import contribution, draw
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.draws import PER_ONE, UNIT, Lineup, add_records, check_served, grown
+from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME, encode
 
 SERVED = [
     bw.TsallisINF(),

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
 from bothworlds.serve.http import Application
-from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
 from helpers.waiting import HANG
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from bothworlds import inference
 from bothworlds.interop import logs
-from bothworlds.serve.exports import COLUMNS, format_of
+from bothworlds.serve.ops.exports import COLUMNS, format_of
 from bothworlds.serve.problems import Problem
 
 ARMS = ["blue", "=SUM(A1)", "-1"]

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from bothworlds.errors import StoreError
-from bothworlds.serve import service as module
+from bothworlds.serve.domain import service as module
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import Service
-from bothworlds.serve.store import migrate, opened, sqlite
-from bothworlds.serve.verify import replay, verify
+from bothworlds.serve.store import sqlite
+from bothworlds.serve.store.opening import migrate, opened
 from helpers.waiting import HANG
 from serve.conftest import QUIET, spec
 

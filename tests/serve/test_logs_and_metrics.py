@@ -7,9 +7,9 @@ import logging
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bothworlds.serve import logs
 from bothworlds.serve.limits import Buckets
-from bothworlds.serve.metrics import BUCKETS, Metrics
+from bothworlds.serve.ops import logs
+from bothworlds.serve.ops.metrics import BUCKETS, Metrics
 from bothworlds.serve.problems import Problem
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from bothworlds.errors import StoreError
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import Service
-from bothworlds.serve.store import migrate, opened
 from bothworlds.serve.store import postgres as module
-from bothworlds.serve.verify import replay, verify
+from bothworlds.serve.store.opening import migrate, opened
 from helpers.waiting import HANG, wait_until
 from serve.conftest import QUIET, spec
 from serve.databases import cut, query

@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from bothworlds.serve import draws
-from bothworlds.serve import service as service_module
+from bothworlds.serve.domain import draws
+from bothworlds.serve.domain import service as service_module
+from bothworlds.serve.domain.service import ArmSpec, Service
+from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import ArmSpec, Service
 from bothworlds.serve.store import base
 from bothworlds.serve.store.sqlite import SqliteStore
-from bothworlds.serve.verify import verify
 from helpers.waiting import HANG
 from serve.conftest import BOTH, QUIET, spec
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from bothworlds import inference
-from bothworlds.serve.exports import logged
+from bothworlds.serve.domain.service import ArmSpec, Service
+from bothworlds.serve.ops.exports import logged
+from bothworlds.serve.ops.reports import report
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.reports import report
-from bothworlds.serve.service import ArmSpec, Service
 
 ME = Service.LOCAL
 

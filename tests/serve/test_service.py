@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 
 from bothworlds.errors import StoreError
-from bothworlds.serve import records
-from bothworlds.serve import service as module
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain import service as module
+from bothworlds.serve.domain.service import ArmSpec, Principal, Service, Telling
+from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import ArmSpec, Principal, Service, Telling
-from bothworlds.serve.store import opened
-from bothworlds.serve.tokens import Keyring
-from bothworlds.serve.verify import verify
+from bothworlds.serve.store.opening import opened
 from serve.conftest import BOTH, QUIET, spec
 
 ME = Service.LOCAL

@@ -19,10 +19,10 @@ from hypothesis.stateful import (
     rule,
 )
 
+from bothworlds.serve.domain.service import ArmSpec, Service
+from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import ArmSpec, Service
 from bothworlds.serve.store.sqlite import SqliteStore
-from bothworlds.serve.verify import verify
 from serve.conftest import QUIET, spec
 
 ME = Service.LOCAL

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bothworlds.serve import records
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.tokens import Identities, Keyring, first_identity, new_key, unit_hash
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.tokens import Identities, Keyring, first_identity, new_key, unit_hash
 
 RING = Keyring({3: b"k" * 32, 4: b"l" * 32}, 4)
 

@@ -14,7 +14,7 @@ from bothworlds.cli.console import FAILED, Commands, refusals, say
 from bothworlds.errors import InvalidParameter, missing_extra, must
 
 if TYPE_CHECKING:
-    from bothworlds.serve.service import Service
+    from bothworlds.serve.domain.service import Service
 
 app = typer.Typer(
     cls=Commands,
@@ -118,7 +118,7 @@ def serve(
             must("--retention-days", "bothworlds serve", expected, retention_days)
         )
     with extras():
-        from bothworlds.serve import logs
+        from bothworlds.serve.ops import logs
         from bothworlds.serve.run import run
 
         logs.configure(level)
@@ -142,8 +142,8 @@ async def _opened(
     store: str, experiment: str | None, arms: list[str], retention_days: float | None
 ) -> Service:
     """Open the service, with the experiment that was asked for."""
+    from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
     from bothworlds.serve.problems import Problem
-    from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service, Settings
 
     service = await Service.open(store, Settings(retention_days=retention_days))
     if experiment is not None:
@@ -206,7 +206,7 @@ def migrate(store: Store = "bothworlds.db") -> None:
     Example: bothworlds serve migrate --store postgresql://localhost/bothworlds
     """
     with extras():
-        from bothworlds.serve.store import migrate as migrated
+        from bothworlds.serve.store.opening import migrate as migrated
 
         before, after = migrated(store)
     done = "is up to date" if before == after else f"went from version {before} to {after}"
@@ -221,7 +221,7 @@ def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
     Example: bothworlds serve verify
     """
     with extras():
-        from bothworlds.serve.verify import verify as verified
+        from bothworlds.serve.ops.verify import verify as verified
 
         findings = verified(store)
     if as_json:
@@ -251,7 +251,7 @@ def replay(
     Example: bothworlds serve replay
     """
     with extras():
-        from bothworlds.serve.verify import replay as replayed
+        from bothworlds.serve.ops.verify import replay as replayed
 
         found = replayed(store, write=write)
     for each in found:

@@ -131,7 +131,7 @@ def decide_once(policy: Policy, K: int) -> None:
     from pathlib import Path
 
     from bothworlds.bandit.persistence import describe
-    from bothworlds.serve.service import ArmSpec, ExperimentSpec, Service
+    from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service
 
     async def once(folder: str) -> None:
         service = await Service.open(str(Path(folder, "warm-up.db")))

@@ -12,7 +12,7 @@ from bothworlds.client.blocking import Client
 from bothworlds.demo.page import served
 from bothworlds.demo.race import COPIES, RATE, Race
 from bothworlds.serve.background import background
-from bothworlds.serve.service import Settings
+from bothworlds.serve.domain.service import Settings
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bothworlds.serve.draws import contribution, draw
+    from bothworlds.serve.domain.draws import contribution, draw
 
 __all__ = ["contribution", "draw"]
 
@@ -20,6 +20,6 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from bothworlds.serve import draws
+        from bothworlds.serve.domain import draws
 
         return getattr(draws, name)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bothworlds.serve.keys import made_key
-from bothworlds.serve.store import opened
+from bothworlds.serve.domain.keys import made_key
+from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import AuditRow
 
 

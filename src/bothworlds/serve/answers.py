@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.serve import records
-from bothworlds.serve.experiment import Experiment
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.store.rows import LogRow
 
 

@@ -15,9 +15,9 @@ from bothworlds.errors import BothworldsError, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.floor import Floor
 from bothworlds.registry import words
-from bothworlds.serve.draws import check_served
+from bothworlds.serve.domain.draws import check_served
+from bothworlds.serve.domain.records import MOST_ARMS
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.records import MOST_ARMS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LONGEST_ARM = 200

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from bothworlds.serve import exports, ofrep, openapi, reports, wire
+from bothworlds.serve import ofrep, openapi, wire
 from bothworlds.serve.answers import Telling
 from bothworlds.serve.config import ArmSpec, ExperimentSpec
+from bothworlds.serve.domain.service import Behind
 from bothworlds.serve.http import Header, Reply, Stream
-from bothworlds.serve.metrics import CONTENT_TYPE
+from bothworlds.serve.ops import exports, reports
+from bothworlds.serve.ops.metrics import CONTENT_TYPE
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import Behind
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Told

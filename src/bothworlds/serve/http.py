@@ -31,13 +31,13 @@ from urllib.parse import parse_qsl
 from bothworlds.errors import BothworldsError
 from bothworlds.serve import wire
 from bothworlds.serve.answers import Principal
+from bothworlds.serve.domain.service import Service
 from bothworlds.serve.limits import Buckets
-from bothworlds.serve.logs import LOGGER
-from bothworlds.serve.metrics import Metrics
+from bothworlds.serve.ops.logs import LOGGER
+from bothworlds.serve.ops.metrics import Metrics
 from bothworlds.serve.origins import on_this_machine, own_scheme
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.routes import ROUTES, Route, Router
-from bothworlds.serve.service import Service
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -14,15 +14,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.serve import wire
+from bothworlds.serve.domain.service import MOST_DECISIONS
 from bothworlds.serve.http import Asked, Reply
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.service import MOST_DECISIONS
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Principal
-    from bothworlds.serve.experiment import Experiment
+    from bothworlds.serve.domain.experiment import Experiment
+    from bothworlds.serve.domain.service import Service
     from bothworlds.serve.http import Application
-    from bothworlds.serve.service import Service
 
 HELD_SECONDS = 3600.0
 """How long a client may keep a bulk evaluation of experiments that were not changed."""

@@ -17,9 +17,9 @@ import uvicorn
 
 from bothworlds.errors import BothworldsError, InvalidParameter, must
 from bothworlds.serve.connection import Connection
+from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import Application
-from bothworlds.serve.logs import LOGGER
-from bothworlds.serve.service import Service
+from bothworlds.serve.ops.logs import LOGGER
 
 IDLE_SECONDS = 75
 """How long a connection stays open between requests."""

@@ -12,7 +12,7 @@ from bothworlds.text import counted
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Principal
-    from bothworlds.serve.service import Service
+    from bothworlds.serve.domain.service import Service
 
 Fields = dict[str, str]
 MEDIA = b"application/x-www-form-urlencoded"

@@ -27,11 +27,11 @@ from bothworlds.serve.dashboard.reading import Watching
 from bothworlds.serve.dashboard.sessions import Session, Sessions
 from bothworlds.serve.dashboard.shown import Shown
 from bothworlds.serve.dashboard.words import address
+from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import Asked, Header, Reply, Stream, refuse_pages
 from bothworlds.serve.origins import Headers, on_this_machine
 from bothworlds.serve.problems import KINDS, Problem
 from bothworlds.serve.routes import Route, Router
-from bothworlds.serve.service import Service
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Principal

@@ -21,18 +21,18 @@ from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.evidence import bounds
 from bothworlds.evidence.report import Report
 from bothworlds.inference import report as inferred
-from bothworlds.serve import records
-from bothworlds.serve.draws import UNIT
-from bothworlds.serve.logs import LOGGER
-from bothworlds.serve.state import from_bytes
-from bothworlds.serve.tokens import first_identity
-from bothworlds.serve.upkeep import DAY
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.draws import UNIT
+from bothworlds.serve.domain.sums import from_bytes
+from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.ops.logs import LOGGER
+from bothworlds.serve.ops.upkeep import DAY
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Principal
-    from bothworlds.serve.experiment import Experiment
-    from bothworlds.serve.service import Service
-    from bothworlds.serve.store import Store
+    from bothworlds.serve.domain.experiment import Experiment
+    from bothworlds.serve.domain.service import Service
+    from bothworlds.serve.store.base import Store
     from bothworlds.serve.store.rows import AuditRow, CheckpointRow, LogRow, ReplicaRow
 
 WINDOW = 10_000
@@ -265,7 +265,7 @@ def _facts(store: Store, experiment: Experiment) -> Facts:
 def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
     """Return what some rows of the log say, those of the current epoch.
 
-    What is reported on is what `bothworlds.serve.reports` reports on: decisions that can be
+    What is reported on is what `bothworlds.serve.ops.reports` reports on: decisions that can be
     learned from, and feedback that was.
     """
     names = [arm.name for arm in experiment.arms]

@@ -19,7 +19,7 @@ from bothworlds.serve.problems import Problem
 
 if TYPE_CHECKING:
     from bothworlds.serve.answers import Principal
-    from bothworlds.serve.service import Service
+    from bothworlds.serve.domain.service import Service
 
 SECONDS = 12 * 3600.0
 """How long one stays logged in, and how long a form can be sent."""

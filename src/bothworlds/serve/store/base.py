@@ -21,7 +21,7 @@ from importlib import resources
 from typing import Any
 
 from bothworlds.errors import StoreError
-from bothworlds.serve.state import Counts, Sums, as_bytes, from_bytes
+from bothworlds.serve.domain.sums import Counts, Sums, as_bytes, from_bytes
 from bothworlds.serve.store.rows import (
     ArmRow,
     AuditRow,

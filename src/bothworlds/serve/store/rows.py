@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bothworlds.serve.state import Counts, Sums
+from bothworlds.serve.domain.sums import Counts, Sums
 
 
 class FeedbackRow(NamedTuple):

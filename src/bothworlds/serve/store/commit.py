@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bothworlds.serve import records
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.sums import Counts, Sums
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.state import Counts, Sums
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.rows import (
     Activation,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bothworlds.serve import records
-from bothworlds.serve.draws import Units, add_records, grown
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.draws import Units, add_records, grown
 
 if TYPE_CHECKING:
     from bothworlds.serve.store.rows import FeedbackRow
@@ -52,7 +52,7 @@ class Sums:
     Parameters
     ----------
     sums : array of int
-        By arm, in units, and then ``later``; see `bothworlds.serve.draws`.
+        By arm, in units, and then ``later``; see `bothworlds.serve.domain.draws`.
     told, lost : array of int
         Feedback by arm, and its losses in units.
     learned : int

@@ -42,8 +42,8 @@ from bothworlds.policies.late import (
     width,
 )
 from bothworlds.policies.packed import pack
-from bothworlds.serve import records
-from bothworlds.serve.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
 
 Units = NDArray[np.int64]
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.inference import report as inferred
 from bothworlds.inference import value as valued
-from bothworlds.serve import records
+from bothworlds.serve.domain import records
 from bothworlds.serve.problems import Problem
 
 if TYPE_CHECKING:
-    from bothworlds.serve.service import Principal, Service
+    from bothworlds.serve.domain.service import Principal, Service
 
 Page = list[dict[str, Any]]
 

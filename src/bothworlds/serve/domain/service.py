@@ -2,7 +2,7 @@
 
 A `Service` belongs to one event loop.  Decisions are made in memory and answered without a look at
 the disk, unless they are asked to be kept first; feedback is answered when it is committed.  Other
-threads write (`bothworlds.serve.commit`) and read; what they find out is applied in the loop.
+threads write (`bothworlds.serve.store.commit`) and read; what they find out is applied in the loop.
 
 Refusals are `bothworlds.serve.problems.Problem`; whatever raises one has changed nothing.
 """
@@ -28,17 +28,27 @@ import numpy as np
 from bothworlds.arguments import is_number
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.errors import InvalidFeedback
-from bothworlds.serve import records
 from bothworlds.serve.answers import Principal, Telling, Told, log_document
-from bothworlds.serve.commit import Committer, Item, Ledger, Place, Written, resolve
 from bothworlds.serve.config import ArmSpec, Config, ExperimentSpec, check_arm, checked
-from bothworlds.serve.draws import MOST, is_warm, prepare, warm
-from bothworlds.serve.experiment import Experiment
-from bothworlds.serve.keys import SCOPES, checked_label, key_document, made_key
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.draws import MOST, is_warm, prepare, warm
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.keys import SCOPES, checked_label, key_document, made_key
+from bothworlds.serve.domain.records import Record
+from bothworlds.serve.domain.sums import Counts, from_bytes
+from bothworlds.serve.domain.tokens import (
+    LAST_KEY,
+    Identities,
+    Keyring,
+    first_identity,
+    new_key,
+    unit_hash,
+)
+from bothworlds.serve.ops.upkeep import CHECKPOINTS, DAY, PAGE, Upkeep
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.records import Record
-from bothworlds.serve.state import Counts, from_bytes
-from bothworlds.serve.store import Store, opened
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.commit import Committer, Item, Ledger, Place, Written, resolve
+from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import (
     Activation,
     ArmRow,
@@ -53,15 +63,6 @@ from bothworlds.serve.store.rows import (
     StateRow,
     Stored,
 )
-from bothworlds.serve.tokens import (
-    LAST_KEY,
-    Identities,
-    Keyring,
-    first_identity,
-    new_key,
-    unit_hash,
-)
-from bothworlds.serve.upkeep import CHECKPOINTS, DAY, PAGE, Upkeep
 from bothworlds.serve.wire import Decided, Replayed
 
 __all__ = [

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.serve import records
-from bothworlds.serve.commit import Committer
-from bothworlds.serve.experiment import Experiment
-from bothworlds.serve.state import as_bytes, compact
-from bothworlds.serve.store import Store
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.sums import as_bytes, compact
+from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.commit import Committer
 from bothworlds.serve.store.rows import CheckpointRow, FeedbackRow
-from bothworlds.serve.tokens import first_identity
 
 DAY = 86_400.0
 GRACE = 60.0

@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bothworlds.serve import records
-from bothworlds.serve.commit import Place
-from bothworlds.serve.draws import MOST
-from bothworlds.serve.records import Record
-from bothworlds.serve.state import Sums, summed
-from bothworlds.serve.store import Store, opened
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.draws import MOST
+from bothworlds.serve.domain.records import Record
+from bothworlds.serve.domain.sums import Sums, summed
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.commit import Place
+from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import Configuration, FeedbackRow
 
 

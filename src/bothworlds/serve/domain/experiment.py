@@ -1,7 +1,7 @@
 """Experiment in memory: its configuration, its state, and draws from it.
 
 All of it belongs to the event loop.  The state is the sum of what this replica has learned, which
-`bothworlds.serve.commit` hands over after every commit, and of what the others have, which is
+`bothworlds.serve.store.commit` hands over after every commit, and of what the others have, which is
 polled.
 """
 
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.serve import records
 from bothworlds.serve.config import Config
-from bothworlds.serve.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units
+from bothworlds.serve.domain.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
+from bothworlds.serve.domain.records import UNIT as HAS_UNIT
+from bothworlds.serve.domain.sums import Counts, Sums
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
-from bothworlds.serve.records import UNIT as HAS_UNIT
-from bothworlds.serve.state import Counts, Sums
 from bothworlds.serve.store.rows import ArmRow, ExperimentRow
 
 MOST_LINEUPS = 256

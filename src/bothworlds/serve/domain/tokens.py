@@ -1,8 +1,8 @@
 """Tokens: decision ids that are signed, so that feedback needs no look-up.
 
-A token is base64url of a record (`bothworlds.serve.records`) and of its signature, a keyed BLAKE2b
-of 16 bytes.  Nobody without the key can guess one, or claim another arm or another probability.
-It is not secret and says nothing about anybody: a unit is in it as a keyed hash.
+A token is base64url of a record (`bothworlds.serve.domain.records`) and of its signature, a keyed
+BLAKE2b of 16 bytes.  Without the key a caller cannot guess one, or claim another arm or another
+probability.  It is not secret and identifies no person: a unit is in it as a keyed hash.
 
 Every deployment has its own keys, of 32 random bytes and a number of 1 to 255.  The newest signs;
 older ones verify until the longest feedback window has passed.
@@ -17,9 +17,9 @@ from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from bothworlds.serve import records
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.records import Record
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.records import Record
 
 KEY_SIZE = 32
 SIGNATURE = 16

@@ -1,0 +1,1 @@
+"""Domain of the decision service: experiments, decisions and feedback, without HTTP."""

@@ -1,0 +1,1 @@
+"""Operation of the decision service: upkeep, verification, metrics, logs, exports, reports."""

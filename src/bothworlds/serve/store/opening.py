@@ -1,0 +1,78 @@
+"""Opening and migrating a store by its address: a SQLite file or a PostgreSQL database."""
+
+from __future__ import annotations
+
+import contextlib
+
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.sqlite import SqliteStore
+
+
+def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool = False) -> Store:
+    """Open a store.
+
+    Parameters
+    ----------
+    where : str
+        A path of a SQLite file, or ``postgresql://...``.
+    serve : bool
+        Whether to serve from it; otherwise to administer or read, beside a running server.
+    create : bool
+        Whether to make what is missing.
+    alone : bool
+        Whether nobody else may serve from it meanwhile, which with SQLite nobody ever may.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be opened, or has tables of another version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = opened(os.path.join(folder, "bothworlds.db"))
+    ...     store.configuration().tenants
+    ...     store.close()
+    {'default': 1}
+    """
+    store: Store
+    if is_postgres(where):
+        from bothworlds.serve.store.postgres import PostgresStore
+
+        store = PostgresStore(where, serve=serve, create=create, alone=alone)
+    else:
+        store = SqliteStore(where, serve=serve, create=create)
+    try:
+        store.check_version()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def migrate(where: str) -> tuple[int, int]:
+    """Bring the tables of a store to this program's version; return those before and after.
+
+    No server may use the store meanwhile.
+    """
+    store: Store
+    if is_postgres(where):
+        from bothworlds.serve.store.postgres import PostgresStore
+
+        store = PostgresStore(where, serve=False, create=False)
+    else:
+        store = SqliteStore(where, create=False)
+    with contextlib.closing(store):
+        return store.migrate()
+
+
+def is_postgres(where: str) -> bool:
+    """Tell whether a store is one of PostgreSQL.
+
+    Examples
+    --------
+    >>> is_postgres("postgresql://localhost/bothworlds"), is_postgres("bothworlds.db")
+    (True, False)
+    """
+    return where.startswith(("postgresql://", "postgres://"))
