@@ -15,7 +15,7 @@ NEED_AN_EXTRA = (
     "src/bothworlds/demo",
     "src/bothworlds/interop/gymnasium.py",
     "src/bothworlds/interop/litellm.py",
-    "src/bothworlds/interop/parquet.py",
+    "src/bothworlds/logs/parquet.py",
     "src/bothworlds/interop/river.py",
     "src/bothworlds/plotting/arms.py",
     "src/bothworlds/plotting/draw.py",

@@ -8,6 +8,7 @@ no numbers; numbers may be NumPy's.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard, TypeVar
@@ -19,6 +20,8 @@ from bothworlds.errors import InvalidParameter, must
 
 FloatArray = NDArray[np.float64]
 Word = TypeVar("Word", bound=str)
+Arm = str | int
+"""The name of an arm."""
 Estimator = Literal["rv", "iw"]
 """Reduced variance, or importance weighting."""
 
@@ -300,3 +303,26 @@ def keep(configuration: object, **fields: object) -> None:
     """
     for name, value in fields.items():
         object.__setattr__(configuration, name, value)
+
+
+def as_number(given: object) -> float | None:
+    """Return a number, a truth value or an array without a dimension as a float."""
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given.item()
+    return float(given) if is_flag(given) else real(given)
+
+
+def checked_bounds(bounds: object) -> tuple[float, float]:
+    """Return the bounds of rewards or losses as two floats.
+
+    Examples
+    --------
+    >>> checked_bounds((0, 250))
+    (0.0, 250.0)
+    """
+    ends = [as_number(bound) for bound in bounds] if isinstance(bounds, Iterable) else []
+    low, high = ends if len(ends) == 2 else (None, None)
+    if low is None or high is None or not (low < high and math.isfinite(high - low)):
+        expected = "two numbers at a finite distance, the first below the second"
+        raise InvalidParameter(must("bounds", "Bandit", expected, bounds))
+    return low, high

@@ -8,8 +8,8 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.bandit.account import MANY
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.errors import InvalidParameter, StateFileError
+from bothworlds.logs.record import LoggedDecision
 
 ARMS = ["blue", "green", "red"]
 MEANS = {"blue": 0.3, "green": 0.6, "red": 0.7}

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 import bothworlds as bw
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.cli import app
 from bothworlds.interop import logs
+from bothworlds.logs.record import LoggedDecision
 
 pytestmark = pytest.mark.extra
 

@@ -10,9 +10,9 @@ import pytest
 
 import bothworlds as bw
 from bothworlds import inference
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.errors import InvalidParameter
 from bothworlds.interop import logs
+from bothworlds.logs.record import LoggedDecision
 
 ARMS = ["blue", "green", "red"]
 MEANS = {"blue": 0.3, "green": 0.6, "red": 0.7}
@@ -107,7 +107,7 @@ def test_a_log_larger_than_a_block_is_read_in_parts(tmp_path, monkeypatch):
     expected = inference.report(learned())
     value = inference.value(learned(), "uniform")
     logs.write_parquet(tmp_path / "log.parquet", learned())
-    monkeypatch.setattr("bothworlds.inference.rows.BLOCK", 70)
+    monkeypatch.setattr("bothworlds.logs.columns.BLOCK", 70)
     for log in (iter(learned()), tmp_path / "log.parquet", columns_of(learned())):
         assert same(inference.report(log), expected)
     for log in (iter(learned()), tmp_path / "log.parquet", columns_of(learned())):
@@ -119,7 +119,7 @@ def test_arms_that_appear_late_in_a_log_were_there_before(monkeypatch):
     late = sorted(plain[:40], key=lambda d: d.arm == "red") + plain[40:]
     late = [LoggedDecision(n + 1, d.arm, d.probability, d.loss) for n, d in enumerate(late)]
     whole, value = inference.report(late), inference.value(late, "uniform", "ips")
-    monkeypatch.setattr("bothworlds.inference.rows.BLOCK", 7)
+    monkeypatch.setattr("bothworlds.logs.columns.BLOCK", 7)
     parts = inference.report(late)
     for name in ARMS:
         assert parts[name].mean == pytest.approx(whole[name].mean, rel=1e-12)
@@ -395,7 +395,7 @@ def test_wrong_columns_are_named_by_row(change, sentence):
 
 
 def test_a_repeated_round_is_found_across_blocks(monkeypatch):
-    monkeypatch.setattr("bothworlds.inference.rows.BLOCK", 3)
+    monkeypatch.setattr("bothworlds.logs.columns.BLOCK", 3)
     rows = [{"round": t, "arm": 0, "loss": 0.5, "probability": 1.0} for t in (9, 2, 5, 1, 3, 8, 4)]
     assert inference.report(rows)[0].told == 7
     with pytest.raises(InvalidParameter, match="The round of row 8 of the log"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit.logged import LoggedDecision
+from bothworlds.logs.record import LoggedDecision
 
 INDEX = [bw.UCB1(), bw.KLUCB()]
 EVERY = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import LARGEST, flag, is_whole, real
+from bothworlds.arguments import LARGEST, checked_bounds, flag, is_whole, real
 from bothworlds.bandit.account import MANY as MANY_ARMS
 from bothworlds.bandit.account import Account, keeps_sums
 from bothworlds.bandit.arms import ArmHistory, Roster, checked_names, checked_newcomer, html_table
@@ -32,13 +32,10 @@ from bothworlds.bandit.decision import (
 from bothworlds.bandit.feedback import (
     UNBOUNDED,
     Feedback,
-    checked_bounds,
     clipped_loss,
     loss_within,
     losses_within,
 )
-from bothworlds.bandit.log import Log, Target
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.bandit.pending import (
     About,
     Entry,
@@ -77,6 +74,8 @@ from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ARMS, ROUND
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.wrap import drawing_code
+from bothworlds.logs.jsonl import Log, Target
+from bothworlds.logs.record import LoggedDecision
 from bothworlds.policies.base import Array, Policy, Saved
 from bothworlds.policies.late import INVERSE_P, LateKernels, late_kernels
 from bothworlds.seeding import checked_seed, stream_words

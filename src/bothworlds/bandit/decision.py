@@ -10,10 +10,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import Arm as Arm
 from bothworlds.errors import DecisionClosed
-
-Arm = str | int
-"""An arm's name."""
 
 Live = Callable[[int, float], NDArray[np.float64] | None]
 """Returns a bandit's memory if its last draw is that of this round and inverse probability."""

@@ -9,8 +9,8 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import is_flag, real
-from bothworlds.errors import InvalidFeedback, InvalidParameter, must
+from bothworlds.arguments import as_number
+from bothworlds.errors import InvalidFeedback, must
 from bothworlds.policies.base import LARGEST_LOSS
 
 Feedback = SupportsFloat | bool
@@ -22,22 +22,6 @@ one in [0, 1] before this is looked at."""
 
 ROUNDING = 1e-9
 """How far beyond a bound, as a share of the range, a value is taken for the bound itself."""
-
-
-def checked_bounds(bounds: object) -> tuple[float, float]:
-    """Return the bounds of rewards or losses as two floats.
-
-    Examples
-    --------
-    >>> checked_bounds((0, 250))
-    (0.0, 250.0)
-    """
-    ends = [_number(bound) for bound in bounds] if isinstance(bounds, Iterable) else []
-    low, high = ends if len(ends) == 2 else (None, None)
-    if low is None or high is None or not (low < high and math.isfinite(high - low)):
-        expected = "two numbers at a finite distance, the first below the second"
-        raise InvalidParameter(must("bounds", "Bandit", expected, bounds))
-    return low, high
 
 
 def loss_within(
@@ -57,7 +41,7 @@ def loss_within(
         got = "neither" if loss is None else "both"
         raise InvalidFeedback(f"The feedback of {owner} must be a reward or a loss, got {got}.")
     given: Any = loss if reward is None else reward
-    value = _number(given)
+    value = as_number(given)
     if low > high:
         if value is None:
             parameter = "loss" if reward is None else "reward"
@@ -81,18 +65,11 @@ def clipped_loss(bounds: tuple[float, float], reward: object, loss: object) -> f
     >>> clipped_loss((0.0, 250.0), reward=None, loss=300), clipped_loss((0.0, 1.0), "x", None)
     (1.0, None)
     """
-    value = _number(loss if reward is None else reward)
+    value = as_number(loss if reward is None else reward)
     if value is None or (reward is None) == (loss is None):
         return None
     below = value < bounds[0]
     return float(below != (reward is None))
-
-
-def _number(given: object) -> float | None:
-    """Return a number, a truth value or an array without a dimension as a float."""
-    if isinstance(given, np.ndarray) and given.ndim == 0:
-        given = given.item()
-    return float(given) if is_flag(given) else real(given)
 
 
 def losses_within(

@@ -15,9 +15,9 @@ from typing import Any
 
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.jsonlines import joined, read_jsonl
-from bothworlds.bandit.logged import LoggedDecision, recorded
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.logs.jsonl import joined, read_jsonl
+from bothworlds.logs.record import LoggedDecision, recorded
 from bothworlds.policies.base import Policy
 
 Rows = str | os.PathLike[str] | Iterable[LoggedDecision | Mapping[str, Any]]

@@ -18,7 +18,7 @@ import numpy as np
 
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.inference.rows import Log, Reading
+from bothworlds.logs.columns import Log, Reading
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed, numpy_generator
 

@@ -6,16 +6,24 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bothworlds.bandit.decision import Arm
 from bothworlds.evidence import bounds as read
+from bothworlds.evidence import observing
 from bothworlds.evidence.evidence import CELLS, FINE, Evidence
 from bothworlds.evidence.report import Report, Units
-from bothworlds.inference.rows import Log, Reading, Rows
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
+from bothworlds.logs.columns import Log, Reading, Rows
 
 MANY = 64
 """Arms beyond which sequences are rounded to a bandit's grid, to save memory."""
+
+
+def _known(rows: Rows) -> NDArray[np.int64]:
+    """Return which probabilities of every row are known, as `bothworlds.evidence` counts."""
+    own = np.where(np.isnan(rows.probability), observing.NOTHING, observing.OWN)
+    return np.where(rows.whole, observing.ALL, own)
 
 
 class Tally:
@@ -34,7 +42,7 @@ class Tally:
         self.answered += np.bincount(told.arms, minlength=n_arms)
         assert self.evidence is not None
         self.evidence.add_rows(
-            told.arms, told.inverse(), told.losses, told.rounds, told.known(),
+            told.arms, told.inverse(), told.losses, told.rounds, _known(told),
             np.ascontiguousarray(told.widened(n_arms)),
         )  # fmt: skip
 

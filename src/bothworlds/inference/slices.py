@@ -8,7 +8,7 @@ import numpy as np
 
 from bothworlds.arguments import is_whole
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.inference.rows import Reading, Rows
+from bothworlds.logs.columns import Reading, Rows
 
 Slice = Hashable
 """The value of a column, or the first and last round of a block."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import is_name, is_number
 from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.logged import SUM_TOLERANCE
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.inference.rows import Names, Reading, Rows
+from bothworlds.logs.columns import Names, Reading, Rows
+from bothworlds.logs.record import SUM_TOLERANCE
 
 Array = NDArray[np.float64]
 

@@ -35,9 +35,9 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import estimating as est
 from bothworlds.evidence.report import Units
-from bothworlds.inference.rows import Log, Reading, Rows
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.inference.targets import UNIFORM, Target, target_rows
+from bothworlds.logs.columns import Log, Reading, Rows
 
 METHODS = ("ips", "cips", "snips", "dr")
 Method = Literal["ips", "cips", "snips", "dr"]

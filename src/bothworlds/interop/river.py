@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from bothworlds.arguments import checked_bounds
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
-from bothworlds.bandit.feedback import checked_bounds
 from bothworlds.errors import InvalidParameter, UnknownDecision, missing_extra, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.tsallis_inf import TsallisINF

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from bothworlds.arguments import is_number, is_whole
-from bothworlds.bandit.feedback import checked_bounds, loss_within
+from bothworlds.arguments import checked_bounds, is_number, is_whole
+from bothworlds.bandit.feedback import loss_within
 from bothworlds.bandit.persistence import describe, recreate
 from bothworlds.errors import BothworldsError, must
 from bothworlds.policies.base import Policy

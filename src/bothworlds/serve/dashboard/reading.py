@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.evidence import bounds
 from bothworlds.evidence.report import Report
 from bothworlds.inference import report as inferred
+from bothworlds.logs.record import LoggedDecision
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import UNIT
 from bothworlds.serve.domain.sums import from_bytes

@@ -13,13 +13,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from bothworlds.bandit.jsonlines import fields_of, line_of
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.errors import MissingExtra
 from bothworlds.files import pyarrow
-from bothworlds.interop.numbering import Numbering
-from bothworlds.interop.parquet import table_of
-from bothworlds.interop.vowpal_wabbit import vw_line
+from bothworlds.logs.jsonl import fields_of, line_of
+from bothworlds.logs.lines import Numbering
+from bothworlds.logs.parquet import table_of
+from bothworlds.logs.record import LoggedDecision
+from bothworlds.logs.vowpal_wabbit import vw_line
 from bothworlds.serve.problems import Problem
 
 COLUMNS = (

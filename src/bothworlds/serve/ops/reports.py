@@ -18,9 +18,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from bothworlds.bandit.logged import LoggedDecision
 from bothworlds.inference import report as inferred
 from bothworlds.inference import value as valued
+from bothworlds.logs.record import LoggedDecision
 from bothworlds.serve.domain import records
 from bothworlds.serve.problems import Problem
 

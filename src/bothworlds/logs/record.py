@@ -6,14 +6,33 @@ import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from bothworlds.arguments import is_name, is_number, is_whole
-from bothworlds.bandit.decision import Arm, Decision
+from bothworlds.arguments import Arm, is_name, is_number, is_whole
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
 
 SUM_TOLERANCE = 1e-6
 """Logs keep probabilities in single precision or as rounded decimals."""
+
+
+class Drawn(Protocol):
+    """The part of a bandit's decision that a log keeps."""
+
+    @property
+    def round(self) -> int:
+        """The round in which it was drawn."""
+
+    @property
+    def arm(self) -> Arm:
+        """The name of the arm."""
+
+    @property
+    def probability(self) -> float | None:
+        """How likely the arm was, or None if the policy cannot tell."""
+
+    @property
+    def probabilities(self) -> Mapping[Arm, float] | None:
+        """How likely every arm was, by name."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +81,7 @@ class LoggedDecision:
     @classmethod
     def of(
         cls,
-        decision: Decision,
+        decision: Drawn,
         *,
         loss: float | None = None,
         reward: float | None = None,

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.jsonlines import fields_of, joined
-from bothworlds.bandit.logged import LoggedDecision, recorded
+from bothworlds.arguments import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import parquet_file, pyarrow, replacing
+from bothworlds.logs.jsonl import fields_of, joined
+from bothworlds.logs.record import LoggedDecision, recorded
 
 _NUMBERS = ("probability", "loss", "reward")
 _BATCH = 65_536

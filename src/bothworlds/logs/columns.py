@@ -1,6 +1,6 @@
 """Reading logs of decisions as columns, some thousands of rows at a time.
 
-A log is a path in one of the formats of `bothworlds.interop.logs`, an iterable of
+A log is a path in one of the formats of `bothworlds.logs`, an iterable of
 `LoggedDecision` or of mappings with the same keys, or a table of columns.  Whatever is wrong with
 it is said with the number of the row, from 1.
 """
@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import is_name
-from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.feedback import checked_bounds
-from bothworlds.bandit.log import joined_rows
-from bothworlds.bandit.logged import SUM_TOLERANCE, LoggedDecision, fault
+from bothworlds.arguments import Arm, checked_bounds, is_name
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.evidence import observing
 from bothworlds.files import parquet_file, pyarrow
-from bothworlds.interop import logs
+from bothworlds.logs.jsonl import joined_rows, read_jsonl
+from bothworlds.logs.open_bandit import read_open_bandit
+from bothworlds.logs.record import SUM_TOLERANCE, LoggedDecision, fault
+from bothworlds.logs.vowpal_wabbit import read_vw
 
 Array = NDArray[np.float64]
 Log = str | os.PathLike[str] | Iterable[Any] | Mapping[str, Any]
@@ -36,17 +34,17 @@ BLOCK = 65_536
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:
     """Read JSON lines; a bandit's own log has a line for a decision and one for its feedback."""
-    return joined_rows(logs.read_jsonl(path))
+    return joined_rows(read_jsonl(path))
 
 
 READERS: dict[str, Callable[[Any], Iterator[LoggedDecision]]] = {
     ".jsonl": read_lines,
     ".ndjson": read_lines,
     ".json": read_lines,
-    ".vw": logs.read_vw,
-    ".dat": logs.read_vw,
-    ".txt": logs.read_vw,
-    ".csv": logs.read_open_bandit,
+    ".vw": read_vw,
+    ".dat": read_vw,
+    ".txt": read_vw,
+    ".csv": read_open_bandit,
 }
 """Formats by the ending of the file's name; Parquet is read by columns."""
 
@@ -97,11 +95,6 @@ class Rows:
 
     def __len__(self) -> int:
         return int(self.arms.size)
-
-    def known(self) -> NDArray[np.int64]:
-        """Return which probabilities of every row are known, as `bothworlds.evidence` counts."""
-        own = np.where(np.isnan(self.probability), observing.NOTHING, observing.OWN)
-        return np.where(self.whole, observing.ALL, own)
 
     def inverse(self) -> Array:
         """Return 1 / probability of the played arms; 0 where unknown."""

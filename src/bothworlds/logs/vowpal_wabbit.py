@@ -17,12 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.logged import LoggedDecision, recorded
-from bothworlds.bandit.text_lines import malformed, text_lines
+from bothworlds.arguments import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
-from bothworlds.interop.numbering import Numbering
+from bothworlds.logs.lines import Numbering, malformed, text_lines
+from bothworlds.logs.record import LoggedDecision, recorded
 
 _LINE = re.compile(
     r"(?P<action>\d+):(?P<cost>[^\s:|]+):(?P<probability>[^\s:|]+)"
