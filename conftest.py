@@ -49,6 +49,9 @@ NEED_AN_EXTRA = (
     "tests/simulation/test_results.py",
     "tests/storm.py",
     "tests/test_benchmarks.py",
+    "tests/golden",
+    "tests/test_golden.py",
+    "tests/test_release.py",
     "tests/test_wheel.py",
     "tests/typing",
 )

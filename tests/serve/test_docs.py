@@ -74,7 +74,7 @@ def test_every_option_of_the_command_is_described():
 def test_the_image_and_the_compose_file_use_options_there_are():
     image = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
     known = {"--host", "--require-keys", "--store", "--serve", "--policies"}
-    ours = {"--no-cache-dir", "--create-home", "--interval", "--timeout", "--start-period"}
+    ours = {"--no-cache-dir", "--uid", "--create-home", "--interval", "--timeout", "--start-period"}
     assert options_of(image) == known | ours
     for name in ("compose.yaml", "compose.postgres.yaml"):
         compose = (ROOT / "deploy" / name).read_text(encoding="utf-8")
