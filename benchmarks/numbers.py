@@ -2,7 +2,7 @@
 
 Prints every algorithm's mean regret beside what is known: an independent simulation where there is
 one, else the figure of the conference version (AISTATS 2019, 1000 runs). The numbers are those of
-`bothworlds.experiments.published`.
+`bothworlds.experiments.claims.published`.
 The tolerance is four standard errors, ours and the reference's joined, plus the reading error.
 The switching regime starts at the low level here: EXP3's regret depends on the phase it is read
 in, and only then does it fit the figure.
@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import bothworlds as bw
-from bothworlds.experiments import published
 from bothworlds.experiments.algorithms import lineup
+from bothworlds.experiments.claims import published
 
 RUNS = 100
 ROUNDS = (10**5, 10**6, 10**7)

@@ -15,11 +15,11 @@ import pyarrow.parquet as parquet
 from PIL import Image
 
 from bothworlds.experiments import experiment
-from bothworlds.experiments.archive import everything
 from bothworlds.experiments.catalogue import part_of
-from bothworlds.experiments.report import BOTH_WORLDS
-from bothworlds.experiments.sayings import FULL_SCALE
-from bothworlds.experiments.summary import OWNERS, ordered, said
+from bothworlds.experiments.claims.statements import FULL_SCALE
+from bothworlds.experiments.claims.summary import OWNERS, ordered, said
+from bothworlds.experiments.report.archive import everything
+from bothworlds.experiments.report.html import BOTH_WORLDS
 
 DOCS = Path(__file__).parent.parent
 IMAGES = {"stochastic": "stochastic-log", "switching": "switching-log"}

@@ -328,7 +328,7 @@ def test_the_board_fits_a_terminal():
 def test_the_board_shows_every_verdict_of_a_finished_experiment(everything):
     from rich.console import Console
 
-    from bothworlds.experiments.archive import kept
+    from bothworlds.experiments.report.archive import kept
 
     folder, _ = everything
     made = kept(folder, "stochastic")

@@ -18,16 +18,16 @@ from bothworlds.experiments.algorithms import (
 )
 from bothworlds.experiments.beyond import delay, drift, floor, heavy_tails, variance
 from bothworlds.experiments.catalogue import part_of
+from bothworlds.experiments.claims.summary import ordered, said
 from bothworlds.experiments.model import Claim, Outcome
-from bothworlds.experiments.plan import adjusted
-from bothworlds.experiments.summary import ordered, said
+from bothworlds.experiments.plan import RunOptions
 from helpers.regrets import made_up
 
 
 def judged(name, final, shape=np.log1p, horizon=None):
     """Return the verdicts on regrets that grow like ``shape`` to ``final(cell, policy)``."""
     each = experiment(name)
-    settings = adjusted(each, "quick", horizon, None, None, None, False)
+    settings = RunOptions(horizon=horizon).settings(each)
     cells = tuple(each.cells(settings))
 
     def regret(cell, policy, t):

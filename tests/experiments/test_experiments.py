@@ -10,7 +10,6 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.errors import InvalidParameter
-from bothworlds.experiments import claims as scoring
 from bothworlds.experiments import experiment, experiment_names
 from bothworlds.experiments.algorithms import (
     BROAD,
@@ -23,9 +22,10 @@ from bothworlds.experiments.algorithms import (
     UCB,
     lineup,
 )
+from bothworlds.experiments.claims import rules as scoring
 from bothworlds.experiments.model import Claim, Outcome, Settings, paper_checkpoints
 from bothworlds.experiments.paper.dueling import ONE, TWO
-from bothworlds.experiments.plan import adjusted
+from bothworlds.experiments.plan import RunOptions
 from bothworlds.text import fraction
 from bothworlds.theory import bounds
 from helpers.regrets import made_up
@@ -135,7 +135,7 @@ def published_curves(numbers, scale_by=1.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["stochastic", "switching"])
 def test_published_curves_are_recognised(name):
-    from bothworlds.experiments import published
+    from bothworlds.experiments.claims import published
 
     numbers = getattr(published, name.upper())
     assert judged(name, published_curves(numbers))["published"] is True
@@ -197,7 +197,7 @@ def test_copies_claims_hold_and_fail():
 
 
 def test_published_copies_are_recognised():
-    from bothworlds.experiments import published
+    from bothworlds.experiments.claims import published
 
     def regret(cell, name, t):
         numbers = published.COPIES[cell.n_arms]
@@ -320,7 +320,7 @@ def test_table_1_claims_hold_and_fail():
 def test_a_run_too_short_judges_no_growth(name):
     """At 200 rounds nothing can be said about late growth, and nothing is said."""
     each = experiment(name)
-    settings = adjusted(each, "quick", 200, 4, None, None, False)
+    settings = RunOptions(horizon=200, repetitions=4).settings(each)
     cells = tuple(each.cells(settings))
     results = {c.id: made_up(c, lambda cell, name, t: np.sqrt(t)) for c in cells}
     claims = each.score(Outcome(settings, cells, results))
@@ -468,8 +468,10 @@ def test_klucb_runs_only_when_asked_for():
 
 def test_the_users_numbers_replace_the_scales():
     each = experiment("stochastic")
-    assert adjusted(each, "quick", None, None, None, None, False) == each.scales["quick"]
-    settings = adjusted(each, "full", 5000, None, (4, 2, 4), (0.5,), True)
+    assert RunOptions().settings(each) == each.scales["quick"]
+    settings = RunOptions("full", 5000, arms=(4, 2, 4), gaps=(0.5,), with_kl_ucb=True).settings(
+        each
+    )
     assert settings == Settings("custom", 5000, 100, (2, 4), (0.5,), (), True)
 
 
@@ -485,9 +487,8 @@ def test_the_users_numbers_replace_the_scales():
     ],
 )
 def test_wrong_settings_are_refused(given, sentence):
-    filled = dict.fromkeys(("horizon", "repetitions", "arms", "gaps"))
     with pytest.raises(InvalidParameter) as caught:
-        adjusted(experiment("stochastic"), "quick", **{**filled, **given}, with_kl_ucb=False)
+        RunOptions(**given).settings(experiment("stochastic"))
     assert str(caught.value).startswith(sentence)
 
 

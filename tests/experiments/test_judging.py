@@ -5,14 +5,17 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bothworlds.experiments import claims, experiment, experiment_names, judging, sayings, summary
+from bothworlds.experiments import claims, experiment, experiment_names
 from bothworlds.experiments.algorithms import IW, RV, THOMPSON
-from bothworlds.experiments.judging import FEWEST, LEVEL, RESAMPLES, Place, verdict_of
+from bothworlds.experiments.claims import summary, verdicts
+from bothworlds.experiments.claims.statements import UNSEEN, full_scale, with_context
+from bothworlds.experiments.claims.verdicts import FEWEST, LEVEL, RESAMPLES, Place, verdict_of
 from bothworlds.experiments.model import Claim, Outcome, Settings
 from bothworlds.simulation.result import Result
 
 SETTINGS = Settings("quick", 250_000, 32, (8,), (0.125,))
 CELL = experiment("stochastic").cells(SETTINGS)[0]
+STATEMENT = claims.ours("x.y", "a sentence", "a place")
 
 
 def outcome_of(runs, settings=SETTINGS):
@@ -37,7 +40,7 @@ def ratio_of(factor, noise, n=32, seed=1):
     other = np.full(n, 100.0)
     runs = {RV: 100.0 * factor * (1.0 + noise * rng.standard_normal(n)), "other": other}
     outcome, cell = outcome_of(runs)
-    return claims.ratio_claim("x.y", "a sentence", outcome, [cell], [(RV, THOMPSON)], 2.0)
+    return claims.ratio_claim(STATEMENT, outcome, [cell], [(RV, THOMPSON)], 2.0)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_late_growth_is_not_judged_early(horizon, verdict):
         policies={}, environment="", seed=0,
     )  # fmt: skip
     outcome = Outcome(dataclasses.replace(settings, repetitions=16), (cell,), {cell.id: result})
-    claim = claims.logarithmic_claim("x.y", "s", outcome, [cell], (RV, IW), claims.PAPER_ROUNDS)
+    claim = claims.logarithmic_claim(STATEMENT, outcome, [cell], (RV, IW), claims.PAPER_ROUNDS)
     assert claim.verdict == verdict
     assert ("speaks of 10,000,000 rounds" in claim.why) == (verdict == "open")
 
@@ -128,7 +131,7 @@ def test_the_bootstrap_of_a_mean_is_as_wide_as_its_standard_error():
     rng = np.random.default_rng(3)
     runs = rng.normal(100.0, 20.0, 64)
     outcome, cell = outcome_of({RV: runs, "other": runs})
-    drawn = judging.finals(outcome, cell, RV)
+    drawn = verdicts.finals(outcome, cell, RV)
     assert drawn[0] == pytest.approx(runs.mean())
     # The standard deviation of 4,000 draws is known to about 1.1 %; four of these are 4.5 %.
     assert drawn[1:].std() == pytest.approx(runs.std() / 8.0, rel=0.045)
@@ -138,7 +141,7 @@ def test_repetitions_are_drawn_together():
     """Algorithms that met the same losses share the draw: equal runs differ by nothing."""
     runs = np.random.default_rng(4).normal(100.0, 50.0, 32)
     outcome, cell = outcome_of({RV: runs, IW: runs, "other": runs})
-    ratio = judging.finals(outcome, cell, RV) / judging.finals(outcome, cell, IW)
+    ratio = verdicts.finals(outcome, cell, RV) / verdicts.finals(outcome, cell, IW)
     np.testing.assert_allclose(ratio, 1.0)
 
 
@@ -162,11 +165,14 @@ def claims_of(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*experiment_names(), *experiment_names("beyond")])
-def test_every_claim_has_a_source_and_every_source_a_claim(name):
+def test_every_claim_has_a_source_of_its_own(name):
     found, settings = claims_of(name)
-    known = {id for id in sayings.SAYINGS if id.startswith(f"{name}.")}
-    assert {claim.id for claim in found} == known
-    for claim in sayings.sourced(found, settings):
+    assert len({claim.id for claim in found}) == len(found)
+    assert {id for id in full_scale()["claims"] if id.startswith(f"{name}.")} <= {
+        claim.id for claim in found
+    }
+    for claim in with_context(found, settings):
+        assert claim.id.startswith(f"{name}.")
         others = "paper" if name in experiment_names() else "authors"
         assert claim.owner in (others, "ours")
         assert claim.place
@@ -175,18 +181,28 @@ def test_every_claim_has_a_source_and_every_source_a_claim(name):
 
 
 def test_a_failure_is_explained_and_a_known_one_differs():
-    def told(id, verdict):
-        (claim,) = sayings.sourced([Claim(id, "s", "m", "t", verdict)], SETTINGS)
-        return claim
+    known = claims.paper("x.y", "s", "p", why="The rate is 1/162.", differs=True)
+    assert known.judged("m", "t", "fails").verdict == "differs"
+    assert known.judged("m", "t", "fails").why == "The rate is 1/162."
+    assert known.judged("m", "t", "holds").why == ""
+    assert known.judged("m", "t", "open", why="Close.").why == "Close. The rate is 1/162."
+    explained = claims.ours("x.y", "s", "p", why="8.5 % carry it.").judged("m", "t", "fails")
+    assert (explained.verdict, explained.owner, explained.why) == (
+        "fails", "ours", "8.5 % carry it.",
+    )  # fmt: skip
+    assert STATEMENT.judged("m", "t", "fails").why == UNSEEN
 
-    broad = told("stochastic.published-broad", "fails")
-    assert broad.verdict == "differs"
-    assert "1/162" in broad.why
-    assert told("stochastic.published-broad", "holds").why == ""
-    grid = told("switching.ucb1-nearly-linear-everywhere", "fails")
-    assert (grid.verdict, grid.owner) == ("fails", "ours")
-    assert "8.5 %" in grid.why
-    assert told("dueling.bound", "fails").why == sayings.UNSEEN
+
+def test_a_claim_is_shown_by_the_figure_of_late_rounds_or_the_nearest_there_is():
+    claim = claims.ours("x.y", "s", "p").judged("m", "t", "holds")
+
+    def shown(*figures):
+        return with_context([claim], SETTINGS, figures)[0].figure
+
+    assert shown("x", "x-log") == "x-log"
+    assert shown("z", "x") == "x"
+    assert shown("z", "x-first") == "x-first"
+    assert (shown("z"), shown()) == ("z", "x")
 
 
 def test_the_summary_opens_with_the_papers_and_counts_apart():

@@ -8,10 +8,10 @@ from PIL import Image
 
 from bothworlds import plotting
 from bothworlds.experiments import experiment, experiment_names
-from bothworlds.experiments.archive import Finished, keep, kept
+from bothworlds.experiments.claims.statements import with_context
 from bothworlds.experiments.model import Outcome, Panel
-from bothworlds.experiments.report import panel_of, report_html
-from bothworlds.experiments.sayings import sourced
+from bothworlds.experiments.report.archive import Finished, keep, kept
+from bothworlds.experiments.report.html import panel_of, report_html
 from helpers.regrets import made_up
 
 
@@ -29,7 +29,7 @@ def drawn(name):
             panels[figure_name] = tuple(Panel(*p) for p in plotting.shown_panels(figure))
     return Finished(
         id=name, title=each.title, source=each.source, summary=each.summary, settings=settings,
-        claims=sourced(each.score(outcome), settings, tuple(figures)), figures=tuple(figures),
+        claims=with_context(each.score(outcome), settings, tuple(figures)), figures=tuple(figures),
         tables=(), cells=len(cells), simulated=0, seconds=0.0, seed=0, panels=panels,
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Regret of every algorithm at K = 8, gap 1/8, beside what is known of the paper's figures.
 
-References are those of `bothworlds.experiments.published`: the figure of the conference version
-and independent simulations with their standard errors. A measured mean must lie within four
+References are those of `bothworlds.experiments.claims.published`: the figure of the conference
+version and independent simulations with their standard errors. A measured mean must lie within four
 standard errors, ours and the reference's joined, plus the reading error of a figure.
 """
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.experiments import published
 from bothworlds.experiments.algorithms import BROAD, IW, RV, THOMPSON, UCB, lineup
-from bothworlds.experiments.published import READING
+from bothworlds.experiments.claims import published
+from bothworlds.experiments.claims.published import READING
 
 RUNS = 1_000
 ROUNDS = (1_000, 10_000, 100_000)

@@ -15,7 +15,7 @@ from bothworlds.bandit.state import columns, first_row, pack
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.errors import InvalidParameter
 from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, THOMPSON, UCB
-from bothworlds.experiments.published import SIMULATED_STOCHASTIC
+from bothworlds.experiments.claims.published import SIMULATED_STOCHASTIC
 from bothworlds.lanes import rows
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.types import LANES

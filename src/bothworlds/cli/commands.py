@@ -1,25 +1,73 @@
-"""Commands of ``bothworlds``: one file each, registered here."""
+"""Commands of ``bothworlds``: which file has each, loaded when the command is used."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from bothworlds import __version__
-from bothworlds.cli.arena import arena
-from bothworlds.cli.bench import bench
-from bothworlds.cli.beyond import beyond
-from bothworlds.cli.bounds import bounds
-from bothworlds.cli.compare import compare
-from bothworlds.cli.decide import app as decide
-from bothworlds.cli.demo import demo
-from bothworlds.cli.evaluate import evaluate
-from bothworlds.cli.paper import paper
-from bothworlds.cli.report import report
-from bothworlds.cli.results import app as results
-from bothworlds.cli.serve import app as serve
-from bothworlds.cli.warm_up import warm_up
+
+COMMANDS = {
+    "paper": "paper",
+    "beyond": "paper",
+    "compare": "compare",
+    "arena": "arena",
+    "demo": "demo",
+    "report": "report",
+    "evaluate": "evaluate",
+    "bounds": "bounds",
+    "bench": "bench",
+    "warm-up": "warm_up",
+    "results": "results",
+    "decide": "decide",
+    "serve": "serve",
+}
+"""The commands in the order of the help, and the files that have them.
+
+A file has a function called as the command, or a group of commands called ``app``.
+"""
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        module = import_module(f"bothworlds.cli.{COMMANDS[name]}")
+        group = getattr(module, "app", None)
+        if group is not None:
+            found: Any = typer.main.get_group(group)
+        else:
+            alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            alone.command(name)(getattr(module, name.replace("-", "_")))
+            found = typer.main.get_command(alone)
+        found.name = name
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Commands(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = _Loaded()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, without loading any command."""
+        return list(COMMANDS)
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -43,19 +91,5 @@ def bothworlds(
 ) -> None:
     """Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them."""
 
-
-app.command()(paper)
-app.command()(beyond)
-app.command()(compare)
-app.command()(arena)
-app.add_typer(results, name="results")
-app.add_typer(decide, name="decide")
-app.add_typer(serve, name="serve")
-app.command()(demo)
-app.command()(report)
-app.command()(evaluate)
-app.command()(bounds)
-app.command()(bench)
-app.command(name="warm-up")(warm_up)
 
 __all__ = ["app"]

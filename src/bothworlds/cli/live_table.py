@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bothworlds.experiments.summary import counts
+from bothworlds.experiments.claims.summary import counts
 from bothworlds.text import duration
 
 if TYPE_CHECKING:
-    from bothworlds.experiments.archive import Finished
+    from bothworlds.experiments.report.archive import Finished
     from bothworlds.experiments.reproduce import Moment
 
 

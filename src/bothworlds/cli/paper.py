@@ -1,26 +1,57 @@
-"""``bothworlds paper``: reproduce the paper's figures and tables."""
+"""``bothworlds paper`` and ``bothworlds beyond``: run experiments and judge their claims."""
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from bothworlds.cli import reproduce
+from bothworlds.cli.console import console as new_console
 from bothworlds.cli.console import refusals
-from bothworlds.cli.options import Cluster, Continuable
+from bothworlds.cli.live_table import Board
+from bothworlds.cli.options import Cluster, Continuable, executor
+from bothworlds.cli.parse import choose, count, listed, number
+from bothworlds.experiments.catalogue import Part, experiment, experiment_names
+from bothworlds.experiments.claims.summary import OWNERS, ordered, said
+from bothworlds.text import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bothworlds.experiments.model import Claim
+    from bothworlds.experiments.plan import RunOptions
+    from bothworlds.experiments.report.archive import Finished
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Experiments; all of them by default."),
+]
+List = Annotated[bool, typer.Option("--list", help="List the experiments and stop.")]
+Horizon = Annotated[str | None, typer.Option(metavar="ROUNDS", help="Rounds per run, such as 1e6.")]
+Repetitions = Annotated[str | None, typer.Option(metavar="RUNS", help="Runs per algorithm.")]
+Seed = Annotated[str, typer.Option(metavar="NUMBER", help="Seeds everything.")]
+NumberOfThreads = Annotated[
+    str | None, typer.Option(metavar="NUMBER", help="Threads.", show_default="all cores")
+]
+
+_SOURCES: dict[Part, str] = {"paper": "in the paper", "beyond": "by whom"}
+"""What the list calls the source of an experiment."""
 
 
 @refusals()
 def paper(
-    names: reproduce.Names = None,
-    list_: reproduce.List = False,
+    names: Names = None,
+    list_: List = False,
     full: Annotated[
         bool, typer.Option("--full", help="The paper's scale: hours instead of minutes.")
     ] = False,
-    horizon: reproduce.Horizon = None,
-    repetitions: reproduce.Repetitions = None,
+    horizon: Horizon = None,
+    repetitions: Repetitions = None,
     arms: Annotated[
         str | None, typer.Option(metavar="K,...", help="Numbers of arms, such as 2,8,32.")
     ] = None,
@@ -31,8 +62,8 @@ def paper(
         Path | None,
         typer.Option(help="Folder for the report.", show_default="results/quick or results/full"),
     ] = None,
-    seed: reproduce.Seed = "0",
-    threads: reproduce.NumberOfThreads = None,
+    seed: Seed = "0",
+    threads: NumberOfThreads = None,
     cluster: Cluster = None,
     continuable: Continuable = False,
     kl_ucb: Annotated[bool, typer.Option("--kl-ucb", help="Also run KL-UCB.")] = False,
@@ -45,11 +76,8 @@ def paper(
     """
     scale = "full" if full else "quick"
     folder = output if output is not None else Path("results") / scale
-    reproduce.reproduce(
-        "paper", names, list_, folder, scale, next_=_next(full), horizon=horizon,
-        repetitions=repetitions, seed=seed, threads=threads, cluster=cluster,
-        continuable=continuable, arms=arms, gap=gap, with_kl_ucb=kl_ucb,
-    )  # fmt: skip
+    options = _options(scale, horizon, repetitions, seed, threads, continuable, arms, gap, kl_ucb)
+    _reproduce("paper", names, list_, folder, options, cluster, next_=_next(full))
 
 
 def _next(full: bool) -> str:
@@ -57,3 +85,162 @@ def _next(full: bool) -> str:
     if full:
         return "bothworlds compare --policies tsallis,ucb1 --environment switching"
     return "bothworlds paper stochastic switching --full runs the paper's own scale"
+
+
+@refusals()
+def beyond(
+    names: Names = None,
+    list_: List = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="1,000 runs of everything instead of 256.")
+    ] = False,
+    horizon: Horizon = None,
+    repetitions: Repetitions = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the report.", show_default="results/beyond or results/beyond-full"
+        ),
+    ] = None,
+    seed: Seed = "0",
+    threads: NumberOfThreads = None,
+    cluster: Cluster = None,
+    continuable: Continuable = False,
+) -> None:
+    """Measure what came after the paper, and judge the claims about it.
+
+    Low rates, heavy tails, best arms that move, late feedback and floors:
+    claims of the authors, and ours. Writes a folder as the command paper does.
+    Stop it with Ctrl-C; the same command goes on where it stopped.
+    """
+    default = Path("results") / ("beyond-full" if full else "beyond")
+    scale = "full" if full else "quick"
+    options = _options(scale, horizon, repetitions, seed, threads, continuable)
+    following = "bothworlds arena shows which policy suits which world"
+    folder = output if output is not None else default
+    _reproduce("beyond", names, list_, folder, options, cluster, next_=following)
+
+
+def _options(
+    scale: str,
+    horizon: str | None,
+    repetitions: str | None,
+    seed: str,
+    threads: str | None,
+    continuable: bool,
+    arms: str | None = None,
+    gap: str | None = None,
+    with_kl_ucb: bool = False,
+) -> RunOptions:
+    """Read the options of a run, as typed."""
+    from bothworlds.experiments.plan import RunOptions
+
+    return RunOptions(
+        scale=scale,
+        horizon=count(horizon, "--horizon", 100) if horizon else None,
+        repetitions=count(repetitions, "--repetitions", 2) if repetitions else None,
+        arms=[count(word, "--arms", 2) for word in listed(arms, "--arms")] if arms else None,
+        gaps=[number(word, "--gap") for word in listed(gap, "--gap")] if gap else None,
+        with_kl_ucb=with_kl_ucb,
+        seed=count(seed, "--seed", 0),
+        threads=count(threads, "--threads") if threads else None,
+        continuable=continuable,
+    )
+
+
+def _reproduce(
+    part: Part,
+    names: list[str] | None,
+    list_: bool,
+    folder: Path,
+    options: RunOptions,
+    cluster: str | None,
+    *,
+    next_: str,
+) -> None:
+    """Run experiments of one part of the catalogue, and print claims and verdicts.
+
+    Parameters
+    ----------
+    part : {"paper", "beyond"}
+        The part of the catalogue.
+    names : list of str or None
+        Its experiments, as typed; all of them by default.
+    list_ : bool
+        Whether to list them and stop.
+    folder : Path
+        Where the report goes.
+    options : RunOptions
+        How to run them.
+    cluster : str or None
+        Where to run them, as typed.
+    next_ : str
+        What to try next.
+    """
+    console = new_console()
+    known = experiment_names(part)
+    chosen = list(dict.fromkeys(choose("experiment", name, known) for name in names or known))
+    if list_:
+        show_list(console, chosen, _SOURCES[part])
+        return
+    from bothworlds.experiments.reproduce import run
+
+    board = Board(chosen)
+    began = time.perf_counter()
+    try:
+        with executor(cluster, options.threads) as workers, board.shown(console):
+            done = run(
+                chosen, output=folder, executor=workers, progress=board.update, say=board.say,
+                finished=board.finish, compiling=board.compiling, **vars(options),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped. What is finished is kept in {folder}; the same command goes on from there."
+        )
+        raise typer.Exit(130) from None
+    show_claims(console, done)
+    seconds = time.perf_counter() - began
+    simulated = sum(each.simulated for each in done)
+    console.print(f"\n{simulated} simulations run now, {duration(seconds)}.\n")
+    claims = [claim for each in done for claim in each.claims]
+    console.print("Verdict: " + " ".join(said(claims)), soft_wrap=True)
+    console.print(f"Report: {os.path.join(folder, 'report.html')}", soft_wrap=True)
+    console.print(f"Next: {next_}", soft_wrap=True)
+
+
+def show_list(console: Console, names: list[str], source: str) -> None:
+    """Print what can be run."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", source, "shows"):
+        table.add_column(column)
+    for name in names:
+        each = experiment(name)
+        table.add_row(each.id, each.source, each.title)
+    console.print(table)
+
+
+_STYLES = {"holds": "green", "fails": "bold red", "open": "dim", "differs": "yellow"}
+
+
+def show_claims(console: Console, done: list[Finished]) -> None:
+    """Print every claim, ours last, what was measured, and why where it does not hold."""
+    claims = [claim for each in done for claim in each.claims]
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table.add_column("")
+    table.add_column("claim", ratio=3)
+    table.add_column("measured", ratio=2)
+    owner = None
+    for claim in ordered(claims):
+        if claim.owner != owner:
+            owner = claim.owner
+            table.add_row("", Text(OWNERS[owner], style="bold"), "")
+        verdict = Text(claim.verdict, style=_STYLES[claim.verdict])
+        name = claim.id.partition(".")[0]
+        table.add_row(verdict, Text(f"{name}: {claim.sentence}"), Text(claim.measured))
+        if claim.why:
+            table.add_row("", Text(claim.why, style="dim"), Text(_full(claim), style="dim"))
+    console.print(table)
+
+
+def _full(claim: Claim) -> str:
+    return f"paper's scale: {claim.full}" if claim.full else ""

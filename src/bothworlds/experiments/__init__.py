@@ -6,9 +6,9 @@
 
 from typing import TYPE_CHECKING
 
-from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.report.archive import Finished
 
 if TYPE_CHECKING:
     from bothworlds.experiments.reproduce import Moment, run

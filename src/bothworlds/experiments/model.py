@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,33 @@ class Settings:
 
     def __str__(self) -> str:
         return f"{self.scale} scale: {self.horizon:,} rounds, {self.repetitions:,} repetitions"
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """The paper's rounds up to the horizon."""
+        return paper_checkpoints(self.horizon)
+
+    def cell(
+        self,
+        id: str,
+        environment: Environment,
+        policies: Mapping[str, Player],
+        *,
+        gaps: tuple[float, ...] | None = None,
+        **about: Any,
+    ) -> Cell:
+        """Return a cell of this size; ``about`` has the other fields of `Cell`.
+
+        The smallest positive gap is that of ``gaps`` by default.
+        """
+        known: dict[str, Any] = {
+            "horizon": self.horizon,
+            "repetitions": self.repetitions,
+            "checkpoints": self.checkpoints,
+            "n_arms": environment.n_arms,
+            "gap": min((gap for gap in gaps or () if gap > 0.0), default=0.2),
+        }
+        return Cell(id, environment, policies, gaps=gaps, **{**known, **about})
 
 
 @dataclass(frozen=True)
@@ -250,6 +277,17 @@ class Experiment:
     figures: Callable[[Outcome], dict[str, Figure]]
     tables: Callable[[Outcome], list[Table]]
     varies: frozenset[str] = field(default=frozenset({"arms", "gaps"}))
+
+
+def equal_gaps(n_arms: int, gap: float) -> tuple[float, ...]:
+    """Return the gaps of one best arm and others that are all alike.
+
+    Examples
+    --------
+    >>> equal_gaps(3, 0.2)
+    (0.0, 0.2, 0.2)
+    """
+    return (0.0, *(n_arms - 1) * (gap,))
 
 
 def paper_checkpoints(horizon: int) -> tuple[int, ...]:

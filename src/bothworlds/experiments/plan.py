@@ -1,10 +1,10 @@
-"""Plan of an experiment: its cells at the settings in force, as curves to simulate."""
+"""Plan of an experiment: the options of a run, and its cells as curves to simulate."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bothworlds import sources
@@ -13,31 +13,58 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.model import Cell, Experiment, Settings
 
 
-def adjusted(
-    chosen: Experiment,
-    scale: str,
-    horizon: int | None,
-    repetitions: int | None,
-    arms: Sequence[int] | None,
-    gaps: Sequence[float] | None,
-    with_kl_ucb: bool,
-) -> Settings:
-    """Return the settings of a scale with the user's numbers in place of its own."""
-    _check("horizon", horizon, horizon is None or horizon >= 100, "a whole number of at least 100")
-    _check("repetitions", repetitions, repetitions is None or repetitions >= 2, "at least 2")
-    _check("arms", arms, arms is None or (len(arms) > 0 and min(arms) >= 2), "2 or more arms")
-    fits = gaps is None or (len(gaps) > 0 and all(0.0 < gap <= 0.5 for gap in gaps))
-    _check("gap", gaps, fits, "numbers above 0 and up to 1/2")
-    given: dict[str, Any] = {"horizon": horizon, "repetitions": repetitions}
-    if "arms" in chosen.varies and arms is not None:
-        given["arms"] = tuple(sorted(set(arms)))
-    if "gaps" in chosen.varies and gaps is not None:
-        given["gaps"] = tuple(sorted(set(gaps)))
-    given = {key: value for key, value in given.items() if value is not None}
-    settings = replace(chosen.scales[scale], **given)
-    if settings != chosen.scales[scale]:
-        settings = replace(settings, scale="custom")
-    return replace(settings, with_kl_ucb=with_kl_ucb)
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run, as `bothworlds.experiments.run` takes them.
+
+    Parameters
+    ----------
+    scale : {"quick", "full"}
+        "full" is the paper's scale.
+    horizon, repetitions : int, optional
+        Rounds and runs other than the scale's.
+    arms, gaps : sequence, optional
+        Numbers of arms and gaps other than the scale's, where the experiment varies them.
+    with_kl_ucb : bool
+        Whether KL-UCB is run too.
+    seed : int
+        Seeds everything.
+    threads : int, optional
+        All cores by default.
+    continuable : bool
+        Whether a longer horizon can start from the end of this one.
+    """
+
+    scale: str = "quick"
+    horizon: int | None = None
+    repetitions: int | None = None
+    arms: Sequence[int] | None = None
+    gaps: Sequence[float] | None = None
+    with_kl_ucb: bool = False
+    seed: int = 0
+    threads: int | None = None
+    continuable: bool = False
+
+    def settings(self, chosen: Experiment) -> Settings:
+        """Return the settings of an experiment, with the user's numbers in place of the scale's."""
+        _check("scale", self.scale, self.scale in chosen.scales, '"quick" or "full"')
+        horizon, repetitions, arms, gaps = self.horizon, self.repetitions, self.arms, self.gaps
+        fits = horizon is None or horizon >= 100
+        _check("horizon", horizon, fits, "a whole number of at least 100")
+        _check("repetitions", repetitions, repetitions is None or repetitions >= 2, "at least 2")
+        _check("arms", arms, arms is None or (len(arms) > 0 and min(arms) >= 2), "2 or more arms")
+        fits = gaps is None or (len(gaps) > 0 and all(0.0 < gap <= 0.5 for gap in gaps))
+        _check("gap", gaps, fits, "numbers above 0 and up to 1/2")
+        given: dict[str, Any] = {"horizon": horizon, "repetitions": repetitions}
+        for name, values in (("arms", arms), ("gaps", gaps)):
+            if name in chosen.varies and values is not None:
+                given[name] = tuple(sorted(set(values)))
+        given = {key: value for key, value in given.items() if value is not None}
+        scale = chosen.scales[self.scale]
+        settings = replace(scale, **given)
+        if settings != scale:
+            settings = replace(settings, scale="custom")
+        return replace(settings, with_kl_ucb=self.with_kl_ucb)
 
 
 def _check(parameter: str, value: object, fits: bool, expected: str) -> None:

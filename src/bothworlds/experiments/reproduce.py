@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bothworlds import plotting
 from bothworlds.campaign.campaign import run_missing
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
@@ -16,12 +18,47 @@ from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers, workers_of
 from bothworlds.engine.tile import TileOutcome, compile_kernels
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.catalogue import experiment, experiment_names
-from bothworlds.experiments.finishing import Moment as Moment
-from bothworlds.experiments.finishing import complete, finish, finished_before
-from bothworlds.experiments.plan import Plan, adjusted
+from bothworlds.experiments.claims.statements import with_context
+from bothworlds.experiments.model import Outcome, Panel
+from bothworlds.experiments.plan import Plan, RunOptions
+from bothworlds.experiments.report.archive import (
+    Finished,
+    everything,
+    keep,
+    kept,
+    made_with,
+    write_results,
+)
+from bothworlds.experiments.report.html import write_report
 from bothworlds.seeding import checked_seed
+from bothworlds.simulation.result import Result
+from bothworlds.simulation.simulator import assemble
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment of a run, for a display of progress.
+
+    Parameters
+    ----------
+    experiment, cell, algorithm : str
+        What is running; the algorithm is "drawing" while figures are made.
+    place, cells : int
+        Number of the cell in the experiment, and how many there are.
+    rate : float
+        Rounds per second of the running algorithm.
+    left : float
+        Seconds left for the whole run, estimated.
+    """
+
+    experiment: str
+    cell: str
+    algorithm: str
+    place: int
+    cells: int
+    rate: float
+    left: float
 
 
 def run(
@@ -92,14 +129,12 @@ def run(
     """
     wanted = [names] if isinstance(names, str) else names
     chosen = [experiment(name) for name in (wanted or experiment_names())]
-    if scale not in ("quick", "full"):
-        raise InvalidParameter(must("scale", "paper", '"quick" or "full"', scale))
     seed = checked_seed(seed, "paper")
+    options = RunOptions(
+        scale, horizon, repetitions, arms, gaps, with_kl_ucb, seed, threads, continuable
+    )
+    plans = [Plan(each, options.settings(each), seed) for each in chosen]
     folder = Path(output) if output is not None else Path("results") / scale
-    plans = []
-    for each in chosen:
-        settings = adjusted(each, scale, horizon, repetitions, arms, gaps, with_kl_ucb)
-        plans.append(Plan(each, settings, seed))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -116,7 +151,7 @@ def run(
             finished(made)
 
     for plan in plans:
-        made = finished_before(plan, folder, store)
+        made = _finished_before(plan, folder, store)
         if made is not None:
             file(made)
     waiting = [plan for plan in plans if plan.experiment.id not in done]
@@ -182,14 +217,14 @@ def _simulate(
     def conclude(candidates: list[Plan]) -> None:
         for plan in candidates:
             name = plan.experiment.id
-            if name not in unfinished or not complete(plan, store):
+            if name not in unfinished or not _complete(plan, store):
                 continue
             if progress is not None:
                 last, places = plan.cells[-1].id, len(plan.cells)
                 progress(Moment(name, last, "drawing", places, places, 0.0, 0.0))
             # In this thread: drawing takes a few seconds, and the workers have shards waiting.
             since = began.get(name, time.perf_counter())
-            made = finish(plan, folder, store, simulated[name], since)
+            made = _finish(plan, folder, store, simulated[name], since)
             if made is not None:
                 del unfinished[name]
                 file(made)
@@ -218,3 +253,92 @@ def _shower(
         progress(Moment(name, cell, now.name, place, cells, now.rate, now.left))
 
     return show
+
+
+def _complete(plan: Plan, store: Store) -> bool:
+    """Return whether the store has every curve of a plan."""
+    return not any(store.missing(curve) for _, curve in plan.curves)
+
+
+def _finished_before(plan: Plan, folder: Path, store: Store) -> Finished | None:
+    """Return an experiment that was finished before, if nothing has changed since."""
+    began = time.perf_counter()
+    made = kept(folder, plan.experiment.id, plan.key)
+    if made is None or not _complete(plan, store):
+        return None
+    return _reported(replace(made, simulated=0, seconds=time.perf_counter() - began), folder)
+
+
+def _finish(
+    plan: Plan, folder: Path, store: Store, simulated: Collection[str], began: float
+) -> Finished | None:
+    """Judge and draw a complete experiment, and write its files and the report.
+
+    Parameters
+    ----------
+    plan : Plan
+        The experiment and its curves.
+    folder : Path
+        Where the files go.
+    store : Store
+        Where the simulations are.
+    simulated : collection of str
+        The stems of the curves that were run for it now.
+    began : float
+        When that began, by ``time.perf_counter``.
+
+    Returns
+    -------
+    Finished or None
+        None where the file of a curve turns out to be damaged: its repetitions are missing then.
+    """
+    results = _results(plan, store)
+    if results is None:
+        return None
+    chosen = plan.experiment
+    outcome = Outcome(plan.settings, plan.cells, results)
+    panels: dict[str, tuple[Panel, ...]] = {}
+    with plotting.style():
+        figures = chosen.figures(outcome)
+        for name, figure in figures.items():
+            plotting.save(figure, folder / f"{name}.png")
+            panels[name] = tuple(Panel(*each) for each in plotting.shown_panels(figure))
+            # The first drawing has settled the layout, which takes as long as the drawing.
+            figure.set_layout_engine("none")
+            plotting.save(figure, folder / f"{name}.pdf")
+    write_results(folder / f"{chosen.id}.parquet", outcome)
+    made = Finished(
+        id=chosen.id,
+        title=chosen.title,
+        source=chosen.source,
+        summary=chosen.summary,
+        settings=plan.settings,
+        claims=with_context(chosen.score(outcome), plan.settings, tuple(figures)),
+        figures=tuple(figures),
+        tables=tuple(chosen.tables(outcome)),
+        cells=len(plan.cells),
+        simulated=len(simulated),
+        seconds=time.perf_counter() - began,
+        seed=plan.seed,
+        made=made_with(),
+        panels=panels,
+    )
+    keep(folder, plan.key, made)
+    return _reported(made, folder)
+
+
+def _results(plan: Plan, store: Store) -> dict[str, Result] | None:
+    """Return the result of every cell, or None where something is missing."""
+    parts: dict[str, Any] = {cell.id: {} for cell in plan.cells}
+    for cell, curve in plan.curves:
+        outcomes = store.load(curve)
+        if sum(outcome.count for outcome in outcomes) < curve.repetitions:
+            return None
+        parts[cell.id][curve.name] = curve.settings, outcomes
+    return {cell: assemble(part) for cell, part in parts.items()}
+
+
+def _reported(made: Finished, folder: Path) -> Finished:
+    """Write the report on all experiments of a folder, this one among them."""
+    write_report(folder, everything(folder))
+    return made

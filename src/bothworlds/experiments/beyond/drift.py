@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import ALARMED, DISCOUNTED, RESTARTED, RV
-from bothworlds.experiments.beyond.worlds import (
-    NOT_RUN,
-    SCALES,
-    cell_of,
-    equal_gaps,
-    named,
-    regret_tables,
-    world,
-)
-from bothworlds.experiments.claims import ratio_claim
-from bothworlds.experiments.figures import linear_figure
-from bothworlds.experiments.judging import Place, finals, judged
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
+from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
+from bothworlds.experiments.report.figures import linear_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,9 +38,9 @@ def cells(settings: Settings) -> list[Cell]:
     }
     moving = env.Piecewise.gap(5, GAP, every=settings.horizon // 4, blocks=4)
     return [
-        world(MOVING, moving, policies, settings, None, covered=False),
-        world(STILL, env.Stochastic.gap(5, GAP), policies, settings, equal_gaps(5, GAP)),
-        world(LEVELS, env.Switching(6, GAP), policies, settings, equal_gaps(6, GAP)),
+        settings.cell(MOVING, moving, policies, gaps=None, covered=False),
+        settings.cell(STILL, env.Stochastic.gap(5, GAP), policies, gaps=equal_gaps(5, GAP)),
+        settings.cell(LEVELS, env.Switching(6, GAP), policies, gaps=equal_gaps(6, GAP)),
     ]
 
 
@@ -57,42 +48,84 @@ def score(outcome: Outcome) -> list[Claim]:
     """Judge what following a moving arm saves, and what it costs where nothing moves."""
     moving, still, levels = (cell_of(outcome, id) for id in (MOVING, STILL, LEVELS))
     return [
-        ratio_claim(
-            "drift.followers-follow",
-            "Where the best arm moves, restarts, discounts and alarms all have less regret than "
-            "plain Tsallis-INF (RV)",
-            outcome, [moving], [(name, RV) for name in FOLLOWERS], 1.0, NOT_RUN, place=named,
+        claims.ratio_claim(
+            claims.ours(
+                "drift.followers-follow",
+                "Where the best arm moves, restarts, discounts and alarms all have less regret "
+                "than plain Tsallis-INF (RV)",
+                "the case for the wrappers",
+            ),
+            outcome,
+            [moving],
+            [(name, RV) for name in FOLLOWERS],
+            1.0,
+            NOT_RUN,
+            place=named,
         ),
-        ratio_claim(
-            "drift.alarm-halves",
-            "Where the best arm moves, the alarm has at most half the regret of Tsallis-INF (RV)",
-            outcome, [moving], [(ALARMED, RV)], 0.5, NOT_RUN, place=named,
+        claims.ratio_claim(
+            claims.ours(
+                "drift.alarm-halves",
+                "Where the best arm moves, the alarm has at most half the regret of "
+                "Tsallis-INF (RV)",
+                "the case for the alarm",
+            ),
+            outcome,
+            [moving],
+            [(ALARMED, RV)],
+            0.5,
+            NOT_RUN,
+            place=named,
         ),
-        ratio_claim(
-            "drift.restart-pays",
-            "Where nothing moves, blind restarts at least double the regret",
-            outcome, [still], [(RESTARTED, RV)], 2.0, NOT_RUN, at_most=False, place=named,
+        claims.ratio_claim(
+            claims.ours(
+                "drift.restart-pays",
+                "Where nothing moves, blind restarts at least double the regret",
+                "the price of restarts",
+            ),
+            outcome,
+            [still],
+            [(RESTARTED, RV)],
+            2.0,
+            NOT_RUN,
+            at_most=False,
+            place=named,
         ),
         _silence(outcome, still),
-        ratio_claim(
-            "drift.alarm-pays",
-            "Where only the level of all losses jumps, the alarm at least doubles the regret",
-            outcome, [levels], [(ALARMED, RV)], 2.0, NOT_RUN, at_most=False, place=named,
+        claims.ratio_claim(
+            claims.ours(
+                "drift.alarm-pays",
+                "Where only the level of all losses jumps, the alarm at least doubles the regret",
+                "where the alarm misleads",
+            ),
+            outcome,
+            [levels],
+            [(ALARMED, RV)],
+            2.0,
+            NOT_RUN,
+            at_most=False,
+            place=named,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _silence(outcome: Outcome, still: Cell) -> Claim:
     """Claim that an alarm that has nothing to hear costs what its floor costs."""
     gaps = still.gaps or ()
     price = FLOOR * still.horizon * sum(gaps) / len(gaps)
-    added = finals(outcome, still, ALARMED) - finals(outcome, still, RV)
-    return judged(
-        "drift.alarm-in-silence",
-        "Where nothing moves, the alarm adds no more regret than its floor can cost",
-        outcome, [Place(still.id, added / price, still.id)], 1.0, reason=NOT_RUN,
-        threshold="at most floor times rounds times the mean gap", shown="{} of that",
-    )  # fmt: skip
+    added = claims.finals(outcome, still, ALARMED) - claims.finals(outcome, still, RV)
+    return claims.judged(
+        claims.ours(
+            "drift.alarm-in-silence",
+            "Where nothing moves, the alarm adds no more regret than its floor can cost",
+            "the price of the alarm",
+        ),
+        outcome,
+        [claims.Place(still.id, added / price, still.id)],
+        1.0,
+        reason=NOT_RUN,
+        threshold="at most floor times rounds times the mean gap",
+        shown="{} of that",
+    )
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -116,6 +149,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=regret_tables,
+    tables=claims.regret_tables,
     varies=frozenset(),
 )

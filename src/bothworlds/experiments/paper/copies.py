@@ -6,29 +6,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from bothworlds import plotting
-from bothworlds.experiments import published
+from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import IW, RV, lineup
-from bothworlds.experiments.claims import (
-    bound_claim,
-    bound_table,
-    logarithmic_claim,
-    ratio,
-    regret_table,
-    seen,
-    settled,
-    where,
-)
-from bothworlds.experiments.figures import HOLLOW, caption
-from bothworlds.experiments.judging import Place, finals, judged
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    paper_checkpoints,
-)
+from bothworlds.experiments.claims import published
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.report.figures import HOLLOW, caption
 from bothworlds.plotting import LINEAR_END, LOOKS, Look
 from bothworlds.text import fraction
 
@@ -47,15 +29,10 @@ def cells(settings: Settings) -> list[Cell]:
         for k in settings.arms:
             means = (*(k - 1) * ((1 - gap) / 2,), (1 + gap) / 2)
             made.append(
-                Cell(
+                settings.cell(
                     id=f"K={k}, gap={fraction(gap)}",
                     environment=bw.environments.Stochastic(means),
                     policies=lineup(settings.horizon, (RV, IW)),
-                    horizon=settings.horizon,
-                    repetitions=settings.repetitions,
-                    checkpoints=paper_checkpoints(settings.horizon),
-                    n_arms=k,
-                    gap=gap,
                     gaps=(*(k - 1) * (0.0,), gap),
                     means=means,
                     group=fraction(gap),
@@ -72,36 +49,66 @@ def known(outcome: Outcome) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8.1 says about Figure 5."""
     return [
-        *(_decreasing(outcome, name, tag) for name, tag in ((RV, "rv"), (IW, "iw"))),
-        logarithmic_claim(
-            "copies.logarithmic",
-            "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
+        _decreasing(
+            claims.ours(
+                "copies.rv-decreasing",
+                f"More copies of the best arm mean less regret of {RV}",
+                "extends Section 8.1 to reduced-variance estimates",
+            ),
             outcome,
-            settled(outcome.cells),
+            RV,
+        ),
+        _decreasing(
+            claims.paper(
+                "copies.iw-decreasing",
+                f"More copies of the best arm mean less regret of {IW}",
+                "Section 8.1, sixth sentence",
+            ),
+            outcome,
+            IW,
+        ),
+        claims.logarithmic_claim(
+            claims.paper(
+                "copies.logarithmic",
+                "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
+                "Section 8.1, the conjecture at its end",
+            ),
+            outcome,
+            claims.settled(outcome.cells),
             (RV, IW),
         ),
-        bound_claim("copies.bound", outcome),
+        claims.bound_claim(
+            claims.paper("copies.bound", claims.BELOW_BOUND, "Theorem 1, adversarial part"), outcome
+        ),
         published.published_claim(
-            "copies.published",
-            "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
+            claims.paper(
+                "copies.published",
+                "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
+                f"{claims.AISTATS}, appendix, Figure 2",
+            ),
             outcome,
             [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)],
         ),
     ]
 
 
-def _decreasing(outcome: Outcome, name: str, tag: str) -> Claim:
+def _decreasing(statement: claims.Statement, outcome: Outcome, name: str) -> Claim:
     """Claim that every further copy of the best arm lowers the regret."""
     places = []
     for gap in {cell.gap for cell in outcome.cells}:
         row = sorted((c for c in outcome.cells if c.gap == gap), key=lambda c: c.n_arms)
         for fewer, more in itertools.pairwise(row):
-            change = ratio(finals(outcome, more, name), finals(outcome, fewer, name))
-            places.append(Place(f"{where(more)} / K={fewer.n_arms}", change, seen(more, name)))
-    return judged(
-        f"copies.{tag}-decreasing", f"More copies of the best arm mean less regret of {name}",
-        outcome, places, 1.0, threshold="ratio below 1", reason="only one number of arms",
-    )  # fmt: skip
+            change = claims.ratio(
+                claims.finals(outcome, more, name), claims.finals(outcome, fewer, name)
+            )
+            places.append(
+                claims.Place(
+                    f"{claims.where(more)} / K={fewer.n_arms}", change, claims.seen(more, name)
+                )
+            )
+    return claims.judged(
+        statement, outcome, places, 1.0, threshold="ratio below 1", reason="only one number of arms"
+    )
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -146,7 +153,7 @@ def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
                         plotting.draw_points(panel, list(inside), list(inside.values()), look)
         for panel in axes[i]:
             panel.set_title(f"{name}, gap {row[0].group}")
-        plotting.shows(axes[i, -1], *(seen(cell, name) for cell in row))
+        plotting.shows(axes[i, -1], *(claims.seen(cell, name) for cell in row))
         axes[i, 0].set_ylabel("pseudo-regret")
     tops = [end[0] for panel in axes[:, 0] for end in ends[panel]]
     for panel in axes[:, 0]:
@@ -158,10 +165,7 @@ def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
         axes[1, 1].set_xlabel("round t")
     for panel, labels in ends.items():
         plotting.end_labels(panel, labels)
-    plotting.note(
-        figure,
-        caption(outcome, f"K - 1 best arms and 1 worse; {HOLLOW}"),
-    )
+    plotting.note(figure, caption(outcome, f"K - 1 best arms and 1 worse; {HOLLOW}"))
     return figure
 
 
@@ -187,7 +191,7 @@ def tables(outcome: Outcome) -> list[Table]:
     """Return published values beside ours, final regrets and margins below the bounds."""
     rows = [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)]
     beside = published.published_table(outcome, rows, "Published beside measured, gap 1/8")
-    return [beside, regret_table(outcome), bound_table(outcome)]
+    return [beside, claims.regret_table(outcome), claims.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -8,17 +8,8 @@ import numpy as np
 
 from bothworlds import plotting
 from bothworlds.arguments import one_of
+from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import EXP3, IW, RV, THOMPSON, UCB, lineup
-from bothworlds.experiments.claims import (
-    bound_claim,
-    bound_table,
-    guarantees,
-    ratio,
-    regret_table,
-    seen,
-)
-from bothworlds.experiments.figures import caption
-from bothworlds.experiments.judging import Place, finals, judged
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -26,8 +17,9 @@ from bothworlds.experiments.model import (
     Outcome,
     Settings,
     Table,
-    paper_checkpoints,
+    equal_gaps,
 )
+from bothworlds.experiments.report.figures import caption
 from bothworlds.plotting import LOOKS
 from bothworlds.text import fraction
 
@@ -62,16 +54,11 @@ def cells(settings: Settings) -> list[Cell]:
                 attack = one_of("attack", name, "corruption", ATTACKS)
                 for budget in settings.points:
                     made.append(
-                        Cell(
+                        settings.cell(
                             id=f"{scene} C={budget:g}, K={k}, gap={fraction(gap)}",
                             environment=bw.environments.Corrupted(base, budget, attack=attack),
                             policies=policies,
-                            horizon=settings.horizon,
-                            repetitions=settings.repetitions,
-                            checkpoints=paper_checkpoints(settings.horizon),
-                            n_arms=k,
-                            gap=gap,
-                            gaps=(0.0, *(k - 1) * (gap,)),
+                            gaps=equal_gaps(k, gap),
                             corruption=budget,
                             point=budget,
                             group=f"{scene}, K = {k}, gap {fraction(gap)}",
@@ -95,7 +82,9 @@ def score(outcome: Outcome) -> list[Claim]:
         _additive(outcome, IW, "iw-additive"),
         _break(outcome, UCB, "ucb1-breaks"),
         _break(outcome, THOMPSON, "thompson-breaks"),
-        bound_claim("corruption.bound", outcome),
+        claims.bound_claim(
+            claims.paper("corruption.bound", claims.BELOW_BOUND, "Corollary 1"), outcome
+        ),
     ]
 
 
@@ -103,33 +92,59 @@ def _additive(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that corruption C costs a small multiple of C."""
     places = []
     for row in groups(outcome).values():
-        clean = [finals(outcome, cell, name) for cell in row if cell.point == 0.0]
+        clean = [claims.finals(outcome, cell, name) for cell in row if cell.point == 0.0]
         if clean:
             places += [
-                Place(cell.id, (finals(outcome, cell, name) - clean[0]) / cell.point, seen(cell))
+                claims.Place(
+                    cell.id,
+                    (claims.finals(outcome, cell, name) - clean[0]) / cell.point,
+                    claims.seen(cell),
+                )
                 for cell in row
                 if cell.point > 0.0
             ]
-    return judged(
-        f"corruption.{tag}",
-        f"Corruption C adds at most a small multiple of C to the regret of {name}",
-        outcome, places, 4.0, threshold="at most 4 per unit of corruption",
-        shown="up to {} per unit", reason="no run without corruption to compare with",
-    )  # fmt: skip
+    return claims.judged(
+        claims.ours(
+            f"corruption.{tag}",
+            f"Corruption C adds at most a small multiple of C to the regret of {name}",
+            "our reading of Corollary 1",
+        ),
+        outcome,
+        places,
+        4.0,
+        threshold="at most 4 per unit of corruption",
+        shown="up to {} per unit",
+        reason="no run without corruption to compare with",
+    )
 
 
 def _break(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that an attack with the largest budget hurts a stochastic algorithm far more."""
     last = [row[-1] for row in groups(outcome).values() if row[-1].point > 0.0]
     places = [
-        Place(cell.id, ratio(finals(outcome, cell, name), finals(outcome, cell, RV)), seen(cell))
+        claims.Place(
+            cell.id,
+            claims.ratio(claims.finals(outcome, cell, name), claims.finals(outcome, cell, RV)),
+            claims.seen(cell),
+        )
         for cell in last
     ]
-    return judged(
-        f"corruption.{tag}", f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)",
-        outcome, places, 2.0, at_most=False, some=True, digits=1, shown="up to {} times",
-        threshold="at least twice as much for some attack", reason="no corruption at this scale",
-    )  # fmt: skip
+    return claims.judged(
+        claims.ours(
+            f"corruption.{tag}",
+            f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)",
+            "the other side of Corollary 1",
+        ),
+        outcome,
+        places,
+        2.0,
+        at_most=False,
+        some=True,
+        digits=1,
+        shown="up to {} times",
+        threshold="at least twice as much for some attack",
+        reason="no corruption at this scale",
+    )
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -144,10 +159,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     for panel in axes[-1]:
         panel.set_xlabel("budget of corruption C")
     plotting.shared_legend(figure, 3)
-    plotting.note(
-        figure,
-        caption(outcome, "regret on the true losses"),
-    )
+    plotting.note(figure, caption(outcome, "regret on the true losses"))
     return {"corruption": figure}
 
 
@@ -159,7 +171,7 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
         plotting.draw_curve(panel, budgets, runs, LOOKS[name], marks=len(row))
         means.append(runs.mean(axis=0))
     horizon = np.array([row[0].horizon])
-    bound = [float(guarantees(cell, RV, horizon)[0][0]) for cell in row]
+    bound = [float(claims.guarantees(cell, RV, horizon)[0][0]) for cell in row]
     plotting.draw_bound(panel, budgets, bound, "upper", "Corollary 1 + 2C, RV")
     panel.set_xlim(0, budgets.max() or 1)
     lowest, highest = float(np.min(means)), max(float(np.max(means)), max(bound))
@@ -172,7 +184,7 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets and margins below the bounds."""
-    return [regret_table(outcome), bound_table(outcome)]
+    return [claims.regret_table(outcome), claims.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(
@@ -188,11 +200,13 @@ EXPERIMENT = Experiment(
         "most 2 C, which is added to Corollary 1's bound here."
     ),
     scales={
-        "quick": Settings(
-            "quick", 100_000, 32, (8,), (1 / 8,), (0.0, 200.0, 400.0, 800.0, 1600.0)
-        ),
+        "quick": Settings("quick", 100_000, 32, (8,), (1 / 8,), (0.0, 200.0, 400.0, 800.0, 1600.0)),
         "full": Settings(
-            "full", 1_000_000, 100, (8,), (1 / 8,),
+            "full",
+            1_000_000,
+            100,
+            (8,),
+            (1 / 8,),
             (0.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0),
         ),
     },
@@ -200,4 +214,4 @@ EXPERIMENT = Experiment(
     score=score,
     figures=figures,
     tables=tables,
-)  # fmt: skip
+)

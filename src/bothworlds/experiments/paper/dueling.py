@@ -10,34 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds import plotting
+from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import IW, RV, THOMPSON, UCB
-from bothworlds.experiments.claims import (
-    LINEAR,
-    NOT_SETTLED,
-    WINDOW,
-    bound_claim,
-    bound_table,
-    crests,
-    growth,
-    guarantees,
-    linear_claim,
-    logarithmic_claim,
-    ratio_claim,
-    regret_table,
-    seen,
-    settled,
-)
-from bothworlds.experiments.figures import caption
-from bothworlds.experiments.judging import Place, judged
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    paper_checkpoints,
-)
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.report.figures import caption
 from bothworlds.text import fraction
 
 if TYPE_CHECKING:
@@ -127,7 +103,7 @@ def _cell(
     import bothworlds as bw
 
     rounds = {int(t) for t in np.geomspace(1, settings.horizon, 120)}
-    return Cell(
+    return settings.cell(
         id=id,
         environment=world,
         policies={
@@ -136,10 +112,7 @@ def _cell(
             THOMPSON: bw.Sparring(bw.ThompsonSampling()),
             UCB: bw.Sparring(bw.UCB1()),
         },
-        horizon=settings.horizon,
-        repetitions=settings.repetitions,
-        checkpoints=tuple(sorted(rounds | set(paper_checkpoints(settings.horizon)))),
-        n_arms=world.n_arms,
+        checkpoints=tuple(sorted(rounds | set(settings.checkpoints))),
         gap=gap,
         gaps=gaps,
         # The corollary asks for utilities; those of the matrix do not exist.
@@ -150,47 +123,66 @@ def _cell(
 
 def late(outcome: Outcome, *groups: str) -> list[Cell]:
     """Return the cells of these groups that are long enough for statements about growth."""
-    return settled(cell for cell in outcome.cells if cell.group in groups)
+    return claims.settled(cell for cell in outcome.cells if cell.group in groups)
 
 
 def score(outcome: Outcome) -> list[Claim]:
     """Judge Corollary 2, what section 6 says of UCB and Thompson sampling, and the two forms."""
     return [
-        logarithmic_claim(
-            "dueling.logarithmic",
-            "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
+        claims.logarithmic_claim(
+            claims.paper(
+                "dueling.logarithmic",
+                "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
+                "Corollary 2, stochastic part",
+            ),
             outcome,
             late(outcome, STILL),
             (ONE, TWO),
         ),
         _root_claim(outcome),
-        bound_claim("dueling.bound", outcome),
-        linear_claim(
-            "dueling.ucb1-nearly-linear",
-            "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
+        claims.bound_claim(
+            claims.paper("dueling.bound", claims.BELOW_BOUND, "Corollary 2"), outcome
+        ),
+        claims.linear_claim(
+            claims.paper(
+                "dueling.ucb1-nearly-linear",
+                "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
+                "Section 6, the paragraph on sparring; the instance is ours",
+            ),
             outcome,
             late(outcome, SHIFTING),
             UCB,
         ),
         _crest_claim(outcome),
-        logarithmic_claim(
-            "dueling.shifting-logarithmic",
-            "Tried, not proved: logarithmic regret of Tsallis-INF there",
+        claims.logarithmic_claim(
+            claims.ours(
+                "dueling.shifting-logarithmic",
+                "Tried, not proved: logarithmic regret of Tsallis-INF there",
+                "extends Corollary 2 to moving utilities",
+            ),
             outcome,
             late(outcome, SHIFTING),
             (ONE, TWO),
         ),
-        ratio_claim(
-            "dueling.beats-ucb1",
-            "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms take turns",
+        claims.ratio_claim(
+            claims.ours(
+                "dueling.beats-ucb1",
+                "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms "
+                "take turns",
+                "on instances of ours",
+            ),
             outcome,
             late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, UCB), (TWO, UCB)],
             1.0,
         ),
-        ratio_claim(
-            "dueling.one-state",
-            "Tried, not proved: one state has less regret than two, except when arms take turns",
+        claims.ratio_claim(
+            claims.ours(
+                "dueling.one-state",
+                "Tried, not proved: one state has less regret than two, except when arms take "
+                "turns",
+                "one state on both sides, which Corollary 2 allows",
+            ),
             outcome,
             late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, TWO)],
@@ -203,34 +195,56 @@ def _root_claim(outcome: Outcome) -> Claim:
     """Claim that where the lead fades, regret grows like sqrt(K T) and no faster."""
     runs = [(cell, name) for cell in late(outcome, FADING) for name in (ONE, TWO)]
     places = [
-        Place(f"{name}, K={cell.n_arms}", abs(growth(outcome, cell, name) - 0.5), seen(cell))
+        claims.Place(
+            f"{name}, K={cell.n_arms}",
+            abs(claims.growth(outcome, cell, name) - 0.5),
+            claims.seen(cell),
+        )
         for cell, name in runs
     ]
     per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
     note = f"; {min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)" if per_root else ""
-    return judged(
-        "dueling.root",
-        "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
-        outcome, places, ROOT, shown="b off 1/2 by up to {}", reason=NOT_SETTLED, note=note,
+    return claims.judged(
+        claims.paper(
+            "dueling.root",
+            "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
+            "Corollary 2, adversarial part",
+        ),
+        outcome,
+        places,
+        ROOT,
+        shown="b off 1/2 by up to {}",
+        reason=claims.NOT_SETTLED,
+        note=note,
         threshold=f"regret is t^b with b within {ROOT:g} of 1/2",
-    )  # fmt: skip
+    )
 
 
 def _crest_claim(outcome: Outcome) -> Claim:
     """Claim that the crests of Thompson sampling's regret grow as fast as t."""
     # One turn of both arms is three phases, a factor of 27.
-    cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * WINDOW]
-    places = [Place(cell.id, crests(outcome, cell, THOMPSON), seen(cell)) for cell in cells]
+    cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * claims.WINDOW]
+    places = [
+        claims.Place(cell.id, claims.crests(outcome, cell, THOMPSON), claims.seen(cell))
+        for cell in cells
+    ]
     top = [outcome.results[c.id].regret[THOMPSON].mean(axis=0).max() / c.horizon for c in cells]
-    return judged(
-        "dueling.thompson-nearly-linear",
-        "Thompson sampling is not suitable for sparring: nearly linear regret where arms take "
-        "turns",
-        outcome, places, LINEAR, at_most=False, shown="b = {}",
-        threshold=f"highest regret is t^b with b at least {LINEAR:g}",
+    return claims.judged(
+        claims.paper(
+            "dueling.thompson-nearly-linear",
+            "Thompson sampling is not suitable for sparring: nearly linear regret where arms take "
+            "turns",
+            "Section 6, the paragraph on sparring; the instance is ours",
+        ),
+        outcome,
+        places,
+        claims.LINEAR,
+        at_most=False,
+        shown="b = {}",
+        threshold=f"highest regret is t^b with b at least {claims.LINEAR:g}",
         reason="too short for a turn of both arms",
         note=f", up to {max(top):.2f} a round" if top else "",
-    )  # fmt: skip
+    )
 
 
 _LOOKS = {
@@ -253,10 +267,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
             panel.set_xlabel("round t" if place >= len(outcome.cells) - COLUMNS else "")
             panel.set_ylabel("pseudo-regret" if place % COLUMNS == 0 else "")
     plotting.shared_legend(figure, 3)
-    plotting.note(
-        figure,
-        f"All algorithms spar. {caption(outcome)}",
-    )
+    plotting.note(figure, f"All algorithms spar. {caption(outcome)}")
     return {"dueling": figure}
 
 
@@ -270,7 +281,7 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
         plotting.draw_curve(panel, rounds, runs, _LOOKS[name], place=place)
         tops.append(runs.mean(axis=0))
     at = np.unique(np.rint(np.geomspace(rounds[0], cell.horizon, 24))).astype(np.int64)
-    upper, theorem = guarantees(cell, TWO, at)
+    upper, theorem = claims.guarantees(cell, TWO, at)
     if upper.size:
         plotting.draw_bound(panel, at, upper, "upper", theorem)
         tops.append(upper)
@@ -291,7 +302,11 @@ def _title(cell: Cell) -> str:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets, one state beside two, and margins below the bounds."""
-    return [regret_table(outcome), _forms(outcome, outcome.cells), bound_table(outcome)]
+    return [
+        claims.regret_table(outcome),
+        _forms(outcome, outcome.cells),
+        claims.bound_table(outcome),
+    ]
 
 
 def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:

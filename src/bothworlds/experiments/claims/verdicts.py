@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.experiments.claims.statements import Statement
 from bothworlds.experiments.model import Cell, Claim, Outcome, Verdict
 
 RESAMPLES = 4000
@@ -139,8 +140,7 @@ def verdict_of(
 
 
 def judged(
-    id: str,
-    sentence: str,
+    statement: Statement,
     outcome: Outcome,
     places: Sequence[Place],
     limit: float,
@@ -159,7 +159,9 @@ def judged(
 
     Parameters
     ----------
-    id, sentence, threshold : str
+    statement : Statement
+        The claim, and its source.
+    threshold : str
         As in `Claim`.
     outcome : Outcome
         What was measured.
@@ -181,7 +183,7 @@ def judged(
         What else to tell.
     """
     if not places:
-        return Claim(id, sentence, reason, threshold, "open", why=f"Not judged: {reason}.")
+        return statement.judged(reason, threshold, "open", why=f"Not judged: {reason}.")
     upwards = at_most != some
     worst = (max if upwards else min)(places, key=lambda place: place.value)
 
@@ -195,7 +197,7 @@ def judged(
     shares = (LEVEL / len(places), LEVEL) if upwards else (LEVEL, LEVEL / len(places))
     where = f" ({worst.name})" if worst.name else ""
     measured = f"{shown.format(told(worst.value))} {between(worst)}{where}{note}"
-    claim = functools.partial(Claim, id, sentence, measured, threshold)
+    claim = functools.partial(statement.judged, measured, threshold)
     runs = outcome.settings.repetitions
     horizon = outcome.settings.horizon
     if horizon < rounds:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, IW, RV, THOMPSON, UCB
-from bothworlds.experiments.claims import seen
+from bothworlds.experiments.claims.rules import seen
+from bothworlds.experiments.claims.statements import Statement
 from bothworlds.experiments.model import Cell, Claim, Outcome, Table, Verdict
 from bothworlds.text import grouped
 
@@ -123,8 +124,7 @@ class Compared:
 
 
 def published_claim(
-    id: str,
-    sentence: str,
+    statement: Statement,
     outcome: Outcome,
     rows: list[tuple[Cell, str, dict[int, float]]],
 ) -> Claim:
@@ -138,7 +138,7 @@ def published_claim(
     pairs = [pair for pair in everything if pair.clear]
     if not pairs:
         reason = "no published cell at this scale" if not everything else "too noisy to compare"
-        return Claim(id, sentence, reason, threshold, "open", why=f"Not judged: {reason}.")
+        return statement.judged(reason, threshold, "open", why=f"Not judged: {reason}.")
     worst = max(pairs, key=lambda pair: pair.used)
     noisy = len(everything) - len(pairs)
     measured = (
@@ -148,7 +148,7 @@ def published_claim(
     )
     verdict: Verdict = "holds" if worst.used <= 1.0 else "fails"
     shown = next(seen(cell, name) for cell, name, _ in rows if name == worst.name)
-    return Claim(id, sentence, measured, threshold, verdict, panel=shown)
+    return statement.judged(measured, threshold, verdict, panel=shown)
 
 
 def published_table(

@@ -9,7 +9,7 @@ import numpy as np
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW, RV
-from bothworlds.experiments.claims import guarantees
+from bothworlds.experiments.claims.rules import guarantees
 from bothworlds.experiments.model import Cell, Outcome
 from bothworlds.plotting import LINEAR_END
 from bothworlds.text import fraction

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import bothworlds
-from bothworlds.experiments.archive import Finished
 from bothworlds.experiments.catalogue import SHELVES, part_of
+from bothworlds.experiments.claims.statements import full_scale
+from bothworlds.experiments.claims.summary import OWNERS, counts, ordered, said
 from bothworlds.experiments.model import Claim, Settings, Table
-from bothworlds.experiments.sayings import full_scale
-from bothworlds.experiments.summary import OWNERS, counts, ordered, said
+from bothworlds.experiments.report.archive import Finished
 from bothworlds.files import replacing
 from bothworlds.text import fraction
 

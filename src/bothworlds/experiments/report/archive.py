@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
+import platform
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bothworlds.campaign.shard_file import versions
 from bothworlds.experiments.catalogue import SHELVES
 from bothworlds.experiments.model import Claim, Outcome, Panel, Settings, Table
 from bothworlds.files import pyarrow, replacing
@@ -104,10 +109,9 @@ def kept(folder: Path, id: str, key: str | None = None) -> Finished | None:
 
 def _finished(content: Mapping[str, Any]) -> Finished:
     fields = {key: value for key, value in content.items() if key != "key"}
-    given: dict[str, Any] = fields["settings"]
-    if "extra" in given:  # as version 0.1 called it
-        given["with_kl_ucb"] = given.pop("extra")
-    settings: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    settings: Any = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in fields["settings"].items()
+    }
     fields["settings"] = Settings(**settings)
     fields["claims"] = tuple(Claim(**claim) for claim in fields["claims"])
     fields["figures"] = tuple(fields["figures"])
@@ -125,3 +129,29 @@ def everything(folder: Path) -> list[Finished]:
     """Return all finished experiments of a folder, in the order of the catalogue."""
     found = (kept(folder, name) for shelf in SHELVES.values() for name in shelf.names)
     return [done for done in found if done is not None]
+
+
+def made_with() -> dict[str, str]:
+    """Return the date, the processor, its cores and the versions of the software, without names.
+
+    Examples
+    --------
+    >>> list(made_with())
+    ['date', 'processor', 'cores', 'versions']
+    """
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "processor": _processor(),
+        "cores": str(os.cpu_count() or 1),
+        "versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
+    }
+
+
+def _processor() -> str:
+    """Return the model of the processor, or the kind of machine where that is unknown."""
+    try:
+        about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        about = ""
+    named = re.search(r"^model name\s*:\s*(.+)$", about, re.MULTILINE)
+    return " ".join(named[1].split()) if named else platform.machine() or "unknown"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.experiments.judging import Draws, Place, curves, finals, judged
+from bothworlds.experiments.claims.statements import Statement
+from bothworlds.experiments.claims.verdicts import Draws, Place, curves, finals, judged
 from bothworlds.experiments.model import Cell, Claim, Outcome, Table
 from bothworlds.text import fraction, grouped
 from bothworlds.theory import bounds
@@ -32,6 +33,9 @@ PAPER_ROUNDS = 10**7
 
 WINDOW = 32.0
 """Growth is measured over the last factor of this in rounds."""
+
+BELOW_BOUND = "Measured mean regret is below every guarantee that applies, at all checkpoints"
+"""The sentence that `bound_claim` judges in every experiment."""
 
 NOT_SETTLED = "no cell runs 50 K/gap^2 rounds"
 
@@ -124,8 +128,7 @@ def ratio(above: Draws, below: Draws) -> Draws:
 
 
 def ratio_claim(
-    id: str,
-    sentence: str,
+    statement: Statement,
     outcome: Outcome,
     cells: Iterable[Cell],
     pairs: Iterable[tuple[str, str]],
@@ -153,14 +156,13 @@ def ratio_claim(
     words = ("at most", "below", "up to {}") if at_most else ("at least", "above", "from {}")
     threshold = f"ratio {words[limit == 1]} {limit:g}"
     return judged(
-        id, sentence, outcome, places, limit, threshold=threshold, shown=words[2], at_most=at_most,
+        statement, outcome, places, limit, threshold=threshold, shown=words[2], at_most=at_most,
         reason=reason,
     )  # fmt: skip
 
 
 def logarithmic_claim(
-    id: str,
-    sentence: str,
+    statement: Statement,
     outcome: Outcome,
     cells: Iterable[Cell],
     names: Iterable[str],
@@ -176,14 +178,13 @@ def logarithmic_claim(
     ]
     threshold = f"growth per log t is t^b with b at most {LOGARITHMIC:g}"
     return judged(
-        id, sentence, outcome, places, LOGARITHMIC, threshold=threshold, shown="b up to {}",
+        statement, outcome, places, LOGARITHMIC, threshold=threshold, shown="b up to {}",
         reason=NOT_SETTLED, rounds=rounds,
     )  # fmt: skip
 
 
 def linear_claim(
-    id: str,
-    sentence: str,
+    statement: Statement,
     outcome: Outcome,
     cells: Iterable[Cell],
     name: str,
@@ -194,7 +195,7 @@ def linear_claim(
     fits = [fit for fit in fits if np.isfinite(fit.value)]
     fast = sum(fit.value >= LINEAR for fit in fits)
     return judged(
-        id, sentence, outcome, fits, LINEAR, at_most=False, shown="b from {}",
+        statement, outcome, fits, LINEAR, at_most=False, shown="b from {}",
         threshold=f"regret is t^b with b at least {LINEAR:g}", reason=NOT_SETTLED, rounds=rounds,
         note=f"; {fast} of {len(fits)} cells reach {LINEAR:g}" if len(fits) > 1 else "",
     )  # fmt: skip
@@ -269,15 +270,14 @@ def margins(outcome: Outcome) -> list[Margin]:
     return found
 
 
-def bound_claim(id: str, outcome: Outcome) -> Claim:
+def bound_claim(statement: Statement, outcome: Outcome) -> Claim:
     """Claim that mean regret is below the guarantee at every checkpoint of every cell."""
     places = [
         Place(f"{each.name}, {each.cell.id}", each.shares, seen(each.cell, each.name))
         for each in margins(outcome)
     ]
     return judged(
-        id, "Measured mean regret is below every guarantee that applies, at all checkpoints",
-        outcome, places, 1.0, threshold="at most 100 % of the bound", percent=True,
+        statement, outcome, places, 1.0, threshold="at most 100 % of the bound", percent=True,
         shown="up to {} of the bound", reason="no guarantee applies",
     )  # fmt: skip
 
@@ -303,6 +303,11 @@ def regret_table(outcome: Outcome, cells: Iterable[Cell] | None = None) -> Table
         rows.append(tuple(row))
     title = "Mean pseudo-regret at the last round, ± one standard error"
     return Table(title, ("cell", *names), tuple(rows))
+
+
+def regret_tables(outcome: Outcome) -> list[Table]:
+    """Return the table of regrets, for experiments that have no other."""
+    return [regret_table(outcome)]
 
 
 def bound_table(outcome: Outcome) -> Table:

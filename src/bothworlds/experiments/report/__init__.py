@@ -1,0 +1,1 @@
+"""Report of experiments: figures, tables, files of results, and one HTML page about them."""
