@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bothworlds.protocol import RETRYABLE
 from bothworlds.serve.openapi import schemas
-from bothworlds.serve.problems import KINDS, RETRYABLE
+from bothworlds.serve.problems import KINDS
 from bothworlds.serve.routes import ROUTES, Route
 
 HERE = Path(__file__).parent / "service"

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from bothworlds.errors import BothworldsError
-from bothworlds.serve.problems import KINDS, RETRYABLE, Problem
+from bothworlds.protocol import RETRYABLE
+from bothworlds.serve.problems import KINDS, Problem
 
 
 @pytest.mark.parametrize("code", KINDS)

@@ -13,7 +13,7 @@ import pytest
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain import service as module
-from bothworlds.serve.domain.service import ArmSpec, Principal, Service, Telling
+from bothworlds.serve.domain.service import ArmSpec, FeedbackItem, Principal, Service
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
@@ -170,7 +170,7 @@ def test_a_loss_out_of_bounds_changes_nothing(on_service, loss, reward, code):
     async def body(service):
         token = (await service.decide(ME, "headline")).decision_id
         await refused(code, service.feedback(ME, token, loss=loss, reward=reward))
-        answers = await service.feedback_many(ME, [Telling(token, loss, reward)])
+        answers = await service.feedback_many(ME, [FeedbackItem(token, loss=loss, reward=reward)])
         assert [each.code for each in answers] == [code]
         assert not sums(service).any()
         assert (await service.feedback(ME, token, loss=1.0)).status == "learned"
@@ -197,12 +197,12 @@ def test_a_batch_is_answered_item_by_item(on_service, where):
     async def body(service):
         tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 5)]
         items = [
-            Telling(tokens[0], loss=0.5),
-            Telling(tokens[1], loss=7.0),
-            Telling("nonsense", loss=0.5),
-            Telling(tokens[0], loss=0.5),
-            Telling(tokens[0], loss=0.6),
-            Telling(tokens[2], reward=1.0),
+            FeedbackItem(tokens[0], loss=0.5),
+            FeedbackItem(tokens[1], loss=7.0),
+            FeedbackItem("nonsense", loss=0.5),
+            FeedbackItem(tokens[0], loss=0.5),
+            FeedbackItem(tokens[0], loss=0.6),
+            FeedbackItem(tokens[2], reward=1.0),
         ]
         answers = await service.feedback_many(ME, items)
         found = [getattr(each, "code", None) or each.status for each in answers]

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from bothworlds.serve import openapi, wire
+from bothworlds.serve.answers import Decided, Feedback
+from bothworlds.serve.config import NewExperiment
 from bothworlds.serve.problems import KINDS, Problem
 from bothworlds.serve.routes import ROUTES, Router
 
@@ -58,14 +60,14 @@ def test_json_that_nests_without_end_is_refused():
     ],
 )
 def test_feedback_is_one_finite_number(body):
-    refused(wire.Feedback, body)
+    refused(Feedback, body)
     item = b'{"items": [{"decision_id": "a", "loss": 0.5}, ' + body + b"]}"
     refused(wire.FeedbackMany, item)
 
 
 @pytest.mark.parametrize("body", [b'{"loss": NaN}', b'{"loss": -Infinity}', b'{"loss": 1}{}'])
 def test_not_even_python_s_own_json_is_taken(body):
-    refused(wire.Feedback, body, "invalid_json")
+    refused(Feedback, body, "invalid_json")
 
 
 def test_the_item_without_a_number_is_named():
@@ -86,11 +88,11 @@ def test_the_item_without_a_number_is_named():
         (wire.Decide, {"unit": "x" * 201}),
         (wire.FeedbackMany, {"items": []}),
         (wire.FeedbackMany, {"items": [{"decision_id": "a", "loss": 0.5}] * 1001}),
-        (wire.NewExperiment, {"name": "a", "arms": [{"name": "x"}]}),
-        (wire.NewExperiment, {"name": "a/b", "arms": [{"name": "x"}, {"name": "y"}]}),
-        (wire.NewExperiment, {"name": "", "arms": [{"name": "x"}, {"name": "y"}]}),
-        (wire.NewExperiment, {"name": "a" * 101, "arms": [{"name": "x"}, {"name": "y"}]}),
-        (wire.NewExperiment, {"name": "a", "arms": [{"name": "x"}, {"name": "y\n"}]}),
+        (NewExperiment, {"name": "a", "arms": [{"name": "x"}]}),
+        (NewExperiment, {"name": "a/b", "arms": [{"name": "x"}, {"name": "y"}]}),
+        (NewExperiment, {"name": "", "arms": [{"name": "x"}, {"name": "y"}]}),
+        (NewExperiment, {"name": "a" * 101, "arms": [{"name": "x"}, {"name": "y"}]}),
+        (NewExperiment, {"name": "a", "arms": [{"name": "x"}, {"name": "y\n"}]}),
         (wire.Change, {"bounds": [0, 1]}),
         (wire.Change, {"floor": -0.1}),
         (wire.Change, {"unit_cap": -1}),
@@ -108,7 +110,7 @@ def test_what_was_given_can_be_told_from_what_was_not():
 
 
 def test_an_answer_leaves_out_what_is_not_known():
-    answer = wire.Decided(
+    answer = Decided(
         decision_id="x", arm="a", probability=0.5, round=1, mode="learn", expires_at=2.0
     )
     assert set(json.loads(wire.encode(answer))) == {
@@ -173,8 +175,8 @@ def test_the_document_is_json_and_its_references_lead_somewhere():
 def test_a_schema_accepts_what_the_reader_accepts():
     examples = {
         wire.Decide: {"available": ["a"], "unit": "u", "deferred": True},
-        wire.NewExperiment: {"name": "a", "arms": [{"name": "x", "value": {"k": 1}}] * 2},
-        wire.Feedback: {"reward": 1},
+        NewExperiment: {"name": "a", "arms": [{"name": "x", "value": {"k": 1}}] * 2},
+        Feedback: {"reward": 1},
     }
     for kind, example in examples.items():
         wire.Reader(kind).read(msgspec.json.encode(example))

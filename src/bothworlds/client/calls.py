@@ -23,15 +23,14 @@ from bothworlds.errors import (
     ServiceError,
     must,
 )
+from bothworlds.protocol import FEEDBACK_BATCH, RETRYABLE
 
 T = TypeVar("T")
 Told = Literal["learned", "duplicate", "quarantined", "not_learnable", "default"]
 Action = Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"]
 
-AWAY = frozenset({"rate_limited", "overloaded", "store_unavailable", "shutting_down", "internal"})
+AWAY = RETRYABLE | {"internal"}
 """Codes that say nothing about the request, only about the moment."""
-BATCH = 1000
-"""How many feedbacks one request can carry."""
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 
@@ -345,8 +344,13 @@ def feedback_many(
         if id is not None
     ]
     calls = [
-        Call("POST", "/v1/feedback:batch", _each_told, {"items": items[begin : begin + BATCH]})
-        for begin in range(0, len(items), BATCH)
+        Call(
+            "POST",
+            "/v1/feedback:batch",
+            _each_told,
+            {"items": items[begin : begin + FEEDBACK_BATCH]},
+        )
+        for begin in range(0, len(items), FEEDBACK_BATCH)
     ]
     return Batches(calls, [id is not None for id in ids])
 

@@ -1,13 +1,13 @@
-"""Administration of a store from a shell, beside a running server or without one."""
+"""Administration of a store from a shell, next to a running server or without one."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
-from bothworlds.serve.domain.keys import made_key
+from bothworlds.serve.domain.keys import NewKey
 from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import AuditRow
 
@@ -15,7 +15,7 @@ from bothworlds.serve.store.rows import AuditRow
 def create_key(
     where: str, scopes: Sequence[str], *, label: str = "", tenant: str | None = None
 ) -> str:
-    """Make an API key and return its secret, which is kept nowhere.
+    """Create an API key and return its secret, which is kept nowhere.
 
     A server that runs knows it a moment later.
 
@@ -35,7 +35,7 @@ def create_key(
     StoreError
         If the store cannot be opened.
     Problem
-        If the scopes, the label or the tenant are none.
+        If the scopes, the label or the tenant are not valid.
 
     Examples
     --------
@@ -44,13 +44,8 @@ def create_key(
     ...     create_key(os.path.join(folder, "bothworlds.db"), ["decide"])[:3]
     'bw_'
     """
-    secret, key = made_key(1, scopes, label)
+    made = NewKey.made(1, scopes, label, tenant)
     with contextlib.closing(opened(where, serve=False)) as store:
-
-        def work() -> None:
-            owner = 1 if tenant is None else store.put_tenant(tenant, key.created_at)
-            store.put_key(replace(key, tenant=owner))
-
-        change = {"key": key.id, "scopes": sorted(key.scopes), "label": label, "tenant": tenant}
-        store.administer(AuditRow(time.time(), 1, None, "create_key", None, "shell", change), work)
-    return secret
+        audit = AuditRow(time.time(), 1, None, "create_key", None, "shell", made.change())
+        store.administer(audit, partial(made.put, store))
+    return made.secret

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.experiment import Experiment
@@ -23,25 +25,52 @@ class Principal:
     scopes: frozenset[str]
 
 
-class Told:
-    """What became of a feedback: learned, duplicate, quarantined or not_learnable."""
+class Decided(msgspec.Struct, omit_defaults=True):
+    """A decision: use the arm, and keep the id for its feedback."""
 
-    __slots__ = ("status",)
-
-    def __init__(self, status: str) -> None:
-        self.status = status
-
-    def __repr__(self) -> str:
-        return f"Told({self.status!r})"
-
-
-@dataclass(frozen=True)
-class Telling:
-    """A feedback of a batch."""
-
+    replayed: ClassVar[bool] = False
     decision_id: str
-    loss: float | None = None
-    reward: float | None = None
+    arm: str
+    probability: float
+    round: int
+    mode: Literal["learn", "pinned", "uniform", "shadow"]
+    expires_at: Annotated[
+        float, Meta(description="Seconds since 1970 after which its feedback comes too late.")
+    ]
+    value: Annotated[Any, Meta(description="What the arm carries.")] = None
+    probabilities: dict[str, float] | None = None
+
+
+class Replayed(Decided):
+    """A decision that an earlier request, or the unit, was given before."""
+
+    replayed: ClassVar[bool] = True
+
+
+class Feedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a decision brought: a loss or a reward, one of them."""
+
+    loss: float | UnsetType = UNSET
+    reward: float | UnsetType = UNSET
+
+    def given(self) -> tuple[float | None, float | None]:
+        """Return loss and reward, None for the one that was not given."""
+        return (
+            None if self.loss is UNSET else self.loss,
+            None if self.reward is UNSET else self.reward,
+        )
+
+
+class FeedbackItem(Feedback):
+    """What one decision of many brought."""
+
+    decision_id: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class Told(msgspec.Struct, omit_defaults=True):
+    """What became of a feedback."""
+
+    status: Literal["learned", "duplicate", "quarantined", "not_learnable"]
 
 
 def log_document(experiment: Experiment, row: LogRow) -> dict[str, Any]:

@@ -1,14 +1,21 @@
-"""Configuration of an experiment: what its creator decides, checked and as JSON."""
+"""Settings of an experiment, each defined once, with its rules.
+
+`Changeable` is the list of settings. The request that creates an experiment, the PATCH, the answer,
+the stored document, the OpenAPI document and docs/service/api.md all follow from it: a new setting
+is a field here, and the code that obeys it.
+"""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeVar
 
-from bothworlds.arguments import checked_bounds, is_number, is_whole
+import msgspec
+from msgspec import Meta
+
+from bothworlds.arguments import checked_bounds, is_number, is_whole, real
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.bandit.persistence import describe, recreate
 from bothworlds.errors import BothworldsError, must
@@ -18,104 +25,129 @@ from bothworlds.registry import words
 from bothworlds.serve.domain.draws import check_served
 from bothworlds.serve.domain.records import MOST_ARMS
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.rules import EXPERIMENT_NAME, LONGEST_TEXT, PLAIN, check_name
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-LONGEST_ARM = 200
 LONGEST_VALUE = 10_000
+"""Characters of the JSON that an arm carries."""
 LONGEST_WINDOW = 400 * 86_400.0
 """The longest feedback window, in seconds."""
 
-Missing = Literal["drop", "default", "deferred"]
-Logging = Literal["after", "before"]
+S = TypeVar("S", bound="ExperimentSettings")
+ExperimentName = Annotated[str, Meta(pattern=EXPERIMENT_NAME, max_length=100)]
+ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
+Cap = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Meta(le=LONGEST_WINDOW)]
 
 
-@dataclass(frozen=True)
-class ArmSpec:
-    """An arm: its name, and a JSON value that decisions carry along."""
+class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An arm and what it carries, any JSON."""
 
-    name: str
+    name: ArmName
     value: Any = None
 
 
-@dataclass(frozen=True)
-class ExperimentSpec:
-    """What an experiment is created from.
+class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Settings of an experiment that can be changed later."""
 
-    Parameters
-    ----------
-    name : str
-        Letters, digits, dots, dashes and underscores; it stands in addresses.
-    arms : sequence of ArmSpec
-        Two or more.
-    policy : str or mapping
-        A word such as ``"tsallis"``, or the description of a policy as state files have it.
-    bounds : pair of float
-        The smallest and the largest possible loss or reward; fixed for good.
-    feedback_window : float
-        Seconds after which feedback comes too late.
-    missing : {"drop", "default", "deferred"}
-        What a decision without feedback counts as: nothing; ``default_loss``; the same, unless it
-        was deferred and never activated.
-    default_loss : float, optional
-        In the experiment's units.
-    floor, floor_power : float
-        Exploration floor: at least ``floor * t**-floor_power / K`` for every arm.
-    sticky_seconds : float
-        How long a unit gets the same decision again; 0 for never.
-    log : {"after", "before"}
-        Whether a decision is answered before or after it is in the log.
-    unit_cap, key_cap : int, optional
-        Feedback of one unit, or by one key, that is learned in an hour; the rest is quarantined.
-    description : str
-        For people.
-    """
-
-    name: str
-    arms: Sequence[ArmSpec]
-    policy: str | Mapping[str, Any] = "tsallis"
-    bounds: tuple[float, float] = (0.0, 1.0)
-    feedback_window: float = 7 * 86_400.0
-    missing: Missing = "drop"
-    default_loss: float | None = None
-    floor: float = 0.0
-    floor_power: float = 1.0 / 3.0
-    sticky_seconds: float = 0.0
-    log: Logging = "after"
-    unit_cap: int | None = None
-    key_cap: int | None = None
-    description: str = ""
+    feedback_window: Annotated[
+        Seconds,
+        Meta(ge=1.0, description="Seconds after which feedback comes too late; a week by default."),
+    ] = 7 * 86_400.0
+    missing: Annotated[
+        Literal["drop", "default", "deferred"],
+        Meta(
+            description="What a decision without feedback counts as: nothing; the default "
+            "loss; the same, unless it was deferred and never activated."
+        ),
+    ] = "drop"
+    default_loss: Annotated[float, Meta(description="In the experiment's units.")] | None = None
+    floor: Annotated[
+        Share,
+        Meta(
+            description="Exploration floor: every arm has at least "
+            "floor * round ** -floor_power / K; 0 by default."
+        ),
+    ] = 0.0
+    floor_power: Annotated[Share, Meta(description="See floor; 1/3 by default.")] = 1.0 / 3.0
+    sticky_seconds: Annotated[
+        Seconds,
+        Meta(ge=0.0, description="How long a unit gets the same decision again; 0 for never."),
+    ] = 0.0
+    log: Annotated[
+        Literal["after", "before"],
+        Meta(description="Whether a decision is in the log after or before it is answered."),
+    ] = "after"
+    unit_cap: (
+        Annotated[
+            Cap,
+            Meta(
+                description="Feedback of one unit that is learned in an hour; the rest is "
+                "quarantined."
+            ),
+        ]
+        | None
+    ) = None
+    key_cap: Annotated[Cap, Meta(description="The same for feedback told by one key.")] | None = (
+        None
+    )
+    description: Annotated[str, Meta(max_length=2000, description="For people.")] = ""
 
 
-@dataclass(frozen=True)
-class Config:
-    """The configuration of an experiment, checked; see `ExperimentSpec`."""
+class ExperimentSettings(Changeable, kw_only=True, frozen=True):
+    """All settings of an experiment."""
 
-    policy: Mapping[str, Any]
-    bounds: tuple[float, float]
-    feedback_window: float
-    missing: Missing
-    default_loss: float | None
-    floor: float
-    floor_power: float
-    sticky_seconds: float
-    log: Logging
-    unit_cap: int | None
-    key_cap: int | None
-    description: str
-    served: Policy = field(compare=False, repr=False)
-    """The policy, with its floor."""
+    policy: Annotated[
+        str | dict[str, Any],
+        Meta(
+            description='A word such as "tsallis", "tsallis-iw" or "exp3", or the description '
+            "of a policy as state files have it."
+        ),
+    ] = "tsallis"
+    bounds: Annotated[
+        tuple[float, float],
+        Meta(
+            description="The smallest and the largest possible loss or reward; 0 and 1 by "
+            "default, fixed for good."
+        ),
+    ] = (0.0, 1.0)
+
+
+class NewExperiment(ExperimentSettings, frozen=True):
+    """An experiment to create."""
+
+    name: ExperimentName
+    arms: Annotated[list[Arm], Meta(min_length=2, max_length=MOST_ARMS)]
+
+
+ArmSpec = Arm
+ExperimentSpec = NewExperiment
+CHANGEABLE = Changeable.__struct_fields__
+"""Names of the settings that can be changed after an experiment was created."""
+
+
+class Config(ExperimentSettings, frozen=True, dict=True):
+    """The settings of an experiment, checked; ``policy`` is the description of one."""
+
+    @cached_property
+    def served(self) -> Policy:
+        """The policy, with its floor."""
+        return Floor(_policy(self.policy)[1], self.floor, self.floor_power)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        del found["served"]
-        return {**found, "bounds": list(self.bounds), "policy": dict(self.policy)}
+        found = msgspec.structs.asdict(self)
+        return {"policy": found.pop("policy"), "bounds": list(found.pop("bounds")), **found}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Config:
-        """Return what `document` described."""
-        given = dict(document)
-        return _checked(given)
+        """Return the configuration that `document` described.
+
+        A setting that is newer than the document has its default. Limits are not checked: they may
+        have become stricter since.
+        """
+        known = {name: document[name] for name in cls.__struct_fields__ if name in document}
+        return cls(**{**known, "bounds": tuple(document["bounds"])})
 
     def changed(self, changes: Mapping[str, Any]) -> Config:
         """Return the configuration with some changes.
@@ -123,13 +155,13 @@ class Config:
         Raises
         ------
         Problem
-            ``invalid_request`` for what cannot be changed or must be something else.
+            ``invalid_request`` if a setting cannot be changed or its value is not valid.
         """
         for name in changes:
             if name not in CHANGEABLE:
                 listed = ", ".join(sorted(CHANGEABLE))
                 raise _invalid(f"The field {name!r} cannot be changed; these can: {listed}.")
-        return _checked({**self.document(), **changes})
+        return _checked(msgspec.structs.replace(self, **changes))
 
     def default(self) -> float | None:
         """Return the default loss in [0, 1]."""
@@ -138,17 +170,8 @@ class Config:
         return loss_within(self.bounds, None, self.default_loss)
 
 
-CHANGEABLE = frozenset(
-    {
-        "feedback_window", "missing", "default_loss", "floor", "floor_power", "sticky_seconds",
-        "log", "unit_cap", "key_cap", "description",
-    }
-)  # fmt: skip
-"""What can be changed after an experiment was created."""
-
-
-def checked(spec: ExperimentSpec) -> tuple[Config, tuple[ArmSpec, ...]]:
-    """Return the configuration and the arms of a specification.
+def checked(spec: NewExperiment) -> tuple[Config, tuple[Arm, ...]]:
+    """Return the configuration and the arms of an experiment to create.
 
     Raises
     ------
@@ -157,37 +180,27 @@ def checked(spec: ExperimentSpec) -> tuple[Config, tuple[ArmSpec, ...]]:
 
     Examples
     --------
-    >>> config, arms = checked(ExperimentSpec("headline", [ArmSpec("a"), ArmSpec("b")]))
+    >>> config, arms = checked(NewExperiment("headline", [Arm("a"), Arm("b")]))
     >>> config.served
     TsallisINF()
     """
-    if not isinstance(spec.name, str) or not NAME.fullmatch(spec.name):
-        expected = "1 to 100 letters, digits, dots, dashes and underscores, not a mark first"
-        raise _invalid(must("name", "an experiment", expected, spec.name))
-    arms = tuple(spec.arms)
-    if not 2 <= len(arms) <= MOST_ARMS:
-        expected = f"a list of 2 to {MOST_ARMS} arms"
-        raise _invalid(must("arms", "an experiment", expected, [arm.name for arm in arms]))
-    seen = set()
-    for arm in arms:
+    policy = _policy(spec.policy)[0]
+    for arm in spec.arms:
         check_arm(arm)
-        if arm.name in seen:
-            raise _invalid(must("arms", "an experiment", "of distinct names", arm.name))
-        seen.add(arm.name)
-    given = asdict(replace(spec, arms=()))
-    del given["name"], given["arms"]
-    return _checked(given), arms
+    names = [arm.name for arm in spec.arms]
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise _invalid(must("arms", "an experiment", "of distinct names", repeated))
+    spec = _fitting(msgspec.structs.replace(spec, policy=policy), NewExperiment)
+    given = {name: getattr(spec, name) for name in Config.__struct_fields__}
+    return _checked(Config(**given)), tuple(spec.arms)
 
 
-def check_arm(arm: ArmSpec) -> None:
-    """Refuse what cannot be an arm."""
-    name = arm.name
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_ARM or not name.isprintable():
-        expected = f"a printable text of 1 to {LONGEST_ARM} characters"
-        raise _invalid(must("name", "an arm", expected, name))
+def check_arm(arm: Arm) -> None:
+    """Refuse an arm whose name is not printable or whose value is not short JSON."""
+    check_name(arm.name, "name of an arm")
     try:
         text = json.dumps(arm.value, allow_nan=False)
-        name.encode(), text.encode()
     except (TypeError, ValueError):
         raise _invalid(must("value", "an arm", "a JSON value", arm.value)) from None
     if len(text) > LONGEST_VALUE:
@@ -199,79 +212,51 @@ def _invalid(detail: str) -> Problem:
     return Problem("invalid_request", detail)
 
 
-def _number(given: dict[str, Any], name: str, low: float, high: float, expected: str) -> float:
-    value = given[name]
-    if not is_number(value) or not low <= value <= high:
-        raise _invalid(must(name, "an experiment", expected, value))
-    return float(value)
-
-
-def _word(given: dict[str, Any], name: str, choices: tuple[str, ...]) -> Any:
-    if given[name] not in choices or not isinstance(given[name], str):
-        expected = " or ".join(f'"{choice}"' for choice in choices)
-        raise _invalid(must(name, "an experiment", expected, given[name]))
-    return given[name]
-
-
-def _cap(given: dict[str, Any], name: str) -> int | None:
-    value = given[name]
-    if value is not None and (not is_whole(value) or not 0 <= value < 2**31):
-        raise _invalid(must(name, "an experiment", "a whole number of at least 0 or null", value))
-    return value
-
-
-def _checked(given: dict[str, Any]) -> Config:
-    description = given["description"]
-    if not isinstance(description, str) or len(description) > LONGEST_VALUE:
-        raise _invalid(must("description", "an experiment", "a text", description))
+def _fitting(settings: S, kind: type[S]) -> S:
+    """Return settings with every value checked by the rules of its field."""
     try:
-        description.encode()
-        bounds = checked_bounds(given["bounds"])
+        return msgspec.convert(msgspec.to_builtins(settings, enc_hook=_plain), kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise _invalid(f"The settings of an experiment must fit their schema: {error}.") from None
+
+
+def _plain(value: object) -> float:
+    """Return a number of NumPy, for one, as a number of Python."""
+    number = real(value)
+    if number is None:
+        raise TypeError(f"Expected JSON, got `{type(value).__name__}`")
+    return int(number) if is_whole(value) else number
+
+
+def _checked(config: Config) -> Config:
+    """Return a configuration whose settings are valid, each and together."""
+    config = _fitting(config, Config)
+    try:
+        config.description.encode()
+        bounds = checked_bounds(config.bounds)
     except UnicodeEncodeError:
         expected = "a text without lone surrogates"
-        raise _invalid(must("description", "an experiment", expected, description)) from None
+        raise _invalid(must("description", "an experiment", expected, config.description)) from None
     except BothworldsError as error:
         raise _invalid(str(error).replace("of Bandit", "of an experiment")) from None
-    window = _number(
-        given, "feedback_window", 1.0, LONGEST_WINDOW, "a number of seconds, 1 to 34,560,000"
-    )
-    floor = _number(given, "floor", 0.0, 1.0, "a number in [0, 1]")
-    power = _number(given, "floor_power", 0.0, 1.0, "a number in [0, 1]")
-    sticky = _number(
-        given, "sticky_seconds", 0.0, window, "a number of seconds within the feedback window"
-    )
-    missing = _word(given, "missing", ("drop", "default", "deferred"))
-    log = _word(given, "log", ("after", "before"))
-    default = given["default_loss"]
+    if config.sticky_seconds > config.feedback_window:
+        expected = "a number of seconds within the feedback window"
+        raise _invalid(must("sticky_seconds", "an experiment", expected, config.sticky_seconds))
+    missing, default = config.missing, config.default_loss
+    if default is not None and not is_number(default):
+        raise _invalid(must("default_loss", "an experiment", "a finite number or null", default))
     if missing != "drop":
-        if not is_number(default) or not bounds[0] <= default <= bounds[1]:
+        if default is None or not bounds[0] <= default <= bounds[1]:
             expected = f"a number in [{bounds[0]:g}, {bounds[1]:g}] where missing is {missing!r}"
             raise _invalid(must("default_loss", "an experiment", expected, default))
-        if log != "before":
+        if config.log != "before":
             # A default loss is for decisions in the log: none of them may be missing there.
             expected = f'"before" where missing is {missing!r}'
-            raise _invalid(must("log", "an experiment", expected, log))
-    elif default is not None and not is_number(default):
-        raise _invalid(must("default_loss", "an experiment", "a number or null", default))
-    description_of_policy, policy = _policy(given["policy"])
-    return Config(
-        policy=description_of_policy,
-        bounds=bounds,
-        feedback_window=window,
-        missing=missing,
-        default_loss=None if default is None else float(default),
-        floor=floor,
-        floor_power=power,
-        sticky_seconds=sticky,
-        log=log,
-        unit_cap=_cap(given, "unit_cap"),
-        key_cap=_cap(given, "key_cap"),
-        description=description,
-        served=Floor(policy, floor, power),
-    )
+            raise _invalid(must("log", "an experiment", expected, config.log))
+    return config
 
 
-def _policy(given: object) -> tuple[Mapping[str, Any], Policy]:
+def _policy(given: object) -> tuple[dict[str, Any], Policy]:
     """Return the description and the policy that a word or a description stands for."""
     try:
         if isinstance(given, str):

@@ -9,11 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from bothworlds.serve import ofrep, openapi, wire
-from bothworlds.serve.answers import Telling
-from bothworlds.serve.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.domain.service import Behind
 from bothworlds.serve.http import Header, Reply, Stream
 from bothworlds.serve.ops import exports, reports
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
     from bothworlds.serve.answers import Told
     from bothworlds.serve.http import Application, Asked, Direct, Handler, Then
 
-_KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _TAG = re.compile(rb'"([0-9]{1,18})(?:-[0-9a-f]+)?"')
 _EVENTS_PAUSE = 1.0
 _HEARTBEAT = 15.0
@@ -40,18 +35,13 @@ async def decide(app: Application, asked: Asked) -> Reply:
     """Draw an arm."""
     body = asked.body or _ALL
     key = asked.headers.get(b"idempotency-key")
-    if key is not None and not _KEY.fullmatch(key):
-        raise Problem(
-            "invalid_request",
-            "The header Idempotency-Key must be 1 to 200 visible ASCII characters.",
-        )
     made = await app.service.decide(
         asked.who,
         asked.given[0],
         available=body.available,
         unit=body.unit,
         deferred=body.deferred,
-        idempotency_key=None if key is None else key.decode(),
+        idempotency_key=None if key is None else key.decode("latin-1"),
         vector=asked.query.vector,
     )
     return Reply(200 if made.replayed else 201, wire.encode(made))
@@ -82,18 +72,10 @@ def decide_many_later(app: Application, asked: Asked, then: Then) -> None:
     app.answer_later(asked, decide_many(app, asked), then)
 
 
-def _number(value: Any) -> float | None:
-    return None if value is UNSET else value
-
-
 async def feedback(app: Application, asked: Asked) -> Reply:
     """Learn from a decision."""
-    told = await app.service.feedback(
-        asked.who,
-        asked.given[0],
-        loss=_number(asked.body.loss),
-        reward=_number(asked.body.reward),
-    )
+    loss, reward = asked.body.given()
+    told = await app.service.feedback(asked.who, asked.given[0], loss=loss, reward=reward)
     return Reply(200, _TOLD[told.status])
 
 
@@ -114,23 +96,17 @@ def feedback_later(app: Application, asked: Asked, then: Then) -> None:
         app.note(asked, reply)
         then(asked, reply)
 
-    body = asked.body
+    loss, reward = asked.body.given()
     try:
-        app.service.tell(
-            asked.who, asked.given[0], _number(body.loss), _number(body.reward), told
-        )  # fmt: skip
+        app.service.tell(asked.who, asked.given[0], loss, reward, told)
     except Behind:
         app.answer_later(asked, feedback(app, asked), then)
 
 
 async def feedback_many(app: Application, asked: Asked) -> Reply:
     """Learn from many decisions."""
-    items = [
-        Telling(item.decision_id, _number(item.loss), _number(item.reward))
-        for item in asked.body.items
-    ]
     results = []
-    for told in await app.service.feedback_many(asked.who, items):
+    for told in await app.service.feedback_many(asked.who, asked.body.items):
         if isinstance(told, Problem):
             app.metrics.count_problem(told.code)
             results.append({"status": "refused", "code": told.code, "detail": told.detail})
@@ -171,10 +147,7 @@ def _tag(found: dict[str, Any]) -> bytes:
 
 async def create(app: Application, asked: Asked) -> Reply:
     """Create an experiment."""
-    fields = wire.given(asked.body)
-    fields["arms"] = [ArmSpec(arm.name, arm.value) for arm in asked.body.arms]
-    spec = ExperimentSpec(**fields)
-    found = await app.service.create(asked.who, spec, request_id=asked.id.decode())
+    found = await app.service.create(asked.who, asked.body, request_id=asked.id.decode())
     return _described(found, 201)
 
 
@@ -222,11 +195,10 @@ async def act(app: Application, asked: Asked) -> Reply:
 
 async def add_arm(app: Application, asked: Asked) -> Reply:
     """Add an arm."""
-    arm = ArmSpec(asked.body.name, asked.body.value)
     found = await app.service.add_arm(
         asked.who,
         asked.given[0],
-        arm,
+        asked.body,
         probability=asked.body.probability,
         request_id=asked.id.decode(),
     )

@@ -13,8 +13,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from bothworlds.protocol import DECISION_BATCH
 from bothworlds.serve import wire
-from bothworlds.serve.domain.service import MOST_DECISIONS
 from bothworlds.serve.http import Asked, Reply
 from bothworlds.serve.problems import Problem
 
@@ -42,10 +42,10 @@ async def evaluate_all(app: Application, asked: Asked) -> Reply:
     """Evaluate the flags of all experiments that are not archived."""
     service, unit = app.service, _unit(asked.body)
     running = service.running(asked.who)
-    if len(running) > MOST_DECISIONS:
+    if len(running) > DECISION_BATCH:
         raise Problem(
             "invalid_request",
-            f"At most {MOST_DECISIONS} flags can be evaluated at once, and there are"
+            f"At most {DECISION_BATCH} flags can be evaluated at once, and there are"
             f" {len(running)}; evaluate them one by one.",
         )
     known = asked.headers.get(b"if-none-match", b"").decode("latin-1")

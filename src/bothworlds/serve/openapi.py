@@ -11,13 +11,14 @@ from bothworlds import __version__
 from bothworlds.serve import wire
 from bothworlds.serve.problems import KINDS
 from bothworlds.serve.routes import ROUTES, Route
+from bothworlds.serve.rules import REQUEST_KEY
 
 _REF = "#/components/schemas/{name}"
 _ONE_NUMBER = [{"required": ["loss"]}, {"required": ["reward"]}]
 _HEADERS: dict[str, dict[str, Any]] = {
     "Idempotency-Key": {
         "description": "The same key and body give the same decision again.",
-        "schema": {"type": "string", "pattern": r"^[\x21-\x7E]{1,200}$"},
+        "schema": {"type": "string", "pattern": REQUEST_KEY},
     },
     "If-Match": {
         "description": "The ETag, or the config_version in quotes, that the change is based on.",
@@ -87,6 +88,9 @@ def schemas() -> dict[str, Any]:
     # msgspec cannot say that one of two fields must be there.
     for name in ("Feedback", "FeedbackItem"):
         found[name]["oneOf"] = _ONE_NUMBER
+    # Defaults are in the descriptions, in words.
+    for each in found["NewExperiment"]["properties"].values():
+        each.pop("default", None)
     # Nor can it tell two classes of a list apart without a tag.
     found["EvaluatedAll"]["properties"]["flags"]["items"] = {
         "anyOf": [_reference(wire.Evaluated), _reference(wire.NotEvaluated)]

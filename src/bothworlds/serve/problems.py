@@ -167,9 +167,6 @@ KINDS: dict[str, Kind] = {
 }
 """Every refusal by its code."""
 
-RETRYABLE = frozenset({"rate_limited", "overloaded", "store_unavailable", "shutting_down"})
-"""Codes after which the same request may be sent again, and may succeed."""
-
 
 class Problem(BothworldsError):
     """A refusal with a code; whoever raises it has changed nothing.

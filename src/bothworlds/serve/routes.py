@@ -7,6 +7,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from bothworlds.serve import wire
+from bothworlds.serve.answers import Decided, Feedback, Told
+from bothworlds.serve.config import NewExperiment
 
 BODY = 65_536
 """Bytes of a body."""
@@ -109,7 +111,7 @@ ROUTES: tuple[Route, ...] = (
     # Deciding.
     Route(
         "POST", f"{_ONE}/decisions", "decide", "Decide: draw an arm", "decide",
-        body=wire.Decide, optional=True, query=wire.DecideQuery, answer=wire.Decided,
+        body=wire.Decide, optional=True, query=wire.DecideQuery, answer=Decided,
         statuses=(201, 200), headers=("Idempotency-Key",), problems=_DECIDE,
     ),
     Route(
@@ -119,7 +121,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "PUT", "/v1/decisions/{decision}/feedback", "feedback",
         "Tell what a decision brought, once", "feedback",
-        body=wire.Feedback, answer=wire.Told,
+        body=Feedback, answer=Told,
         problems=(*_TOKEN, "out_of_bounds", "already_told", "contribution_too_large"),
     ),
     Route(
@@ -153,7 +155,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "POST", "/v1/experiments", "create", "Create an experiment", "admin",
-        body=wire.NewExperiment, answer=wire.Experiment, statuses=(201,), limit=BATCH_BODY,
+        body=NewExperiment, answer=wire.Experiment, statuses=(201,), limit=BATCH_BODY,
         problems=("experiment_exists", "policy_not_served", "store_unavailable"),
     ),
     Route(

@@ -6,44 +6,36 @@ schemas of the OpenAPI document are made from these classes.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
+from bothworlds.serve.answers import Decided, Feedback, FeedbackItem
+from bothworlds.serve.config import Arm, ArmName, Changeable
+from bothworlds.serve.domain.records import MOST_ARMS
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.rules import LONGEST_TEXT, PLAIN
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,99}$(?!\n)"
-"""Names of experiments: they stand in paths, files and metrics."""
-PLAIN = r"^[^\u0000-\u001F\u007F]+$(?!\n)"
-"""Texts without control characters; to Python ``$`` alone would let a last line break pass."""
-BATCH = 256
-"""How many decisions one request can ask for."""
-FEEDBACK_BATCH = 1000
-"""How many feedbacks one request can carry."""
-_LONGEST = 400 * 86_400.0
-
-ExperimentName = Annotated[str, Meta(pattern=NAME, max_length=100)]
-ArmName = Annotated[str, Meta(min_length=1, max_length=200, pattern=PLAIN)]
 Scope = Literal["decide", "feedback", "read", "admin"]
-Missing = Literal["drop", "default", "deferred"]
-Log = Literal["after", "before"]
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
+Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
-    """What a caller sends."""
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    """The body or the query of a request."""
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
-    """What the service answers; what is not known is left out."""
+    """The body of an answer; fields that are not known are left out."""
 
 
 # ---- deciding
 
 
-class Decide(Request, kw_only=True):
+class Decide(Body, kw_only=True):
     """Ask for a decision; an empty body asks for one among all arms."""
 
     available: (
@@ -51,55 +43,22 @@ class Decide(Request, kw_only=True):
             list[ArmName],
             Meta(
                 min_length=1,
-                max_length=4096,
+                max_length=MOST_ARMS,
                 description="The arms that can be used right now; all by default.",
             ),
         ]
         | None
     ) = None
-    unit: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=200,
-                pattern=PLAIN,
-                description="Who it is for; stored as a keyed hash.",
-            ),
-        ]
-        | None
-    ) = None
+    unit: Annotated[Unit, Meta(description="Who it is for; stored as a keyed hash.")] | None = None
     deferred: Annotated[bool, Meta(description="Whether it counts only once it is activated.")] = (
         False
     )
 
 
-class DecideMany(Request, kw_only=True):
+class DecideMany(Body, kw_only=True):
     """Ask for several decisions at once."""
 
-    count: Annotated[int, Meta(ge=1, le=BATCH)]
-
-
-class Decided(Answer):
-    """A decision: use the arm, and keep the id for its feedback."""
-
-    replayed: ClassVar[bool] = False
-    decision_id: str
-    arm: str
-    probability: float
-    round: int
-    mode: Literal["learn", "pinned", "uniform", "shadow"]
-    expires_at: Annotated[
-        float, Meta(description="Seconds since 1970 after which its feedback comes too late.")
-    ]
-    value: Annotated[Any, Meta(description="What the arm carries.")] = None
-    probabilities: dict[str, float] | None = None
-
-
-class Replayed(Decided):
-    """A decision that an earlier request, or the unit, was given before."""
-
-    replayed: ClassVar[bool] = True
+    count: Annotated[int, Meta(ge=1, le=DECISION_BATCH)]
 
 
 class DecidedMany(Answer, kw_only=True):
@@ -108,29 +67,10 @@ class DecidedMany(Answer, kw_only=True):
     decisions: list[Decided]
 
 
-class Feedback(Request, kw_only=True):
-    """What a decision brought: a loss or a reward, one of them."""
-
-    loss: float | UnsetType = UNSET
-    reward: float | UnsetType = UNSET
-
-
-class FeedbackItem(Feedback, kw_only=True):
-    """What one decision of many brought."""
-
-    decision_id: Id
-
-
-class FeedbackMany(Request, kw_only=True):
+class FeedbackMany(Body, kw_only=True):
     """What many decisions brought; all that is accepted is stored in one transaction."""
 
     items: Annotated[list[FeedbackItem], Meta(min_length=1, max_length=FEEDBACK_BATCH)]
-
-
-class Told(Answer, kw_only=True):
-    """What became of a feedback."""
-
-    status: Literal["learned", "duplicate", "quarantined", "not_learnable"]
 
 
 class ToldOfMany(Answer, kw_only=True):
@@ -150,14 +90,7 @@ class ToldMany(Answer, kw_only=True):
 # ---- experiments
 
 
-class Arm(Request, kw_only=True):
-    """An arm and what it carries, any JSON."""
-
-    name: ArmName
-    value: Any = None
-
-
-class NewArm(Arm, kw_only=True):
+class NewArm(Arm, kw_only=True, frozen=True):
     """An arm to add."""
 
     probability: (
@@ -166,123 +99,21 @@ class NewArm(Arm, kw_only=True):
     ) = None
 
 
-class Settings(Request, kw_only=True):
-    """Settings of an experiment that can be changed later."""
-
-    feedback_window: (
-        Annotated[
-            float,
-            Meta(
-                ge=1.0,
-                le=_LONGEST,
-                description="Seconds after which feedback comes too late; a week by default.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    missing: (
-        Annotated[
-            Missing,
-            Meta(
-                description="What a decision without feedback counts as: nothing; the default "
-                "loss; the same, unless it was deferred and never activated."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    default_loss: (
-        Annotated[float, Meta(description="In the experiment's units.")] | UnsetType | None
-    ) = UNSET
-    floor: (
-        Annotated[
-            float,
-            Meta(
-                ge=0.0,
-                le=1.0,
-                description="Exploration floor: every arm has at least "
-                "floor * round ** -floor_power / K; 0 by default.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    floor_power: (
-        Annotated[float, Meta(ge=0.0, le=1.0, description="See floor; 1/3 by default.")] | UnsetType
-    ) = UNSET
-    sticky_seconds: (
-        Annotated[
-            float,
-            Meta(
-                ge=0.0,
-                le=_LONGEST,
-                description="How long a unit gets the same decision again; 0 for never.",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    log: (
-        Annotated[
-            Log,
-            Meta(description="Whether a decision is in the log after or before it is answered."),
-        ]
-        | UnsetType
-    ) = UNSET
-    unit_cap: (
-        Annotated[
-            int,
-            Meta(
-                ge=0,
-                le=2**31 - 1,
-                description="Feedback of one unit that is learned in an hour; the rest is "
-                "quarantined.",
-            ),
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
-    key_cap: (
-        Annotated[
-            int, Meta(ge=0, le=2**31 - 1, description="The same for feedback told by one key.")
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
-    description: Annotated[str, Meta(max_length=2000, description="For people.")] | UnsetType = (
-        UNSET
-    )
+Change = msgspec.defstruct(
+    "Change",
+    [
+        (field.name, Union[field.type, UnsetType], UNSET)  # noqa: UP007
+        for field in msgspec.structs.fields(Changeable)
+    ],
+    bases=(Body,),
+    namespace={"__doc__": "Settings to change."},
+    module=__name__,
+    kw_only=True,
+)
+"""The settings of `Changeable`, none of them required and without defaults."""
 
 
-class NewExperiment(Settings, kw_only=True):
-    """An experiment to create."""
-
-    name: ExperimentName
-    arms: Annotated[list[Arm], Meta(min_length=2, max_length=4096)]
-    policy: (
-        Annotated[
-            str | dict[str, Any],
-            Meta(
-                description='A word such as "tsallis", "tsallis-iw" or "exp3", or the description '
-                "of a policy as state files have it."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    bounds: (
-        Annotated[
-            tuple[float, float],
-            Meta(
-                description="The smallest and the largest possible loss or reward; 0 and 1 by "
-                "default, fixed for good."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-
-
-class Change(Settings, kw_only=True):
-    """Settings to change."""
-
-
-class Pin(Request, kw_only=True):
+class Pin(Body, kw_only=True):
     """The arm that everybody gets, or that is played in the shadow of the others."""
 
     arm: ArmName
@@ -301,41 +132,49 @@ class ArmState(Answer, kw_only=True):
     missing_rate: float | None = None
 
 
-class Experiment(Answer, kw_only=True):
-    """An experiment: settings, arms, and what it has learned."""
+def _optional(kind: Any) -> Any:
+    """Return the type of a setting without its rules, or None."""
+    if get_origin(kind) is Annotated:
+        return _optional(get_args(kind)[0])
+    kinds = get_args(kind) if type(None) in get_args(kind) else ()
+    return Union[(*map(_optional, kinds), None)] if kinds else Union[kind, None]  # noqa: UP007
 
-    name: str
-    arms: list[ArmState]
-    policy: Any
-    bounds: tuple[float, float]
-    mode: Mode
-    epoch: int
-    config_version: int
-    round: int
-    alarms: list[str]
-    learned: int | None = None
-    description: str | None = None
-    feedback_window: float | None = None
-    missing: Missing | None = None
-    default_loss: float | None = None
-    floor: float | None = None
-    floor_power: float | None = None
-    sticky_seconds: float | None = None
-    log: Log | None = None
-    unit_cap: int | None = None
-    key_cap: int | None = None
-    pinned_arm: str | None = None
-    created_at: float | None = None
-    state_age: float | None = None
+
+Experiment = msgspec.defstruct(
+    "Experiment",
+    [
+        ("name", str),
+        ("arms", list[ArmState]),
+        ("policy", Any),
+        ("bounds", tuple[float, float]),
+        ("mode", Mode),
+        ("epoch", int),
+        ("config_version", int),
+        ("round", int),
+        ("alarms", list[str]),
+        ("learned", int | None, None),
+        *(
+            (field.name, _optional(field.type), None)
+            for field in msgspec.structs.fields(Changeable)
+        ),
+        ("pinned_arm", str | None, None),
+        ("created_at", float | None, None),
+        ("state_age", float | None, None),
+    ],
+    bases=(Answer,),
+    namespace={"__doc__": "An experiment: settings, arms, and what it has learned."},
+    module=__name__,
+    kw_only=True,
+)
 
 
 class Experiments(Answer, kw_only=True):
     """All experiments of the key's tenant."""
 
-    experiments: list[Experiment]
+    experiments: list[Experiment]  # type: ignore[valid-type]
 
 
-class Ids(Request, kw_only=True):
+class Ids(Body, kw_only=True):
     """Feedbacks in quarantine, by the UUIDs of their decisions; all if none is named."""
 
     ids: Annotated[list[Id], Meta(min_length=1, max_length=10_000)] | None = None
@@ -360,12 +199,15 @@ class Context(msgspec.Struct, kw_only=True):
     """What an OpenFeature provider knows about its caller; all but targetingKey is ignored."""
 
     targeting_key: (
-        Annotated[str, Meta(max_length=200, description="Who it is for: the unit of the decision.")]
+        Annotated[
+            str,
+            Meta(max_length=LONGEST_TEXT, description="Who it is for: the unit of the decision."),
+        ]
         | None
     ) = msgspec.field(name="targetingKey", default=None)
 
 
-class Evaluate(Request, kw_only=True):
+class Evaluate(Body, kw_only=True):
     """Evaluate flags for somebody."""
 
     context: Context | None = None
@@ -437,11 +279,11 @@ class EvaluatedAll(Answer, kw_only=True):
 # ---- keys and audit
 
 
-class NewKey(Request, kw_only=True):
+class NewKey(Body, kw_only=True):
     """A key to create."""
 
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=4)]
-    label: Annotated[str, Meta(max_length=200)] = ""
+    label: Annotated[str, Meta(max_length=LONGEST_TEXT)] = ""
 
 
 class Key(Answer, kw_only=True):
@@ -501,18 +343,18 @@ class ProblemDocument(Answer, kw_only=True):
 # ---- queries
 
 
-class DecideQuery(Request, kw_only=True):
+class DecideQuery(Body, kw_only=True):
     """How a decision is answered."""
 
     vector: bool = False
 
 
-class ReportQuery(Request, kw_only=True):
+class ReportQuery(Body, kw_only=True):
     """What a report states."""
 
     confidence: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
     target: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=204)]],
+        list[Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT + 4)]],
         Meta(
             max_length=16,
             description="`uniform`, or `arm:` and the name of one: what that would have brought. "
@@ -521,21 +363,21 @@ class ReportQuery(Request, kw_only=True):
     ] = []
 
 
-class ExportQuery(Request, kw_only=True):
+class ExportQuery(Body, kw_only=True):
     """What is exported."""
 
     format: str = "jsonl"
     since: Annotated[float, Meta(ge=0.0, le=1e12)] | None = None
 
 
-class PageQuery(Request, kw_only=True):
+class PageQuery(Body, kw_only=True):
     """One page of a list."""
 
     after: Annotated[int, Meta(ge=0, le=2**62)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
 
 
-class EventsQuery(Request, kw_only=True):
+class EventsQuery(Body, kw_only=True):
     """From where events are sent."""
 
     after: Annotated[int, Meta(ge=0, le=2**62)] = 0
@@ -550,7 +392,7 @@ class Reader:
     Parameters
     ----------
     kind : type
-        A `Request`.
+        A `Body`.
 
     Examples
     --------
@@ -619,7 +461,7 @@ def query(kind: type[Any], given: list[tuple[str, str]]) -> Any:
         raise Problem("invalid_request", f"The query must fit {kind.__name__}: {error}.") from None
 
 
-def given(settings: Request) -> dict[str, Any]:
+def given(settings: Any) -> dict[str, Any]:
     """Return the fields of a request that were given, by name.
 
     Examples

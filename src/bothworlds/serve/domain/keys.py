@@ -1,4 +1,4 @@
-"""API keys: made once, kept as hashes, shown without their secrets."""
+"""API keys: created once, stored as hashes, listed without their secrets."""
 
 from __future__ import annotations
 
@@ -7,40 +7,78 @@ import hashlib
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.rules import check_name
+from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.rows import KeyRow
 
 SCOPES = frozenset({"decide", "feedback", "read", "admin"})
 
 
-def made_key(tenant: int, scopes: Sequence[str], label: str) -> tuple[str, KeyRow]:
-    """Return the secret of a new API key, and its row.
+@dataclass(frozen=True)
+class NewKey:
+    """A new API key, checked but not stored yet; the service and the shell both create keys by it.
+
+    Parameters
+    ----------
+    secret : str
+        What its holder sends; kept nowhere.
+    row : KeyRow
+        What is stored.
+    tenant : str or None
+        Another tenant than the row's, by name; created with the key if there is none.
 
     Examples
     --------
-    >>> secret, row = made_key(1, ["decide"], "web")
-    >>> len(secret), secret.startswith(f"bw_{row.id}_"), row.scopes
+    >>> made = NewKey.made(1, ["decide"], "web")
+    >>> len(made.secret), made.secret.startswith(f"bw_{made.row.id}_"), made.row.scopes
     (59, True, frozenset({'decide'}))
     """
-    if isinstance(scopes, str) or not scopes or not set(scopes) <= SCOPES:
-        raise Problem("invalid_request", f"Scopes are {', '.join(sorted(SCOPES))}.")
-    id = secrets.token_hex(6)
-    secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
-    digest = hashlib.sha256(secret.encode()).digest()
-    row = KeyRow(
-        id, tenant, digest, frozenset(scopes), checked_label(label, "label", least=0),
-        time.time(), None,
-    )  # fmt: skip
-    return f"bw_{id}_{secret}", row
 
+    secret: str
+    row: KeyRow
+    tenant: str | None
 
-def checked_label(text: object, what: str, least: int = 1) -> str:
-    """Return a text that names something, if it is printable and short."""
-    if not isinstance(text, str) or not least <= len(text) <= 200 or not text.isprintable():
-        raise Problem("invalid_request", f"The {what} must be a text of at most 200 characters.")
-    return text
+    @classmethod
+    def made(
+        cls, owner: int, scopes: Sequence[str], label: str = "", tenant: str | None = None
+    ) -> NewKey:
+        """Return a new key.
+
+        Raises
+        ------
+        Problem
+            ``invalid_request`` if the scopes, the label or the tenant are not valid.
+        """
+        if isinstance(scopes, str) or not scopes or not set(scopes) <= SCOPES:
+            raise Problem("invalid_request", f"Scopes are {', '.join(sorted(SCOPES))}.")
+        check_name(label, "label", least=0)
+        if tenant is not None:
+            check_name(tenant, "tenant")
+        id = secrets.token_hex(6)
+        secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+        digest = hashlib.sha256(secret.encode()).digest()
+        row = KeyRow(id, owner, digest, frozenset(scopes), label, time.time(), None)
+        return cls(f"bw_{id}_{secret}", row, tenant)
+
+    def put(self, store: Store) -> None:
+        """Store the key, in a transaction of the caller."""
+        owner = self.row.tenant
+        if self.tenant is not None:
+            owner = store.put_tenant(self.tenant, self.row.created_at)
+        store.put_key(replace(self.row, tenant=owner))
+
+    def change(self) -> dict[str, Any]:
+        """Return what the audit log says about it."""
+        return {
+            "key": self.row.id,
+            "scopes": sorted(self.row.scopes),
+            "label": self.row.label,
+            "tenant": self.tenant,
+        }
 
 
 def key_document(key: KeyRow) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -28,12 +28,20 @@ import numpy as np
 from bothworlds.arguments import is_number
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.errors import InvalidFeedback
-from bothworlds.serve.answers import Principal, Telling, Told, log_document
+from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
+from bothworlds.serve.answers import (
+    Decided,
+    FeedbackItem,
+    Principal,
+    Replayed,
+    Told,
+    log_document,
+)
 from bothworlds.serve.config import ArmSpec, Config, ExperimentSpec, check_arm, checked
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import MOST, is_warm, prepare, warm
 from bothworlds.serve.domain.experiment import Experiment
-from bothworlds.serve.domain.keys import SCOPES, checked_label, key_document, made_key
+from bothworlds.serve.domain.keys import SCOPES, NewKey, key_document
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.sums import Counts, from_bytes
 from bothworlds.serve.domain.tokens import (
@@ -46,6 +54,7 @@ from bothworlds.serve.domain.tokens import (
 )
 from bothworlds.serve.ops.upkeep import CHECKPOINTS, DAY, PAGE, Upkeep
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.rules import check_request_key, check_unit
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.commit import Committer, Item, Ledger, Place, Written, resolve
 from bothworlds.serve.store.opening import opened
@@ -63,16 +72,15 @@ from bothworlds.serve.store.rows import (
     StateRow,
     Stored,
 )
-from bothworlds.serve.wire import Decided, Replayed
 
 __all__ = [
     "ArmSpec",
     "Decided",
     "ExperimentSpec",
+    "FeedbackItem",
     "Principal",
     "Service",
     "Settings",
-    "Telling",
     "Told",
 ]
 
@@ -81,12 +89,8 @@ T = TypeVar("T")
 
 REQUEST_SECONDS = DAY
 """How long an Idempotency-Key is remembered."""
-LARGEST_BATCH = 1000
-MOST_DECISIONS = 256
 ATTEMPTS = 5
 """How often a change is tried that others keep overtaking."""
-LONGEST_TEXT = 1000
-"""Characters of a unit or an Idempotency-Key."""
 HOUR = 3600.0
 _COLD = "This replica is still compiling the experiment's draws."
 
@@ -464,6 +468,8 @@ class Service:
             )
             if made is not None:
                 return made
+        if idempotency_key is not None:
+            check_request_key(idempotency_key)
         experiment = self._experiment(who, name)
         self._check_open()
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
@@ -512,9 +518,10 @@ class Service:
         """Make up to 256 decisions at once."""
         experiment = self._experiment(who, name)
         self._check_open()
-        if type(count) is not int or not 1 <= count <= MOST_DECISIONS:
+        if type(count) is not int or not 1 <= count <= DECISION_BATCH:
             raise Problem(
-                "invalid_request", f"The count must be a whole number in [1, {MOST_DECISIONS}]."
+                "invalid_request",
+                f"The count must be a whole number in [1, {DECISION_BATCH}].",
             )
         made = [self._draw(experiment, experiment.lineup, b"", False, False) for _ in range(count)]
         rows = [row for _, row in made]
@@ -570,10 +577,7 @@ class Service:
         counts.by_arm[place] += 1
 
     def _unit(self, experiment: Experiment, unit: str) -> bytes:
-        if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_TEXT:
-            raise Problem(
-                "invalid_request", f"The unit must be a text of 1 to {LONGEST_TEXT} characters."
-            )
+        check_unit(unit)
         return unit_hash(self._configuration.unit_key, experiment.id, unit)
 
     async def _stick(
@@ -608,16 +612,11 @@ class Service:
         asked: tuple[Any, ...],
     ) -> tuple[Decided, DecisionRow | None]:
         """Return the decision that the request of this name was given, or give it this one."""
-        if not isinstance(key, str) or not 0 < len(key) <= LONGEST_TEXT:
-            raise Problem(
-                "invalid_request",
-                f"The Idempotency-Key must be a text of 1 to {LONGEST_TEXT} characters.",
-            )
         decided, row = drawn
         now = time.time()
         secret = self._configuration.unit_key
         hashed = hashlib.blake2b(
-            key.encode("utf-8", "surrogatepass"), digest_size=16, key=secret, person=b"bw-request"
+            key.encode(), digest_size=16, key=secret, person=b"bw-request"
         ).digest()
         fingerprint = hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).digest()
         claim = ClaimRow(
@@ -710,21 +709,23 @@ class Service:
 
         self._committer.submit(Item(done, (row,)))
 
-    async def feedback_many(self, who: Principal, items: Sequence[Telling]) -> list[Told | Problem]:
+    async def feedback_many(
+        self, who: Principal, items: Sequence[FeedbackItem]
+    ) -> list[Told | Problem]:
         """Learn from up to 1,000 feedbacks, all of them in one transaction.
 
         A feedback that is refused does not hinder the others; its place has the `Problem`.
         """
         self._check_open()
-        if len(items) > LARGEST_BATCH:
-            raise Problem("invalid_request", f"A batch has at most {LARGEST_BATCH} feedbacks.")
+        if len(items) > FEEDBACK_BATCH:
+            raise Problem("invalid_request", f"A batch has at most {FEEDBACK_BATCH} feedbacks.")
         answers: list[Told | Problem | None] = []
         rows: list[tuple[int, FeedbackRow]] = []
         promises: list[tuple[Experiment, float]] = []
         for place, item in enumerate(items):
             try:
                 row, experiment, promised = await self._knowing(
-                    partial(self._row, who, item.decision_id, item.loss, item.reward)
+                    partial(self._row, who, item.decision_id, *item.given())
                 )
             except Problem as problem:
                 answers.append(problem)
@@ -864,7 +865,7 @@ class Service:
         figures = self._figures
         if before is None:
             figures[row.status] += 1
-            return Told(row.status)
+            return Told(row.status)  # type: ignore[arg-type]
         # Whoever sends again because an answer was lost has told no more than once.
         self._uncount(row)
         if before.loss == row.loss:
@@ -1237,17 +1238,10 @@ class Service:
         """
         if tenant is not None and who.key_id is not None:
             raise Problem("scope_missing", "A key cannot make keys of other tenants.")
-        secret, key = made_key(who.tenant, scopes, label)
-
-        def work() -> None:
-            owner = who.tenant
-            if tenant is not None:
-                owner = self.store.put_tenant(checked_label(tenant, "tenant"), key.created_at)
-            self.store.put_key(replace(key, tenant=owner))
-
-        change = {"key": key.id, "scopes": sorted(key.scopes), "label": label, "tenant": tenant}
-        await self._administer(who, "create_key", None, request_id, change, work)
-        return secret, key_document(self._keys[key.id])
+        made = NewKey.made(who.tenant, scopes, label, tenant)
+        work = partial(made.put, self.store)
+        await self._administer(who, "create_key", None, request_id, made.change(), work)
+        return made.secret, key_document(self._keys[made.row.id])
 
     async def revoke_key(self, who: Principal, key_id: str, *, request_id: str = "") -> None:
         """Revoke an API key of this tenant."""
