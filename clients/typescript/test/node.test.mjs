@@ -1,0 +1,123 @@
+// The client against a real service (SERVICE) and against servers that misbehave.
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { test } from "node:test";
+import { OpenFeature } from "@openfeature/server-sdk";
+import { Client, ServiceError } from "../dist/index.js";
+import { BothworldsProvider } from "../dist/openfeature-server.js";
+
+const SERVICE = process.env.SERVICE;
+const PATIENT = { timeout: 60_000 };
+
+async function answering(status, body, headers = { "content-type": "application/json" }) {
+  let asked = 0;
+  const server = createServer((request, response) => {
+    asked += 1;
+    request.resume().on("end", () => response.writeHead(status, headers).end(body));
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  return { url: `http://127.0.0.1:${server.address().port}`, asked: () => asked, close: () => server.close() };
+}
+
+async function learned(experiment) {
+  return (await (await fetch(`${SERVICE}/v1/experiments/${experiment}`)).json()).learned;
+}
+
+test("a decision, its probability, and feedback that is learned once", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const before = await learned("headline");
+  const decision = await client.decide("headline", { unit: "ann" });
+  assert.ok(["blue", "green"].includes(decision.arm));
+  assert.ok(decision.probability > 0 && decision.probability <= 1);
+  assert.equal(await client.feedback(decision, { reward: 1 }), "learned");
+  assert.equal(await client.feedback(decision.id, { reward: 1 }), "duplicate");
+  assert.equal(await learned("headline"), before + 1);
+  await client.close();
+});
+
+test("a repeated request with one key gives one decision", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const twice = await Promise.all([1, 2].map(() => client.decide("headline", { idempotencyKey: "order-17" })));
+  assert.equal(twice[0].id, twice[1].id);
+});
+
+test("many decisions, and their feedback in one request", async () => {
+  let requests = 0;
+  const counting = (...given) => { requests += 1; return fetch(...given); };
+  const client = new Client(SERVICE, { ...PATIENT, fetch: counting });
+  const made = await client.decideMany("headline", 20);
+  assert.equal(new Set(made.map((each) => each.id)).size, 20);
+  const told = await Promise.all(made.map((each) => client.feedback(each, { loss: 0.5 })));
+  assert.deepEqual(told, Array(20).fill("learned"));
+  assert.equal(requests, 2);
+});
+
+test("only arms that are available", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const decision = await client.decide("headline", { available: ["green"] });
+  assert.deepEqual([decision.arm, decision.probability], ["green", 1]);
+});
+
+test("a refusal is raised, also when there is a default", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  await assert.rejects(client.decide("no such experiment", { default: "blue" }), { code: "experiment_not_found", status: 404 });
+  const lost = [];
+  const listening = new Client(SERVICE, { ...PATIENT, onLost: (error) => lost.push(error.code) });
+  assert.equal(await listening.feedback("no-such-id", { reward: 1 }), "refused");
+  assert.deepEqual(lost, ["bad_token"]);
+  assert.throws(() => client.feedback("x", { reward: NaN }), TypeError);
+  assert.throws(() => new Client("ftp://127.0.0.1"), TypeError);
+});
+
+const STRANGE = {
+  "an empty object": [200, "{}"], "a list": [200, "[]"], "null": [200, "null"], "nothing": [200, ""], "a string": [200, '"x"'],
+  "wrong types": [201, '{"arm":7,"decision_id":9,"probability":0.5}'],
+  "a probability of none": [201, '{"arm":"a","decision_id":"b","probability":null}'],
+  "a page of a proxy": [502, "<html>", { "content-type": "text/html" }],
+  "a redirect": [302, "", { location: "/elsewhere" }],
+  "another service's error": [500, '{"error":"x"}'], "a timeout of a proxy": [504, ""], "a code that is no text": [503, '{"code":[1]}'],
+};
+for (const [name, [status, body, headers]] of Object.entries(STRANGE)) {
+  test(`the default stands in for ${name}`, async () => {
+    const server = await answering(status, body, headers);
+    const client = new Client(server.url, { timeout: 60_000, retries: 1 });
+    const decision = await client.decide("headline", { default: "safe" });
+    assert.deepEqual([decision.arm, decision.id, decision.mode], ["safe", null, "default"]);
+    assert.ok(decision.error instanceof ServiceError);
+    assert.equal(await client.feedback(decision, { reward: 1 }), "default");
+    await assert.rejects(client.decide("headline"), ServiceError);
+    server.close();
+  });
+}
+
+test("a service that is away is tried again, and the default comes in time", async () => {
+  const server = await answering(503, '{"code":"overloaded","detail":"Try later."}', { "content-type": "application/problem+json" });
+  const client = new Client(server.url, { timeout: 60_000, retries: 3 });
+  assert.equal((await client.decide("headline", { default: "safe" })).error.code, "overloaded");
+  assert.equal(server.asked(), 4);
+  server.close();
+  const silent = createServer(() => undefined);
+  await new Promise((ready) => silent.listen(0, "127.0.0.1", ready));
+  const waiting = new Client(`http://127.0.0.1:${silent.address().port}`, { timeout: 100 });
+  assert.equal((await waiting.decide("headline", { default: "safe" })).arm, "safe");
+  silent.closeAllConnections();
+  silent.close();
+});
+
+test("OpenFeature: flags are experiments, and track() is the reward", async () => {
+  await OpenFeature.setProviderAndWait(new BothworldsProvider(new Client(SERVICE, PATIENT)));
+  const flags = OpenFeature.getClient();
+  const context = { targetingKey: "bob" };
+  const before = await learned("headline");
+  const details = await flags.getStringDetails("headline", "none", context);
+  assert.ok(["blue", "green"].includes(details.value));
+  assert.equal(details.variant, details.value);
+  assert.ok(details.flagMetadata.probability > 0);
+  flags.track("headline", context, { value: 1 });
+  flags.track("headline", context, { value: 1 }); // Reported once.
+  flags.track("headline", { targetingKey: "eve" }, { value: 1 }); // Not decided for her.
+  assert.equal(await flags.getNumberValue("headline", 7, context), 7); // The arm is no number.
+  assert.equal(await flags.getStringValue("no such flag", "none", context), "none");
+  await OpenFeature.close();
+  assert.equal(await learned("headline"), before + 1);
+});

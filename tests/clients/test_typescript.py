@@ -1,0 +1,159 @@
+"""TypeScript client in Node and in Chromium, against the real service."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.served import served
+from helpers.waiting import HANG, wait_until
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "clients/typescript"
+NODE = shutil.which("node")
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.skipif(NODE is None, reason="the TypeScript client is tested where Node is"),
+]
+
+
+def run(*command, **more):
+    done = subprocess.run(
+        command, cwd=FOLDER, capture_output=True, text=True, check=False, timeout=HANG, **more
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built():
+    """Install what the client is built with, and build it."""
+    run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    run("npm", "run", "build")
+    run("npm", "run", "bundle")
+
+
+@pytest.fixture
+def service(tmp_path):
+    with served(tmp_path / "store.db", "--require-keys") as running:
+        yield running
+
+
+def key(store, *scopes):
+    done = subprocess.run(
+        [sys.executable, "-m", "bothworlds", "serve", "key", "create", "--store", str(store),
+         "--scopes", ",".join(scopes)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[-1]
+
+
+ARMS = [{"name": "blue"}, {"name": "green"}]
+
+
+def test_the_types_are_those_of_the_openapi_document(built, tmp_path):
+    made = tmp_path / "schema.d.ts"
+    document = ROOT / "tests/golden/openapi.json"
+    run("npx", "openapi-typescript", str(document), "-o", str(made))
+    assert made.read_text() == (FOLDER / "src/schema.d.ts").read_text(), "run `npm run types`"
+
+
+def test_the_client_in_node(built, tmp_path):
+    with served(tmp_path / "store.db") as service:
+        created = service.ask("POST", "/v1/experiments", {"name": "headline", "arms": ARMS})
+        assert created.status == 201
+        told = run(NODE, "--test", "test/node.test.mjs", env={**os.environ, "SERVICE": service.url})
+        assert "# fail 0" in told, told
+
+
+@contextlib.contextmanager
+def site(service, secret):
+    """Run a shop's own server, with the relay of the example."""
+    env = {**os.environ, "BOTHWORLDS_URL": service.url, "BOTHWORLDS_KEY": secret}
+    process = subprocess.Popen(
+        [NODE, "test/site.mjs"], cwd=FOLDER, stdout=subprocess.PIPE, text=True, env=env
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait(HANG)
+        process.stdout.close()
+
+
+@pytest.fixture
+def page():
+    from playwright.sync_api import sync_playwright
+
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.fail("This test needs Chromium on the path: apt-get install chromium.")
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=found, args=flags)
+        opened = browser.new_page()
+        opened.set_default_timeout(1000.0 * HANG)
+        yield opened
+        browser.close()
+
+
+@pytest.mark.browser
+def test_the_client_in_a_browser(built, service, page):
+    admin = key(service.store, "admin", "read")
+    made = service.ask("POST", "/v1/experiments", {"name": "headline", "arms": ARMS}, key=admin)
+    assert made.status == 201, made.body
+
+    def learned():
+        return service.ask("GET", "/v1/experiments/headline", key=admin).json["learned"]
+
+    with site(service, key(service.store, "decide", "feedback")) as url:
+        page.goto(url)
+        page.wait_for_function("globalThis.Client !== undefined")
+        arm = page.evaluate(
+            """async () => {
+                globalThis.client = new Client(location.origin, { timeout: 60000 });
+                const decision = await client.decide("headline", { unit: "ann" });
+                const status = await client.feedback(decision, { reward: 1 });
+                return [decision.arm, decision.probability, status];
+            }"""
+        )
+        assert arm[0] in ("blue", "green") and 0 < arm[1] <= 1 and arm[2] == "learned"
+        assert learned() == 1
+        # OpenFeature in the browser, with the published SDK.
+        value = page.evaluate(
+            """async () => {
+                const provider = new BothworldsWebProvider(client, ["headline"]);
+                await OpenFeature.setContext({ targetingKey: "bob" });
+                await OpenFeature.setProviderAndWait(provider);
+                const flags = OpenFeature.getClient();
+                const value = flags.getStringValue("headline", "none");
+                flags.track("headline", { value: 1 });
+                await client.flush();
+                return value;
+            }"""
+        )
+        assert value in ("blue", "green")
+        assert learned() == 2
+        # Feedback that is reported while the page closes arrives by a beacon.
+        page.evaluate(
+            """async () => {
+                const decision = await client.decide("headline");
+                const report = () => client.feedback(decision, { reward: 0 });
+                addEventListener("pagehide", report, { capture: true });
+            }"""
+        )
+        page.goto("about:blank")
+        wait_until(lambda: learned() == 3)
+        # What the relay does not name stays on the server.
+        page.goto(url)
+        refused = page.evaluate(
+            "async () => (await fetch('/v1/experiments', { method: 'GET' })).status"
+        )
+        assert refused == 403
