@@ -28,6 +28,7 @@ NEED_AN_EXTRA = (
     "tests/campaign/test_store.py",
     "tests/cli",
     "tests/client/test_openfeature_provider.py",
+    "tests/clients",
     "tests/demo",
     "tests/docs",
     "tests/environments/test_env_stochastic.py",
