@@ -1,4 +1,4 @@
-"""Determinism: a seed gives the recorded draws, to the bit, whichever CPU the code is compiled for."""
+"""Determinism: a seed gives the recorded draws, bit for bit, for every CPU target."""
 
 import json
 import os
