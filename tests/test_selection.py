@@ -106,7 +106,8 @@ def test_what_is_kept_imports_nothing_of_an_extra():
         "PIL",
         "PIL.Image",
     }
-    assert ROOT / "src/bothworlds/serve/domain/service.py" in reached(ROOT / "tests/helpers/histories.py")
+    histories = reached(ROOT / "tests/helpers/histories.py")
+    assert ROOT / "src/bothworlds/serve/domain/service.py" in histories
 
 
 PROJECT = {
