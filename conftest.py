@@ -1,62 +1,113 @@
 """Selection of the tests that need nothing but the core dependencies: ``pytest --core``.
 
-What needs a package of an extra is named here, or marked `extra` where it is one test among others
-that do not. Nothing is skipped by itself: a test that is neither must pass without any extra.
+A file whose imports reach a package of an extra is left out, found by following them; so are the
+rooms of the extras. A test that needs an extra among others that do not is marked `extra`. Nothing
+else is skipped: any other test must pass without any extra.
 """
 
+import ast
+import functools
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-NEED_AN_EXTRA = (
+
+CORE = {
+    "bothworlds",
+    "hypothesis",
+    "llvmlite",
+    "numba",
+    "numpy",
+    "pytest",
+    *sys.stdlib_module_names,
+}
+"""Packages that the core has, and those that every test may use."""
+
+ROOMS = ("cli", "demo", "serve", "docs", "golden", "interop", "plotting", "typing")
+"""Rooms of an extra, and after the first three those of which only the tests need one."""
+
+EXAMPLES = (
     "src/bothworlds/campaign/store.py",
     "src/bothworlds/campaign/store_view.py",
-    "src/bothworlds/cli",
     "src/bothworlds/client/openfeature.py",
-    "src/bothworlds/demo",
     "src/bothworlds/interop/gymnasium.py",
     "src/bothworlds/interop/litellm.py",
-    "src/bothworlds/logs/parquet.py",
     "src/bothworlds/interop/river.py",
+    "src/bothworlds/logs/parquet.py",
     "src/bothworlds/plotting/arms.py",
     "src/bothworlds/plotting/draw.py",
     "src/bothworlds/plotting/pairs.py",
     "src/bothworlds/plotting/result.py",
-    "src/bothworlds/serve",
     "src/bothworlds/simulation/export.py",
-    "tests/campaign/test_cluster.py",
-    "tests/campaign/test_continuing.py",
-    "tests/campaign/test_store.py",
-    "tests/cli",
-    "tests/client/test_openfeature_provider.py",
-    "tests/clients",
-    "tests/demo",
-    "tests/docs",
-    "tests/environments/test_env_stochastic.py",
-    "tests/experiments/test_full_scale.py",
-    "tests/experiments/test_panels.py",
-    "tests/helpers/histories.py",
-    "tests/inference/test_from_logs.py",
-    "tests/interop",
-    "tests/lanes/test_lanes.py",
-    "tests/omd/test_half.py",
-    "tests/omd/test_many.py",
-    "tests/omd/test_moving.py",
-    "tests/omd/test_omd.py",
-    "tests/plotting",
-    "tests/policies/test_baselines.py",
-    "tests/policies/test_lazy_thompson.py",
-    "tests/serve",
-    "tests/simulation/test_realised.py",
-    "tests/simulation/test_results.py",
-    "tests/storm.py",
-    "tests/test_benchmarks.py",
-    "tests/golden",
-    "tests/test_golden.py",
-    "tests/test_release.py",
-    "tests/test_wheel.py",
-    "tests/typing",
 )
-"""Files and folders that need an extra, or the references of the extra `dev`, at some place."""
+"""Files that import a package of an extra only when one of their examples runs."""
+
+
+def imported(source):
+    """Return the modules that a module needs as soon as it is imported itself."""
+    found = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            # A name taken from a package may be a module.
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@functools.cache
+def modules_of(path):
+    """Return the modules that a file needs."""
+    return imported(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def files_of(module):
+    """Return the files of this repository that are loaded with a module."""
+    parts = module.split(".")
+    places = [
+        ROOT.joinpath(folder, *parts[:end])
+        for folder in ("src", "", "tests", "docs")
+        for end in range(1, len(parts) + 1)
+    ]
+    files = [p for place in places for p in (place / "__init__.py", place.with_suffix(".py"))]
+    return [p for p in files if p.exists()]
+
+
+def reached(path):
+    """Return all files that are loaded with a file, itself among them."""
+    found, waiting = set(), [path]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            for module in modules_of(each):
+                waiting += files_of(module)
+    return found
+
+
+@functools.cache
+def extras_of(path):
+    """Return the packages of an extra that are loaded with a file."""
+    modules = {module for file in reached(path) for module in modules_of(file)}
+    return {m.partition(".")[0] for m in modules if not files_of(m)} - CORE
+
+
+def in_a_room(path):
+    """Return whether a file or folder belongs to a room of an extra."""
+    first, *others = (*path.relative_to(ROOT).parts, "")
+    return (first == "src" and others[1:2] and others[1] in ROOMS[:3]) or (
+        first == "tests" and others[0] in ROOMS
+    )
+
+
+def needs_an_extra(path):
+    """Return whether a file or folder is left out where only the core is installed."""
+    if in_a_room(path) or path.relative_to(ROOT).as_posix() in EXAMPLES:
+        return True
+    if path.suffix != ".py" or path.parent == ROOT:
+        return False
+    return bool(extras_of(path))
 
 
 def pytest_addoption(parser):
@@ -66,14 +117,13 @@ def pytest_addoption(parser):
 
 def pytest_ignore_collect(collection_path, config):
     """Leave out the files that need an extra."""
-    if not config.getoption("core"):
+    if not config.getoption("core") or not collection_path.is_relative_to(ROOT):
         return None
-    named = {ROOT / place for place in NEED_AN_EXTRA}
-    return True if named & {collection_path, *collection_path.parents} else None
+    return True if needs_an_extra(collection_path) else None
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests that say they need one."""
+    """Leave out the tests that are marked."""
     if not config.getoption("core"):
         return
     kept, left_out = [], []

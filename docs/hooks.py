@@ -12,7 +12,7 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 from blocks import run_blocks
-from registered import with_policies
+from registered import with_registered
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     """Describe the policies; run a tutorial and put what each block printed and drew under it."""
     here = page.file.src_uri
     if not here.startswith("tutorials/") and here not in RUN:
-        return with_policies(markdown)
+        return with_registered(markdown)
     name = Path(here).stem
     with tempfile.TemporaryDirectory() as folder:
         ran, _ = run_blocks(markdown, name, Path(folder))

@@ -11,6 +11,8 @@ import pytest
 from golden import record
 from helpers.served import served
 
+pytestmark = pytest.mark.extra
+
 GOLDEN = Path(record.__file__).parent
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from bothworlds.errors import missing_extra
 
+pytestmark = pytest.mark.extra
+
 ROOT = Path(__file__).parent.parent
 CORE = ("llvmlite", "llvmlite.libs", "numba", "numpy", "numpy.libs")
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bothworlds.bandit import SegmentedBandit as SegmentedBandit
     from bothworlds.bandit import replay as replay
     from bothworlds.bandit import shared as shared
-    from bothworlds.policies.shipped import *  # noqa: F403
+    from bothworlds.policies._typing import *  # noqa: F403
     from bothworlds.policies.sparring import Sparring as Sparring
     from bothworlds.simulation import Result as Result
     from bothworlds.simulation import simulate as simulate

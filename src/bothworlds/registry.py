@@ -1,8 +1,8 @@
-"""Registry of the policies: where each one lives, its shell words, labels, colours and lines.
+"""Registry of policies and environments: homes, shell words, labels, colours and lines.
 
-A policy is described here once; shell, figures, tables, state files and the names of the package
-are derived from it.  Nothing is imported before it is asked for, so that a command can list the
-policies without loading Numba.
+Each is described here once; shell, figures, tables, state files, the names of the package, the
+README and the reference are derived from it.  Nothing is imported before it is asked for,
+so that a command can list the policies without loading Numba.
 """
 
 import re
@@ -55,11 +55,14 @@ class Entry(NamedTuple):
         Where the class is defined.
     variants : tuple of Variant
         Where there is one, it stands for every configuration; of several each stands for its own.
+    regret : tuple of str
+        Its rows in the README's table of algorithms: the regret that is proved or measured.
     """
 
     name: str
     module: str
     variants: tuple[Variant, ...]
+    regret: tuple[str, ...]
 
     def load(self) -> Any:
         """Return the class."""
@@ -70,6 +73,121 @@ class Entry(NamedTuple):
         kind = self.load()
         told = {"horizon": max(horizon, 2)} if kind.needs_horizon else {}
         return kind(**variant.preset, **told)
+
+
+class World(NamedTuple):
+    """A name of an environment in a shell, where arms and gap are options of their own.
+
+    Parameters
+    ----------
+    about : str
+        A line of help.
+    home : str
+        The class or constructor in `bothworlds.environments`; the environment's class by default.
+    preset : mapping
+        Arguments the name stands for.
+    base : str
+        The constructor of the environment that it changes, if it changes another.
+    usual : mapping
+        Arguments that are given if the user does not set them.
+    """
+
+    about: str
+    home: str = ""
+    preset: Mapping[str, Any] = {}
+    base: str = ""
+    usual: Mapping[str, Any] = {}
+
+
+class Regime(NamedTuple):
+    """An environment of the package.
+
+    Parameters
+    ----------
+    example : str
+        A call that makes one; tests check this environment, print it and read it back.
+    words : mapping of str to World
+        Its names in a shell.
+    members : str
+        The methods that the reference describes, between commas.
+    """
+
+    example: str
+    words: Mapping[str, World] = {}
+    members: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its class."""
+        return re.split(r"\W", self.example, maxsplit=1)[0]
+
+
+ENVIRONMENTS: dict[str, Regime] = {
+    regime.name: regime
+    for regime in (
+        Regime(
+            "Stochastic([0.25, 1 / 3, 0.5], noise='beta', spread=0.25)",
+            {"stochastic": World("fixed means (1-gap)/2 and (1+gap)/2", "Stochastic.gap")},
+            "gap",
+        ),
+        Regime(
+            "Switching(8, 1 / 8, factor=1.5, first_level='low')",
+            {"switching": World("the paper's: fixed gap, jumping level")},
+            "switches",
+        ),
+        Regime("Constrained([0.0, 0.25], [0.5, 0.25, 0.75])"),
+        Regime(
+            "Piecewise([[0.25, 0.5], [0.5, 0.25]], starts=[1, 100], comparator='fixed')",
+            {"piecewise": World("another arm is best in every block of rounds", "Piecewise.gap")},
+            "gap, changes",
+        ),
+        Regime("Adversarial([[0.0, 1.0], [0.25, 0.5]])"),
+        Regime(
+            "Adaptive(4, 'mirage', gap=0.25)",
+            {
+                "betray": World("the level jumps when trusted", preset={"strategy": "betray"}),
+                "mirage": World("the level follows the last arm", preset={"strategy": "mirage"}),
+                "punish": World("the last arm is the worst", preset={"strategy": "punish"}),
+            },
+        ),
+        Regime("Corrupted(Switching(4, 0.25), budget=100, attack='swap', targets=[2, 1])"),
+        Regime(
+            "Contaminated(Stochastic.gap(2, 0.25), tau=1000)",
+            {
+                "contaminated": World(
+                    "stochastic, with some losses replaced", base="Stochastic.gap"
+                ),
+            },
+        ),
+        Regime(
+            "Delayed(Switching(2, 0.25), delay=[7, GeometricDelay(50)], lost=0.125)",
+            {
+                "delayed": World(
+                    "stochastic, with feedback 100 rounds late",
+                    base="Stochastic.gap",
+                    usual={"delay": 100},
+                ),
+            },
+        ),
+        Regime(
+            "HeavyTailed([1.0, 2.5], noise='pareto', shape=3.5, shuffle=False)",
+            {
+                "heavy-tailed": World(
+                    "losses without bounds, for htinf and adatinf: means 1 and 1 + gap",
+                    "HeavyTailed.gap",
+                ),
+            },
+        ),
+        Regime(
+            "AdversarialWithGap(3, 0.25, tau=100)",
+            {"waves": World("a best arm that leads in ever longer waves")},
+            "turns",
+        ),
+        Regime("Utilities([0.9, 0.5, 0.4])"),
+        Regime("Preferences([[0.5, 0.75], [0.25, 0.5]])", members="winner"),
+    )
+}
+"""Every environment by the name of its class, in the order of the reference."""
 
 
 POLICIES: dict[str, Entry] = {
@@ -99,6 +217,16 @@ POLICIES: dict[str, Entry] = {
                     {"estimator": "iw"},
                 ),
             ),
+            (
+                "| `TsallisINF()` | Σ log T / Δ, **optimal**, also if the means move "
+                "together | √(KT), **optimal** | Zimmert and Seldin 2021, Theorem 1 |",
+                "| ... losses corrupted by C in all | grows with √(C Σ log T / Δ), on the "
+                "losses met | | Corollary 1 |",
+                '| `TsallisINF(alpha=α, estimator="iw")` | no logarithmic bound | √(KT), '  # noqa: RUF001
+                "times √log T at α = 0 and √log K at α = 1 | Theorem 3 |",  # noqa: RUF001
+                '| `TsallisINF(alpha=α, estimator="iw", gaps=...)` | Σ log T / Δ, knowing '  # noqa: RUF001
+                "the gaps | none | Theorem 4 |",
+            ),
         ),
         Entry(
             "ThompsonSampling",
@@ -113,16 +241,22 @@ POLICIES: dict[str, Entry] = {
                     "^",
                 ),
             ),
+            (
+                "| `ThompsonSampling()` | optimal constant for losses 0 and 1, fixed means "
+                "only | linear | Agrawal and Goyal 2012 |",
+            ),
         ),
         Entry(
             "UCB1",
             "bothworlds.policies.ucb1",
             (Variant("ucb1", "UCB1", "UCB1", "#D55E00", (0, (1.2, 1.2)), "v"),),
+            ("| `UCB1()` | Σ log T / Δ, fixed means only | linear | Auer et al. 2002 |",),
         ),
         Entry(
             "Exp3",
             "bothworlds.policies.exp3",
             (Variant("exp3", "EXP3", "EXP3", "#E69F00", (0, (9, 2)), "D"),),
+            ("| `Exp3()` | no logarithmic bound | √(KT log K) | Bubeck and Cesa-Bianchi 2012 |",),
         ),
         Entry(
             "Exp3PlusPlus",
@@ -136,6 +270,10 @@ POLICIES: dict[str, Entry] = {
                     (0, (4, 1.2, 1.2, 1.2, 1.2, 1.2)),
                     "P",
                 ),
+            ),
+            (
+                "| `Exp3PlusPlus()` | within log T of optimal | within √log K of optimal | "
+                "Seldin and Lugosi 2017 |",
             ),
         ),
         Entry(
@@ -151,11 +289,19 @@ POLICIES: dict[str, Entry] = {
                     "X",
                 ),
             ),
+            (
+                "| `Broad(horizon=T)` | within K of optimal | within √log T of optimal | "
+                "Wei and Luo 2018 |",
+            ),
         ),
         Entry(
             "KLUCB",
             "bothworlds.policies.klucb",
             (Variant("kl-ucb", "KL-UCB", "KL-UCB", "#882255", (0, (1.2, 2.4)), "<"),),
+            (
+                "| `KLUCB()` | optimal constant for losses 0 and 1, fixed means only | "
+                "linear | Garivier and Cappé 2011 |",
+            ),
         ),
         Entry(
             "Floor",
@@ -169,6 +315,10 @@ POLICIES: dict[str, Entry] = {
                     (0, (7, 1.2, 1.2, 1.2, 1.2, 1.2)),
                     ">",
                 ),
+            ),
+            (
+                "| `Floor(TsallisINF())` | that of the policy and order T^(2/3) more, for "
+                "sound intervals | likewise | Hadad et al. 2021, on the intervals |",
             ),
         ),
         Entry(
@@ -195,6 +345,11 @@ POLICIES: dict[str, Entry] = {
                     {"rate": "residual"},
                 ),
             ),
+            (
+                "| `TsallisINFV()` | Σ σ² log T / Δ for variances σ², argued and measured, "
+                "not proved | r √(KT), r the residuals' size, likewise | this package; rate "
+                "by Ito, Tsuchiya and Honda 2024 |",
+            ),
         ),
         Entry(
             "LBINFV",
@@ -208,6 +363,10 @@ POLICIES: dict[str, Entry] = {
                     (0, (5, 1.2, 1.2, 1.2)),
                     "p",
                 ),
+            ),
+            (
+                "| `LBINFV(horizon=T)` | Σ (σ²/Δ + 1) log T | √(K log T · min(L*, T − L*, "  # noqa: RUF001
+                "Q)) | Ito, Tsuchiya and Honda 2022 |",
             ),
         ),
         Entry(
@@ -225,6 +384,11 @@ POLICIES: dict[str, Entry] = {
                     {"scale": 1.0},
                 ),
             ),
+            (
+                "| `HTINF(scale=s)` | s² Σ log T / Δ for unbounded losses ≥ 0 | 4 s √(KT) + "
+                's for such losses | Huang, Dai and Huang 2022; `skip="below"` is this '
+                "package's |",
+            ),
         ),
         Entry(
             "AdaTINF",
@@ -238,6 +402,11 @@ POLICIES: dict[str, Entry] = {
                     (0, (2.5, 1.5)),
                     "d",
                 ),
+            ),
+            (
+                "| `AdaTINF(horizon=T)` | no logarithmic bound | that of "
+                '`HTINF(skip="both")`, scale and tail not known | Huang, Dai and Huang 2022 '
+                "|",
             ),
         ),
         Entry(
@@ -253,6 +422,10 @@ POLICIES: dict[str, Entry] = {
                     "8",
                 ),
             ),
+            (
+                "| `Restarted(TsallisINF())` | for best arms that move: measured, not "
+                "proved | likewise | |",
+            ),
         ),
         Entry(
             "Discounted",
@@ -266,6 +439,10 @@ POLICIES: dict[str, Entry] = {
                     (0, (4, 1.5, 1.2, 1.5)),
                     "+",
                 ),
+            ),
+            (
+                "| `Discounted(TsallisINF())` | for best arms that move: measured, not "
+                "proved | likewise | |",
             ),
         ),
         Entry(
@@ -281,6 +458,10 @@ POLICIES: dict[str, Entry] = {
                     "x",
                 ),
             ),
+            (
+                "| `Alarmed(TsallisINF())` | for best arms that move: measured, not proved "
+                "| likewise | Besson et al. 2022, on the alarm |",
+            ),
         ),
         Entry(
             "Uniform",
@@ -290,6 +471,7 @@ POLICIES: dict[str, Entry] = {
                     "uniform", "Uniform", "every arm equally often", "#8C8C8C", (0, (1, 3)), "_"
                 ),
             ),
+            ("| `Uniform()` | linear, a control for experiments | linear | |",),
         ),
     )
 }
@@ -307,6 +489,21 @@ def words() -> dict[str, tuple[Entry, Variant]]:
     """
     return {
         variant.word: (entry, variant) for entry in POLICIES.values() for variant in entry.variants
+    }
+
+
+def worlds() -> dict[str, World]:
+    """Return the environments by the words of a shell, with their constructors.
+
+    Examples
+    --------
+    >>> worlds()["betray"].home
+    'Adaptive'
+    """
+    return {
+        word: world._replace(home=world.home or regime.name)
+        for regime in ENVIRONMENTS.values()
+        for word, world in regime.words.items()
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds import environments as env
-from helpers.bandits import registered
+from helpers.bandits import registered, registered_environments
 
 
 def pasted(printed):
@@ -32,23 +32,11 @@ POLICIES = [
 ]
 
 ENVIRONMENTS = [
-    env.Stochastic([0.25, 1 / 3, 0.5], noise="beta", spread=0.25),
+    *registered_environments(),
     env.Stochastic.gap(16, 0.1, shuffle=False),
-    env.Switching(8, 1 / 8, factor=1.5, first_level="low"),
-    env.Constrained([0.0, 0.25], [0.5, 0.25, 0.75]),
-    env.Piecewise([[0.25, 0.5], [0.5, 0.25]], starts=[1, 100], comparator="fixed"),
-    env.Adversarial([[0.0, 1.0], [0.25, 0.5]]),
-    env.Adaptive(4, "mirage", gap=0.25),
-    env.Corrupted(env.Switching(4, 0.25), budget=100, attack="swap", targets=[2, 1]),
-    env.Delayed(env.Switching(2, 0.25), delay=[7, env.GeometricDelay(50)], lost=0.125),
     env.UniformDelay(0, 20),
     env.GeometricDelay(2.5),
     env.ListedDelay((0, 9), (0.25, 0.75)),
-    env.Contaminated(env.Stochastic.gap(2, 0.25), tau=1000),
-    env.AdversarialWithGap(3, 0.25, tau=100),
-    env.HeavyTailed([1.0, 2.5], noise="pareto", shape=3.5, shuffle=False),
-    env.Utilities([0.9, 0.5, 0.4]),
-    env.Preferences([[0.5, 0.75], [0.25, 0.5]]),
 ]
 
 

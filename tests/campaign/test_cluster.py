@@ -22,8 +22,8 @@ from bothworlds.campaign import shard as shards
 from bothworlds.campaign import workers
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.store_view import missing_spans
-from bothworlds.cli import app
 from bothworlds.cli import parse as cli_names
+from bothworlds.cli.commands import app
 from bothworlds.errors import ClusterError, InvalidParameter, MissingExtra
 from helpers.waiting import HANG, wait_until
 

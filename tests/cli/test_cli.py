@@ -78,7 +78,7 @@ def test_every_policy_and_environment_by_its_name():
     chosen = names.policies(",".join(registry.words()), 1000)
     assert list(chosen) == [variant.label for variant in registry.variants()]
     assert set(chosen) == set(LOOKS)
-    for name in names.ENVIRONMENTS:
+    for name in registry.worlds():
         assert names.environment(name, 3, 0.25).n_arms == 3
 
 

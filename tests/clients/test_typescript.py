@@ -17,6 +17,7 @@ FOLDER = ROOT / "clients/typescript"
 NODE = shutil.which("node")
 
 pytestmark = [
+    pytest.mark.extra,
     pytest.mark.processes,
     pytest.mark.slow,
     pytest.mark.skipif(NODE is None, reason="the TypeScript client is tested where Node is"),

@@ -9,7 +9,6 @@ from bothworlds.checks import check_environment
 from bothworlds.environments import (
     Adaptive,
     Adversarial,
-    AdversarialWithGap,
     Constrained,
     Contaminated,
     Corrupted,
@@ -21,6 +20,7 @@ from bothworlds.environments import (
     Switching,
     Utilities,
 )
+from helpers.bandits import registered_environments
 
 MEANS = [0.2, 0.5, 0.5, 0.7]
 TABLE = np.random.default_rng(8).random((3_000, 4))
@@ -44,6 +44,7 @@ def tide(t, arm):
 
 
 ENVIRONMENTS = [
+    *registered_environments(),
     FAIR,
     *(Stochastic(MEANS, noise=noise) for noise in ("uniform", "beta", "normal")),
     Stochastic(MEANS, noise="deterministic"),
@@ -56,7 +57,6 @@ ENVIRONMENTS = [
     Piecewise([[0.2, 0.5], [0.9, 0.3]], starts=[1, 700], comparator="fixed"),
     Adversarial(TABLE),
     Adversarial(alternate, n_arms=3),
-    AdversarialWithGap(3, 0.25, tau=100),
     *(Adaptive(4, strategy) for strategy in ("betray", "mirage", "punish")),
     *(Corrupted(FAIR, 20, attack) for attack in ("hide", "swap", "random", "discourage")),
     Corrupted(Switching(4, 0.2), 33.3),
@@ -68,7 +68,6 @@ ENVIRONMENTS = [
     HeavyTailed([1.0, 1.5], noise="lognormal", shape=1.2),
     HeavyTailed([30.0, 40.0, 40.0], noise="pareto", shuffle=False),
     Delayed(FAIR, 10, lost=0.1),
-    Utilities([0.9, 0.5, 0.4]),
     Utilities(TABLE),
     Utilities(tide, n_arms=3),
     Preferences([[0.5, 0.6, 0.7], [0.4, 0.5, 0.8], [0.3, 0.2, 0.5]]),

@@ -1,4 +1,4 @@
-"""Bandits of every policy, and what is in them."""
+"""Every policy and environment of the registry, and the content of bandits."""
 
 import bothworlds as bw
 from bothworlds import registry
@@ -7,6 +7,12 @@ from bothworlds import registry
 def registered(horizon):
     """Return every variant of every policy of the package."""
     return [entry.made(variant, horizon) for entry, variant in registry.words().values()]
+
+
+def registered_environments():
+    """Return the example of every environment of the package."""
+    names = vars(bw.environments)
+    return [eval(regime.example, dict(names)) for regime in registry.ENVIRONMENTS.values()]
 
 
 POLICIES = [*registered(10_000), bw.TsallisINF(alpha=0.3)]

@@ -1,9 +1,10 @@
 """Registry of the policies: one added to it is found wherever a policy must appear."""
 
-import re
+import runpy
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -16,13 +17,16 @@ from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.plotting import LOOKS, looks
 from bothworlds.registry import Entry, Variant
 from helpers.bandits import registered
-from registered import MARK, with_policies
+from registered import MARKS, with_registered
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+generate = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "generate.py")))
 ENTRY = Entry(
     "Toy",
     __name__,
     (Variant("toy", "The toy", "plays evenly", "#123456", (0, (3, 1)), "1", 1.5),),
+    ("| `Toy()` | linear | linear | a contributor |",),
 )
 
 
@@ -44,12 +48,6 @@ def toy(monkeypatch):
     yield Toy()
     for room in (bw, bw.policies):
         vars(room).pop("Toy", None)
-
-
-def missing(page):
-    """Return the registered policies that a page does not name."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return [name for name in registry.POLICIES if not re.search(rf"`{name}\(", text)]
 
 
 def test_the_package_has_it_by_name(toy):
@@ -94,11 +92,20 @@ def test_no_result_covers_it(toy):
     assert answer.reason == "no result of the article covers the policy Toy"
 
 
-def test_the_reference_describes_it_and_the_readme_misses_it(toy):
+def test_the_reference_and_the_lists_that_are_written_have_it(toy):
     page = (ROOT / "docs" / "api" / "policies.md").read_text(encoding="utf-8")
-    assert MARK in page
-    assert f"::: {__name__}.Toy\n" in with_policies(page)
-    assert missing("README.md") == ["Toy"]
+    assert MARKS["policies"] in page
+    assert f"::: {__name__}.Toy\n" in with_registered(page)
+    assert f"from {__name__} import Toy\n" in generate.typing_module()
+    assert '    "Toy",\n' in generate.typing_module()
+    assert f"\n{ENTRY.regret[0]}\n" in generate.with_table(README.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", generate.generated(), ids=lambda path: path.name)
+def test_what_is_generated_is_committed(path):
+    assert path.read_text(encoding="utf-8") == generate.generated()[path], (
+        "run python tools/generate.py"
+    )
 
 
 def test_a_policy_that_is_not_registered_is_found_nowhere(tmp_path):
@@ -112,8 +119,9 @@ def test_a_policy_that_is_not_registered_is_found_nowhere(tmp_path):
     assert bw.Bandit.load(tmp_path / "state.json", policy=Toy()).policy == Toy()
 
 
-def test_the_readme_lists_every_policy():
-    assert missing("README.md") == []
+def test_every_policy_has_a_row_in_the_readme():
+    for name, entry in registry.POLICIES.items():
+        assert entry.regret[0].startswith(f"| `{name}("), name
 
 
 def test_words_and_labels_name_one_variant_each():

@@ -20,6 +20,8 @@ from bothworlds.environments import (
 )
 from bothworlds.errors import InvalidParameter
 
+pytestmark = pytest.mark.extra
+
 ROUNDS = 60
 EVERY = range(1, ROUNDS + 1)
 FAIR = Stochastic([0.2, 0.5, 0.6])

@@ -14,7 +14,7 @@ from bothworlds.cli.console import STOPPED, console, refusals, say
 from bothworlds.cli.options import Cluster, Continuable, Repetitions, Seed, Threads, executor
 from bothworlds.errors import InvalidParameter
 from bothworlds.files import replacing
-from bothworlds.registry import words
+from bothworlds.registry import words, worlds
 from bothworlds.text import grouped, speed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def compare(
         typer.Option(
             "--environment",
             "--env",
-            help=f"The world: {', '.join(parse.ENVIRONMENTS)}, or one of your own: mymodule:Tides.",
+            help=f"The world: {', '.join(worlds())}, or one of your own: mymodule:Tides.",
             metavar="NAME",
             show_default="stochastic",
         ),

@@ -12,66 +12,17 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.arguments import Word
 from bothworlds.errors import InvalidParameter
-from bothworlds.registry import words
+from bothworlds.registry import words, worlds
 
 if TYPE_CHECKING:
     from bothworlds.environments.base import Environment
     from bothworlds.policies.base import Policy
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The meaning of an environment's short name.
-
-    Parameters
-    ----------
-    home : str
-        The class or constructor in `bothworlds.environments`.
-    about : str
-        A line of help.
-    preset : mapping
-        Arguments the name stands for.
-    base : str
-        What the environment changes, if it is one that changes another.
-    usual : mapping
-        Arguments that are given if the user does not set them.
-    """
-
-    home: str
-    about: str
-    preset: Mapping[str, Any] | None = None
-    base: str = ""
-    usual: Mapping[str, Any] | None = None
-
-
-ENVIRONMENTS = {
-    "stochastic": Entry("Stochastic.gap", "fixed means (1-gap)/2 and (1+gap)/2"),
-    "switching": Entry("Switching", "the paper's: fixed gap, jumping level"),
-    "piecewise": Entry("Piecewise.gap", "another arm is best in every block of rounds"),
-    "betray": Entry("Adaptive", "the level jumps when trusted", preset={"strategy": "betray"}),
-    "mirage": Entry("Adaptive", "the level follows the last arm", preset={"strategy": "mirage"}),
-    "punish": Entry("Adaptive", "the last arm is the worst", preset={"strategy": "punish"}),
-    "contaminated": Entry(
-        "Contaminated", "stochastic, with some losses replaced", base="Stochastic.gap"
-    ),
-    "delayed": Entry(
-        "Delayed",
-        "stochastic, with feedback 100 rounds late",
-        base="Stochastic.gap",
-        usual={"delay": 100},
-    ),
-    "heavy-tailed": Entry(
-        "HeavyTailed.gap", "losses without bounds, for htinf and adatinf: means 1 and 1 + gap"
-    ),
-    "waves": Entry("AdversarialWithGap", "a best arm that leads in ever longer waves"),
-}
 
 
 def choose(kind: str, word: str, known: Iterable[Word]) -> Word:
@@ -231,12 +182,13 @@ def environment(text: str, n_arms: int, gap: float) -> Environment:
         offered = {"n_arms": n_arms, "gap": gap}
         mine: Environment = own("environment", text, environments.Environment, offered)
         return mine
-    name, given = _described("environment", text, ENVIRONMENTS)
-    entry = ENVIRONMENTS[name]
-    fixed = {"n_arms": n_arms, "gap": gap, **(entry.preset or {})}
+    known = worlds()
+    name, given = _described("environment", text, known)
+    entry = known[name]
+    fixed = {"n_arms": n_arms, "gap": gap, **entry.preset}
     if entry.base:
         fixed = {"base": _home(environments, entry.base)(**fixed)}
-    told = {**(entry.usual or {}), **given}
+    told = {**entry.usual, **given}
     made: Environment = _made(_home(environments, entry.home), fixed, told, text)
     return made
 
@@ -253,7 +205,7 @@ def own_name(text: str) -> bool:
     (True, False, False)
     """
     first, *rest = text.split(":")
-    known = first.strip().lower() in {*words(), *ENVIRONMENTS}
+    known = first.strip().lower() in {*words(), *worlds()}
     return bool(rest) and "=" not in rest[0] and not known
 
 

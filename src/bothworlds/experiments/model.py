@@ -127,7 +127,7 @@ class Cell:
 
 
 Verdict = Literal["holds", "fails", "open", "differs"]
-"""What can be said about a claim, see `bothworlds.experiments.judging`; "differs" is a failure
+"""What can be said about a claim, see `bothworlds.experiments.claims`; "differs" is a failure
 whose cause is known and explained."""
 
 Owner = Literal["paper", "authors", "ours"]
@@ -150,7 +150,7 @@ class Claim:
     threshold : str
         What the measurement must satisfy.
     verdict : {"holds", "fails", "open", "differs"}
-        What the rules of `bothworlds.experiments.judging` say.
+        What the rules of `bothworlds.experiments.claims` say.
     owner : {"paper", "authors", "ours"}
         Whose claim it is.
     place : str

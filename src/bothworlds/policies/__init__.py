@@ -14,7 +14,7 @@ from bothworlds.policies.sparring import Sparring as Sparring
 __all__ = sorted([*registry.POLICIES, "Policy", "Sparring", "custom", "random_unit"])
 
 if TYPE_CHECKING:
-    from bothworlds.policies.shipped import *  # noqa: F403
+    from bothworlds.policies._typing import *  # noqa: F403
 else:
 
     def __getattr__(name):

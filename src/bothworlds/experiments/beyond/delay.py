@@ -74,16 +74,12 @@ def rows(outcome: Outcome) -> list[tuple[Cell, str, dict[int, float]]]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what a delay costs."""
     return [
-        published_claim(
-            claims.ours(
-                "delay.known",
-                "Late by 100 rounds, Tsallis-INF (IW) has a regret of 145 where uneven means are "
-                "fixed, and of 202 where the level jumps",
-                "numbers of another implementation, 300 runs each",
-            ),
-            outcome,
-            rows(outcome),
-        ),
+        claims.ours(
+            "delay.known",
+            "Late by 100 rounds, Tsallis-INF (IW) has a regret of 145 where uneven means are "
+            "fixed, and of 202 where the level jumps",
+            "numbers of another implementation, 300 runs each",
+        ).by(published_claim, outcome, rows(outcome)),
         _additive(outcome),
     ]
 
@@ -98,12 +94,12 @@ def _additive(outcome: Outcome) -> Claim:
         for cell in outcome.cells
         if cell.point and cell.group in clean
     ]
-    return claims.judged(
-        claims.ours(
-            "delay.additive",
-            "A delay of d rounds adds at most d/2 to the regret of Tsallis-INF (IW)",
-            "what a round of delay costs at most",
-        ),
+    return claims.ours(
+        "delay.additive",
+        "A delay of d rounds adds at most d/2 to the regret of Tsallis-INF (IW)",
+        "what a round of delay costs at most",
+    ).by(
+        claims.judged,
         outcome,
         places,
         PER_ROUND,

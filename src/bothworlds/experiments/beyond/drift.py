@@ -48,13 +48,13 @@ def score(outcome: Outcome) -> list[Claim]:
     """Judge what following a moving arm saves, and what it costs where nothing moves."""
     moving, still, levels = (cell_of(outcome, id) for id in (MOVING, STILL, LEVELS))
     return [
-        claims.ratio_claim(
-            claims.ours(
-                "drift.followers-follow",
-                "Where the best arm moves, restarts, discounts and alarms all have less regret "
-                "than plain Tsallis-INF (RV)",
-                "the case for the wrappers",
-            ),
+        claims.ours(
+            "drift.followers-follow",
+            "Where the best arm moves, restarts, discounts and alarms all have less regret "
+            "than plain Tsallis-INF (RV)",
+            "the case for the wrappers",
+        ).by(
+            claims.ratio_claim,
             outcome,
             [moving],
             [(name, RV) for name in FOLLOWERS],
@@ -62,26 +62,17 @@ def score(outcome: Outcome) -> list[Claim]:
             NOT_RUN,
             place=named,
         ),
-        claims.ratio_claim(
-            claims.ours(
-                "drift.alarm-halves",
-                "Where the best arm moves, the alarm has at most half the regret of "
-                "Tsallis-INF (RV)",
-                "the case for the alarm",
-            ),
-            outcome,
-            [moving],
-            [(ALARMED, RV)],
-            0.5,
-            NOT_RUN,
-            place=named,
-        ),
-        claims.ratio_claim(
-            claims.ours(
-                "drift.restart-pays",
-                "Where nothing moves, blind restarts at least double the regret",
-                "the price of restarts",
-            ),
+        claims.ours(
+            "drift.alarm-halves",
+            "Where the best arm moves, the alarm has at most half the regret of Tsallis-INF (RV)",
+            "the case for the alarm",
+        ).by(claims.ratio_claim, outcome, [moving], [(ALARMED, RV)], 0.5, NOT_RUN, place=named),
+        claims.ours(
+            "drift.restart-pays",
+            "Where nothing moves, blind restarts at least double the regret",
+            "the price of restarts",
+        ).by(
+            claims.ratio_claim,
             outcome,
             [still],
             [(RESTARTED, RV)],
@@ -91,12 +82,12 @@ def score(outcome: Outcome) -> list[Claim]:
             place=named,
         ),
         _silence(outcome, still),
-        claims.ratio_claim(
-            claims.ours(
-                "drift.alarm-pays",
-                "Where only the level of all losses jumps, the alarm at least doubles the regret",
-                "where the alarm misleads",
-            ),
+        claims.ours(
+            "drift.alarm-pays",
+            "Where only the level of all losses jumps, the alarm at least doubles the regret",
+            "where the alarm misleads",
+        ).by(
+            claims.ratio_claim,
             outcome,
             [levels],
             [(ALARMED, RV)],
@@ -113,12 +104,12 @@ def _silence(outcome: Outcome, still: Cell) -> Claim:
     gaps = still.gaps or ()
     price = FLOOR * still.horizon * sum(gaps) / len(gaps)
     added = claims.finals(outcome, still, ALARMED) - claims.finals(outcome, still, RV)
-    return claims.judged(
-        claims.ours(
-            "drift.alarm-in-silence",
-            "Where nothing moves, the alarm adds no more regret than its floor can cost",
-            "the price of the alarm",
-        ),
+    return claims.ours(
+        "drift.alarm-in-silence",
+        "Where nothing moves, the alarm adds no more regret than its floor can cost",
+        "the price of the alarm",
+    ).by(
+        claims.judged,
         outcome,
         [claims.Place(still.id, added / price, still.id)],
         1.0,

@@ -74,12 +74,12 @@ def score(outcome: Outcome) -> list[Claim]:
         for c in outcome.settings.points
     ]
     return [
-        claims.judged(
-            claims.ours(
-                "floor.price",
-                "A floor adds at most its sum over the rounds times the mean gap to the regret",
-                "each forced draw costs the mean gap",
-            ),
+        claims.ours(
+            "floor.price",
+            "A floor adds at most its sum over the rounds times the mean gap to the regret",
+            "each forced draw costs the mean gap",
+        ).by(
+            claims.judged,
             outcome,
             places,
             1.0,
@@ -87,13 +87,13 @@ def score(outcome: Outcome) -> list[Claim]:
             shown="up to {} of that",
             threshold="at most the sum of the floors times the mean gap",
         ),
-        claims.ratio_claim(
-            claims.ours(
-                "floor.default-cheap",
-                "The floor that inference asks for, 1/2, adds at most half of the regret there is",
-                "the case for a floor",
-                why=_HALF,
-            ),
+        claims.ours(
+            "floor.default-cheap",
+            "The floor that inference asks for, 1/2, adds at most half of the regret there is",
+            "the case for a floor",
+            why=_HALF,
+        ).by(
+            claims.ratio_claim,
             outcome,
             outcome.cells,
             [(floor_name(DEFAULT), RV)],

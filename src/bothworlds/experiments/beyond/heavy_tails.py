@@ -57,57 +57,29 @@ def cells(settings: Settings) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge growth with unbounded losses, and what skipping on one side saves."""
     return [
-        _sublinear(
-            claims.authors(
-                "heavy-tails.htinf-sublinear",
-                "HTINF, told a scale of the losses, has sublinear regret although they have "
-                "no bounds",
-                f"{claims.HUANG}, HTINF; that sublinear means an exponent of 3/4 is our reading",
-            ),
-            outcome,
-            [BOTH],
-        ),
-        _sublinear(
-            claims.authors(
-                "heavy-tails.adatinf-sublinear",
-                "AdaTINF, told nothing about the losses, has sublinear regret",
-                f"{claims.HUANG}, AdaTINF; that sublinear means an exponent of 3/4 is our reading",
-            ),
-            outcome,
-            [ADA],
-        ),
-        claims.ratio_claim(
-            claims.ours(
-                "heavy-tails.below-beats-both",
-                "Skipping only losses far below 0 leaves less regret than skipping on both sides",
-                "a change to the authors' HTINF",
-            ),
-            outcome,
-            outcome.cells,
-            [(HT, BOTH)],
-            1.0,
-            NOT_RUN,
-            place=named,
-        ),
-        claims.ratio_claim(
-            claims.ours(
-                "heavy-tails.price-of-not-knowing",
-                "AdaTINF has at most twice the regret of the authors' HTINF, which knows a scale",
-                "compares the authors' two",
-            ),
-            outcome,
-            outcome.cells,
-            [(ADA, BOTH)],
-            2.0,
-            NOT_RUN,
-            place=named,
-        ),
-        claims.bound_claim(
-            claims.ours(
-                "heavy-tails.bound", claims.BELOW_BOUND, "Theorem 1's proof with the second moment"
-            ),
-            outcome,
-        ),
+        claims.authors(
+            "heavy-tails.htinf-sublinear",
+            "HTINF, told a scale of the losses, has sublinear regret although they have no bounds",
+            f"{claims.HUANG}, HTINF; that sublinear means an exponent of 3/4 is our reading",
+        ).by(_sublinear, outcome, [BOTH]),
+        claims.authors(
+            "heavy-tails.adatinf-sublinear",
+            "AdaTINF, told nothing about the losses, has sublinear regret",
+            f"{claims.HUANG}, AdaTINF; that sublinear means an exponent of 3/4 is our reading",
+        ).by(_sublinear, outcome, [ADA]),
+        claims.ours(
+            "heavy-tails.below-beats-both",
+            "Skipping only losses far below 0 leaves less regret than skipping on both sides",
+            "a change to the authors' HTINF",
+        ).by(claims.ratio_claim, outcome, outcome.cells, [(HT, BOTH)], 1.0, NOT_RUN, place=named),
+        claims.ours(
+            "heavy-tails.price-of-not-knowing",
+            "AdaTINF has at most twice the regret of the authors' HTINF, which knows a scale",
+            "compares the authors' two",
+        ).by(claims.ratio_claim, outcome, outcome.cells, [(ADA, BOTH)], 2.0, NOT_RUN, place=named),
+        claims.ours(
+            "heavy-tails.bound", claims.BELOW_BOUND, "Theorem 1's proof with the second moment"
+        ).by(claims.bound_claim, outcome),
     ]
 
 

@@ -54,71 +54,40 @@ def score(outcome: Outcome) -> list[Claim]:
     clicks, rare = cell_of(outcome, CLICKS), cell_of(outcome, RARE)
     high = [cell_of(outcome, COINS), cell_of(outcome, LEVELS)]
     return [
-        claims.logarithmic_claim(
-            claims.authors(
-                "variance.lb-logarithmic",
-                f"With fixed gaps the regret of {LB} grows logarithmically",
-                f"{claims.ITO}, the stochastic bound (variance / gap + 1) log T; judged by its "
-                "growth",
-            ),
-            outcome,
-            claims.settled(outcome.cells),
-            [LB],
-            place=named,
-        ),
+        claims.authors(
+            "variance.lb-logarithmic",
+            f"With fixed gaps the regret of {LB} grows logarithmically",
+            f"{claims.ITO}, the stochastic bound (variance / gap + 1) log T; judged by its growth",
+        ).by(claims.logarithmic_claim, outcome, claims.settled(outcome.cells), [LB], place=named),
         _follows(outcome),
-        claims.ratio_claim(
-            claims.ours(
-                "variance.clicks",
-                f"On clicks, TsallisINFV and {LB} have at most half the regret of Tsallis-INF (RV)",
-                "the case for both",
-            ),
-            outcome,
-            [clicks],
-            [(V, RV), (LB, RV)],
-            0.5,
-            NOT_RUN,
-            place=named,
-        ),
-        claims.ratio_claim(
-            claims.ours(
-                "variance.rare-losses",
-                f"On rare losses, TsallisINFV and {LB} have less regret than Tsallis-INF (RV)",
-                "extends it to gaps as large as the losses",
-                why=_RARE,
-            ),
-            outcome,
-            [rare],
-            [(V, RV), (LB, RV)],
-            1.0,
-            NOT_RUN,
-            place=named,
-        ),
-        claims.ratio_claim(
-            claims.ours(
-                "variance.coins",
-                "On coins and jumping levels, TsallisINFV is at most 15 % above Tsallis-INF (RV)",
-                "the price of TsallisINFV",
-            ),
-            outcome,
-            high,
-            [(V, RV)],
-            1.15,
-            NOT_RUN,
-            place=named,
-        ),
+        claims.ours(
+            "variance.clicks",
+            f"On clicks, TsallisINFV and {LB} have at most half the regret of Tsallis-INF (RV)",
+            "the case for both",
+        ).by(claims.ratio_claim, outcome, [clicks], [(V, RV), (LB, RV)], 0.5, NOT_RUN, place=named),
+        claims.ours(
+            "variance.rare-losses",
+            f"On rare losses, TsallisINFV and {LB} have less regret than Tsallis-INF (RV)",
+            "extends it to gaps as large as the losses",
+            why=_RARE,
+        ).by(claims.ratio_claim, outcome, [rare], [(V, RV), (LB, RV)], 1.0, NOT_RUN, place=named),
+        claims.ours(
+            "variance.coins",
+            "On coins and jumping levels, TsallisINFV is at most 15 % above Tsallis-INF (RV)",
+            "the price of TsallisINFV",
+        ).by(claims.ratio_claim, outcome, high, [(V, RV)], 1.15, NOT_RUN, place=named),
     ]
 
 
 def _follows(outcome: Outcome) -> Claim:
     """Claim that small variances mean little regret, at the same gaps and arms."""
     small, large = (claims.finals(outcome, cell_of(outcome, id), LB) for id in (CLICKS, FAIR))
-    return claims.judged(
-        claims.authors(
-            "variance.lb-follows",
-            f"At the same gaps, {LB} has at most half the regret where the variances are small",
-            f"{claims.ITO}, the same bound; that it shows as a half is our reading",
-        ),
+    return claims.authors(
+        "variance.lb-follows",
+        f"At the same gaps, {LB} has at most half the regret where the variances are small",
+        f"{claims.ITO}, the same bound; that it shows as a half is our reading",
+    ).by(
+        claims.judged,
         outcome,
         [claims.Place(f"{CLICKS} / {FAIR}", claims.ratio(small, large), CLICKS)],
         0.5,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from bothworlds.experiments.model import Claim, Owner, Settings, Verdict
 
@@ -29,6 +29,9 @@ UNSEEN = (
     "your own, or an installation that is wrong."
 )
 """The explanation of failures that no statement explains."""
+
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,12 @@ class Statement:
             self.id, self.sentence, measured, threshold, verdict, self.owner, self.place, figure,
             why, panel=panel,
         )  # fmt: skip
+
+    def by(
+        self, rule: Callable[Concatenate[Statement, P], Claim], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Claim:
+        """Judge the statement by a rule, such as those of `bothworlds.experiments.claims.rules`."""
+        return rule(self, *args, **kwargs)
 
 
 paper = functools.partial(Statement, "paper")

@@ -127,28 +127,20 @@ def pairs(outcome: Outcome) -> list[tuple[Cell, Cell]]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what sections 4.2 and 4.3 say about alpha."""
     return [
-        _worst_case(
-            claims.ours(
-                "alpha.tsallis-inf-is-best",
-                "Tsallis-INF (IW), alpha = 1/2 at Theorem 1's rate, is the best compromise",
-                "puts Section 4.3 to a test",
-            ),
-            outcome,
-            with_paper=True,
-        ),
-        _worst_case(
-            claims.ours(
-                "alpha.half-is-best",
-                "At Theorem 3's rate and without gaps, alpha = 1/2 is the best compromise",
-                "puts Section 4.3 to a test",
-            ),
-            outcome,
-            with_paper=False,
-        ),
+        claims.ours(
+            "alpha.tsallis-inf-is-best",
+            "Tsallis-INF (IW), alpha = 1/2 at Theorem 1's rate, is the best compromise",
+            "puts Section 4.3 to a test",
+        ).by(_worst_case, outcome, with_paper=True),
+        claims.ours(
+            "alpha.half-is-best",
+            "At Theorem 3's rate and without gaps, alpha = 1/2 is the best compromise",
+            "puts Section 4.3 to a test",
+        ).by(_worst_case, outcome, with_paper=False),
         _power_growth(outcome),
         _oracle_helps(outcome),
-        claims.bound_claim(
-            claims.paper("alpha.bound", claims.BELOW_BOUND, "Theorems 3 and 4"), outcome
+        claims.paper("alpha.bound", claims.BELOW_BOUND, "Theorems 3 and 4").by(
+            claims.bound_claim, outcome
         ),
     ]
 
@@ -200,12 +192,12 @@ def _power_growth(outcome: Outcome) -> Claim:
         for cell in late
         if 0.0 in outcome.settings.points
     ]
-    return claims.judged(
-        claims.ours(
-            "alpha.small-not-logarithmic",
-            "Without gaps, alpha = 0 explores too much: its regret does not grow like log t",
-            "puts Section 4.3 to a test",
-        ),
+    return claims.ours(
+        "alpha.small-not-logarithmic",
+        "Without gaps, alpha = 0 explores too much: its regret does not grow like log t",
+        "puts Section 4.3 to a test",
+    ).by(
+        claims.judged,
         outcome,
         places,
         claims.LOGARITHMIC,
@@ -233,13 +225,13 @@ def _oracle_helps(outcome: Outcome) -> Claim:
         if a != 0.5
     ]
     better = sum(place.value < 1.0 for place in places)
-    return claims.judged(
-        claims.ours(
-            "alpha.gaps-help",
-            "Away from alpha = 1/2, stochastic regret is less with the true gaps than without",
-            "puts Section 4.3 to a test",
-            why=_GAPS,
-        ),
+    return claims.ours(
+        "alpha.gaps-help",
+        "Away from alpha = 1/2, stochastic regret is less with the true gaps than without",
+        "puts Section 4.3 to a test",
+        why=_GAPS,
+    ).by(
+        claims.judged,
         outcome,
         places,
         1.0,

@@ -49,43 +49,30 @@ def known(outcome: Outcome) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8.1 says about Figure 5."""
     return [
-        _decreasing(
-            claims.ours(
-                "copies.rv-decreasing",
-                f"More copies of the best arm mean less regret of {RV}",
-                "extends Section 8.1 to reduced-variance estimates",
-            ),
-            outcome,
-            RV,
+        claims.ours(
+            "copies.rv-decreasing",
+            f"More copies of the best arm mean less regret of {RV}",
+            "extends Section 8.1 to reduced-variance estimates",
+        ).by(_decreasing, outcome, RV),
+        claims.paper(
+            "copies.iw-decreasing",
+            f"More copies of the best arm mean less regret of {IW}",
+            "Section 8.1, sixth sentence",
+        ).by(_decreasing, outcome, IW),
+        claims.paper(
+            "copies.logarithmic",
+            "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
+            "Section 8.1, the conjecture at its end",
+        ).by(claims.logarithmic_claim, outcome, claims.settled(outcome.cells), (RV, IW)),
+        claims.paper("copies.bound", claims.BELOW_BOUND, "Theorem 1, adversarial part").by(
+            claims.bound_claim, outcome
         ),
-        _decreasing(
-            claims.paper(
-                "copies.iw-decreasing",
-                f"More copies of the best arm mean less regret of {IW}",
-                "Section 8.1, sixth sentence",
-            ),
-            outcome,
-            IW,
-        ),
-        claims.logarithmic_claim(
-            claims.paper(
-                "copies.logarithmic",
-                "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
-                "Section 8.1, the conjecture at its end",
-            ),
-            outcome,
-            claims.settled(outcome.cells),
-            (RV, IW),
-        ),
-        claims.bound_claim(
-            claims.paper("copies.bound", claims.BELOW_BOUND, "Theorem 1, adversarial part"), outcome
-        ),
-        published.published_claim(
-            claims.paper(
-                "copies.published",
-                "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
-                f"{claims.AISTATS}, appendix, Figure 2",
-            ),
+        claims.paper(
+            "copies.published",
+            "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
+            f"{claims.AISTATS}, appendix, Figure 2",
+        ).by(
+            published.published_claim,
             outcome,
             [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)],
         ),

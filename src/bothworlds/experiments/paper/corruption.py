@@ -82,8 +82,8 @@ def score(outcome: Outcome) -> list[Claim]:
         _additive(outcome, IW, "iw-additive"),
         _break(outcome, UCB, "ucb1-breaks"),
         _break(outcome, THOMPSON, "thompson-breaks"),
-        claims.bound_claim(
-            claims.paper("corruption.bound", claims.BELOW_BOUND, "Corollary 1"), outcome
+        claims.paper("corruption.bound", claims.BELOW_BOUND, "Corollary 1").by(
+            claims.bound_claim, outcome
         ),
     ]
 
@@ -103,12 +103,12 @@ def _additive(outcome: Outcome, name: str, tag: str) -> Claim:
                 for cell in row
                 if cell.point > 0.0
             ]
-    return claims.judged(
-        claims.ours(
-            f"corruption.{tag}",
-            f"Corruption C adds at most a small multiple of C to the regret of {name}",
-            "our reading of Corollary 1",
-        ),
+    return claims.ours(
+        f"corruption.{tag}",
+        f"Corruption C adds at most a small multiple of C to the regret of {name}",
+        "our reading of Corollary 1",
+    ).by(
+        claims.judged,
         outcome,
         places,
         4.0,
@@ -129,12 +129,12 @@ def _break(outcome: Outcome, name: str, tag: str) -> Claim:
         )
         for cell in last
     ]
-    return claims.judged(
-        claims.ours(
-            f"corruption.{tag}",
-            f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)",
-            "the other side of Corollary 1",
-        ),
+    return claims.ours(
+        f"corruption.{tag}",
+        f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)",
+        "the other side of Corollary 1",
+    ).by(
+        claims.judged,
         outcome,
         places,
         2.0,

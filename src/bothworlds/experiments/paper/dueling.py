@@ -129,60 +129,43 @@ def late(outcome: Outcome, *groups: str) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge Corollary 2, what section 6 says of UCB and Thompson sampling, and the two forms."""
     return [
-        claims.logarithmic_claim(
-            claims.paper(
-                "dueling.logarithmic",
-                "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
-                "Corollary 2, stochastic part",
-            ),
-            outcome,
-            late(outcome, STILL),
-            (ONE, TWO),
-        ),
+        claims.paper(
+            "dueling.logarithmic",
+            "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
+            "Corollary 2, stochastic part",
+        ).by(claims.logarithmic_claim, outcome, late(outcome, STILL), (ONE, TWO)),
         _root_claim(outcome),
-        claims.bound_claim(
-            claims.paper("dueling.bound", claims.BELOW_BOUND, "Corollary 2"), outcome
+        claims.paper("dueling.bound", claims.BELOW_BOUND, "Corollary 2").by(
+            claims.bound_claim, outcome
         ),
-        claims.linear_claim(
-            claims.paper(
-                "dueling.ucb1-nearly-linear",
-                "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
-                "Section 6, the paragraph on sparring; the instance is ours",
-            ),
-            outcome,
-            late(outcome, SHIFTING),
-            UCB,
-        ),
+        claims.paper(
+            "dueling.ucb1-nearly-linear",
+            "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
+            "Section 6, the paragraph on sparring; the instance is ours",
+        ).by(claims.linear_claim, outcome, late(outcome, SHIFTING), UCB),
         _crest_claim(outcome),
-        claims.logarithmic_claim(
-            claims.ours(
-                "dueling.shifting-logarithmic",
-                "Tried, not proved: logarithmic regret of Tsallis-INF there",
-                "extends Corollary 2 to moving utilities",
-            ),
-            outcome,
-            late(outcome, SHIFTING),
-            (ONE, TWO),
-        ),
-        claims.ratio_claim(
-            claims.ours(
-                "dueling.beats-ucb1",
-                "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms "
-                "take turns",
-                "on instances of ours",
-            ),
+        claims.ours(
+            "dueling.shifting-logarithmic",
+            "Tried, not proved: logarithmic regret of Tsallis-INF there",
+            "extends Corollary 2 to moving utilities",
+        ).by(claims.logarithmic_claim, outcome, late(outcome, SHIFTING), (ONE, TWO)),
+        claims.ours(
+            "dueling.beats-ucb1",
+            "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms take turns",
+            "on instances of ours",
+        ).by(
+            claims.ratio_claim,
             outcome,
             late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, UCB), (TWO, UCB)],
             1.0,
         ),
-        claims.ratio_claim(
-            claims.ours(
-                "dueling.one-state",
-                "Tried, not proved: one state has less regret than two, except when arms take "
-                "turns",
-                "one state on both sides, which Corollary 2 allows",
-            ),
+        claims.ours(
+            "dueling.one-state",
+            "Tried, not proved: one state has less regret than two, except when arms take turns",
+            "one state on both sides, which Corollary 2 allows",
+        ).by(
+            claims.ratio_claim,
             outcome,
             late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, TWO)],
@@ -204,12 +187,12 @@ def _root_claim(outcome: Outcome) -> Claim:
     ]
     per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
     note = f"; {min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)" if per_root else ""
-    return claims.judged(
-        claims.paper(
-            "dueling.root",
-            "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
-            "Corollary 2, adversarial part",
-        ),
+    return claims.paper(
+        "dueling.root",
+        "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
+        "Corollary 2, adversarial part",
+    ).by(
+        claims.judged,
         outcome,
         places,
         ROOT,
@@ -229,13 +212,13 @@ def _crest_claim(outcome: Outcome) -> Claim:
         for cell in cells
     ]
     top = [outcome.results[c.id].regret[THOMPSON].mean(axis=0).max() / c.horizon for c in cells]
-    return claims.judged(
-        claims.paper(
-            "dueling.thompson-nearly-linear",
-            "Thompson sampling is not suitable for sparring: nearly linear regret where arms take "
-            "turns",
-            "Section 6, the paragraph on sparring; the instance is ours",
-        ),
+    return claims.paper(
+        "dueling.thompson-nearly-linear",
+        "Thompson sampling is not suitable for sparring: nearly linear regret where arms take "
+        "turns",
+        "Section 6, the paragraph on sparring; the instance is ours",
+    ).by(
+        claims.judged,
         outcome,
         places,
         claims.LINEAR,

@@ -76,55 +76,41 @@ def score(outcome: Outcome) -> list[Claim]:
     found = []
     for name, tag in ((RV, "rv"), (IW, "iw")):
         found += [
-            claims.logarithmic_claim(
-                claims.ours(
-                    f"open-problem.contaminated-{tag}-logarithmic",
-                    f"Tried, not proved: logarithmic regret of {name} when contaminated",
-                    "a try at Section 5.2",
-                    figure="open-problem-contaminated",
-                ),
-                outcome,
-                contaminated,
-                (name,),
-            ),
+            claims.ours(
+                f"open-problem.contaminated-{tag}-logarithmic",
+                f"Tried, not proved: logarithmic regret of {name} when contaminated",
+                "a try at Section 5.2",
+                figure="open-problem-contaminated",
+            ).by(claims.logarithmic_claim, outcome, contaminated, (name,)),
             _bounded_waves(outcome, waves, name, tag),
         ]
     return [
         *found,
-        claims.ratio_claim(
-            claims.ours(
-                "open-problem.contaminated-beats-exp3pp",
-                "Tried, not proved: when contaminated, RV has less regret than EXP3++",
-                "a try at Section 5.2",
-                figure="open-problem-contaminated",
-            ),
-            outcome,
-            contaminated,
-            [(RV, EXP3PP)],
-            1.0,
-        ),
-        claims.bound_claim(
-            claims.paper(
-                "open-problem.bound",
-                claims.BELOW_BOUND,
-                "Theorem 1, adversarial part",
-                figure="open-problem-gap",
-            ),
-            outcome,
-        ),
+        claims.ours(
+            "open-problem.contaminated-beats-exp3pp",
+            "Tried, not proved: when contaminated, RV has less regret than EXP3++",
+            "a try at Section 5.2",
+            figure="open-problem-contaminated",
+        ).by(claims.ratio_claim, outcome, contaminated, [(RV, EXP3PP)], 1.0),
+        claims.paper(
+            "open-problem.bound",
+            claims.BELOW_BOUND,
+            "Theorem 1, adversarial part",
+            figure="open-problem-gap",
+        ).by(claims.bound_claim, outcome),
     ]
 
 
 def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> Claim:
     """Claim that the crests of the regret grow more slowly than t^(1/4)."""
-    return claims.judged(
-        claims.ours(
-            f"open-problem.gap-{tag}-logarithmic",
-            f"Tried, not proved: logarithmic regret of {name}, adversary with a gap",
-            "a try at Section 5.2",
-            figure="open-problem-gap",
-            why=_WAVES if name == RV else "",
-        ),
+    return claims.ours(
+        f"open-problem.gap-{tag}-logarithmic",
+        f"Tried, not proved: logarithmic regret of {name}, adversary with a gap",
+        "a try at Section 5.2",
+        figure="open-problem-gap",
+        why=_WAVES if name == RV else "",
+    ).by(
+        claims.judged,
         outcome,
         [
             claims.Place(claims.where(cell), claims.crests(outcome, cell, name), claims.seen(cell))

@@ -77,98 +77,61 @@ def score(outcome: Outcome) -> list[Claim]:
     late = claims.settled(outcome.cells)
     anchor = anchors(outcome.cells)
     return [
-        claims.ratio_claim(
-            claims.paper(
-                "stochastic.rv-beats-rivals",
-                "Tsallis-INF (RV) has less regret than UCB1, EXP3, EXP3++ and BROAD",
-                f"{claims.FIRST}, third sentence",
-            ),
-            outcome,
-            late,
-            [(RV, rival) for rival in RIVALS],
-            1.0,
+        claims.paper(
+            "stochastic.rv-beats-rivals",
+            "Tsallis-INF (RV) has less regret than UCB1, EXP3, EXP3++ and BROAD",
+            f"{claims.FIRST}, third sentence",
+        ).by(claims.ratio_claim, outcome, late, [(RV, rival) for rival in RIVALS], 1.0),
+        claims.paper(
+            "stochastic.thompson-first",
+            "Thompson sampling has the least regret of all",
+            f"{claims.FIRST}, third sentence",
+        ).by(
+            claims.ratio_claim, outcome, late, [(THOMPSON, name) for name in (RV, IW, *RIVALS)], 1.0
         ),
-        claims.ratio_claim(
-            claims.paper(
-                "stochastic.thompson-first",
-                "Thompson sampling has the least regret of all",
-                f"{claims.FIRST}, third sentence",
-            ),
-            outcome,
-            late,
-            [(THOMPSON, name) for name in (RV, IW, *RIVALS)],
-            1.0,
-        ),
-        claims.ratio_claim(
-            claims.paper(
-                "stochastic.rv-close-behind",
-                "Tsallis-INF (RV) follows closely behind Thompson sampling",
-                f"{claims.FIRST}, third sentence; that close means a factor of 2 is our reading",
-                why=_CLOSE,
-                differs=True,
-            ),
-            outcome,
-            late,
-            [(RV, THOMPSON)],
-            2.0,
-        ),
-        claims.ratio_claim(
-            claims.paper(
-                "stochastic.iw-third",
-                "Tsallis-INF (IW) has less regret than UCB1, EXP3, EXP3++ and BROAD",
-                f"{claims.FIRST}, fourth sentence",
-            ),
-            outcome,
-            late,
-            [(IW, rival) for rival in RIVALS],
-            1.0,
-        ),
-        claims.ratio_claim(
-            claims.paper(
-                "stochastic.broad-last",
-                "BROAD suffers from large constants: the most regret of all",
-                f"{claims.FIRST}, fifth sentence",
-            ),
+        claims.paper(
+            "stochastic.rv-close-behind",
+            "Tsallis-INF (RV) follows closely behind Thompson sampling",
+            f"{claims.FIRST}, third sentence; that close means a factor of 2 is our reading",
+            why=_CLOSE,
+            differs=True,
+        ).by(claims.ratio_claim, outcome, late, [(RV, THOMPSON)], 2.0),
+        claims.paper(
+            "stochastic.iw-third",
+            "Tsallis-INF (IW) has less regret than UCB1, EXP3, EXP3++ and BROAD",
+            f"{claims.FIRST}, fourth sentence",
+        ).by(claims.ratio_claim, outcome, late, [(IW, rival) for rival in RIVALS], 1.0),
+        claims.paper(
+            "stochastic.broad-last",
+            "BROAD suffers from large constants: the most regret of all",
+            f"{claims.FIRST}, fifth sentence",
+        ).by(
+            claims.ratio_claim,
             outcome,
             late,
             [(name, BROAD) for name in (RV, IW, THOMPSON, UCB, EXP3, EXP3PP)],
             1.0,
         ),
-        claims.logarithmic_claim(
-            claims.paper(
-                "stochastic.logarithmic",
-                "The regret of Tsallis-INF, both forms, grows logarithmically",
-                claims.BOTH,
-            ),
-            outcome,
-            late,
-            (RV, IW),
-            claims.PAPER_ROUNDS,
-        ),
-        claims.ratio_claim(
-            claims.paper(
-                "stochastic.rv-constants",
-                "Reduced variance improves the constants significantly: RV against IW",
-                f"{claims.BOTH}; that significant means a quarter is our reading",
-            ),
-            outcome,
-            late,
-            [(RV, IW)],
-            0.75,
-        ),
+        claims.paper(
+            "stochastic.logarithmic",
+            "The regret of Tsallis-INF, both forms, grows logarithmically",
+            claims.BOTH,
+        ).by(claims.logarithmic_claim, outcome, late, (RV, IW), claims.PAPER_ROUNDS),
+        claims.paper(
+            "stochastic.rv-constants",
+            "Reduced variance improves the constants significantly: RV against IW",
+            f"{claims.BOTH}; that significant means a quarter is our reading",
+        ).by(claims.ratio_claim, outcome, late, [(RV, IW)], 0.75),
         _twice_lower(outcome, late),
-        claims.bound_claim(
-            claims.paper(
-                "stochastic.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems it cites"
-            ),
-            outcome,
-        ),
-        published.published_claim(
-            claims.paper(
-                "stochastic.published",
-                "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
-                f"{claims.AISTATS}, Figure 1",
-            ),
+        claims.paper(
+            "stochastic.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems it cites"
+        ).by(claims.bound_claim, outcome),
+        claims.paper(
+            "stochastic.published",
+            "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
+            f"{claims.AISTATS}, Figure 1",
+        ).by(
+            published.published_claim,
             outcome,
             [
                 (cell, name, numbers)
@@ -177,14 +140,14 @@ def score(outcome: Outcome) -> list[Claim]:
                 if name != BROAD
             ],
         ),
-        published.published_claim(
-            claims.paper(
-                "stochastic.published-broad",
-                "The published curve of BROAD at K = 8, gap 1/8 is reproduced",
-                f"{claims.AISTATS}, Figure 1",
-                why=_BROAD,
-                differs=True,
-            ),
+        claims.paper(
+            "stochastic.published-broad",
+            "The published curve of BROAD at K = 8, gap 1/8 is reproduced",
+            f"{claims.AISTATS}, Figure 1",
+            why=_BROAD,
+            differs=True,
+        ).by(
+            published.published_claim,
             outcome,
             [(cell, BROAD, published.STOCHASTIC[BROAD]) for cell in anchor],
         ),
@@ -201,12 +164,12 @@ def _twice_lower(outcome: Outcome, late: list[Cell]) -> Claim:
         for c in late
         if c.means is not None
     ]
-    return claims.judged(
-        claims.paper(
-            "stochastic.twice-lower-bound",
-            "Late growth of RV per log t is within twice the Lai-Robbins lower bound",
-            "Section 4.1, on Theorem 1",
-        ),
+    return claims.paper(
+        "stochastic.twice-lower-bound",
+        "Late growth of RV per log t is within twice the Lai-Robbins lower bound",
+        "Section 4.1, on Theorem 1",
+    ).by(
+        claims.judged,
         outcome,
         places,
         2.0,

@@ -84,89 +84,56 @@ def score(outcome: Outcome) -> list[Claim]:
     late = claims.settled(grid)
     anchor = anchors(grid)
     return [
-        claims.linear_claim(
-            claims.paper(
-                "switching.ucb1-nearly-linear",
-                "UCB1 suffers almost linear regret at K = 8, gap 1/8",
-                f"{claims.SECOND}, third sentence",
-            ),
-            outcome,
-            claims.settled(anchor),
-            UCB,
-            claims.PAPER_ROUNDS,
-        ),
-        claims.linear_claim(
-            claims.paper(
-                "switching.thompson-nearly-linear",
-                "Thompson sampling suffers almost linear regret at K = 8, gap 1/8",
-                f"{claims.SECOND}, third sentence",
-                why=_THOMPSON,
-            ),
-            outcome,
-            claims.settled(anchor),
-            THOMPSON,
-            claims.PAPER_ROUNDS,
-        ),
-        claims.linear_claim(
-            claims.ours(
-                "switching.ucb1-nearly-linear-everywhere",
-                "UCB1 suffers almost linear regret in every cell of our grid",
-                "extends it to every cell of our grid",
-                why=_UCB,
-            ),
-            outcome,
-            late,
-            UCB,
-            claims.PAPER_ROUNDS,
-        ),
-        claims.linear_claim(
-            claims.ours(
-                "switching.thompson-nearly-linear-everywhere",
-                "Thompson sampling suffers almost linear regret in every cell of our grid",
-                "extends it to every cell of our grid",
-                why=_THOMPSON,
-            ),
-            outcome,
-            late,
-            THOMPSON,
-            claims.PAPER_ROUNDS,
-        ),
-        claims.logarithmic_claim(
-            claims.paper(
-                "switching.logarithmic",
-                "The regret of Tsallis-INF, both forms, grows logarithmically",
-                claims.BOTH,
-            ),
-            outcome,
-            late,
-            (RV, IW),
-            claims.PAPER_ROUNDS,
-        ),
-        claims.ratio_claim(
-            claims.paper(
-                "switching.rv-first",
-                "Tsallis-INF (RV) has less regret than all competitors",
-                "Section 1, the paragraph on the experiments",
-                why=_ESCAPED,
-            ),
+        claims.paper(
+            "switching.ucb1-nearly-linear",
+            "UCB1 suffers almost linear regret at K = 8, gap 1/8",
+            f"{claims.SECOND}, third sentence",
+        ).by(claims.linear_claim, outcome, claims.settled(anchor), UCB, claims.PAPER_ROUNDS),
+        claims.paper(
+            "switching.thompson-nearly-linear",
+            "Thompson sampling suffers almost linear regret at K = 8, gap 1/8",
+            f"{claims.SECOND}, third sentence",
+            why=_THOMPSON,
+        ).by(claims.linear_claim, outcome, claims.settled(anchor), THOMPSON, claims.PAPER_ROUNDS),
+        claims.ours(
+            "switching.ucb1-nearly-linear-everywhere",
+            "UCB1 suffers almost linear regret in every cell of our grid",
+            "extends it to every cell of our grid",
+            why=_UCB,
+        ).by(claims.linear_claim, outcome, late, UCB, claims.PAPER_ROUNDS),
+        claims.ours(
+            "switching.thompson-nearly-linear-everywhere",
+            "Thompson sampling suffers almost linear regret in every cell of our grid",
+            "extends it to every cell of our grid",
+            why=_THOMPSON,
+        ).by(claims.linear_claim, outcome, late, THOMPSON, claims.PAPER_ROUNDS),
+        claims.paper(
+            "switching.logarithmic",
+            "The regret of Tsallis-INF, both forms, grows logarithmically",
+            claims.BOTH,
+        ).by(claims.logarithmic_claim, outcome, late, (RV, IW), claims.PAPER_ROUNDS),
+        claims.paper(
+            "switching.rv-first",
+            "Tsallis-INF (RV) has less regret than all competitors",
+            "Section 1, the paragraph on the experiments",
+            why=_ESCAPED,
+        ).by(
+            claims.ratio_claim,
             outcome,
             late,
             [(RV, name) for name in (UCB, THOMPSON, EXP3, EXP3PP, BROAD)],
             1.0,
         ),
         _unaffected(outcome),
-        claims.bound_claim(
-            claims.paper(
-                "switching.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems it cites"
-            ),
-            outcome,
-        ),
-        published.published_claim(
-            claims.paper(
-                "switching.published",
-                "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
-                f"{claims.AISTATS}, Figure 1",
-            ),
+        claims.paper(
+            "switching.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems it cites"
+        ).by(claims.bound_claim, outcome),
+        claims.paper(
+            "switching.published",
+            "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
+            f"{claims.AISTATS}, Figure 1",
+        ).by(
+            published.published_claim,
             outcome,
             [
                 (cell, name, numbers)
@@ -188,12 +155,12 @@ def _unaffected(outcome: Outcome) -> Claim:
         )
         for name in STEADY
     ]
-    return claims.judged(
-        claims.paper(
-            "switching.others-unaffected",
-            "All but UCB1 and Thompson sampling are almost unaffected by the shifting means",
-            f"{claims.SECOND}, fifth sentence; that almost means 25 % is our reading",
-        ),
+    return claims.paper(
+        "switching.others-unaffected",
+        "All but UCB1 and Thompson sampling are almost unaffected by the shifting means",
+        f"{claims.SECOND}, fifth sentence; that almost means 25 % is our reading",
+    ).by(
+        claims.judged,
         outcome,
         places if claims.settled([moved]) else [],
         UNAFFECTED,

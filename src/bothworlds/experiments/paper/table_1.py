@@ -124,12 +124,9 @@ def score(outcome: Outcome) -> list[Claim]:
     return [
         *_stochastic(outcome, late),
         *_hardest_claims(outcome),
-        claims.bound_claim(
-            claims.paper(
-                "table-1.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems Table 1 cites"
-            ),
-            outcome,
-        ),
+        claims.paper(
+            "table-1.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems Table 1 cites"
+        ).by(claims.bound_claim, outcome),
     ]
 
 
@@ -141,34 +138,19 @@ def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
         for name in NAMES[2:]
     }
     return [
-        _at_most(
-            claims.paper(
-                "table-1.stochastic-constant",
-                "Stochastic: regret of Tsallis-INF (RV) is within twice the lower bound, at "
-                "every K",
-                "Section 1, contributions; Table 1",
-            ),
-            outcome,
-            {(f"K={k}", FIXED_MEANS): ratio for k, ratio in ours.items()},
-            2.0,
-        ),
-        _spread(
-            claims.paper(
-                "table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", "Table 1"
-            ),
-            outcome,
-            ours,
-            FIXED_MEANS,
-        ),
-        _least(
-            claims.paper(
-                "table-1.stochastic-least",
-                "Stochastic: RV is nearer to the lower bound than EXP3++ and BROAD",
-                "Table 1",
-            ),
-            outcome,
-            rivals,
-        ),
+        claims.paper(
+            "table-1.stochastic-constant",
+            "Stochastic: regret of Tsallis-INF (RV) is within twice the lower bound, at every K",
+            "Section 1, contributions; Table 1",
+        ).by(_at_most, outcome, {(f"K={k}", FIXED_MEANS): ratio for k, ratio in ours.items()}, 2.0),
+        claims.paper(
+            "table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", "Table 1"
+        ).by(_spread, outcome, ours, FIXED_MEANS),
+        claims.paper(
+            "table-1.stochastic-least",
+            "Stochastic: RV is nearer to the lower bound than EXP3++ and BROAD",
+            "Table 1",
+        ).by(_least, outcome, rivals),
     ]
 
 
@@ -180,46 +162,42 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
         for size, ratio in hardest_ratios(outcome, name).items()
     }
     return [
-        _at_most(
-            claims.paper(
-                "table-1.adversarial-constant",
-                "Hardest instances: regret of Tsallis-INF (RV) is within 15 times the lower bound",
-                "Section 1, contributions; Table 1",
-            ),
+        claims.paper(
+            "table-1.adversarial-constant",
+            "Hardest instances: regret of Tsallis-INF (RV) is within 15 times the lower bound",
+            "Section 1, contributions; Table 1",
+        ).by(
+            _at_most,
             outcome,
             {(f"K={k}, T={t:,}", _by(outcome, t)): ratio for (k, t), ratio in ours.items()},
             15.0,
         ),
-        _spread(
-            claims.paper(
-                "table-1.adversarial-flat-in-T",
-                "Hardest instances: for RV it does not depend on T",
-                "Table 1",
-            ),
+        claims.paper(
+            "table-1.adversarial-flat-in-T",
+            "Hardest instances: for RV it does not depend on T",
+            "Table 1",
+        ).by(
+            _spread,
             outcome,
             {size: r for size, r in ours.items() if size[0] == middle(outcome.settings.arms)},
             BY_HORIZON,
         ),
-        _spread(
-            claims.ours(
-                "table-1.adversarial-flat-in-K",
-                "Hardest instances: for RV it does not depend on K",
-                "reads Table 1's upper bound as if it were attained",
-                why=_FLAT,
-            ),
+        claims.ours(
+            "table-1.adversarial-flat-in-K",
+            "Hardest instances: for RV it does not depend on K",
+            "reads Table 1's upper bound as if it were attained",
+            why=_FLAT,
+        ).by(
+            _spread,
             outcome,
             {size: r for size, r in ours.items() if size[1] == outcome.settings.horizon},
             BY_ARMS,
         ),
-        _least(
-            claims.paper(
-                "table-1.adversarial-least",
-                "Hardest instances: RV is nearer to the lower bound than EXP3++ and BROAD",
-                "Table 1",
-            ),
-            outcome,
-            rivals,
-        ),
+        claims.paper(
+            "table-1.adversarial-least",
+            "Hardest instances: RV is nearer to the lower bound than EXP3++ and BROAD",
+            "Table 1",
+        ).by(_least, outcome, rivals),
     ]
 
 

@@ -1,7 +1,6 @@
 """Policies of the package as plain imports, by which type checkers know them.
 
-`bothworlds.registry` describes the same policies for the running program, which loads each of
-them when it is first used; a test holds the two lists equal.
+Written by ``tools/generate.py`` from `bothworlds.registry`.
 """
 
 from bothworlds.policies.adatinf import AdaTINF

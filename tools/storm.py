@@ -1,6 +1,6 @@
-"""Storm over the decision service: replicas and their database killed while feedback is told.
+"""Storm over the decision service: replicas and their database killed while feedback is reported.
 
-``python -m tests.storm --minutes 30 --replicas 4 --kills 200 --feedbacks 500000`` starts a
+``python tools/storm.py --minutes 30 --replicas 4 --kills 200 --feedbacks 500000`` starts a
 PostgreSQL and replicas of ``bothworlds serve`` on it.  Callers decide on one replica and tell
 another one, some of it twice or with another loss at the same time, and again until it is
 acknowledged.  Meanwhile replicas are killed and started again, stopped for a while, connections
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.ops.verify import replay, verify
@@ -52,6 +52,7 @@ class Replica:
         self.process = None
 
     def start(self):
+        """Start the replica."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bothworlds", "serve", "--port", "0", "--store", self.store,
              "--experiment", "storm", "--arms", "a,b,c,d,e,f,g,h", "--log-level", "error"],
@@ -65,6 +66,7 @@ class Replica:
             self.process.wait()
 
     def kill(self):
+        """Kill it."""
         self.address = None
         self.process.kill()
         self.process.wait()
@@ -263,7 +265,7 @@ def main():
     parser.add_argument("--feedbacks", type=int, default=500_000, help="how many at least")
     parser.add_argument("--callers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
-    # Whoever ends the storm early ends what it has started.
+    # Ending the storm early ends the processes it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(not storm(**vars(parser.parse_args())))
 

@@ -1,0 +1,55 @@
+"""Write the lists that are derived from the registry: ``python tools/generate.py``.
+
+The registry describes every policy once. Type checkers need plain imports, and the README a table;
+both are written from it. A test compares them with what is committed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from bothworlds.registry import POLICIES  # noqa: E402
+
+HEAD = "| Policy | Stochastic regret | Adversarial regret | Source |\n|---|---|---|---|\n"
+DUELS = "| `Sparring(TsallisINF())` | Σ log T / Δ for duels | √(KT) for duels | Corollary 2 |"
+"""The row of the wrapper for duels, which is no entry of the registry."""
+
+
+def typing_module() -> str:
+    """Return the module by which type checkers know the policies."""
+    entries = sorted(POLICIES.values(), key=lambda entry: entry.module)
+    imports = "\n".join(f"from {entry.module} import {entry.name}" for entry in entries)
+    # As ruff sorts them: constants, classes, the others.
+    names = sorted(POLICIES, key=lambda name: (not name.isupper(), name))
+    listed = "".join(f'    "{name}",\n' for name in names)
+    return (
+        '"""Policies of the package as plain imports, by which type checkers know them.\n\n'
+        'Written by ``tools/generate.py`` from `bothworlds.registry`.\n"""\n\n'
+        f"{imports}\n\n__all__ = [\n{listed}]\n"
+    )
+
+
+def with_table(readme: str) -> str:
+    """Return the README with the table of algorithms that the registry describes."""
+    before, rest = readme.split(HEAD)
+    after = rest[rest.index("\n\n") :]
+    rows = [row for entry in POLICIES.values() for row in entry.regret]
+    return before + HEAD + "\n".join([*rows, DUELS]) + after
+
+
+def generated() -> dict[Path, str]:
+    """Return the content of every derived file by its path."""
+    readme = ROOT / "README.md"
+    return {
+        ROOT / "src/bothworlds/policies/_typing.py": typing_module(),
+        readme: with_table(readme.read_text(encoding="utf-8")),
+    }
+
+
+if __name__ == "__main__":
+    for path, content in generated().items():
+        path.write_text(content, encoding="utf-8")
