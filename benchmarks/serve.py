@@ -42,7 +42,7 @@ TURNS = 12
 EMPTY = """
 import asyncio, socket, sys
 import uvicorn
-from bothworlds.serve.connection import Connection
+from bothworlds.serve.http.fast_path import LimitedConnection
 
 async def app(scope, receive, send):
     if scope["type"] != "http":
@@ -57,7 +57,7 @@ async def app(scope, receive, send):
 
 listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
 print(f"Listening on http://127.0.0.1:{listener.getsockname()[1]} ", flush=True)
-config = uvicorn.Config(app, http=Connection, ws="none", loop="uvloop", lifespan="on",
+config = uvicorn.Config(app, http=LimitedConnection, ws="none", loop="uvloop", lifespan="on",
     log_config=None, access_log=False, server_header=False, proxy_headers=False)
 uvicorn.Server(config).run([listener])
 """

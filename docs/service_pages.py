@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.protocol import RETRYABLE
-from bothworlds.serve.openapi import schemas
+from bothworlds.serve.http.app import ROUTES
+from bothworlds.serve.http.openapi import schemas
+from bothworlds.serve.http.routes import Route
 from bothworlds.serve.problems import KINDS
-from bothworlds.serve.routes import ROUTES, Route
 
 HERE = Path(__file__).parent / "service"
 ROOMS = (
@@ -47,7 +48,7 @@ def api() -> str:
         ]
         lines += [_row(route) for route in ROUTES if route.scope in scopes]
     lines += ["", "## Requests and answers", ""]
-    for name, schema in schemas().items():
+    for name, schema in schemas(ROUTES).items():
         lines += [f"### {name}", "", _said(schema), ""]
         if schema.get("properties"):
             lines += ["| field | kind | |", "|---|---|---|"]

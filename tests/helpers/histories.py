@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from bothworlds.serve.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.domain import records, tokens
+from bothworlds.serve.domain.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.domain.draws import PER_ONE
 from bothworlds.serve.domain.service import Service, Settings
 from bothworlds.serve.domain.sums import Counts, Sums, as_bytes

@@ -16,7 +16,7 @@ from helpers.waiting import HANG
 
 PATIENT = """
 import sys
-import bothworlds.serve.connection as connection
+import bothworlds.serve.http.fast_path as connection
 {settings}
 from bothworlds.__main__ import main
 main()
@@ -56,7 +56,7 @@ class Served:
     options : str
         Of `bothworlds serve`.
     settings : str
-        Python that changes constants of `bothworlds.serve.connection` first.
+        Python that changes constants of `bothworlds.serve.http.fast_path` first.
     log : path, optional
         Where its log goes; without it, next to the store.
     """

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from bothworlds.serve import http
-from bothworlds.serve.connection import Connection
-from bothworlds.serve.http import Application, Reply
-from bothworlds.serve.routes import ROUTES, Router
+from bothworlds.serve.http import fast_path
+from bothworlds.serve.http.app import ROUTES
+from bothworlds.serve.http.fast_path import FastApplication, FastConnection
+from bothworlds.serve.http.messages import Reply
+from bothworlds.serve.http.routes import Router
 
 LINES = [
     b"POST /v1/experiments/headline/decisions HTTP/1.1",
@@ -78,7 +79,7 @@ class Transport(asyncio.Transport):
         pass
 
 
-class Noting(Application):
+class Noting(FastApplication):
     """An application that notes what it is asked, and knows headers again or never does."""
 
     def __init__(self, knows):
@@ -87,14 +88,14 @@ class Noting(Application):
         self.noted = []
         self.again = 0
 
-    def asked_again(self, data):
-        found = super().asked_again(data) if self.knows else None
+    def recognised(self, data):
+        found = super().recognised(data) if self.knows else None
         self.again += found is not None
         return found
 
-    def answer(self, asked, query, body, then):
-        named = asked.id if asked.id in asked.headers.values() else None
-        self.noted.append((asked.operation, asked.given, asked.headers, named, query, body))
+    def answer(self, request, known, query, body, callback):
+        named = request.id if request.id in request.headers.values() else None
+        self.noted.append((request.operation, request.given, request.headers, named, query, body))
         return Reply(200, b"{}")
 
     async def __call__(self, scope, receive, send):
@@ -114,10 +115,10 @@ def heard(pieces, knows):
     async def run():
         app, state, transport = Noting(knows), ServerState(), Transport()
         config = uvicorn.Config(
-            app, http=Connection, ws="none", log_config=None, proxy_headers=False
+            app, http=FastConnection, ws="none", log_config=None, proxy_headers=False
         )
         config.load()
-        connection = Connection(config, state, {})
+        connection = FastConnection(config, state, {})
         connection.connection_made(transport)
         for piece in pieces:
             if not transport.closed:
@@ -188,7 +189,7 @@ def test_whole_requests_are_known_by_their_headers(pieces, known):
 
 
 def test_what_is_divided_otherwise_than_it_is_read_stays_unknown():
-    app = Application(None, keys=True)
+    app = FastApplication(None, keys=True)
     app.remember(ASKING, 2, {})
     # A parser that takes two lines for one header, or one for two.
     for data in (
@@ -196,16 +197,16 @@ def test_what_is_divided_otherwise_than_it_is_read_stays_unknown():
         ASKING.replace(b"Host", b"X\nHost"),
     ):
         app.remember(data, 3, {})
-    assert len(app._heads) == 1
-    for number in range(2 * http._MOST_HEADS):
+    assert len(app.known) == 1
+    for number in range(2 * fast_path.MOST_HEADS):
         app.remember(ASKING.replace(b"localhost", b"host%d" % number), 2, {})
-    assert len(app._heads) <= http._MOST_HEADS
+    assert len(app.known) <= fast_path.MOST_HEADS
 
 
-@pytest.mark.parametrize("place", range(len(http._LINES)))
+@pytest.mark.parametrize("place", range(len(fast_path.LINES)))
 def test_first_lines_are_those_of_the_routes(place):
-    route = http._LINES[place]
+    route = fast_path.LINES[place]
     path = route.path.replace("{experiment}", "a.b-1_~").replace("{decision}", "a.b-1_~")
-    found = http._LINE.fullmatch(f"{route.method} {path} HTTP/1.1".encode())
+    found = fast_path.LINE.fullmatch(f"{route.method} {path} HTTP/1.1".encode())
     assert found.lastindex == place + 1
     assert Router(ROUTES).find(route.method, path) == (route, [found[place + 1].decode()])

@@ -15,7 +15,7 @@ from bothworlds.serve.dashboard import front, reading
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
 from bothworlds.serve.domain import records, tokens
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http import Application
+from bothworlds.serve.http.app import Application
 from bothworlds.serve.ops import reports
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import LogRow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import service_pages
-from bothworlds.cli.commands import app
+from bothworlds.cli.serve import app
 from helpers.served import served
 
 ROOT = Path(__file__).parents[2]
@@ -65,8 +65,7 @@ def options_of(text):
 
 def test_every_option_of_the_command_is_described():
     page = (DOCS / "service" / "operating.md").read_text(encoding="utf-8")
-    command = next(group for group in app.registered_groups if group.name == "serve")
-    callback = command.typer_instance.registered_callback.callback
+    callback = app.registered_callback.callback
     names = {f"--{name.replace('_', '-')}" for name in inspect.signature(callback).parameters}
     assert names - {"--context"} <= options_of(page)
 

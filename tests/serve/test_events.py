@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
-from bothworlds.serve.http import Application
+from bothworlds.serve.http.app import Application
 from helpers.waiting import HANG
 
 
@@ -93,17 +93,20 @@ def test_checkpoints_are_sent_and_followed_from_where_one_stopped(tmp_path):
     asyncio.run(application(tmp_path / "store.db", work))
 
 
-@pytest.mark.parametrize("operation", ["openapi", "export"])
+@pytest.mark.parametrize("operation", ["readyz", "export"])
 def test_a_failure_is_answered_with_a_code_or_not_at_all(tmp_path, operation, caplog, monkeypatch):
-    path = {"openapi": "/openapi.json", "export": "/v1/experiments/headline/export"}[operation]
+    path = {"readyz": "/readyz", "export": "/v1/experiments/headline/export"}[operation]
 
     async def work(app):
-        async def failing(*_, **__):
+        def broken():
             raise RuntimeError("the secret token")
+
+        async def failing(*_, **__):
+            broken()
             yield
 
-        if operation == "openapi":
-            app._handlers = {**app._handlers, "openapi": lambda *_: failing().__anext__()}
+        if operation == "readyz":
+            app.service.ready = broken
         else:
             app.service.rows = failing
         caller = Caller(app, "GET", path)
@@ -113,7 +116,7 @@ def test_a_failure_is_answered_with_a_code_or_not_at_all(tmp_path, operation, ca
 
     monkeypatch.setattr(logging.getLogger("bothworlds"), "propagate", True)
     caller = asyncio.run(application(tmp_path / "store.db", work))
-    if operation == "openapi":
+    if operation == "readyz":
         assert caller.sent[0]["status"] == 500
         document = json.loads(caller.body)
         assert document["code"] == "internal"

@@ -7,7 +7,7 @@ import logging
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bothworlds.serve.limits import Buckets
+from bothworlds.serve.http.limits import Buckets
 from bothworlds.serve.ops import logs
 from bothworlds.serve.ops.metrics import BUCKETS, Metrics
 from bothworlds.serve.problems import Problem

@@ -192,7 +192,7 @@ def test_what_has_not_changed_is_kept(service):
 
 
 def test_keys_scopes_and_rates(tmp_path):
-    from bothworlds.serve.admin import create_key
+    from bothworlds.serve.ops.admin import create_key
 
     store = str(tmp_path / "store.db")
     admin = create_key(store, ["admin"])

@@ -11,11 +11,12 @@ import pytest
 import bothworlds
 from bothworlds import protocol
 from bothworlds.client import calls
-from bothworlds.serve import openapi, wire
-from bothworlds.serve.admin import create_key
-from bothworlds.serve.answers import FeedbackItem
-from bothworlds.serve.config import CHANGEABLE, Arm, Config, NewExperiment, checked
+from bothworlds.serve.domain.answers import FeedbackItem
+from bothworlds.serve.domain.config import CHANGEABLE, Arm, Config, NewExperiment, checked
 from bothworlds.serve.domain.service import Service
+from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http.app import ROUTES
+from bothworlds.serve.ops.admin import create_key
 from bothworlds.serve.problems import Problem
 
 ME = Service.LOCAL
@@ -95,7 +96,7 @@ def test_an_idempotency_key_has_one_rule(on_service, key):
 def test_batches_have_one_size(on_service):
     batches = calls.feedback_many(["a"] * 1001, [0.5] * 1001, None)
     assert [len(call.document["items"]) for call in batches.calls] == [protocol.FEEDBACK_BATCH, 1]
-    schemas = openapi.schemas()
+    schemas = openapi.schemas(ROUTES)
     assert schemas["DecideMany"]["properties"]["count"]["maximum"] == protocol.DECISION_BATCH
     items = schemas["FeedbackMany"]["properties"]["items"]
     assert items["maxItems"] == protocol.FEEDBACK_BATCH
@@ -142,7 +143,7 @@ TOY = """
 import asyncio, importlib.util, json, sys
 
 # The module of settings with one more field, and nothing else changed.
-name = "bothworlds.serve.config"
+name = "bothworlds.serve.domain.config"
 spec = importlib.util.find_spec(name)
 text = open(spec.origin, encoding="utf-8").read()
 field = "    toy: Annotated[int, Meta(ge=0, le=9, description='A toy.')] = 3\\n"
@@ -152,7 +153,8 @@ module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
 exec(compile(text.replace(first, field + first), spec.origin, "exec"), module.__dict__)
 
-from bothworlds.serve import openapi, wire
+from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.domain.service import Service
 
@@ -180,7 +182,7 @@ async def main(store):
     return found
 
 assert asyncio.run(main(sys.argv[1])) == [3, 7]
-schemas = openapi.schemas()
+schemas = openapi.schemas(ROUTES)
 rule = {"type": "integer", "minimum": 0, "maximum": 9, "description": "A toy."}
 assert schemas["NewExperiment"]["properties"]["toy"] == rule
 assert schemas["Change"]["properties"]["toy"] == rule

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from bothworlds.serve.routes import ROUTES
+from bothworlds.serve.http.app import ROUTES
 from helpers.served import served
 from helpers.waiting import HANG
 

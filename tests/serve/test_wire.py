@@ -5,11 +5,12 @@ import json
 import msgspec
 import pytest
 
-from bothworlds.serve import openapi, wire
-from bothworlds.serve.answers import Decided, Feedback
-from bothworlds.serve.config import NewExperiment
+from bothworlds.serve.domain.answers import Decided, Feedback
+from bothworlds.serve.domain.config import NewExperiment
+from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http.app import ROUTES
+from bothworlds.serve.http.routes import Router
 from bothworlds.serve.problems import KINDS, Problem
-from bothworlds.serve.routes import ROUTES, Router
 
 REQUESTS = sorted({r.body for r in ROUTES if r.body is not None}, key=lambda kind: kind.__name__)
 
@@ -163,7 +164,7 @@ def test_operations_are_distinct_and_codes_exist():
 
 
 def test_the_document_is_json_and_its_references_lead_somewhere():
-    document = json.loads(wire.encode(openapi.document()))
+    document = json.loads(wire.encode(openapi.document(ROUTES)))
     names = set(document["components"]["schemas"])
     text = json.dumps(document)
     used = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
@@ -180,6 +181,6 @@ def test_a_schema_accepts_what_the_reader_accepts():
     }
     for kind, example in examples.items():
         wire.Reader(kind).read(msgspec.json.encode(example))
-        schema = openapi.schemas()[kind.__name__]
+        schema = openapi.schemas(ROUTES)[kind.__name__]
         assert set(example) <= set(schema["properties"])
         assert schema["additionalProperties"] is False

@@ -96,6 +96,13 @@ def serve(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request, not only changes.")
     ] = False,
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http",
+            help="Switch off the fast path for decisions and feedback; slower, same answers.",
+        ),
+    ] = False,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")
     ] = "info",
@@ -118,8 +125,8 @@ def serve(
             must("--retention-days", "bothworlds serve", expected, retention_days)
         )
     with extras():
+        from bothworlds.serve.http.server import run
         from bothworlds.serve.ops import logs
-        from bothworlds.serve.run import run
 
         logs.configure(level)
 
@@ -134,6 +141,7 @@ def serve(
             keys=require_keys,
             rate=rate,
             access_log=access_log,
+            plain_http=plain_http,
             announce=announce,
         )
 
@@ -193,7 +201,7 @@ def create(
     Example: bothworlds serve key create --scopes decide,feedback
     """
     with extras():
-        from bothworlds.serve.admin import create_key
+        from bothworlds.serve.ops.admin import create_key
 
         typer.echo(create_key(store, parse.listed(scopes, "--scopes"), label=label, tenant=tenant))
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 
 from bothworlds.serve.domain.service import Service, Settings
-from bothworlds.serve.run import run
+from bothworlds.serve.http.server import run
 
 
 @contextlib.contextmanager

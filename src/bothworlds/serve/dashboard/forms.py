@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from bothworlds.serve.config import ArmSpec
+from bothworlds.serve.domain.config import ArmSpec
 from bothworlds.serve.problems import Problem
 from bothworlds.text import counted
 
 if TYPE_CHECKING:
-    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.domain.answers import Principal
     from bothworlds.serve.domain.service import Service
 
 Fields = dict[str, str]

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
 from bothworlds.markup import Markup
-from bothworlds.serve import handlers, wire
 from bothworlds.serve.dashboard import experiment, overview
 from bothworlds.serve.dashboard.forms import LIMIT, Fields, act, fields_of, said_of
 from bothworlds.serve.dashboard.frame import Viewer, digest, failure, login
@@ -28,14 +27,14 @@ from bothworlds.serve.dashboard.sessions import Session, Sessions
 from bothworlds.serve.dashboard.shown import Shown
 from bothworlds.serve.dashboard.words import address
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http import Asked, Header, Reply, Stream, refuse_pages
-from bothworlds.serve.origins import Headers, on_this_machine
+from bothworlds.serve.http import handlers, wire
+from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
+from bothworlds.serve.http.origins import Headers, on_this_machine, refuse_pages
+from bothworlds.serve.http.routes import Route, Router
 from bothworlds.serve.problems import KINDS, Problem
-from bothworlds.serve.routes import Route, Router
 
 if TYPE_CHECKING:
-    from bothworlds.serve.answers import Principal
-    from bothworlds.serve.http import Application
+    from bothworlds.serve.domain.answers import Principal
 
 HTML = b"text/html; charset=utf-8"
 POLICY = (
@@ -94,7 +93,7 @@ class Visit:
 
     Parameters
     ----------
-    asked : Asked
+    asked : Request
         The request.
     query : dict of str to str
         What stands behind ? in its address.
@@ -105,7 +104,7 @@ class Visit:
     """
 
     def __init__(
-        self, asked: Asked, query: dict[str, str], session: Session | None, fields: Fields
+        self, asked: Request, query: dict[str, str], session: Session | None, fields: Fields
     ) -> None:
         self.asked = asked
         self.headers = asked.headers
@@ -133,13 +132,13 @@ class Dashboard:
 
     Parameters
     ----------
-    app : Application
+    app : Context
         Whose service is shown.
     keys : bool
         Whether one must log in with a key.
     """
 
-    def __init__(self, app: Application, *, keys: bool) -> None:
+    def __init__(self, app: Context, *, keys: bool) -> None:
         self._app = app
         self._keys = keys
         self._router = Router(PAGES)
@@ -193,7 +192,7 @@ class Dashboard:
         """Return the page of a method and a path, as `Router.find` does."""
         return self._router.find(method, path)
 
-    async def answer(self, asked: Asked, query: bytes, body: bytes) -> Reply | Stream:
+    async def answer(self, asked: Request, query: bytes, body: bytes) -> Reply | Stream:
         """Answer a request whose page was found; refusals are pages as well."""
         visit = Visit(asked, {}, None, {})
         reply: Reply | Stream
@@ -358,8 +357,9 @@ class Dashboard:
         """Hand the log or the report out as the wire API does."""
         asked = visit.asked
         asked.query = wire.query(asked.route.query, list(visit.query.items()))
-        operation = asked.route.operation.removeprefix("dashboard_")
-        return await handlers.HANDLERS[operation](self._app, asked)
+        if asked.operation == "dashboard_export":
+            return await handlers.export(self._app, asked)
+        return await handlers.report(self._app, asked)
 
     async def _act(self, visit: Visit) -> Reply:
         try:

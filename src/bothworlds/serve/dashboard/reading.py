@@ -29,7 +29,7 @@ from bothworlds.serve.ops.logs import LOGGER
 from bothworlds.serve.ops.upkeep import DAY
 
 if TYPE_CHECKING:
-    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.domain.answers import Principal
     from bothworlds.serve.domain.experiment import Experiment
     from bothworlds.serve.domain.service import Service
     from bothworlds.serve.store.base import Store

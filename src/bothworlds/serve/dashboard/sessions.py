@@ -14,11 +14,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bothworlds.serve.origins import Headers, on_this_machine, own_scheme
+from bothworlds.serve.http.origins import Headers, on_this_machine, own_scheme
 from bothworlds.serve.problems import Problem
 
 if TYPE_CHECKING:
-    from bothworlds.serve.answers import Principal
+    from bothworlds.serve.domain.answers import Principal
     from bothworlds.serve.domain.service import Service
 
 SECONDS = 12 * 3600.0

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.serve.config import Config
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units
 from bothworlds.serve.domain.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
 from bothworlds.serve.domain.records import UNIT as HAS_UNIT

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bothworlds.serve.domain.rules import check_name
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.rules import check_name
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.rows import KeyRow
 

@@ -29,7 +29,8 @@ from bothworlds.arguments import is_number
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.errors import InvalidFeedback
 from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
-from bothworlds.serve.answers import (
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.answers import (
     Decided,
     FeedbackItem,
     Principal,
@@ -37,12 +38,12 @@ from bothworlds.serve.answers import (
     Told,
     log_document,
 )
-from bothworlds.serve.config import ArmSpec, Config, ExperimentSpec, check_arm, checked
-from bothworlds.serve.domain import records
+from bothworlds.serve.domain.config import ArmSpec, Config, ExperimentSpec, check_arm, checked
 from bothworlds.serve.domain.draws import MOST, is_warm, prepare, warm
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.keys import SCOPES, NewKey, key_document
 from bothworlds.serve.domain.records import Record
+from bothworlds.serve.domain.rules import check_request_key, check_unit
 from bothworlds.serve.domain.sums import Counts, from_bytes
 from bothworlds.serve.domain.tokens import (
     LAST_KEY,
@@ -54,7 +55,6 @@ from bothworlds.serve.domain.tokens import (
 )
 from bothworlds.serve.ops.upkeep import CHECKPOINTS, DAY, PAGE, Upkeep
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.rules import check_request_key, check_unit
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.commit import Committer, Item, Ledger, Place, Written, resolve
 from bothworlds.serve.store.opening import opened

@@ -12,11 +12,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
-from bothworlds.serve.answers import Decided, Feedback, FeedbackItem
-from bothworlds.serve.config import Arm, ArmName, Changeable
+from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem
+from bothworlds.serve.domain.config import Arm, ArmName, Changeable
 from bothworlds.serve.domain.records import MOST_ARMS
+from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.rules import LONGEST_TEXT, PLAIN
 
 Scope = Literal["decide", "feedback", "read", "admin"]
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]

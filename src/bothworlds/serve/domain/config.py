@@ -24,8 +24,14 @@ from bothworlds.policies.floor import Floor
 from bothworlds.registry import words
 from bothworlds.serve.domain.draws import check_served
 from bothworlds.serve.domain.records import MOST_ARMS
+from bothworlds.serve.domain.rules import (
+    EXPERIMENT_NAME,
+    LONGEST_TEXT,
+    PLAIN,
+    check_experiment_name,
+    check_name,
+)
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.rules import EXPERIMENT_NAME, LONGEST_TEXT, PLAIN, check_name
 
 LONGEST_VALUE = 10_000
 """Characters of the JSON that an arm carries."""
@@ -185,6 +191,7 @@ def checked(spec: NewExperiment) -> tuple[Config, tuple[Arm, ...]]:
     TsallisINF()
     """
     policy = _policy(spec.policy)[0]
+    check_experiment_name(spec.name)
     for arm in spec.arms:
         check_arm(arm)
     names = [arm.name for arm in spec.arms]

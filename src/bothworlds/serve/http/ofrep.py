@@ -11,19 +11,22 @@ import asyncio
 import hashlib
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bothworlds.protocol import DECISION_BATCH
-from bothworlds.serve import wire
-from bothworlds.serve.http import Asked, Reply
+from bothworlds.serve.domain.answers import Principal
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.http import wire
+from bothworlds.serve.http.messages import Context, Reply, Request
+from bothworlds.serve.http.routes import Routes
 from bothworlds.serve.problems import Problem
 
-if TYPE_CHECKING:
-    from bothworlds.serve.answers import Principal
-    from bothworlds.serve.domain.experiment import Experiment
-    from bothworlds.serve.domain.service import Service
-    from bothworlds.serve.http import Application
-
+route = Routes()
+_EVALUATE = (
+    "experiment_not_found", "targeting_key_missing", "invalid_request", "mode_conflict",
+    "contribution_too_large", "overloaded", "store_unavailable",
+)  # fmt: skip
 HELD_SECONDS = 3600.0
 """How long a client may keep a bulk evaluation of experiments that were not changed."""
 REASONS = {"learn": "SPLIT", "uniform": "SPLIT", "pinned": "STATIC", "shadow": "STATIC"}
@@ -31,30 +34,41 @@ REASONS = {"learn": "SPLIT", "uniform": "SPLIT", "pinned": "STATIC", "shadow": "
 _TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
 
 
-async def evaluate(app: Application, asked: Asked) -> Reply:
+@route(
+    "POST", "/ofrep/v1/evaluate/flags/{experiment}", "Evaluate a flag for OpenFeature: decide",
+    "decide", body=wire.Evaluate, optional=True, answer=wire.Evaluated, headers=("X-API-Key",),
+    problems=_EVALUATE, refusal=wire.NotEvaluated,
+)  # fmt: skip
+async def evaluate(app: Context, request: Request) -> Reply:
     """Evaluate one flag."""
-    experiment = app.service.held(asked.who, asked.given[0])
-    found = await _evaluated(app.service, asked.who, experiment, _unit(asked.body))
+    experiment = app.service.held(request.who, request.given[0])
+    found = await _evaluated(app.service, request.who, experiment, _unit(request.body))
     return Reply(200, wire.encode(found))
 
 
-async def evaluate_all(app: Application, asked: Asked) -> Reply:
+@route(
+    "POST", "/ofrep/v1/evaluate/flags",
+    "Evaluate all flags for OpenFeature: decide in every experiment", "decide",
+    body=wire.Evaluate, optional=True, answer=wire.EvaluatedAll, statuses=(200, 304),
+    headers=("If-None-Match", "X-API-Key"), problems=_EVALUATE[1:], refusal=wire.NotEvaluated,
+)  # fmt: skip
+async def evaluate_all(app: Context, request: Request) -> Reply:
     """Evaluate the flags of all experiments that are not archived."""
-    service, unit = app.service, _unit(asked.body)
-    running = service.running(asked.who)
+    service, unit = app.service, _unit(request.body)
+    running = service.running(request.who)
     if len(running) > DECISION_BATCH:
         raise Problem(
             "invalid_request",
             f"At most {DECISION_BATCH} flags can be evaluated at once, and there are"
             f" {len(running)}; evaluate them one by one.",
         )
-    known = asked.headers.get(b"if-none-match", b"").decode("latin-1")
+    known = request.headers.get(b"if-none-match", b"").decode("latin-1")
     now = time.time()
     for made in _TAG.finditer(known):
         if now - int(made[1]) < _held(running) and made[0] == _tag(running, unit, int(made[1])):
             return Reply(304, b"", extra=[(b"etag", made[0].encode())])
     found = await asyncio.gather(
-        *(_evaluated(service, asked.who, each, unit, deferred=True) for each in running),
+        *(_evaluated(service, request.who, each, unit, deferred=True) for each in running),
         return_exceptions=True,
     )
     flags: list[Any] = []

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from bothworlds import __version__
-from bothworlds.serve import wire
+from bothworlds.serve.domain.rules import REQUEST_KEY
+from bothworlds.serve.http import wire
+from bothworlds.serve.http.routes import Route
 from bothworlds.serve.problems import KINDS
-from bothworlds.serve.routes import ROUTES, Route
-from bothworlds.serve.rules import REQUEST_KEY
 
 _REF = "#/components/schemas/{name}"
 _ONE_NUMBER = [{"required": ["loss"]}, {"required": ["reward"]}]
@@ -50,16 +50,17 @@ _DONE = {
 
 
 @cache
-def document() -> dict[str, Any]:
+def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     """Return the OpenAPI document.
 
     Examples
     --------
-    >>> sorted(document()["paths"]["/v1/experiments"])
+    >>> from bothworlds.serve.http.app import ROUTES
+    >>> sorted(document(ROUTES)["paths"]["/v1/experiments"])
     ['get', 'post']
     """
     paths: dict[str, Any] = {}
-    for route in ROUTES:
+    for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
@@ -71,17 +72,17 @@ def document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": schemas(),
+            "schemas": schemas(routes),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
 @cache
-def schemas() -> dict[str, Any]:
+def schemas(routes: tuple[Route, ...]) -> dict[str, Any]:
     """Return the JSON schema of every request and answer, by name."""
     kinds = {wire.ProblemDocument}
-    for route in ROUTES:
+    for route in routes:
         kinds |= {kind for kind in (route.body, route.answer, route.refusal) if kind is not None}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     _, found = msgspec.json.schema_components(ordered, ref_template=_REF)

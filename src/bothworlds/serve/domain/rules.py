@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from bothworlds.errors import must
 from bothworlds.serve.problems import Problem
 
 LONGEST_TEXT = 200
@@ -19,7 +20,20 @@ PLAIN = r"^[^\u0000-\u001F\u007F]+$(?!\n)"
 REQUEST_KEY = rf"^[\x21-\x7E]{{1,{LONGEST_TEXT}}}$"
 """Values of the header Idempotency-Key: visible ASCII."""
 
-_PLAIN, _REQUEST_KEY = re.compile(PLAIN), re.compile(REQUEST_KEY)
+_EXPERIMENT_NAME, _PLAIN = re.compile(EXPERIMENT_NAME), re.compile(PLAIN)
+_REQUEST_KEY = re.compile(REQUEST_KEY)
+
+
+def check_experiment_name(name: object) -> None:
+    """Refuse a name that cannot be used in paths, files and metrics.
+
+    Examples
+    --------
+    >>> check_experiment_name("headline-2")
+    """
+    if not isinstance(name, str) or not _EXPERIMENT_NAME.match(name):
+        expected = "1 to 100 letters, digits, dots, dashes and underscores, not a mark first"
+        raise Problem("invalid_request", must("name", "an experiment", expected, name))
 
 
 def check_name(text: object, what: str, least: int = 1) -> None:

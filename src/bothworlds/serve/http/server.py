@@ -16,9 +16,9 @@ from typing import Any
 import uvicorn
 
 from bothworlds.errors import BothworldsError, InvalidParameter, must
-from bothworlds.serve.connection import Connection
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http import Application
+from bothworlds.serve.http.app import Application
+from bothworlds.serve.http.fast_path import FastApplication, FastConnection, LimitedConnection
 from bothworlds.serve.ops.logs import LOGGER
 
 IDLE_SECONDS = 75
@@ -84,7 +84,7 @@ class Server(uvicorn.Server):
             await asyncio.sleep(1.0)
             now = loop.time()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, Connection):
+                if isinstance(connection, LimitedConnection):
                     connection.look(now)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -103,6 +103,7 @@ def run(
     keys: bool = False,
     rate: float | None = None,
     access_log: bool = False,
+    plain_http: bool = False,
     announce: Callable[[str], None] = print,
     stop: threading.Event | None = None,
 ) -> None:
@@ -120,6 +121,8 @@ def run(
         Requests a second that a key may make.
     access_log : bool
         Whether every request is logged.
+    plain_http : bool
+        Whether decisions and feedback are answered by ASGI, too; slower, with the same answers.
     announce : callable
         Called with the address once requests are answered.
     stop : threading.Event, optional
@@ -154,10 +157,11 @@ def run(
 
     _raise_the_limit_of_files()
     with listener:
-        application = Application(opened, keys=keys, rate=rate, access_log=access_log)
+        kind = Application if plain_http else FastApplication
+        application = kind(opened, keys=keys, rate=rate, access_log=access_log)
         config = uvicorn.Config(
             application,
-            http=Connection,
+            http=LimitedConnection if plain_http else FastConnection,
             ws="none",
             loop="uvloop" if _has_uvloop() else "asyncio",
             lifespan="on",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from bothworlds.serve.problems import Problem
+
 Headers = dict[bytes, bytes]
 _LOOPBACK = re.compile(rb"(?i)(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?")
 _ORIGIN = re.compile(rb"(?i)(https?)://(.*)")
@@ -34,3 +36,15 @@ def own_scheme(headers: Headers) -> str | None:
     found = _ORIGIN.fullmatch(headers.get(b"origin", b""))
     host = headers.get(b"host", b"")
     return found[1].decode().lower() if found and host and found[2] == host else None
+
+
+def refuse_pages(headers: Headers) -> None:
+    """Refuse web pages of other sites: without keys, any page in a browser could send requests.
+
+    A page of another site sends its origin; one whose host name was pointed at this machine sends
+    that name in the header Host.
+    """
+    if not on_this_machine(headers):
+        raise Problem("foreign_origin", "Without keys the service answers to localhost alone.")
+    if b"origin" in headers and own_scheme(headers) is None:
+        raise Problem("foreign_origin")

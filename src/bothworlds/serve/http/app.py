@@ -1,0 +1,341 @@
+"""ASGI application of the decision service.
+
+Every request takes the same steps: route, key and scope, query, body, rate, handler. A decision
+costs less than a framework's dispatch, so there is none: the routes are the router.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from bothworlds.errors import BothworldsError
+from bothworlds.serve.dashboard.front import Dashboard
+from bothworlds.serve.domain.answers import Principal
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.http import handlers, ofrep, openapi, wire
+from bothworlds.serve.http.limits import Buckets
+from bothworlds.serve.http.messages import (
+    JSON,
+    PROBLEM,
+    Context,
+    Header,
+    Headers,
+    Reply,
+    Request,
+    Stream,
+)
+from bothworlds.serve.http.origins import refuse_pages
+from bothworlds.serve.http.routes import Route, Router
+from bothworlds.serve.ops.logs import LOGGER
+from bothworlds.serve.problems import Problem
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+ROUTES: tuple[Route, ...] = (*handlers.route.made, *ofrep.route.made)
+"""Every route of the wire API."""
+_DRAINED = 2**22
+"""Bytes of a body that is too large which are read before it is refused: a peer that is still
+sending when its connection closes does not see the answer."""
+_ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_LOGGED = frozenset(
+    route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
+)
+
+
+class Disconnected(Exception):
+    """The caller hung up before its request was complete."""
+
+
+class Application(Context):
+    """The ASGI application.
+
+    Parameters
+    ----------
+    opening : callable
+        Opens the service; awaited when the server starts.
+    keys : bool
+        Whether a key is required. Without keys only programs of this machine are answered.
+    rate : float, optional
+        Requests a second that a key may make.
+    access_log : bool, default False
+        Whether every request is logged; without it changes and failures are.
+    """
+
+    document = wire.encode(openapi.document(ROUTES))
+
+    def __init__(
+        self,
+        opening: Callable[[], Coroutine[Any, Any, Service]],
+        *,
+        keys: bool,
+        rate: float | None = None,
+        access_log: bool = False,
+    ) -> None:
+        super().__init__()
+        self._opening = opening
+        self._keys = keys
+        self._buckets = None if rate is None else Buckets(rate)
+        self._access_log = access_log
+        self._router = Router(ROUTES)
+        self._dashboard = Dashboard(self, keys=keys)
+        self._readers = {
+            route.operation: wire.Reader(route.body) for route in ROUTES if route.body is not None
+        }
+        self._queries = {
+            route.operation: route.query() for route in ROUTES if route.query is not None
+        }
+        prefix = secrets.token_hex(4)
+        self.ids = (f"{prefix}-{n:x}".encode() for n in itertools.count(1))
+        # Answers that are on their way outside ASGI: the server does not wait for them.
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one connection's request, or the start and the stop of the server."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._service = await self._opening()
+        except BothworldsError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        except Exception:
+            LOGGER.exception("the service could not be opened")
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.stopping.set()
+        await asyncio.gather(*self.tasks)
+        await self._service.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
+        request = self.request(
+            scope["method"], scope["raw_path"].decode("latin-1"), dict(scope["headers"])
+        )
+        reply: Reply | Stream
+        try:
+            paged = request.operation in self._dashboard.operations
+            if not paged:
+                self.admit(request, scope["query_string"])
+            body = b""
+            if scope["method"] in _WITH_BODY:
+                body = await _whole(request.route.limit, receive)
+            if paged:
+                reply = await self._dashboard.answer(request, scope["query_string"], body)
+            else:
+                self.take(request, body)
+                reply = await request.route.handler(self, request)
+        except Disconnected:
+            return
+        except Exception as error:
+            reply = self.refused(request, error)
+        await send(
+            {
+                "type": "http.response.start",
+                "status": reply.status,
+                "headers": reply.headers(request.id),
+            }
+        )
+        if isinstance(reply, Stream):
+            await self._streamed(reply, receive, send, _facts(request))
+        else:
+            await send({"type": "http.response.body", "body": reply.body})
+        self.note(request, reply)
+
+    def request(self, method: str, path: str, headers: Headers) -> Request:
+        """Return a request by its first line and headers; nothing is checked yet."""
+        id = headers.get(b"x-request-id")
+        if id is None or not _ID.fullmatch(id):
+            id = next(self.ids)
+        route, given = self._router.find(method, path)
+        if route is None:
+            route, given = self._dashboard.find(method, path)
+        return Request(route, given, headers, id)
+
+    def admit(self, request: Request, query: bytes) -> None:
+        """Check that there is such a route, that the caller may use it, and the query."""
+        route = request.route
+        if not isinstance(route, Route):
+            raise _no_route(route)
+        request.who = self._who(route, request.headers)
+        self.read_query(request, query)
+
+    def read_query(self, request: Request, query: bytes) -> None:
+        """Read the query of a request."""
+        route = request.route
+        request.query = _query(route, query) if query else self._queries.get(route.operation)
+
+    def take(self, request: Request, body: bytes) -> None:
+        """Read the body of a request, and count it towards the limit of its key."""
+        request.body = self._read(request, body)
+        if self._buckets is not None and request.route.scope is not None:
+            weight = _weight(request.body)
+            if request.operation == "evaluate_all":
+                weight = max(1, len(self.service.running(request.who)))
+            self._buckets.take(request.who.key_id or "", weight)
+
+    def note(self, request: Request, reply: Reply | Stream) -> None:
+        """Count a request that was answered, and log it if it is to be logged."""
+        operation = request.operation
+        seconds = time.perf_counter() - request.begun
+        self.metrics.count(operation or "none", reply.status, seconds)
+        if self._access_log or operation in _LOGGED or operation in self._dashboard.logged:
+            facts = {"status": reply.status, "seconds": round(seconds, 6)}
+            LOGGER.info("answered", extra={**_facts(request), **facts})
+
+    def _who(self, route: Route, headers: Headers) -> Principal:
+        """Return who asks, if the route is open to them."""
+        if not self._keys:
+            refuse_pages(headers)
+            return Service.LOCAL
+        if route.scope is None:
+            return Service.LOCAL
+        given = headers.get(b"authorization")
+        if given is None and b"x-api-key" in headers and "X-API-Key" in route.headers:
+            given = b"Bearer " + headers[b"x-api-key"]
+        if given is None:
+            raise Problem("key_missing")
+        if given[:7].lower() != b"bearer ":
+            raise Problem("key_invalid", "The header Authorization must be `Bearer bw_...`.")
+        who = self.service.principal(given[7:].decode("latin-1"))
+        if who is None:
+            raise Problem("key_invalid")
+        if route.scope not in who.scopes:
+            raise Problem("scope_missing", f"The key must have the scope {route.scope}.")
+        return who
+
+    def _read(self, request: Request, body: bytes) -> Any:
+        """Return the body of a request, read by the class of its route."""
+        route = request.route
+        if not body:
+            if route.body is None or route.optional or route.method not in _WITH_BODY:
+                return None
+            raise Problem("invalid_json", "The body must not be empty.")
+        if len(body) > route.limit:
+            raise Problem("body_too_large", f"The body must have at most {route.limit} bytes.")
+        if route.body is None:
+            raise Problem("invalid_request", f"The operation {route.operation} takes no body.")
+        media = request.headers.get(b"content-type", b"")
+        if media != JSON and media.partition(b";")[0].strip().lower() != JSON:
+            raise Problem("unsupported_media_type")
+        return self._readers[route.operation].read(body)
+
+    def refused(self, request: Request, error: Exception) -> Reply:
+        """Return the answer to a request that is refused, or that failed."""
+        if isinstance(error, Problem):
+            problem = error
+        else:
+            LOGGER.error("a request failed", exc_info=error, extra=_facts(request))
+            problem = Problem("internal")
+        self.metrics.count_problem(problem.code)
+        extra: list[Header] = []
+        if problem.status == 401:
+            extra.append((b"www-authenticate", b"Bearer"))
+        elif problem.status == 405 and isinstance(request.route, tuple):
+            extra.append((b"allow", ", ".join(request.route).encode()))
+        elif problem.status in {429, 503}:
+            wait = 1.0 if problem.retry_after is None else problem.retry_after
+            extra.append((b"retry-after", b"%d" % max(1, math.ceil(wait))))
+        elif problem.status == 413:
+            extra.append((b"connection", b"close"))
+        route, given = request.route, request.given
+        if isinstance(route, Route) and route.refusal is wire.NotEvaluated:
+            told = wire.not_evaluated(problem, given[0] if given else None)
+            return Reply(problem.status, wire.encode(told), JSON, extra)
+        document = wire.encode(problem.document(request.id.decode()))
+        return Reply(problem.status, document, PROBLEM, extra)
+
+    async def _streamed(
+        self, reply: Stream, receive: Receive, send: Send, facts: dict[str, Any]
+    ) -> None:
+        """Send the pieces of an answer until they end or the caller hangs up."""
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        leaving = asyncio.ensure_future(gone())
+        try:
+            async for piece in reply.pieces:
+                if leaving.done():
+                    return
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except Exception:
+            # Without its end the answer cannot be taken for a whole one.
+            LOGGER.exception("an answer broke off", extra=facts)
+            raise
+        finally:
+            leaving.cancel()
+            close = getattr(reply.pieces, "aclose", None)
+            if close is not None:
+                await close()
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _query(route: Route, text: bytes) -> Any:
+    """Read the query of a request."""
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=20)
+    except ValueError:
+        raise Problem("invalid_request", "The query must be ASCII, and short.") from None
+    if route.query is None:
+        # Probes of a monitor may add a query of their own.
+        if pairs and route.scope is not None:
+            raise Problem("invalid_request", f"The operation {route.operation} takes no query.")
+        return None
+    return wire.query(route.query, pairs)
+
+
+def _no_route(route: tuple[str, ...] | None) -> Problem:
+    if route is None:
+        return Problem("not_found")
+    return Problem("method_not_allowed", f"The path takes {', '.join(route)}.")
+
+
+def _facts(request: Request) -> dict[str, Any]:
+    """Return what a line of the log says about a request."""
+    return {
+        "request_id": request.id.decode(), "route": request.operation, "key": request.who.key_id,
+    }  # fmt: skip
+
+
+def _weight(body: Any) -> int:
+    """Return for how many requests a body counts."""
+    if isinstance(body, wire.DecideMany):
+        return body.count
+    return len(body.items) if isinstance(body, wire.FeedbackMany) else 1
+
+
+async def _whole(limit: int, receive: Receive) -> bytes:
+    """Return a whole body, or one byte more than the limit if it is larger."""
+    pieces: list[bytes] = []
+    length, more = 0, True
+    while more and length <= _DRAINED:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        length += len(message["body"])
+        more = message["more_body"]
+        if length <= limit:
+            pieces.append(message["body"])
+    return b"".join(pieces) if length <= limit else b" " * (limit + 1)

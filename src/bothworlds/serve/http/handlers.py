@@ -1,0 +1,462 @@
+"""Handlers of the decision service: from a request that was read to a call of `Service`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from bothworlds.serve.domain.answers import Decided, Feedback, Told
+from bothworlds.serve.domain.config import NewExperiment
+from bothworlds.serve.http import wire
+from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
+from bothworlds.serve.http.routes import BATCH_BODY, Routes
+from bothworlds.serve.ops import exports, reports
+from bothworlds.serve.ops.metrics import CONTENT_TYPE
+from bothworlds.serve.problems import Problem
+
+route = Routes()
+"""Makes a route of each handler below, in this order."""
+
+_TAG = re.compile(rb'"([0-9]{1,18})(?:-[0-9a-f]+)?"')
+_EVENTS_PAUSE = 1.0
+_HEARTBEAT = 15.0
+_ONE = "/v1/experiments/{experiment}"
+_WRITE = ("experiment_not_found", "store_unavailable")
+_TOKEN = ("bad_token", "bad_signature", "expired", "epoch_over", "store_unavailable")
+_DECIDE = (
+    "experiment_not_found", "experiment_archived", "experiment_paused", "nothing_available",
+    "arm_not_found", "invalid_request", "idempotency_key_reused", "overloaded", "store_unavailable",
+)  # fmt: skip
+
+
+# ---- deciding
+
+
+ALL_ARMS = wire.Decide()
+
+
+@route(
+    "POST", f"{_ONE}/decisions", "Decide: draw an arm", "decide", body=wire.Decide, optional=True,
+    query=wire.DecideQuery, answer=Decided, statuses=(201, 200), headers=("Idempotency-Key",),
+    problems=_DECIDE,
+)  # fmt: skip
+async def decide(app: Context, request: Request) -> Reply:
+    """Draw an arm."""
+    body = request.body or ALL_ARMS
+    key = request.headers.get(b"idempotency-key")
+    made = await app.service.decide(
+        request.who,
+        request.given[0],
+        available=body.available,
+        unit=body.unit,
+        deferred=body.deferred,
+        idempotency_key=None if key is None else key.decode("latin-1"),
+        vector=request.query.vector,
+    )
+    return Reply(200 if made.replayed else 201, wire.encode(made))
+
+
+@route(
+    "POST", f"{_ONE}/decisions:batch", "Decide several times", "decide", body=wire.DecideMany,
+    answer=wire.DecidedMany, statuses=(201,), problems=_DECIDE,
+)  # fmt: skip
+async def decide_many(app: Context, request: Request) -> Reply:
+    """Draw several arms."""
+    made = await app.service.decide_many(request.who, request.given[0], request.body.count)
+    return Reply(201, wire.encode({"decisions": made}))
+
+
+@route(
+    "PUT", "/v1/decisions/{decision}/feedback", "Tell what a decision brought, once", "feedback",
+    body=Feedback, answer=Told,
+    problems=(*_TOKEN, "out_of_bounds", "already_told", "contribution_too_large"),
+)  # fmt: skip
+async def feedback(app: Context, request: Request) -> Reply:
+    """Learn from a decision."""
+    loss, reward = request.body.given()
+    told = await app.service.feedback(request.who, request.given[0], loss=loss, reward=reward)
+    return Reply(200, TOLD[told.status])
+
+
+TOLD = {
+    status: wire.encode({"status": status})
+    for status in ("learned", "duplicate", "quarantined", "not_learnable")
+}
+
+
+@route(
+    "POST", "/v1/feedback:batch", "Tell what many decisions brought, in one transaction",
+    "feedback", body=wire.FeedbackMany, answer=wire.ToldMany, limit=BATCH_BODY,
+    problems=("store_unavailable",),
+)  # fmt: skip
+async def feedback_many(app: Context, request: Request) -> Reply:
+    """Learn from many decisions."""
+    results = []
+    for told in await app.service.feedback_many(request.who, request.body.items):
+        if isinstance(told, Problem):
+            app.metrics.count_problem(told.code)
+            results.append({"status": "refused", "code": told.code, "detail": told.detail})
+        else:
+            results.append({"status": told.status})
+    return Reply(200, wire.encode({"results": results}))
+
+
+@route(
+    "POST", "/v1/decisions/{decision}/activate", "Say that a deferred decision was shown",
+    "feedback", statuses=(204,), problems=_TOKEN,
+)  # fmt: skip
+async def activate(app: Context, request: Request) -> Reply:
+    """Make a deferred decision count."""
+    await app.service.activate(request.who, request.given[0])
+    return Reply(204, b"")
+
+
+# ---- experiments
+
+
+@route(
+    "GET", "/v1/experiments", "List the experiments", "read", answer=wire.Experiments,
+)  # fmt: skip
+async def experiments(app: Context, request: Request) -> Reply:
+    """List the experiments."""
+    return Reply(200, wire.encode({"experiments": app.service.experiments(request.who)}))
+
+
+def _described(found: dict[str, Any], status: int = 200) -> Reply:
+    body = wire.encode(found)
+    return Reply(status, body, extra=[(b"etag", _tag(found))])
+
+
+def _tag(found: dict[str, Any]) -> bytes:
+    """Return the ETag: the version that changes are based on, and a digest of the rest.
+
+    Probabilities follow from it; they are found anew, to the last bits, whenever they are read.
+    """
+    lasting = {name: value for name, value in found.items() if name != "state_age"}
+    lasting["arms"] = [{**arm, "probability": None} for arm in found["arms"]]
+    digest = hashlib.blake2b(wire.encode(lasting), digest_size=8).hexdigest()
+    return f'"{found["config_version"]}-{digest}"'.encode()
+
+
+@route(
+    "POST", "/v1/experiments", "Create an experiment", "admin", body=NewExperiment,
+    answer=wire.Experiment, statuses=(201,), limit=BATCH_BODY,
+    problems=("experiment_exists", "policy_not_served", "store_unavailable"),
+)  # fmt: skip
+async def create(app: Context, request: Request) -> Reply:
+    """Create an experiment."""
+    found = await app.service.create(request.who, request.body, request_id=request.id.decode())
+    return _described(found, 201)
+
+
+@route(
+    "GET", _ONE, "Read an experiment: settings, arms, what it learned", "read",
+    answer=wire.Experiment, statuses=(200, 304), headers=("If-None-Match",),
+    problems=("experiment_not_found",),
+)  # fmt: skip
+async def experiment(app: Context, request: Request) -> Reply:
+    """Describe an experiment."""
+    found = app.service.experiment(request.who, request.given[0])
+    known = request.headers.get(b"if-none-match", b"")
+    tag = _tag(found)
+    if known.strip() == b"*" or tag in [each.strip() for each in known.split(b",")]:
+        return Reply(304, b"", extra=[(b"etag", tag)])
+    return Reply(200, wire.encode(found), extra=[(b"etag", tag)])
+
+
+@route(
+    "PATCH", _ONE, "Change settings of an experiment", "admin", body=wire.Change,
+    answer=wire.Experiment, headers=("If-Match",),
+    problems=(*_WRITE, "config_changed", "if_match_missing", "experiment_archived"),
+)  # fmt: skip
+async def change(app: Context, request: Request) -> Reply:
+    """Change settings of an experiment."""
+    based = request.headers.get(b"if-match")
+    if based is None:
+        raise Problem("if_match_missing")
+    found = _TAG.fullmatch(based.strip())
+    if found is None:
+        app.service.experiment(request.who, request.given[0])
+        raise Problem("config_changed")
+    changed = await app.service.patch(
+        request.who,
+        request.given[0],
+        wire.given(request.body),
+        if_match=int(found[1]),
+        request_id=request.id.decode(),
+    )
+    return _described(changed)
+
+
+async def act(app: Context, request: Request) -> Reply:
+    """Change the mode of an experiment."""
+    arm = None if request.body is None else request.body.arm
+    found = await app.service.set_mode(
+        request.who,
+        request.given[0],
+        request.route.operation,
+        arm=arm,
+        request_id=request.id.decode(),
+    )
+    return _described(found)
+
+
+def _action(name: str, summary: str, *more: str, **settings: Any) -> None:
+    """Make a route of an action that changes the mode of an experiment."""
+    route(
+        "POST", f"{_ONE}/{name}", summary, "admin", operation=name,
+        answer=wire.Experiment, problems=(*_WRITE, "mode_conflict", *more), **settings,
+    )(act)  # fmt: skip
+
+
+_action("pin", "Give everybody one arm", "arm_not_found", body=wire.Pin)
+_action(
+    "shadow", "Give everybody one arm, and log what the policy would draw",
+    "arm_not_found", body=wire.Pin,
+)  # fmt: skip
+_action("uniform", "Draw all arms alike")
+_action("pause", "Refuse decisions until the experiment is resumed")
+_action("resume", "Learn again, after pin, shadow, uniform, pause or archive")
+_action("archive", "Refuse decisions: the experiment is over")
+_action("reset", "Forget what was learned and begin a new epoch")
+
+
+@route(
+    "POST", f"{_ONE}/arms", "Add an arm", "admin", body=wire.NewArm, answer=wire.Experiment,
+    statuses=(201,), problems=(*_WRITE, "arm_id_used", "experiment_archived", "mode_conflict"),
+)  # fmt: skip
+async def add_arm(app: Context, request: Request) -> Reply:
+    """Add an arm."""
+    found = await app.service.add_arm(
+        request.who,
+        request.given[0],
+        request.body,
+        probability=request.body.probability,
+        request_id=request.id.decode(),
+    )
+    return _described(found, 201)
+
+
+@route(
+    "DELETE", f"{_ONE}/arms/{{arm}}", "Retire an arm; its name stays taken", "admin",
+    statuses=(204,), problems=(*_WRITE, "arm_not_found", "last_arms", "mode_conflict"),
+)  # fmt: skip
+async def retire_arm(app: Context, request: Request) -> Reply:
+    """Retire an arm."""
+    name, arm = request.given
+    await app.service.retire_arm(request.who, name, arm, request_id=request.id.decode())
+    return Reply(204, b"")
+
+
+# ---- the log
+
+
+@route(
+    "GET", f"{_ONE}/export", "Export the log of decisions and feedback", "read",
+    query=wire.ExportQuery, problems=("experiment_not_found", "not_acceptable"),
+    media=("application/x-ndjson", "text/csv", "text/plain", "application/vnd.apache.parquet"),
+)  # fmt: skip
+async def export(app: Context, request: Request) -> Stream:
+    """Stream the log in one of the formats."""
+    name = request.given[0]
+    described = app.service.experiment(request.who, name)
+    form = exports.format_of(request.query.format, [arm["name"] for arm in described["arms"]])
+    gaps = await app.service.gaps(request.who, name)
+    rows = app.service.rows(request.who, name, since=request.query.since)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async for some in rows:
+            # A thread: formatting a piece takes milliseconds, which decisions must not wait.
+            yield await asyncio.to_thread(form.piece, some)
+        yield await asyncio.to_thread(form.end)
+
+    file = f"{name}.{form.suffix}"
+    extra: list[Header] = [
+        (b"content-disposition", f'attachment; filename="{file}"'.encode("ascii", "replace")),
+        # What the log lacks, as far as anybody can know.
+        (b"x-log-missing", b"%d" % gaps["missing"]),
+        (b"x-log-unclean-runs", b"%d" % gaps["unclean"]),
+    ]
+    return Stream(pieces(), form.media.encode(), extra)
+
+
+@route(
+    "GET", f"{_ONE}/report", "Report how good every arm is and how sure that is", "read",
+    query=wire.ReportQuery, problems=("experiment_not_found", "arm_not_found", "nothing_logged"),
+)  # fmt: skip
+async def report(app: Context, request: Request) -> Reply:
+    """Report on the arms."""
+    query = request.query
+    found = await reports.report(
+        app.service, request.who, request.given[0], query.confidence, query.target
+    )
+    return Reply(200, wire.encode(found))
+
+
+@route(
+    "GET", f"{_ONE}/events", "Follow the checkpoints as server-sent events", "read",
+    query=wire.EventsQuery, headers=("Last-Event-ID",), problems=("experiment_not_found",),
+    media=("text/event-stream",),
+)  # fmt: skip
+async def events(app: Context, request: Request) -> Stream:
+    """Stream checkpoints as server-sent events."""
+    name = request.given[0]
+    app.service.experiment(request.who, name)
+    known = request.headers.get(b"last-event-id", b"")
+    after = int(known) if known.isdigit() and len(known) <= 18 else request.query.after
+
+    async def pieces() -> AsyncIterator[bytes]:
+        last, said = after, time.monotonic()
+        yield b": checkpoints follow\n\n"
+        while not app.stopping.is_set():
+            found = await app.service.checkpoints(request.who, name, after=last)
+            text = b"".join(
+                b"id: %d\nevent: checkpoint\ndata: %s\n\n" % (each["id"], wire.encode(each))
+                for each in found
+            )
+            if found:
+                last = found[-1]["id"]
+            elif time.monotonic() - said > _HEARTBEAT:
+                text = b": still here\n\n"
+            if text:
+                said = time.monotonic()
+            yield text
+            try:
+                await asyncio.wait_for(app.stopping.wait(), _EVENTS_PAUSE)
+            except TimeoutError:
+                continue
+
+    return Stream(pieces(), b"text/event-stream", [(b"cache-control", b"no-store")])
+
+
+@route(
+    "GET", f"{_ONE}/quarantine", "List feedback in quarantine", "admin", answer=wire.Quarantined,
+    problems=("experiment_not_found",),
+)  # fmt: skip
+async def quarantined(app: Context, request: Request) -> Reply:
+    """List feedback in quarantine."""
+    found = await app.service.quarantined(request.who, request.given[0])
+    return Reply(200, wire.encode({"items": found}))
+
+
+@route(
+    "POST", f"{_ONE}/quarantine/release", "Learn from feedback in quarantine", "admin",
+    body=wire.Ids, optional=True, answer=wire.Moved, problems=_WRITE,
+)  # fmt: skip
+async def release(app: Context, request: Request) -> Reply:
+    """Learn from feedback in quarantine."""
+    ids = None if request.body is None else request.body.ids
+    count = await app.service.release(
+        request.who, request.given[0], ids, request_id=request.id.decode()
+    )
+    return Reply(200, wire.encode({"count": count}))
+
+
+@route(
+    "POST", f"{_ONE}/quarantine/drop", "Drop feedback in quarantine", "admin", body=wire.Ids,
+    optional=True, answer=wire.Moved, problems=_WRITE,
+)  # fmt: skip
+async def drop(app: Context, request: Request) -> Reply:
+    """Drop feedback in quarantine."""
+    ids = None if request.body is None else request.body.ids
+    count = await app.service.drop(
+        request.who, request.given[0], ids, request_id=request.id.decode()
+    )
+    return Reply(200, wire.encode({"count": count}))
+
+
+# ---- administration
+
+
+@route(
+    "GET", "/v1/audit", "List who changed what", "admin", query=wire.PageQuery, answer=wire.Audit,
+)  # fmt: skip
+async def audit(app: Context, request: Request) -> Reply:
+    """List who changed what."""
+    found = await app.service.audit(
+        request.who, after=request.query.after, limit=request.query.limit
+    )
+    return Reply(200, wire.encode({"entries": found}))
+
+
+@route(
+    "GET", "/v1/keys", "List the keys", "admin", answer=wire.Keys,
+)  # fmt: skip
+async def keys(app: Context, request: Request) -> Reply:
+    """List the keys."""
+    return Reply(200, wire.encode({"keys": app.service.keys(request.who)}))
+
+
+@route(
+    "POST", "/v1/keys", "Create a key, shown this once", "admin", body=wire.NewKey,
+    answer=wire.KeyMade, statuses=(201,), problems=("store_unavailable",),
+)  # fmt: skip
+async def create_key(app: Context, request: Request) -> Reply:
+    """Create a key."""
+    secret, made = await app.service.create_key(
+        request.who, request.body.scopes, label=request.body.label, request_id=request.id.decode()
+    )
+    return Reply(201, wire.encode({**made, "key": secret}), extra=[(b"cache-control", b"no-store")])
+
+
+@route(
+    "DELETE", "/v1/keys/{key}", "Revoke a key", "admin", statuses=(204,),
+    problems=("key_not_found", "store_unavailable"),
+)  # fmt: skip
+async def revoke_key(app: Context, request: Request) -> Reply:
+    """Revoke a key."""
+    await app.service.revoke_key(request.who, request.given[0], request_id=request.id.decode())
+    return Reply(204, b"")
+
+
+@route(
+    "POST", "/v1/token-keys", "Sign decisions with a new token key from now on", "admin",
+    answer=wire.Rotated, statuses=(201,), problems=("store_unavailable",),
+)  # fmt: skip
+async def rotate(app: Context, request: Request) -> Reply:
+    """Sign with a new token key from now on."""
+    made = await app.service.rotate_token_key(request.who, request_id=request.id.decode())
+    return Reply(201, wire.encode({"token_key": made}))
+
+
+# ---- the service itself
+
+_OK = wire.encode({"status": "ok"})
+
+
+@route(
+    "GET", "/healthz", "Whether the process answers", None, answer=wire.Health,
+)  # fmt: skip
+async def healthz(app: Context, request: Request) -> Reply:
+    """Answer."""
+    return Reply(200, _OK)
+
+
+@route(
+    "GET", "/readyz", "Whether the service can decide", None, answer=wire.Health,
+    problems=("not_ready",),
+)  # fmt: skip
+async def readyz(app: Context, request: Request) -> Reply:
+    """Say whether the service can decide."""
+    why = "The service is stopping." if app.stopping.is_set() else app.service.ready()
+    if why is not None:
+        raise Problem("not_ready", why)
+    return Reply(200, _OK)
+
+
+@route(
+    "GET", "/metrics", "Metrics for Prometheus", "read", media=("text/plain",),
+)  # fmt: skip
+async def metrics(app: Context, request: Request) -> Reply:
+    """Show the metrics."""
+    return Reply(200, app.metrics.text(), CONTENT_TYPE.encode())
+
+
+@route("GET", "/openapi.json", "This document", None, operation="openapi")
+async def document(app: Context, request: Request) -> Reply:
+    """Show the OpenAPI document."""
+    return Reply(200, app.document)
