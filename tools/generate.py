@@ -1,7 +1,8 @@
-"""Write the lists that are derived from the registry: ``python tools/generate.py``.
+"""Write the files that are derived from others: ``python tools/generate.py``.
 
 The registry describes every policy once. Type checkers need plain imports, and the README a table;
-both are written from it. A test compares them with what is committed.
+both are written from it. The blocking client is written from the asynchronous one. A test compares
+them with what is committed.
 """
 
 from __future__ import annotations
@@ -41,11 +42,40 @@ def with_table(readme: str) -> str:
     return before + HEAD + "\n".join([*rows, DUELS]) + after
 
 
+BLOCKING = {
+    'is awaited, for programs built on asyncio."""': "blocks, safe to share between threads.\n\n"
+    'Written by ``tools/generate.py`` from `bothworlds.client.asynchronous`.\n"""',
+    ", without blocking.": ".",
+    "the default.\n    f": "the default. Looking up the name of the host is not counted.\n    f",
+    "    >>> import asyncio\n": "",
+    "asyncio.run(main())": "main()",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "AsyncClient": "Client",
+    "AsyncTransport": "Transport",
+    "async def ": "def ",
+    "async with ": "with ",
+    "await ": "",
+}
+"""What the blocking client has in place of the asynchronous one's text."""
+
+
+def blocking_client() -> str:
+    """Return the module of the blocking client."""
+    text = (ROOT / "src/bothworlds/client/asynchronous.py").read_text(encoding="utf-8")
+    for old, new in BLOCKING.items():
+        if old not in text:
+            raise ValueError(f"The asynchronous client has no {old!r}; adapt BLOCKING.")
+        text = text.replace(old, new)
+    return text
+
+
 def generated() -> dict[Path, str]:
     """Return the content of every derived file by its path."""
     readme = ROOT / "README.md"
     return {
         ROOT / "src/bothworlds/policies/_typing.py": typing_module(),
+        ROOT / "src/bothworlds/client/blocking.py": blocking_client(),
         readme: with_table(readme.read_text(encoding="utf-8")),
     }
 

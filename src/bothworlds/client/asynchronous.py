@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 from bothworlds.client import calls
 from bothworlds.client.calls import Action, Call, Decision, Failure, Pause, Result, Settings, Told
-from bothworlds.client.exchange import Malformed, Parser, Response
+from bothworlds.client.exchange import Response
+from bothworlds.client.transports import AsyncTransport
 from bothworlds.errors import ServiceError
 
 T = TypeVar("T")
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class AsyncClient:
@@ -28,10 +25,10 @@ class AsyncClient:
     key : str, optional
         A key of the service, ``bw_...``.
     timeout : float, default 0.5
-        Seconds that a call may take with all its retries; a decision that is not there by then is
+        Seconds that a decision may take with all its retries; one that is not there by then is
         the default.
     feedback_timeout : float, default 10.0
-        The same for feedback, which nobody waits for and nobody wants to lose.
+        The same for feedback, which must not be lost, and for all calls about experiments.
     retries : int, default 3
         How often a request is sent again at most.
 
@@ -41,7 +38,7 @@ class AsyncClient:
     >>> async def main():
     ...     async with AsyncClient("http://127.0.0.1:9", timeout=0.2) as client:
     ...         return await client.decide("headline", default="blue")
-    >>> asyncio.run(main()).default  # nobody listens there
+    >>> asyncio.run(main()).default  # no service listens there
     True
     """
 
@@ -55,9 +52,7 @@ class AsyncClient:
         retries: int = 3,
     ) -> None:
         self._settings = Settings.of("AsyncClient", url, key, timeout, feedback_timeout, retries)
-        self._context = self._settings.endpoint.context()
-        self._idle: list[Connection] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport = AsyncTransport(self._settings.endpoint)
 
     def __repr__(self) -> str:
         endpoint = self._settings.endpoint
@@ -76,9 +71,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the idle connections; the next call opens one again."""
-        idle, self._idle = self._idle, []
-        for _, writer in idle:
-            writer.close()
+        await self._transport.close()
 
     async def decide(
         self,
@@ -251,60 +244,7 @@ class AsyncClient:
                 found: T = end.value
                 return found
             if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
+                await self._transport.pause(step.seconds)
                 outcome = None
             else:
-                outcome = await self._sent(request, step.deadline, call.repeatable)
-
-    async def _sent(self, request: bytes, deadline: float, repeatable: bool) -> Response | Failure:
-        """Send a request over an idle connection, or a new one if those have gone.
-
-        A request that must not be repeated takes a new one: on an idle connection nobody can tell
-        whether the service closed it before or after it read the request.
-        """
-        while repeatable and (kept := self._taken()) is not None:
-            outcome = await self._exchanged(kept, request, deadline)
-            if not isinstance(outcome, Failure) or outcome.late:
-                return outcome
-        endpoint = self._settings.endpoint
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                made = await asyncio.open_connection(
-                    endpoint.host, endpoint.port, ssl=self._context
-                )
-        except TimeoutError:
-            return Failure("did not answer in time", sent=False, late=True)
-        except (OSError, ssl.SSLError) as error:
-            return Failure(f"cannot be reached ({error.strerror or error})", sent=False)
-        return await self._exchanged(made, request, deadline)
-
-    async def _exchanged(
-        self, connection: Connection, request: bytes, deadline: float
-    ) -> Response | Failure:
-        reader, writer = connection
-        parser = Parser()
-        response: Response | None = None
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                writer.write(request)
-                await writer.drain()
-                while response is None:
-                    data = await reader.read(65_536)
-                    response = parser.feed(data) if data else parser.end()
-        except TimeoutError:
-            return Failure("did not answer in time", sent=True, late=True)
-        except (OSError, Malformed) as error:
-            return Failure(f"broke off ({error})", sent=True)
-        finally:
-            # Also when the caller is cancelled: a late answer must not meet another request.
-            if response is None or not response.reusable:
-                writer.close()
-        if response.reusable:
-            self._idle.append(connection)
-        return response
-
-    def _taken(self) -> Connection | None:
-        """Return an idle connection of this event loop."""
-        if self._loop is not asyncio.get_running_loop():
-            self._idle, self._loop = [], asyncio.get_running_loop()
-        return self._idle.pop() if self._idle else None
+                outcome = await self._transport.send(request, step.deadline, call.repeatable)

@@ -1,19 +1,18 @@
-"""Client of the decision service that blocks, safe to share between threads."""
+"""Client of the decision service that blocks, safe to share between threads.
+
+Written by ``tools/generate.py`` from `bothworlds.client.asynchronous`.
+"""
 
 from __future__ import annotations
 
-import os
-import socket
-import ssl
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 from bothworlds.client import calls
 from bothworlds.client.calls import Action, Call, Decision, Failure, Pause, Result, Settings, Told
-from bothworlds.client.exchange import Malformed, Parser, Response
+from bothworlds.client.exchange import Response
+from bothworlds.client.transports import Transport
 from bothworlds.errors import ServiceError
 
 T = TypeVar("T")
@@ -32,16 +31,17 @@ class Client:
         Seconds that a decision may take with all its retries; one that is not there by then is
         the default. Looking up the name of the host is not counted.
     feedback_timeout : float, default 10.0
-        The same for feedback, which nobody waits for and nobody wants to lose, and for all calls
-        about experiments.
+        The same for feedback, which must not be lost, and for all calls about experiments.
     retries : int, default 3
         How often a request is sent again at most.
 
     Examples
     --------
-    >>> with Client("http://127.0.0.1:9", timeout=0.2) as client:  # nobody listens there
-    ...     client.decide("headline", default="blue").arm
-    'blue'
+    >>> def main():
+    ...     with Client("http://127.0.0.1:9", timeout=0.2) as client:
+    ...         return client.decide("headline", default="blue")
+    >>> main().default  # no service listens there
+    True
     """
 
     def __init__(
@@ -54,10 +54,7 @@ class Client:
         retries: int = 3,
     ) -> None:
         self._settings = Settings.of("Client", url, key, timeout, feedback_timeout, retries)
-        self._context = self._settings.endpoint.context()
-        self._idle: list[socket.socket] = []
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._transport = Transport(self._settings.endpoint)
 
     def __repr__(self) -> str:
         endpoint = self._settings.endpoint
@@ -76,10 +73,7 @@ class Client:
 
     def close(self) -> None:
         """Close the idle connections; the next call opens one again."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for each in idle:
-            each.close()
+        self._transport.close()
 
     def decide(
         self,
@@ -252,66 +246,7 @@ class Client:
                 found: T = end.value
                 return found
             if isinstance(step, Pause):
-                time.sleep(step.seconds)
+                self._transport.pause(step.seconds)
                 outcome = None
             else:
-                outcome = self._sent(request, step.deadline, call.repeatable)
-
-    def _sent(self, request: bytes, deadline: float, repeatable: bool) -> Response | Failure:
-        """Send a request over an idle connection, or a new one if those have gone.
-
-        A request that must not be repeated takes a new one: on an idle connection nobody can tell
-        whether the service closed it before or after it read the request.
-        """
-        while repeatable and (kept := self._taken()) is not None:
-            outcome = self._exchanged(kept, request, deadline)
-            if not isinstance(outcome, Failure) or outcome.late:
-                return outcome
-        endpoint = self._settings.endpoint
-        try:
-            left = max(deadline - time.monotonic(), 1e-3)
-            made = socket.create_connection((endpoint.host, endpoint.port), left)
-        except TimeoutError:
-            return Failure("did not answer in time", sent=False, late=True)
-        except OSError as error:
-            return Failure(f"cannot be reached ({error.strerror or error})", sent=False)
-        try:
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._context is not None:
-                made = self._context.wrap_socket(made, server_hostname=endpoint.host)
-        except (OSError, ssl.SSLError) as error:
-            made.close()
-            return Failure(f"cannot be reached ({error})", sent=False)
-        return self._exchanged(made, request, deadline)
-
-    def _exchanged(
-        self, connection: socket.socket, request: bytes, deadline: float
-    ) -> Response | Failure:
-        parser = Parser()
-        response: Response | None = None
-        try:
-            connection.settimeout(max(deadline - time.monotonic(), 1e-3))
-            connection.sendall(request)
-            while response is None:
-                connection.settimeout(max(deadline - time.monotonic(), 1e-3))
-                data = connection.recv(65_536)
-                response = parser.feed(data) if data else parser.end()
-        except TimeoutError:
-            return Failure("did not answer in time", sent=True, late=True)
-        except (OSError, Malformed) as error:
-            return Failure(f"broke off ({error})", sent=True)
-        finally:
-            if response is None or not response.reusable:
-                connection.close()
-        if response.reusable:
-            with self._lock:
-                self._idle.append(connection)
-        return response
-
-    def _taken(self) -> socket.socket | None:
-        """Return an idle connection of this process."""
-        with self._lock:
-            if self._process != os.getpid():
-                # The parent of a fork goes on using them.
-                self._idle, self._process = [], os.getpid()
-            return self._idle.pop() if self._idle else None
+                outcome = self._transport.send(request, step.deadline, call.repeatable)
