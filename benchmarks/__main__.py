@@ -1,8 +1,8 @@
 """Run the benchmarks, all of them or one: ``python -m benchmarks simulate``.
 
 ``compare`` measures a small set, beside another source tree with ``--against``. Its figures are
-compared with those of the last time by ``--compare``, and written down by ``--save``. Only by its
-name runs ``thresholds``, which compiles everything several times.
+compared with those of the last time by ``--compare``, and written down by ``--save``. Only by their
+names run ``thresholds``, which compiles everything several times, and ``coverage``.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks import compare, results
 
 NAMES = ("decide", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
-SLOW = ("thresholds",)
+SLOW = ("thresholds", "coverage")
 """What runs only when it is asked for by name."""
 
 

@@ -32,11 +32,12 @@ OPENING = """\
 
 ![Regret of three algorithms where means are fixed and where they shift]({picture})
 
-A claim is judged by a bootstrap over the repetitions, in brackets behind the measurement. It
-**holds** where 95 % of the bootstrap keep the threshold at every place looked at, **fails** where
-they break it beyond chance, and is **open** where the interval contains the threshold, or where the
-run is shorter than what the claim speaks of. It **differs** where it fails for a cause that is
-known. `bothworlds paper` measures all of this again, and its report shows every figure.
+A claim is judged by an interval over the repetitions, in brackets behind the measurement. It
+**holds** where the threshold is kept with 95 % confidence at every place looked at, **fails** where
+it is broken beyond chance, and is **open** where the interval contains the threshold, where it
+[rests on a few runs](how-to/read_intervals.md), or where the run is shorter than what the claim
+speaks of. It **differs** where it fails for a cause that is known. `bothworlds paper` measures all
+of this again, and its report shows every figure.
 """
 
 BEYOND = """\

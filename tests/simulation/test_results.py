@@ -315,8 +315,9 @@ def test_all_intervals_of_a_ranking_hold_together():
         result = made_up(dict(zip(names, runs.T, strict=True)))
         mean = dict(zip(names, true, strict=True))
         pairs = result.ranking(resamples=999).pairs
-        errors = [abs(mean[p.first] - mean[p.second] - p.difference) for p in pairs]
-        together += all(e <= p.high - p.difference for e, p in zip(errors, pairs, strict=True))
+        true_of = {p: mean[p.first] - mean[p.second] for p in pairs}
+        errors = [abs(true_of[p] - p.difference) for p in pairs]
+        together += all(p.low <= true_of[p] <= p.high for p in pairs)
         # A control: intervals for one pair at a time, which ten of them do not keep.
         se = [
             np.std(result.regret[p.first] - result.regret[p.second], ddof=1) / 48**0.5

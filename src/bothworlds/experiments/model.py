@@ -146,7 +146,7 @@ class Claim:
     sentence : str
         What is claimed.
     measured : str
-        What was found, with a bootstrap interval.
+        What was found, with its interval.
     threshold : str
         What the measurement must satisfy.
     verdict : {"holds", "fails", "open", "differs"}

@@ -41,6 +41,9 @@ class Pair(Protocol):
     def high(self) -> float:
         """Upper end of the interval."""
 
+    def interval(self) -> str:
+        """Return the interval, or why it is withheld."""
+
 
 class Pairs(Protocol):
     """What the plot needs of a `bothworlds.simulation.ranking.Ranking`."""
@@ -69,7 +72,8 @@ class Pairs(Protocol):
 def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw the difference of every pair with its interval, the largest at the top.
 
-    Intervals that contain 0, whose policies are not told apart, are hollow.
+    Intervals that contain 0, whose policies are not told apart, are hollow; where a few runs carry
+    a difference, there is a remark instead of an interval.
 
     Parameters
     ----------
@@ -85,7 +89,15 @@ def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> 
         for place, pair in enumerate(pairs):
             clear = pair.low > 0.0
             colour = INK if clear else QUIET
-            axes.plot([pair.low, pair.high], [place, place], color=colour, linewidth=1.3)
+            if np.isfinite(pair.high - pair.low):
+                axes.plot([pair.low, pair.high], [place, place], color=colour, linewidth=1.3)
+            else:
+                right = pair.difference > pairs[-1].difference / 2.0
+                axes.annotate(
+                    pair.interval(), (pair.difference, place), (-6 if right else 6, 0),
+                    textcoords="offset points", ha="right" if right else "left", va="center",
+                    fontsize=7.5, color=QUIET,
+                )  # fmt: skip
             axes.plot(
                 [pair.difference], [place], marker="o", markersize=5, color=colour,
                 markerfacecolor=colour if clear else "white",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.simulation.comparison import Comparison
+from bothworlds.simulation.intervals import (
+    exact_share,
+    pivots,
+    resampled,
+    rests_on,
+    standard_error,
+    withheld,
+)
 from bothworlds.simulation.measures import MEASURES, title
 
 if TYPE_CHECKING:
@@ -23,9 +31,10 @@ if TYPE_CHECKING:
 class Ranking:
     """Policies by their mean regret, and every difference with an interval.
 
-    With the confidence given, *all* intervals hold at once: whatever pair is picked afterwards,
-    its interval is not too short. They come from a studentised bootstrap over the repetitions, in
-    which all policies of a repetition, having met the same losses, are drawn together.
+    With the confidence given, *all* intervals hold at once: any pair may be picked afterwards. They
+    come from a studentised bootstrap over the repetitions, in which all policies of a repetition,
+    having met the same losses, are drawn together. Where a few runs carry a difference, its
+    interval is withheld; see `bothworlds.simulation.intervals`.
 
     Parameters
     ----------
@@ -68,9 +77,10 @@ class Ranking:
             line = f"{place:3d}  {shown:{width}} {mean:12,.1f}"
             if name in against:
                 pair = against[name]
-                line += f"  {pair.difference:+,.1f} [{pair.low:+,.1f}, {pair.high:+,.1f}]"
+                line += f"  {pair.difference:+,.1f} {pair.interval()}"
             lines.append(line)
-        unclear = [pair for pair in self.pairs if pair.low <= 0.0]
+        lines += [pair.robust for pair in against.values() if pair.rests_on]
+        unclear = [pair for pair in self.pairs if not pair.apart]
         if unclear:
             told = "; ".join(f"{pair.second} and {pair.first}" for pair in unclear)
             lines.append(f"Not told apart: {told}.")
@@ -98,31 +108,69 @@ def ranked(
     owner = "Result.ranking"
     if len(regret) < 2:
         raise InvalidParameter(must("policies", owner, "at least two", list(regret)))
-    if not 0 < level < 1:
-        raise InvalidParameter(must("level", owner, "between 0 and 1", level))
     common = _common(list(repetitions.values()))
     if common.size < 2:
         expected = "run in two or more of the same repetitions"
         raise InvalidParameter(must("policies", owner, expected, list(regret)))
-    rows = {name: np.isin(repetitions[name], common) for name in regret}
-    order = sorted(regret, key=lambda name: float(regret[name][rows[name]].mean()))
-    runs = np.stack([regret[name][rows[name]] for name in order], axis=1)
-    n = len(runs)
-    picked = list(itertools.combinations(range(len(order)), 2))
+    runs = {name: regret[name][np.isin(repetitions[name], common)] for name in regret}
+    means = {name: float(runs[name].mean()) for name in runs}
+    order = sorted(means, key=means.__getitem__)
     # The better of a pair is the second: differences are positive.
-    differences = np.stack([runs[:, worse] - runs[:, better] for better, worse in picked], axis=1)
+    pairs = [(worse, better) for better, worse in itertools.combinations(order, 2)]
+    compared = paired(runs, pairs, round, level, resamples, seed, owner)
+    return Ranking(round, common.size, level, {name: means[name] for name in order}, compared)
+
+
+def paired(
+    runs: Mapping[str, NDArray[np.float64]],
+    pairs: Sequence[tuple[str, str]],
+    round: int,
+    level: float,
+    resamples: int,
+    seed: int,
+    owner: str,
+) -> tuple[Comparison, ...]:
+    """Compare pairs of policies run by run; with the confidence given, all intervals hold.
+
+    Parameters
+    ----------
+    runs : mapping of str to ndarray (runs,)
+        Regret, in the order of the repetitions, which are the same for all policies.
+    pairs : sequence of (str, str)
+        First and second policy of each comparison.
+    round, level, resamples, seed
+        As in `bothworlds.Result.ranking`.
+    owner : str
+        The caller, for an error.
+    """
+    if not 0 < level < 1:
+        raise InvalidParameter(must("level", owner, "between 0 and 1", level))
+    differences = np.stack([runs[first] - runs[second] for first, second in pairs], axis=1)
+    n = len(differences)
     means = differences.mean(axis=0)
-    errors = differences.std(axis=0, ddof=1) / np.sqrt(n)
-    widest = _quantile(differences, means, level, resamples, np.random.default_rng(seed))
-    pairs = tuple(
+    influence = differences - means
+    resting = [rests_on(each) for each in influence.T]
+    stated = np.array([n > 1 and not withheld(each) for each in resting])
+    low, high = np.full(len(pairs), -np.inf), np.full(len(pairs), np.inf)
+    if stated.any():
+        errors = standard_error(influence[:, stated])
+        rng = np.random.default_rng(seed)
+        below, above = _extremes(influence[:, stated], level, resamples, rng)
+        # Runs that do not differ at all have a certain difference, however far others reach.
+        with np.errstate(invalid="ignore"):
+            low[stated] = means[stated] - np.where(errors > 0.0, above * errors, 0.0)
+            high[stated] = means[stated] - np.where(errors > 0.0, below * errors, 0.0)
+    worse = np.count_nonzero(differences > 0.0, axis=0)
+    medians = np.median(differences, axis=0)
+    each_level = 1.0 - (1.0 - level) / len(pairs)
+    return tuple(
         Comparison(
-            order[worse], order[better], round, n, float(means[k]),
-            float(means[k] - widest * errors[k]), float(means[k] + widest * errors[k]), level,
+            first, second, round, n, float(means[k]), float(low[k]), float(high[k]), level,
+            rests_on=resting[k], worse=int(worse[k]),
+            share=exact_share(int(worse[k]), n, each_level), median=float(medians[k]),
         )
-        for k, (better, worse) in enumerate(picked)
+        for k, (first, second) in enumerate(pairs)
     )  # fmt: skip
-    shown = {name: float(runs[:, k].mean()) for k, name in enumerate(order)}
-    return Ranking(round, n, level, shown, pairs)
 
 
 def _common(numbers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -133,25 +181,19 @@ def _common(numbers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.unique(found)
 
 
-def _quantile(
-    differences: NDArray[np.float64],
-    means: NDArray[np.float64],
-    level: float,
-    resamples: int,
-    rng: np.random.Generator,
-) -> float:
-    """Return the quantile of the largest studentised difference over all pairs."""
-    n = len(differences)
-    squares = differences**2
-    largest = np.zeros(resamples)
-    step = max(1, 2**22 // max(1, n))
-    for low in range(0, resamples, step):
-        high = min(resamples, low + step)
-        weights = rng.multinomial(n, np.full(n, 1.0 / n), size=high - low) / n
-        drawn = weights @ differences
-        spread = np.sqrt(np.maximum(weights @ squares - drawn**2, 0.0) / (n - 1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            off = np.abs(drawn - means) / spread
-        # Runs that do not differ at all are told apart for certain, and not by this.
-        largest[low:high] = np.where(spread > 1e-12, off, 0.0).max(axis=1)
-    return float(np.quantile(largest, level, method="higher"))
+def _extremes(
+    influence: NDArray[np.float64], level: float, resamples: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return the quantiles of the least and of the greatest t* over all pairs."""
+    n = len(influence)
+    least, greatest = np.zeros(resamples), np.zeros(resamples)
+    step = max(1, 2**22 // n)
+    for first in range(0, resamples, step):
+        some = slice(first, min(resamples, first + step))
+        weights = resampled(n, some.stop - first, rng)
+        t = pivots(weights @ influence, influence, weights)
+        least[some], greatest[some] = t.min(axis=1), t.max(axis=1)
+    tail = (1.0 - level) / 2.0
+    below = np.quantile(least, tail, method="lower")
+    above = np.quantile(greatest, 1.0 - tail, method="higher")
+    return float(below), float(above)

@@ -21,7 +21,7 @@ from bothworlds.files import read_table, replacing
 from bothworlds.simulation import tables
 from bothworlds.simulation.comparison import Comparison as Comparison
 from bothworlds.simulation.measures import MEASURES, title
-from bothworlds.simulation.ranking import Ranking, ranked
+from bothworlds.simulation.ranking import Ranking, paired, ranked
 from bothworlds.text import narrow
 
 if TYPE_CHECKING:
@@ -269,36 +269,40 @@ class Result:
         resamples: int = 10_000,
         regret: str = "pseudo",
     ) -> Comparison:
-        """Return the mean paired difference of two policies with a bootstrap interval.
+        """Return the mean paired difference of two policies with an interval.
 
-        The pairs are repetitions with the same number, which met the same environment stream.
-        ``regret`` says which regret, as in `summary`.
+        The pairs are repetitions with the same number, which met the same environment stream. The
+        interval is that of a `ranking` of the two; it is withheld where a few runs carry the
+        difference. ``regret`` selects the regret, as in `summary`.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> world = bw.environments.Switching(n_arms=4, gap=0.25)
+        >>> both = {"UCB1": bw.UCB1(), "RV": bw.TsallisINF()}
+        >>> result = bw.simulate(both, world, horizon=20_000, repetitions=64, seed=1)
+        >>> print(result.compare("UCB1", "RV").interval())
+        [withheld: rests on 4 of 64 runs]
         """
         for parameter, name in (("first", first), ("second", second)):
             if name not in self.regret:
                 expected = f"one of {self.names}"
                 raise InvalidParameter(must(parameter, "Result.compare", expected, name))
-        if not 0 < level < 1:
-            raise InvalidParameter(must("level", "Result.compare", "between 0 and 1", level))
         column = self._column(at, "Result.compare")
         _, here, there = np.intersect1d(
             self.repetitions[first], self.repetitions[second], return_indices=True
         )
         of = self._chosen(regret, "Result.compare")
-        pairs = of[first][here, column] - of[second][there, column]
-        if pairs.size == 0:
+        if here.size == 0:
             raise InvalidParameter(
                 must("first", "Result.compare", f"run in repetitions of {second}", first)
             )
-        rng = np.random.default_rng(self.seed)
-        means = np.array(
-            [pairs[rng.integers(pairs.size, size=pairs.size)].mean() for _ in range(resamples)]
+        runs = {first: of[first][here, column], second: of[second][there, column]}
+        last = int(self.checkpoints[column])
+        (pair,) = paired(
+            runs, [(first, second)], last, level, resamples, self.seed, "Result.compare"
         )
-        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-        return Comparison(
-            first, second, int(self.checkpoints[column]), pairs.size,
-            float(pairs.mean()), float(low), float(high), level,
-        )  # fmt: skip
+        return pair
 
     def regret_against(self, comparator: str) -> dict[str, NDArray[np.float64]]:
         """Return the regret against another comparator, where the environment knows one.

@@ -31,6 +31,9 @@ LOGARITHMIC, LINEAR = 0.25, 0.75
 PAPER_ROUNDS = 10**7
 """The rounds of the paper's figures, which its sentences about growth speak of."""
 
+STEEPEST = 4.0
+"""An exponent beyond this, as where regret falls or starts to rise, counts as this."""
+
 WINDOW = 32.0
 """Growth is measured over the last factor of this in rounds."""
 
@@ -97,8 +100,8 @@ def acceleration(outcome: Outcome, cell: Cell, name: str) -> Draws:
     before, after = middle - first, last - middle
     with np.errstate(divide="ignore", invalid="ignore"):
         b = np.log(after / before) / (0.5 * np.log(WINDOW))
-    b = np.where(before <= 0, np.inf, b)
-    return np.where(after <= 0, -np.inf, b)
+    b = np.where(before <= 0, STEEPEST, b)
+    return np.clip(np.where(after <= 0, -STEEPEST, b), -STEEPEST, STEEPEST)
 
 
 def crests(outcome: Outcome, cell: Cell, name: str) -> Draws:
@@ -211,7 +214,7 @@ class Margin:
     bound: float
     theorem: str
     shares: Draws
-    """Largest ratio of mean regret to bound over the checkpoints, and its bootstrap."""
+    """Largest ratio of mean regret to bound over the checkpoints, and its draws."""
 
     @property
     def share(self) -> float:

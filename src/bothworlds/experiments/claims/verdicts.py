@@ -1,16 +1,18 @@
-"""Verdicts on claims: a statistic, its bootstrap over the repetitions, and a threshold.
+"""Verdicts on claims: a statistic, its interval over the repetitions, and a threshold.
 
 A claim is judged at places: a cell, a pair of algorithms, a number of arms.  At each of them a
-statistic of the mean regret is compared with a threshold, and the repetitions of the cell are drawn
-again with replacement to see how far chance carries it.  The repetitions of all algorithms of a
-cell are drawn together, as they met the same losses.
+statistic of the mean regret is compared with a threshold, and the repetitions are drawn again with
+replacement to see how far chance carries it.  The repetitions of all algorithms of a cell are drawn
+together, as they met the same losses.  `bothworlds.simulation.intervals` has the method; the
+influence of a run is what the statistic changes by when the run is left out.
 
 =====  =========================================================================================
 word   rule, for a claim about every place
 =====  =========================================================================================
-holds  at every place 95 % of the bootstrap keep the threshold
-fails  at some place 95 % of the bootstrap break it; of n places, 1 - 5 %/n have to
-open   neither: the interval contains the threshold, or the runs are too few or too short
+holds  at every place the threshold is kept with 95 % confidence
+fails  at some place it is broken with 95 % confidence; of n places, with 1 - 5 %/n
+open   neither: the interval contains the threshold, the statistic rests on a few runs, or the runs
+       are too few or too short
 =====  =========================================================================================
 
 For a claim about some place the two rules change places.
@@ -19,27 +21,38 @@ For a claim about some place the two rules change places.
 from __future__ import annotations
 
 import functools
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.experiments.claims.statements import Statement
 from bothworlds.experiments.model import Cell, Claim, Outcome, Verdict
+from bothworlds.simulation.intervals import (
+    deviations,
+    pivots,
+    resampled,
+    rests_on,
+    standard_error,
+    withheld,
+)
 
 RESAMPLES = 4000
 """Bootstrap samples; a threshold among a hundred places still has two of them beyond it."""
 
 LEVEL = 0.05
-"""Share of the bootstrap that may lie on the other side."""
+"""Chance of a wrong verdict at one place."""
 
 FEWEST = 8
 """Repetitions below which a bootstrap says nothing."""
 
+HARMLESS = 0.1
+"""A verdict stands where the runs a statistic rests on carry less than this of its margin."""
+
 Draws = NDArray[np.float64]
-"""A statistic of the runs themselves, and then of every bootstrap sample."""
+"""A statistic of the runs, then without each run in turn, then of every bootstrap sample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,51 +63,110 @@ class Place:
     ----------
     name : str
         The cell, algorithms or arms, for a sentence.
-    draws : ndarray (1 + RESAMPLES,)
-        The statistic of the runs, then of the bootstrap samples.
+    draws : ndarray (1 + runs + RESAMPLES,)
+        The statistic of the runs, without each of them, and of the bootstrap samples.
     panel : str
         Where it can be seen, see `Claim.panel`.
+    limit : float
+        The threshold it is compared with.
     """
 
     name: str
     draws: Draws
     panel: str = ""
+    limit: float = 0.0
 
     @property
     def value(self) -> float:
         """The statistic of the runs."""
         return float(self.draws[0])
 
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.draws) - 1 - RESAMPLES
+
+    @functools.cached_property
+    def influence(self) -> Draws:
+        """What each run adds to the statistic."""
+        n = self.runs
+        with np.errstate(invalid="ignore"):
+            added: Draws = (n - 1) * (self.value - self.draws[1 : 1 + n])
+        return added
+
+    @functools.cached_property
+    def rests_on(self) -> int:
+        """On how few runs the statistic rests; 0 where it rests on many."""
+        return rests_on(self.influence)
+
+    @functools.cached_property
+    def withheld(self) -> bool:
+        """Whether there is no interval: a few runs carry the statistic, and could carry it over.
+
+        Those that could not, were they ten times as heavy, do no harm to the verdict.
+        """
+        heavy = np.sort(deviations(self.influence))[self.runs - self.rests_on :].sum()
+        margin = self.runs * abs(self.value - self.limit)
+        return withheld(self.rests_on) and not heavy < HARMLESS * margin
+
+    @functools.cached_property
+    def _pivots(self) -> Draws:
+        n = self.runs
+        with np.errstate(invalid="ignore"):
+            change = self.draws[1 + n :] - self.value
+            return pivots(change, self.influence, _weights(n)[1 + n :])
+
     def low(self, share: float = LEVEL) -> float:
-        """Return what all but this share of the bootstrap exceeds."""
-        return float(np.quantile(self.draws[1:], share, method="lower"))
+        """Return what the statistic exceeds, but for this chance; minus infinity if withheld."""
+        return self._end(np.quantile(self._pivots, 1.0 - share, method="higher"), -math.inf)
 
     def high(self, share: float = LEVEL) -> float:
-        """Return what only this share of the bootstrap exceeds."""
-        return float(np.quantile(self.draws[1:], 1.0 - share, method="higher"))
+        """Return what the statistic does not exceed, but for this chance; infinity if withheld."""
+        return self._end(np.quantile(self._pivots, share, method="lower"), math.inf)
+
+    def _end(self, t: np.float64, nothing: float) -> float:
+        """Return the end of an interval at a quantile of the pivots."""
+        error = standard_error(self.influence)
+        stated = not self.withheld and math.isfinite(error)
+        if not stated or not math.isfinite(t):
+            return nothing if not stated or error > 0.0 else self.value
+        return float(self.value - t * error)
+
+    def between(self, low: float, high: float, told: Callable[[float], str]) -> str:
+        """Return the interval with these chances at its ends in brackets, or why there is none."""
+        resting = f"rests on {self.rests_on:,} of {self.runs:,} runs"
+        if self.withheld:
+            return f"[withheld: {resting}]"
+        also = f", {resting}" if self.rests_on else ""
+        return f"[{told(self.low(low))}, {told(self.high(high))}{also}]"
 
 
-@functools.lru_cache(maxsize=48)
-def _weights(cell: str, repetitions: int) -> NDArray[np.float64]:
-    """Return how much each repetition counts: all alike, and then as often as it is drawn."""
-    rng = np.random.default_rng([zlib.crc32(cell.encode()), repetitions])
-    even = np.full(repetitions, 1.0 / repetitions)
-    drawn = rng.multinomial(repetitions, even, size=RESAMPLES) / repetitions
-    return np.concatenate([even[None, :], drawn])
+@functools.lru_cache(maxsize=4)
+def _weights(repetitions: int) -> NDArray[np.float64]:
+    """Return how much each repetition counts: all alike, without each in turn, and as drawn.
+
+    The same for all cells: a repetition is one draw of everything that was run.
+    """
+    even = np.full((1, repetitions), 1.0 / repetitions)
+    without = (1.0 - np.eye(repetitions)) / max(1, repetitions - 1)
+    again = resampled(repetitions, RESAMPLES, np.random.default_rng(repetitions))
+    return np.concatenate([even, without, again])
+
+
+def drawn(runs: NDArray[np.float64]) -> Draws:
+    """Return the mean over the runs, without each of them, and of every bootstrap sample."""
+    means: Draws = _weights(len(runs)) @ runs
+    return means
 
 
 def curves(outcome: Outcome, cell: Cell, name: str) -> Draws:
-    """Return the mean regret at every checkpoint, of the runs and of every bootstrap sample."""
-    runs = outcome.results[cell.id].regret[name]
-    drawn: Draws = _weights(cell.id, len(runs)) @ runs
-    return drawn
+    """Return the mean regret at every checkpoint, and its draws."""
+    return drawn(outcome.results[cell.id].regret[name])
 
 
 def finals(outcome: Outcome, cell: Cell, name: str, at: int | None = None) -> Draws:
-    """Return the mean regret at one checkpoint, the last by default, and its bootstrap."""
-    runs = outcome.final(cell, name, at)
-    drawn: Draws = _weights(cell.id, len(runs)) @ runs
-    return drawn
+    """Return the mean regret at one checkpoint, the last by default, and its draws."""
+    return drawn(outcome.final(cell, name, at))
 
 
 def verdict_of(
@@ -115,8 +187,8 @@ def verdict_of(
 
     Examples
     --------
-    >>> steady = Place("here", np.full(1 + RESAMPLES, 1.5))
-    >>> noisy = Place("there", np.linspace(1.0, 3.0, 1 + RESAMPLES))
+    >>> steady = Place("here", drawn(np.full(16, 1.5)))
+    >>> noisy = Place("there", drawn(np.linspace(-3.0, 7.0, 16)))
     >>> [verdict_of([place], 2.0) for place in (steady, noisy)]
     ['holds', 'open']
     >>> verdict_of([steady, noisy], 1.2), verdict_of([steady, noisy], 1.2, at_most=False, some=True)
@@ -129,6 +201,7 @@ def verdict_of(
     def broken(place: Place, share: float) -> bool:
         return place.low(share) > limit if at_most else place.high(share) < limit
 
+    places = [replace(place, limit=limit) for place in places]
     shared = LEVEL / len(places)
     if some:
         if any(kept(place, shared) for place in places):
@@ -184,6 +257,7 @@ def judged(
     """
     if not places:
         return statement.judged(reason, threshold, "open", why=f"Not judged: {reason}.")
+    places = [replace(place, limit=limit) for place in places]
     upwards = at_most != some
     worst = (max if upwards else min)(places, key=lambda place: place.value)
 
@@ -191,7 +265,7 @@ def judged(
         return f"{value:.0%}" if percent else f"{round(value, digits) + 0.0:.{digits}f}"
 
     def between(place: Place) -> str:
-        return f"[{told(place.low(*shares[:1]))}, {told(place.high(*shares[1:]))}]"
+        return place.between(*shares, told)
 
     # The side that breaks a claim about every place must be beyond chance at all of them.
     shares = (LEVEL / len(places), LEVEL) if upwards else (LEVEL, LEVEL / len(places))
@@ -211,10 +285,16 @@ def judged(
     if verdict == "open":
         doubt = _doubtful(places, limit, at_most)
         panel = doubt.panel
-        why = (
-            f"Too close to call with {runs} repetitions: the interval "
-            f"{between(doubt)} ({doubt.name}) contains the threshold."
-        )
+        if doubt.withheld:
+            why = (
+                f"Not judged: the statistic ({doubt.name}) rests on {doubt.rests_on} of "
+                f"{doubt.runs:,} runs, too few for an interval that can be trusted."
+            )
+        else:
+            why = (
+                f"Too close to call with {runs} repetitions: the interval "
+                f"{between(doubt)} ({doubt.name}) contains the threshold."
+            )
     return claim(verdict, why=why, panel=panel)
 
 

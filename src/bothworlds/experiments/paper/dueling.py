@@ -301,7 +301,7 @@ def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:
                 cell.id,
                 f"{outcome.mean(cell, ONE):,.0f}",
                 f"{outcome.mean(cell, TWO):,.0f}",
-                f"{found.difference:+,.0f} [{found.low:+,.0f}, {found.high:+,.0f}]",
+                f"{found.difference:+,.0f} {found.interval(0)}",
             )
         )
     head = ("cell", "one state", "two states", "one minus two, 95 % interval")

@@ -281,7 +281,7 @@ def _made(finished: Sequence[Finished]) -> list[str]:
     seeds = ", ".join(sorted({str(each.seed) for each in finished}))
     return [
         f"<footer><p>{_text(last['date'])}; {_text(last['processor'])}, {_text(last['cores'])} "
-        f"cores; {_text(last['versions'])}; seed {_text(seeds)}. Intervals are bootstraps over the "
-        "repetitions; a claim holds or fails where 95 % of them agree, beyond chance at all places "
-        "looked at, and is open otherwise.</p></footer>"
+        f"cores; {_text(last['versions'])}; seed {_text(seeds)}. Intervals are studentised "
+        "bootstraps over the repetitions; a claim holds or fails with 95 % confidence, beyond "
+        "chance at all places looked at, and is open otherwise.</p></footer>"
     ]
