@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHARED := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast browser check-core check-minimums lint bench bench-peers docs clean
+.PHONY: help run test test-fast programs check-core check-minimums lint bench bench-peers docs clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help:  ## Show the targets
 run: $(VENV)/.stamp-run  ## Reproduce the paper's figures and tables
 	@$(BIN)/bothworlds paper
 
-test: $(VENV)/.stamp browser  ## Run the tests and the examples of the docstrings
+test: $(VENV)/.stamp programs  ## Run the tests and the examples of the docstrings
 	$(BIN)/python -m pytest $(SHARED)
 
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
@@ -33,10 +33,12 @@ check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the 
 check-minimums: .venv-minimums/.stamp  ## Run the tests with the lowest stated version of everything
 	.venv-minimums/bin/python -m pytest -q $(SHARED) -m "not statistical"
 
-# The tests of the dashboard look at it in Chromium; without it they fail with a sentence.
-browser:
-	@command -v chromium > /dev/null || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || \
-	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; }
+# Tests use the real Chromium, nginx and Caddy; without them they fail with a sentence.
+programs:
+	@for program in chromium nginx caddy; do \
+	    PATH="$$PATH:/usr/sbin" command -v $$program > /dev/null || missing="$$missing $$program"; done; \
+	test -z "$$missing" || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null || \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing; }
 
 lint: $(VENV)/.stamp  ## Check style and types
 	$(BIN)/ruff check .

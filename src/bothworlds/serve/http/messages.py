@@ -86,6 +86,9 @@ class Stream:
         self.pieces = pieces
         self.media = media
         self.extra = extra or []
+        if media == b"text/event-stream":
+            # nginx would otherwise hold events back until its buffer is full.
+            self.extra.append((b"x-accel-buffering", b"no"))
 
     def headers(self, id: bytes) -> list[Header]:
         """Return the headers of the answer to a request."""
