@@ -14,7 +14,7 @@ from typing import Any
 
 VOID = frozenset({"br", "img", "input", "link", "meta"})
 """Elements without an end tag."""
-EMPTY = frozenset({"circle", "path", "rect"})
+EMPTY = frozenset({"circle", "line", "path", "polyline", "rect"})
 """Elements of SVG that close themselves."""
 
 
@@ -70,6 +70,28 @@ def together(*children: Any) -> Markup:
     parts: list[str] = []
     _write(parts, children)
     return Markup("".join(parts))
+
+
+def lines(*children: Any) -> Markup:
+    r"""Return several children, each on a line of its own.
+
+    Examples
+    --------
+    >>> lines("a", element("br"))
+    'a\n<br>'
+    """
+    return Markup("\n".join(together(child) for child in children))
+
+
+def rows(table: Iterable[Iterable[Any]]) -> list[Markup]:
+    """Return the rows of a table, an element td for every cell.
+
+    Examples
+    --------
+    >>> rows([["a", 1]])
+    ['<tr><td>a</td><td>1</td></tr>']
+    """
+    return [h.tr(map(h.td, row)) for row in table]
 
 
 def _write(parts: list[str], children: Iterable[Any]) -> None:

@@ -7,7 +7,6 @@ can be played.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.reading import LONG, MOST, brief, listed, many, record, whole
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.markup import h, rows
 from bothworlds.policies.base import Saved
 
 GONE = -1
@@ -257,13 +257,10 @@ def checked_newcomer(name: object, roster: Roster) -> Arm:
 
 def html_table(caption: str, history: Mapping[Arm, ArmHistory], known: Mapping[Arm, float]) -> str:
     """Return the arms as a table; ``known`` are the next probabilities, empty if unknown."""
-    rows = []
+    table = []
     for name, arm in history.items():
         p = "retired" if arm.retired else f"{known[name]:.4f}" if known else "unknown"
         mean = "" if arm.mean_loss is None else f"{arm.mean_loss:.4f}"
-        cells = (escape(str(name)), arm.pulls, arm.told, mean, p)
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        table.append((name, arm.pulls, arm.told, mean, p))
     titles = ("arm", "pulls", "told", "mean loss", "next probability")
-    head = "".join(f"<th>{title}</th>" for title in titles)
-    top = f"<caption>{escape(caption)}</caption><tr>{head}</tr>"
-    return f"<table>{top}{''.join(rows)}</table>"
+    return h.table(h.caption(caption), h.tr(map(h.th, titles)), rows(table))

@@ -10,10 +10,10 @@ import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from bothworlds.demo.race import Picture
+from bothworlds.markup import Markup, h
 from bothworlds.registry import variant_of
 
 COLOURS = {
@@ -78,39 +78,45 @@ def document(pictures: Sequence[Picture], dashboard: str, ended: bool = False) -
     ended : bool
         Whether nothing will change any more.
     """
-    refresh = "" if ended else '<meta http-equiv="refresh" content="2">'
-    cards = "".join(_card(each) for each in pictures)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'{refresh}<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<title>bothworlds demo</title><link rel="stylesheet" href="/style.css"></head><body>'
-        "<h1>Who survives?</h1>"
-        "<p>Tsallis-INF decides through the service, over HTTP; Thompson sampling and UCB1 on the"
-        " same traffic; eight copies of the former, because luck decides which of them is fooled."
-        " Curves: what was lost by not playing the best option. Shaded: trouble. "
-        f'<a href="{escape(dashboard)}">The service and its dashboard</a></p>'
-        f"<main>{cards}</main></body></html>"
+    refresh = None if ended else h.meta(http_equiv="refresh", content="2")
+    head = h.head(
+        h.meta(charset="utf-8"),
+        refresh,
+        h.meta(name="viewport", content="width=device-width, initial-scale=1"),
+        h.title("bothworlds demo"),
+        h.link(rel="stylesheet", href="/style.css"),
     )
+    about = h.p(
+        "Tsallis-INF decides through the service, over HTTP; Thompson sampling and UCB1 on the"
+        " same traffic; eight copies of the former, because luck decides which of them is fooled."
+        " Curves: what was lost by not playing the best option. Shaded: trouble. ",
+        h.a("The service and its dashboard", href=dashboard),
+    )
+    body = h.body(h.h1("Who survives?"), about, h.main(map(_card, pictures)))
+    return "<!doctype html>" + h.html(head, body, lang="en")
 
 
-def _card(each: Picture) -> str:
-    now = f'<span class="now">Now: {escape(each.trouble)}.</span> ' if each.trouble else ""
-    rows = "".join(
-        f'<tr><th scope="row"><i style="background:{COLOURS[s.player]}"></i>{escape(s.player)}</th>'
-        f"<td>{s.lost:,.0f}</td><td>{s.worst:,.0f}</td><td>{s.best:.0%}</td>"
-        f"<td>{s.verdict}</td></tr>"
+def _card(each: Picture) -> Markup:
+    now = (h.span(f"Now: {each.trouble}.", class_="now"), " ") if each.trouble else None
+    heads = ("", f"{each.unit} lost", "worst", "plays best", "fooled")
+    rows = (
+        h.tr(
+            h.th(h.i(style=f"background:{COLOURS[s.player]}"), s.player, scope="row"),
+            map(h.td, (f"{s.lost:,.0f}", f"{s.worst:,.0f}", f"{s.best:.0%}", s.verdict)),
+        )
         for s in each.standings
     )
-    return (
-        f"<section><h2>{escape(each.title)}</h2><p>{now}{each.rounds:,} rounds</p>{_chart(each)}"
-        f"<table><thead><tr><th></th><th>{escape(each.unit)} lost</th><th>worst</th>"
-        "<th>plays best</th><th>fooled</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table><p>{escape(each.note)}</p></section>"
+    return h.section(
+        h.h2(each.title),
+        h.p(now, f"{each.rounds:,} rounds"),
+        _chart(each),
+        h.table(h.thead(h.tr(map(h.th, heads))), h.tbody(rows)),
+        h.p(each.note),
     )
 
 
-def _chart(each: Picture) -> str:
-    """Return the curves of an experiment as SVG; the table beside it has their ends."""
+def _chart(each: Picture) -> Markup:
+    """Return the curves of an experiment as SVG; the table below has their ends."""
     last = max([1.0, *each.times[-1:]])
     most = max([1.0, *(max(curve) for curve in each.curves.values() if curve)])
     left, right, floor = 8, WIDTH - 70, HEIGHT - FOOT
@@ -121,36 +127,43 @@ def _chart(each: Picture) -> str:
     def y(lost: float) -> float:
         return floor - (floor - 10) * lost / most
 
-    waves = "".join(
-        f'<rect class="wave" x="{x(a):.1f}" y="6" width="{max(1.0, x(b) - x(a)):.1f}"'
-        f' height="{floor - 6}"/>'
+    waves = [
+        h.rect(
+            class_="wave",
+            x=f"{x(a):.1f}",
+            y=6,
+            width=f"{max(1.0, x(b) - x(a)):.1f}",
+            height=floor - 6,
+        )
         for a, b in each.troubles
         if a <= last
-    )
+    ]
     lines, ends = [], []
     for name, curve in each.curves.items():
         points = " ".join(
             f"{x(at):.1f},{y(lost):.1f}" for at, lost in zip(each.times, curve, strict=True)
         )
+        width = 3 if name == "Tsallis-INF" else 2
         lines.append(
-            f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}"'
-            f' stroke-width="{3 if name == "Tsallis-INF" else 2}"/>'
+            h.polyline(points=points, fill="none", stroke=COLOURS[name], stroke_width=width)
         )
         if curve:
             ends.append((y(curve[-1]), f"{curve[-1]:,.0f}", COLOURS[name]))
     labels, free = [], 0.0
     for place, text, colour in sorted(ends):
         free = max(free + 13.0, place + 4.0)
-        labels.append(
-            f'<text x="{right + 6}" y="{min(free, HEIGHT - 4.0):.1f}"><tspan fill="{colour}">●'
-            f"</tspan> {text}</text>"
-        )
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(each.unit)} lost over'
-        f' {last:.0f} seconds">{waves}<line class="axis" x1="{left}" x2="{right}" y1="{floor}"'
-        f' y2="{floor}"/>{"".join(lines)}{"".join(labels)}'
-        f'<text x="{left}" y="{HEIGHT - 4}">0 s</text>'
-        f'<text x="{right}" y="{HEIGHT - 4}" text-anchor="end">{last:.0f} s</text></svg>'
+        dot = h.tspan("●", fill=colour)
+        labels.append(h.text(dot, f" {text}", x=right + 6, y=f"{min(free, HEIGHT - 4.0):.1f}"))
+    return h.svg(
+        waves,
+        h.line(class_="axis", x1=left, x2=right, y1=floor, y2=floor),
+        lines,
+        labels,
+        h.text("0 s", x=left, y=HEIGHT - 4),
+        h.text(f"{last:.0f} s", x=right, y=HEIGHT - 4, text_anchor="end"),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=f"{each.unit} lost over {last:.0f} seconds",
     )
 
 

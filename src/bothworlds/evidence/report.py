@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.arguments import is_name
@@ -13,6 +12,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import layout
 from bothworlds.evidence.evidence import Evidence
+from bothworlds.markup import h, rows, together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -280,14 +280,9 @@ class Report(Mapping[Arm, ArmReport]):
         return f"<Report on {self.source}: {len(self)} arms, confidence {self.confidence:g}{drift}>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in self.heads())
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in self.rows()
-        )
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences())
-        caption = f"<caption>{escape(self.source)}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{said}"
+        head, body = h.thead(h.tr(map(h.th, self.heads()))), h.tbody(rows(self.rows()))
+        table = h.table(h.caption(self.source), head, body)
+        return together(table, map(h.p, self.sentences()))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw the arms, their sequences narrowing over time, and the gap of the two best.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import html
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError, must
 from bothworlds.files import pyarrow as arrow_package
 from bothworlds.files import read_table, replacing
+from bothworlds.markup import h
 from bothworlds.simulation import tables
 from bothworlds.simulation.comparison import Comparison as Comparison
 from bothworlds.simulation.measures import MEASURES, title
@@ -187,7 +187,7 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self.summary()))}</pre>"
+        return h.pre(str(self.summary()))
 
     def _column(self, at: int | None, owner: str) -> int:
         if at is None:

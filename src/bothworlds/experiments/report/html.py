@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from bothworlds.experiments.claims.summary import OWNERS, counts, ordered, said
 from bothworlds.experiments.model import Claim, Settings, Table
 from bothworlds.experiments.report.archive import Finished
 from bothworlds.files import replacing
+from bothworlds.markup import Markup, h, lines, rows
 from bothworlds.text import fraction
 
 BOTH_WORLDS = "switching-both-worlds"
@@ -80,117 +80,111 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     claims = [claim for each in finished for claim in each.claims]
     # A folder may hold experiments of both parts; the paper's come first and give the title.
     shelf = SHELVES[part_of(finished[0].id) if finished else "paper"]
-    links = "".join(f'<a href="#{_text(each.id)}">{_text(each.id)}</a>' for each in finished)
-    body = [
-        f"<h1>{_text(shelf.title)}</h1>",
-        f'<p class="quiet">{_text(shelf.about)}, as measured by bothworlds '
-        f"{_text(bothworlds.__version__)}.</p>",
-        *(f'<p class="said">{_text(sentence)}</p>' for sentence in said(claims)),
+    about = f"{shelf.about}, as measured by bothworlds {bothworlds.__version__}."
+    head = h.head(
+        "\n",
+        lines(
+            h.meta(charset="utf-8"),
+            h.meta(name="viewport", content="width=device-width, initial-scale=1"),
+            h.title(shelf.title),
+            h.style(Markup(_CSS)),
+        ),
+        "\n",
+    )
+    body = lines(
+        h.h1(shelf.title),
+        h.p(about, class_="quiet"),
+        *(h.p(sentence, class_="said") for sentence in said(claims)),
         *_elsewhere(finished),
         *_first_picture(folder, finished),
-        f"<nav>{links}</nav>",
+        h.nav(h.a(each.id, href=f"#{each.id}") for each in finished),
         *_overview(finished),
         *(_section(folder, each) for each in finished),
         *_made(finished),
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(shelf.title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
     )
+    page = h.html("\n", head, "\n", h.body("\n", body, "\n"), "\n", lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
 
 
-def _elsewhere(finished: Sequence[Finished]) -> list[str]:
-    """Say what the paper's own scale gave, where this run is a smaller one."""
+def _elsewhere(finished: Sequence[Finished]) -> list[Markup]:
+    """Report the results at the paper's own scale, where this run is a smaller one."""
     known = full_scale()
     own = [each for each in finished if part_of(each.id) == "paper"]
     if not known["claims"] or all(each.settings.scale == "full" for each in own):
         return []
     verdicts = [claim["verdict"] for claim in known["claims"].values()]
     holding = verdicts.count("holds")
-    return [
-        '<p class="quiet">This is a smaller run. At the paper\'s own scale, '
-        f"{_text(known['scale'])}, {holding} of {len(verdicts)} claims hold; each claim says what "
-        "it gave.</p>"
-    ]
+    text = (
+        f"This is a smaller run. At the paper's own scale, {known['scale']}, {holding} of "
+        f"{len(verdicts)} claims hold; each claim says what it gave."
+    )
+    return [h.p(text, class_="quiet")]
 
 
-def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[str]:
+def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[Markup]:
     """Show the same algorithms in both worlds before anything else."""
-    for each in finished:
-        if BOTH_WORLDS in each.figures:
-            return [
-                _picture(
-                    folder, BOTH_WORLDS, each,
-                    "The same algorithms in two worlds with the same gaps. Left the means are "
-                    "fixed; right they all rise and fall together, and only Tsallis-INF keeps its "
-                    "regret.",
-                )
-            ]  # fmt: skip
-    return []
+    caption = (
+        "The same algorithms in two worlds with the same gaps. Left the means are fixed; right "
+        "they all rise and fall together, and only Tsallis-INF keeps its regret."
+    )
+    shown = [each for each in finished if BOTH_WORLDS in each.figures]
+    return [_picture(folder, BOTH_WORLDS, each, caption) for each in shown[:1]]
 
 
-def _overview(finished: Sequence[Finished]) -> list[str]:
+def _overview(finished: Sequence[Finished]) -> list[Markup]:
     """List what does not hold at once, and everything on request."""
     claims = [claim for each in finished for claim in each.claims]
     doubtful = [claim for claim in ordered(claims) if claim.verdict != "holds"]
     shown = []
     if doubtful:
-        shown = ["<h3>What does not hold, or is open</h3>", _claims(doubtful, finished)]
-    every = _claims(ordered(claims), finished)
-    return [
-        *shown,
-        f"<details><summary>All {len(claims)} claims, ours last</summary>{every}</details>",
-    ]
+        shown = [h.h3("What does not hold, or is open"), _claims(doubtful, finished)]
+    summary = h.summary(f"All {len(claims)} claims, ours last")
+    return [*shown, h.details(summary, _claims(ordered(claims), finished))]
 
 
-def _text(value: object) -> str:
-    return html.escape(str(value))
-
-
-def _section(folder: Path, each: Finished) -> str:
+def _section(folder: Path, each: Finished) -> Markup:
     found = counts(each.claims)
     judged = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
-    parts = [
-        f'<section id="{_text(each.id)}">',
-        f"<h2>{_text(each.title)}</h2>",
-        f'<p class="quiet">{_text(each.source)} · <code>bothworlds {part_of(each.id)} '
-        f"{_text(each.id)}</code> · {_text(judged)}</p>",
-        f"<p>{_text(each.summary)}</p>",
-        *(_figure(folder, name, each) for name in each.figures if name != BOTH_WORLDS),
-        "<h3>Claims</h3>",
+    command = h.code(f"bothworlds {part_of(each.id)} {each.id}")
+    parts = lines(
+        h.h2(each.title),
+        h.p(f"{each.source} · ", command, f" · {judged}", class_="quiet"),
+        h.p(each.summary),
+        *(
+            _picture(folder, name, each, f"{name}.png, .pdf")
+            for name in each.figures
+            if name != BOTH_WORLDS
+        ),
+        h.h3("Claims"),
         _claims(ordered(each.claims), [each]),
         *(_details(table) for table in each.tables if table.rows),
         _settings(each.settings, each),
-        "</section>",
-    ]
-    return "\n".join(parts)
+    )
+    return h.section("\n", parts, "\n", id=each.id)
 
 
-def _figure(folder: Path, name: str, each: Finished) -> str:
-    return _picture(folder, name, each, f"{name}.png, .pdf")
-
-
-def _picture(folder: Path, name: str, each: Finished, caption: str) -> str:
+def _picture(folder: Path, name: str, each: Finished, caption: str) -> Markup:
     data = base64.b64encode(_small(folder / f"{name}.png")).decode("ascii")
-    alt = _text(f"{each.title} ({name}), {each.settings}")
-    places = "".join(
-        f'<span class="panel" id="{_anchor(name, place)}" style="left:{100 * box[0]:.2f}%;'
-        f'top:{100 * box[1]:.2f}%;width:{100 * box[2]:.2f}%;height:{100 * box[3]:.2f}%"></span>'
-        for place, box in enumerate(panel.box for panel in each.panels.get(name, ()))
+    sides = ("left", "top", "width", "height")
+    places = (
+        h.span(
+            class_="panel",
+            id=_anchor(name, place),
+            style=";".join(
+                f"{side}:{100 * share:.2f}%" for side, share in zip(sides, panel.box, strict=True)
+            ),
+        )
+        for place, panel in enumerate(each.panels.get(name, ()))
     )
-    return (
-        f'<figure id="figure-{_text(name)}"><div class="paper"><div class="drawn">'
-        f'<img alt="{alt}" src="data:image/png;base64,{data}">{places}</div></div>'
-        f"<figcaption>{_text(caption)}</figcaption></figure>"
-    )
+    alt = f"{each.title} ({name}), {each.settings}"
+    drawn = h.div(h.img(alt=alt, src=f"data:image/png;base64,{data}"), places, class_="drawn")
+    shown = h.div(drawn, class_="paper")
+    return h.figure(shown, h.figcaption(caption), id=f"figure-{name}")
 
 
 def _anchor(figure: str, place: int) -> str:
     """Name a panel by its place in the figure."""
-    return _text(f"panel-{figure}-{place}")
+    return f"panel-{figure}-{place}"
 
 
 def panel_of(claim: Claim, each: Finished) -> tuple[int, str] | None:
@@ -216,49 +210,41 @@ def _small(path: Path) -> bytes:
     return target.getvalue()
 
 
-def _claims(claims: Sequence[Claim], finished: Sequence[Finished]) -> str:
+def _claims(claims: Sequence[Claim], finished: Sequence[Finished]) -> Markup:
     owners = {claim.id: each for each in finished for claim in each.claims}
-    rows = "\n".join(_claim(claim, owners[claim.id]) for claim in claims)
-    return f'<ul class="claims">\n{rows}\n</ul>'
+    listed = lines(*(_claim(claim, owners[claim.id]) for claim in claims))
+    return h.ul("\n", listed, "\n", class_="claims")
 
 
-def _claim(claim: Claim, each: Finished) -> str:
-    whose = f"{OWNERS[claim.owner]}: {claim.place}"
-    shown = ""
+def _claim(claim: Claim, each: Finished) -> Markup:
     found = panel_of(claim, each)
+    link = None
     if found is not None:
-        shown = f' · <a href="#{_anchor(claim.figure, found[0])}">panel {_text(found[1])}</a>'
+        link = h.a(f"panel {found[1]}", href=f"#{_anchor(claim.figure, found[0])}")
     elif claim.figure:
-        shown = f' · <a href="#figure-{_text(claim.figure)}">figure</a>'
-    lines = [
-        f"<p>{_text(claim.sentence)}</p>",
-        f'<p class="measured">{_text(claim.measured)}. Asked for: {_text(claim.threshold)}.</p>',
-    ]
-    if claim.why:
-        lines.append(f'<p class="why">{_text(claim.why)}</p>')
-    if claim.full:
-        lines.append(f'<p class="full">At the paper\'s own scale: {_text(claim.full)}.</p>')
-    lines.append(f'<p class="quiet">{_text(whose)} · <code>{_text(claim.id)}</code>{shown}</p>')
-    return (
-        f'<li class="{claim.verdict}"><span class="verdict">{_MARKS[claim.verdict]}</span>'
-        f"<div>{''.join(lines)}</div></li>"
+        link = h.a("figure", href=f"#figure-{claim.figure}")
+    whose = f"{OWNERS[claim.owner]}: {claim.place} · "
+    text = h.div(
+        h.p(claim.sentence),
+        h.p(f"{claim.measured}. Asked for: {claim.threshold}.", class_="measured"),
+        h.p(claim.why, class_="why") if claim.why else None,
+        h.p(f"At the paper's own scale: {claim.full}.", class_="full") if claim.full else None,
+        h.p(whose, h.code(claim.id), (" · ", link) if link else None, class_="quiet"),
+    )
+    return h.li(h.span(_MARKS[claim.verdict], class_="verdict"), text, class_=claim.verdict)
+
+
+def _details(table: Table) -> Markup:
+    head = h.thead(h.tr(map(h.th, table.head)))
+    body = h.tbody("\n", lines(*rows(table.rows)), "\n")
+    return h.details(
+        h.summary(table.title),
+        h.div(h.table(head, body), class_="wide"),
+        open=table.title.startswith("Published"),
     )
 
 
-def _details(table: Table) -> str:
-    head = "".join(f"<th>{_text(cell)}</th>" for cell in table.head)
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    shown = " open" if table.title.startswith("Published") else ""
-    return (
-        f"<details{shown}><summary>{_text(table.title)}</summary>"
-        '<div class="wide"><table><thead><tr>'
-        f"{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div></details>"
-    )
-
-
-def _settings(settings: Settings, each: Finished) -> str:
+def _settings(settings: Settings, each: Finished) -> Markup:
     shown = [
         ("scale", settings.scale),
         ("rounds", f"{settings.horizon:,}"),
@@ -269,19 +255,19 @@ def _settings(settings: Settings, each: Finished) -> str:
         ("cells", str(each.cells)),
         ("seed", str(each.seed)),
     ]
-    listed = "; ".join(f"{name} {_text(value)}" for name, value in shown if value)
-    return f'<p class="quiet">Settings: {listed}.</p>'
+    listed = "; ".join(f"{name} {value}" for name, value in shown if value)
+    return h.p(f"Settings: {listed}.", class_="quiet")
 
 
-def _made(finished: Sequence[Finished]) -> list[str]:
-    """Say when and with what the newest of the experiments was judged."""
+def _made(finished: Sequence[Finished]) -> list[Markup]:
+    """Report when and with what the newest of the experiments was judged."""
     last = max((each.made for each in finished if each.made), key=lambda m: m["date"], default=None)
     if last is None:
         return []
     seeds = ", ".join(sorted({str(each.seed) for each in finished}))
-    return [
-        f"<footer><p>{_text(last['date'])}; {_text(last['processor'])}, {_text(last['cores'])} "
-        f"cores; {_text(last['versions'])}; seed {_text(seeds)}. Intervals are studentised "
-        "bootstraps over the repetitions; a claim holds or fails with 95 % confidence, beyond "
-        "chance at all places looked at, and is open otherwise.</p></footer>"
-    ]
+    text = (
+        f"{last['date']}; {last['processor']}, {last['cores']} cores; {last['versions']}; seed "
+        f"{seeds}. Intervals are studentised bootstraps over the repetitions; a claim holds or "
+        "fails with 95 % confidence, beyond chance at all places looked at, and is open otherwise."
+    )
+    return [h.footer(h.p(text))]
