@@ -49,7 +49,7 @@ def policies(horizon: int) -> dict[str, Policy]:
         for entry in POLICIES.values()
         for variant in entry.variants
     }
-    return {label: policy for label, policy in made.items() if policy.kind == "bandit"}
+    return {label: policy for label, policy in made.items() if policy.traits.kind == "bandit"}
 
 
 def table(runs: int = RUNS, rounds: int = ROUNDS) -> list[str]:

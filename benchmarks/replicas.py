@@ -34,7 +34,7 @@ def player(policy: Policy) -> Any:
     kernels = policy.kernels()
     ask, tell = kernels.ask, kernels.tell
     changed = kernels.estimates_changed or no_change
-    head = policy.head_rows
+    head = policy.traits.head_rows
 
     @numba.njit(nogil=True, error_model="numpy")
     def play(states: Any, ticks: int, between: int, means: Any, seed: int) -> float:

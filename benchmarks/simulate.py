@@ -195,7 +195,7 @@ def across_policies() -> None:
     for label, made in labels.items():
         row = f"  {label:27s}"
         for n_arms, world in worlds.items():
-            once, each = made(2).nanoseconds
+            once, each = made(2).traits.nanoseconds
             horizon = int(min(100_000, max(500, PIECE / (RUNS * (once + each * n_arms)))))
             cost = simulated(made(horizon), world, horizon)
             row += f" {cost:10.1f} {cost / base.setdefault(n_arms, cost):6.2f}"

@@ -51,14 +51,14 @@ def tile(policy, K, rounds):
     return result.cpu[repr(policy)] / (16 * rounds)
 
 def one(policy, K, rounds):
-    twin = policy.for_arms(K)
+    kernels = policy.program(K).kernels
     F = pack(policy, K, stream_words(1, "benchmark"))
     means = np.full(K, 0.5625)
     means[0] = 0.4375
     losses = (np.random.default_rng(0).random((512, K)) < means).astype(float)
     room = np.zeros(rounds, np.int64), np.zeros(rounds)
     began = time.process_time()
-    loop(play, PLAY)(twin.kernels().ask, twin.kernels().tell, F, 1, rounds, losses, *room)
+    loop(play, PLAY)(kernels.ask, kernels.tell, F, 1, rounds, losses, *room)
     return (time.process_time() - began) / rounds
 
 found = []

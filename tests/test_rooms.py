@@ -125,3 +125,75 @@ def test_production_code_imports_nothing_from_checks():
         if any(room_of(m) == "checks" for m in imports(path.read_text(encoding="utf-8")))
     ]
     assert {path.split("/")[0] for path in users} <= {"checks", "__init__.py"}
+
+
+# --- modules ------------------------------------------------------------------------------------
+
+
+def modules():
+    """Return the sources of the package, by the names of the modules."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = path.read_text(encoding="utf-8")
+    return found
+
+
+def imported(source, known):
+    """Return the modules that a source imports when it runs, also inside functions.
+
+    An import for type checkers alone is never run, and they are made for cycles.
+    """
+    tree = ast.parse(source)
+    never = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in never:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for name in node.names:
+                inside = f"{node.module}.{name.name}"
+                found.add(inside if inside in known else node.module)
+    return found & set(known)
+
+
+def cycles(sources):
+    """Return the modules that import themselves through others, each with what it imports there."""
+    graph = {name: imported(source, sources) - {name} for name, source in sources.items()}
+    shrinking = True
+    while shrinking:
+        # A module that imports none of those left, or that none of them imports, is in no cycle.
+        wanted = set().union(*graph.values()) if graph else set()
+        left = {name: set(uses) & set(graph) for name, uses in graph.items() if name in wanted}
+        left = {name: uses & set(left) for name, uses in left.items() if uses & set(left)}
+        shrinking = left != graph
+        graph = left
+    return {name: sorted(uses) for name, uses in sorted(graph.items())}
+
+
+def test_no_module_imports_itself_through_others_not_even_inside_functions():
+    assert cycles(modules()) == {}
+
+
+def test_a_cycle_inside_functions_would_be_found():
+    sources = {
+        "bothworlds.a": "def f():\n    from bothworlds.b import g",
+        "bothworlds.b": "from bothworlds import c",
+        "bothworlds.c": "import bothworlds.a",
+        "bothworlds.d": "if TYPE_CHECKING:\n    import bothworlds.e\nimport bothworlds.a",
+        "bothworlds.e": "import bothworlds.d",
+    }
+    assert list(cycles(sources)) == ["bothworlds.a", "bothworlds.b", "bothworlds.c"]
+    sources["bothworlds.c"] = "import bothworlds.e as e"
+    assert "bothworlds.a" in cycles(sources)
+    sources["bothworlds.b"] = ""
+    assert cycles(sources) == {}

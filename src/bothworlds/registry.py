@@ -71,7 +71,7 @@ class Entry(NamedTuple):
     def made(self, variant: Variant, horizon: int) -> Any:
         """Return a variant of the policy; ``horizon`` is told to those that must know it."""
         kind = self.load()
-        told = {"horizon": max(horizon, 2)} if kind.needs_horizon else {}
+        told = {"horizon": max(horizon, 2)} if kind.traits.needs_horizon else {}
         return kind(**variant.preset, **told)
 
 

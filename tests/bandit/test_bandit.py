@@ -67,14 +67,14 @@ def test_decisions_carry_the_probabilities_of_their_time(policy):
     rng = np.random.default_rng(1)
     made = []
     for round in range(1, 41):
-        before = bandit.probabilities() if policy.knows_probability else None
+        before = bandit.probabilities() if policy.traits.knows_probability else None
         decision = bandit.ask()
         made.append((decision, before))
         assert (decision.id, decision.round) == (round, round)
         assert decision.arm == "abcd"[decision.index]
         bandit.tell(decision, loss=float(rng.random()))
     for decision, before in made:  # first looked at long after the state has moved on
-        if not policy.knows_probability:
+        if not policy.traits.knows_probability:
             assert decision.probability is None
             assert decision.probabilities is None
             continue
@@ -270,7 +270,7 @@ def test_order_of_late_feedback_does_not_matter(policy):
         bandits[0].tell(decisions[0][k], loss=losses[k])
         bandits[1].tell(decisions[1][order[k]].id, loss=losses[order[k]])
     first, second = (columns(bandit._F, policy) for bandit in bandits)
-    fields = slice(0, 1) if policy.estimates else slice(None)
+    fields = slice(0, 1) if policy.traits.estimates else slice(None)
     np.testing.assert_allclose(first[fields], second[fields], rtol=1e-12)
     assert bandits[0].probabilities() == pytest.approx(bandits[1].probabilities(), rel=1e-10)
 
@@ -288,7 +288,7 @@ def test_every_policy_survives_delays_subsets_and_extreme_losses(policy):
             available = list(rng.choice(list("abcdef"), size, replace=False))
         decision = bandit.ask(available)
         assert available is None or decision.arm in available
-        if policy.knows_probability:
+        if policy.traits.knows_probability:
             p = decision.probabilities
             assert set(p) == set("abcdef" if available is None else available)
             assert sum(p.values()) == pytest.approx(1.0, abs=1e-9)
@@ -464,7 +464,7 @@ def test_arms_come_and_go_for_every_policy(policy):
     rows = columns(bandit._F, policy).copy()
     bandit.retire_arm("b")
     kept = columns(bandit._F, policy)
-    if not policy.estimates:
+    if not policy.traits.estimates:
         np.testing.assert_allclose(kept, np.delete(rows, 1, axis=1), rtol=1e-12)
     assert {bandit.ask().arm for _ in range(30)} <= {"a", "c", "d"}
     bandit.add_arm("new")
@@ -476,7 +476,7 @@ def test_arms_come_and_go_for_every_policy(policy):
     play(later, 60, np.random.default_rng(7))
     assert np.isfinite(columns(bandit._F, policy)).all()
     assert bandit.arms == later.arms == ("a", "c", "d", "new", "b")
-    if policy.knows_probability:
+    if policy.traits.knows_probability:
         assert sum(bandit.probabilities().values()) == pytest.approx(1.0, abs=1e-9)
 
 

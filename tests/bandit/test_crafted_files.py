@@ -109,7 +109,8 @@ def survives(bandit):
         bandit.tell(number, loss=high)
     held = []
     for t in range(50):
-        decision = bandit.ask(bandit.arms[:1] if t == 9 and bandit.policy.separable else None)
+        some = t == 9 and bandit.policy.traits.separable
+        decision = bandit.ask(bandit.arms[:1] if some else None)
         assert decision.arm in bandit.arms
         held.append(decision)
         if t % 2:

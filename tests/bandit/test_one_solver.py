@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.policies.base import Policy
 from bothworlds.policies.tsallis_inf import half
+from helpers.programs import own_program
 
 
 def played(policy, n_arms, rounds=150):
@@ -30,7 +30,7 @@ def played(policy, n_arms, rounds=150):
 def test_decisions_are_those_of_both_solvers(estimator, n_arms, monkeypatch):
     policy = bw.TsallisINF(estimator=estimator)
     one = played(policy, n_arms)
-    monkeypatch.setattr(bw.TsallisINF, "kernels_for", Policy.kernels_for)
+    monkeypatch.setattr(bw.TsallisINF, "program", own_program)
     assert one == played(policy, n_arms)
 
 
@@ -38,12 +38,12 @@ def test_decisions_are_those_of_both_solvers(estimator, n_arms, monkeypatch):
 def test_which_solver_it_is(estimator):
     policy = bw.TsallisINF(estimator=estimator)
     for n_arms in (2, 8):
-        assert policy.kernels_for(n_arms) is half.one_solver(estimator, True)
+        assert policy.program(n_arms).prompt is half.one_solver(estimator, True)
     for n_arms in (1, 9, 511):
-        assert policy.kernels_for(n_arms) is half.one_solver(estimator, False)
-    assert policy.kernels_for(512) is policy.for_arms(512).kernels()
+        assert policy.program(n_arms).prompt is half.one_solver(estimator, False)
+    assert policy.program(512).prompt is policy.program(512).kernels
     general = bw.TsallisINF(alpha=0.3, estimator=estimator)
-    assert general.kernels_for(4) is general.kernels()
+    assert general.program(4).prompt is general.kernels()
 
 
 def test_a_subclass_with_kernels_of_its_own_keeps_them():
@@ -51,5 +51,5 @@ def test_a_subclass_with_kernels_of_its_own_keeps_them():
         def kernels(self):
             return half.IW
 
-    assert Own().kernels_for(4) is half.IW
-    assert Own().until(4, 10) == Own()
+    assert Own().program(4).prompt is half.IW
+    assert Own().program(4, lanes=True, horizon=10).kernels is half.IW

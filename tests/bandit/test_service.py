@@ -293,7 +293,7 @@ def test_replay_of_a_log_gives_the_bandit_that_wrote_it(policy, tmp_path):
         assert again.history()[name].mean_loss == pytest.approx(arm.mean_loss, abs=1e-12)
         if arm.estimate is not None:
             assert again.history()[name].estimate == pytest.approx(arm.estimate, rel=1e-9, abs=1e-9)
-    if policy.knows_probability:
+    if policy.traits.knows_probability:
         assert again.probabilities() == pytest.approx(bandit.probabilities(), abs=1e-9)
 
 
@@ -416,7 +416,7 @@ def test_a_frozen_bandit_decides_as_it_did_and_learns_nothing(policy):
     learning = bandit.copy()
     bandit.freeze()
     assert bandit.frozen
-    kept = bandit.probabilities() if policy.knows_probability else None
+    kept = bandit.probabilities() if policy.traits.knows_probability else None
     estimates = [arm.estimate for arm in bandit.history().values()]
     told = sum(arm.told for arm in bandit.history().values())
     old = bandit.pending[0]

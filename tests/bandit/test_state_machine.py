@@ -168,7 +168,7 @@ class Bandits(RuleBasedStateMachine):
         else:
             self.bandit = bw.Bandit.from_dict(json.loads(json.dumps(before.as_dict())))
         assert content(self.bandit) == content(before)
-        if before.policy.knows_probability:
+        if before.policy.traits.knows_probability:
             assert self.bandit.probabilities() == before.probabilities()
         # Decisions of the old one are decisions of the new one.
 
@@ -230,7 +230,7 @@ class Bandits(RuleBasedStateMachine):
         assert sum(arm.pulls for arm in history) == bandit.round
         assert bandit.round == self.told + self.dropped + len(self.waiting)
         assert all(bandit.awaits(number) for number in self.waiting)
-        if bandit.policy.knows_probability and len(bandit) <= 64:
+        if bandit.policy.traits.knows_probability and len(bandit) <= 64:
             p = bandit.probabilities()
             assert list(p) == list(bandit.arms)
             assert all(0.0 <= share <= 1.0 for share in p.values())

@@ -79,7 +79,7 @@ def test_cut_covers_its_spans_with_tiles(cuts, kind, keep):
     policy = bw.LBINFV(horizon=10) if kind == "scalar" else bw.TsallisINF()
     world = WIDE if kind == "many" else WORLD
     curve = Curve("P", policy, world, (10,), 90, 0)
-    size = tile.tile_size(curve.player, world.n_arms)
+    size = tile.tile_size(curve.program())
     jobs = cut(curve, cuts, keep)
     assert [r for job in jobs for r in range(*job.span)] == [r for s in cuts for r in range(*s)]
     for job in jobs:

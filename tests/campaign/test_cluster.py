@@ -268,7 +268,7 @@ def test_any_number_of_workers_gives_the_same_bits(executor, count):
     client = executor._client
     client.cluster.scale(count)
     wait_until(lambda: len(client.nthreads()) == count)
-    assert workers.workers_of(executor).slots() == count
+    assert schedule.workers_of(executor).slots() == count
     same(run(executor=executor), run())
 
 

@@ -10,7 +10,8 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut, run_shard
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.omd.leader import changing, membership
-from bothworlds.policies.tsallis_inf.plain import OneSolver
+from bothworlds.policies.tsallis_inf import half
+from helpers.programs import plain
 
 POLICIES = {
     "iw": bw.TsallisINF(estimator="iw"),
@@ -29,9 +30,8 @@ def first_round(name, n_arms):
 
 
 def without_mode(name, n_arms):
-    """Return what plays short runs."""
-    policy = POLICIES[name]
-    return OneSolver(policy, n_arms <= 8) if name in ("iw", "rv") else policy
+    """Return the kernels that play short runs."""
+    return half.one_solver(name, n_arms <= 8) if name in ("iw", "rv") else POLICIES[name].kernels()
 
 
 def curve(name, horizon, n_arms=9, checkpoints=(100, 5_000)):
@@ -43,10 +43,10 @@ def curve(name, horizon, n_arms=9, checkpoints=(100, 5_000)):
 @pytest.mark.slow
 def test_short_runs_have_the_bits_of_the_mode(name):
     short = curve(name, first_round(name, 9) - 1)
-    for plain, leading in zip(cut(short, [(0, 20)]), cut(short, [(0, 20)], keep=True), strict=True):
-        assert plain.policy == without_mode(name, 9)
-        assert leading.policy == short.player != plain.policy
-        one, other = run_job(plain), run_job(leading)
+    for ends, leads in zip(cut(short, [(0, 20)]), cut(short, [(0, 20)], keep=True), strict=True):
+        assert ends.program.kernels is without_mode(name, 9)
+        assert leads.program.kernels is short.program().kernels is not ends.program.kernels
+        one, other = run_job(ends), run_job(leads)
         assert np.array_equal(one.cost, other.cost)
         assert np.array_equal(one.plays, other.plays)
 
@@ -56,26 +56,30 @@ def test_short_runs_have_the_bits_of_the_mode(name):
 def test_longer_runs_would_differ_without_the_mode(name):
     horizon = 3 * first_round(name, 9)
     (job,) = cut(curve(name, horizon), [(0, 16)])
-    assert job.policy == job.policy.until(9, horizon)
-    without = replace(job, policy=without_mode(name, 9))
+    assert job.program.kernels is replace(job, keep=True).program.kernels
+    without = replace(job, policy=plain(POLICIES[name]))
     assert not np.array_equal(run_job(job).plays, run_job(without).plays)
 
 
 @EVERY
 def test_the_mode_is_there_from_the_round_in_which_it_may_begin(name):
     for n_arms in (3, 9, 32):
-        player = POLICIES[name].for_tiles(n_arms)
-        first = first_round(name, n_arms)
-        assert player.until(n_arms, first - 1) == without_mode(name, n_arms)
-        assert player.until(n_arms, first) == player
+        policy, first = POLICIES[name], first_round(name, n_arms)
+        found = [
+            policy.program(n_arms, lanes=True, horizon=horizon).kernels
+            for horizon in (first - 1, first, None)
+        ]
+        assert found[0] is without_mode(name, n_arms) is not found[1]
+        assert found[1] is found[2]
 
 
 def test_what_goes_on_has_the_whole_state():
     short = curve("rv", 5_001)
     (fresh,) = cut(short, [(0, 16)])
-    (going_on,) = cut(short, [(0, 16)], whole=True)
-    assert fresh.policy == without_mode("rv", 9)
-    assert going_on.policy == short.player
+    (begun,) = cut(short, [(0, 16)], keep=True)
+    going_on = replace(begun, keep=False, after=100, earlier=run_job(begun))
+    assert fresh.program.kernels is without_mode("rv", 9)
+    assert going_on.program.kernels is short.program().kernels is begun.program.kernels
 
 
 @pytest.mark.extra
@@ -102,7 +106,7 @@ def test_tiles_that_begin_and_tiles_that_go_on_run_in_one_shard():
     (after,) = cut(long, [(0, 16)], whole=True)
     (fresh,) = cut(long, [(16, 20)])
     jobs = [fresh, replace(after, after=100, earlier=begun)]
-    assert jobs[0].policy != jobs[1].policy
+    assert jobs[0].program.kernels is not jobs[1].program.kernels
     straight = run_shard(cut(long, [(0, 20)]))
     for shard in (jobs, jobs[::-1]):
         for outcome in run_shard(shard):
@@ -116,9 +120,10 @@ def test_tiles_that_begin_and_tiles_that_go_on_run_in_one_shard():
 def test_one_solver_plays_as_both_do(name, n_arms):
     policy = POLICIES[name]
     world = bw.environments.Stochastic.gap(n_arms, 0.3)
-    job = TileJob("P", policy, world, 3, 0, 16, (300,), keep=True)
-    own = policy.for_tiles(n_arms).until(n_arms, 300)
-    assert own == OneSolver(policy, n_arms <= 8)
-    one, other = run_job(job), run_job(replace(job, policy=own))
+    job = TileJob("P", policy, world, 3, 0, 16, (300,))
+    assert job.program.kernels is half.one_solver(name, n_arms <= 8)
+    both = replace(job, policy=plain(policy))
+    assert both.program.kernels is policy.kernels()
+    one, other = run_job(job), run_job(both)
     assert np.array_equal(one.cost, other.cost)
-    assert one.state == other.state
+    assert np.array_equal(one.plays, other.plays)

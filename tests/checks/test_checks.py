@@ -22,14 +22,14 @@ from bothworlds.errors import CheckFailed, InvalidParameter
 from bothworlds.lanes.kernels import unpack
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import any_lane, select
-from bothworlds.policies import exp3
+from bothworlds.policies.exp3 import kernels as exp3
 from bothworlds.policies.tsallis_inf import half
 
 # What is broken on purpose is compiled in every run.
 pytestmark = pytest.mark.slow
 
 jit = numba.njit(nogil=True, error_model="numpy")
-SOUND = exp3._KERNELS
+SOUND = exp3.KERNELS
 ALONE = replace(SOUND, wide=False)
 sound_weights = SOUND.weights
 L = exp3.ESTIMATES

@@ -23,8 +23,7 @@ POLICIES = {
 
 def job(policy, world, count, first=0, horizon=20_000, **more):
     checkpoints = (100, 333, horizon)
-    player = policy.for_tiles(world.n_arms)
-    return TileJob("x", player, world, 5, first, count, checkpoints, **more)
+    return TileJob("x", policy, world, 5, first, count, checkpoints, **more)
 
 
 def same(one, many, row=0):
@@ -76,7 +75,10 @@ def test_which_kernels_play():
         (bw.UCB1(), False, 0),
         (bw.TsallisINF(alpha=0.7), True, 0),
     ):
-        assert compile_kernels(policy, world, None, alone)[1] & engine.ALONE == mode
+        assert (
+            compile_kernels(policy.program(4, lanes=True), world, None, alone)[1] & engine.ALONE
+            == mode
+        )
 
 
 @pytest.mark.parametrize("name", ["rv", "thompson"])

@@ -20,6 +20,7 @@ from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.seeding import stream_words
+from helpers.programs import own_program
 
 POLICIES = [
     bw.TsallisINF(),
@@ -103,7 +104,7 @@ def test_a_simulation_learns_as_a_bandit_does(policy, delay):
 def test_without_delay_it_is_the_base_bit_for_bit(policy, n_arms, monkeypatch):
     base = env.Switching(n_arms, 0.2)
     # Late feedback plays by the policy's own kernels, and so must the base.
-    monkeypatch.setattr(bw.ThompsonSampling, "for_tiles", bw.ThompsonSampling.for_arms)
+    monkeypatch.setattr(bw.ThompsonSampling, "program", own_program)
     prompt = run(policy, base)
     # The name of an environment seeds its streams.
     monkeypatch.setattr(Delayed, "__repr__", lambda self: repr(self.base))

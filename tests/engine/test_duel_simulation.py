@@ -67,8 +67,10 @@ def test_bits_do_not_depend_on_threads_company_or_repetitions(reference):
 class Scalar(bw.Sparring):
     """The same pair, one repetition at a time."""
 
-    def sides(self):
-        return dataclasses.replace(super().sides(), wide=False)
+    def program(self, n_arms, **options):
+        made = super().program(n_arms, **options)
+        left, right = (dataclasses.replace(side, wide=False) for side in made.by_side)
+        return dataclasses.replace(made, kernels=left, right=right)
 
 
 def scalar_world():
@@ -95,7 +97,7 @@ def test_other_processes_give_the_same(reference):
 
 def test_nothing_recompiles():
     run({"shared rv": ALL["shared rv"], "two rv": ALL["two rv"]})
-    choose = ALL["two rv"].sides().choose[0]
+    choose = ALL["two rv"].program(len(U)).kernels.choose
     before = len(choose.signatures), len(duel.run_duels.signatures)
     other = bw.environments.Preferences(MATRIX)
     run({"a": ALL["shared rv"], "b": ALL["two rv"], "c": ALL["ucb1"]}, other, 321, 5)
@@ -168,8 +170,9 @@ def update_both(left, right, K, t, C, S, G, i, p, j, q, lost):
 def test_one_state_learns_half_of_each_sides_estimate(policy):
     K, rng = 5, np.random.default_rng(2)
     sparring = bw.Sparring(policy)
-    sides, S = sparring.sides(), sparring.start(K)
-    C, G = sparring.parameters(K), np.zeros(4, np.int64)
+    program = sparring.program(K)
+    choose, update = zip(*((side.choose, side.update) for side in program.by_side), strict=True)
+    C, S, G = program.parameters(), program.start(), np.zeros(4, np.int64)
     first = half.ESTIMATES if policy.alpha == 0.5 else general.ESTIMATES
     u = rng.permutation([0.9, 0.6, 0.5, 0.3, 0.3])
     model = np.zeros(K)
@@ -178,7 +181,7 @@ def test_one_state_learns_half_of_each_sides_estimate(policy):
         if policy is POWER:
             eta = theorem3(t, K, 0.7)
         draws = rng.random(2)
-        i, p, j, q = choose_both(*sides.choose, K, t, C, S, G, draws[0], draws[1])
+        i, p, j, q = choose_both(*choose, K, t, C, S, G, draws[0], draws[1])
         L = S[first : first + K].copy()
         w = bw.omd.weights(L, eta, policy.alpha) if t > 1 else np.full(K, 1 / K)
         assert abs(p * w[i] - 1) < 1e-12
@@ -187,7 +190,7 @@ def test_one_state_learns_half_of_each_sides_estimate(policy):
         for arm, draw in zip((i, j), draws, strict=True):
             assert edges[arm] - 1e-12 <= draw <= edges[arm + 1] + 1e-12
         lost = float(rng.random() < (1 - u[i] + u[j]) / 2)
-        update_both(*sides.update, K, t, C, S, G, i, p, j, q, lost)
+        update_both(*update, K, t, C, S, G, i, p, j, q, lost)
         base = 0.5 * (w >= eta**2) * (policy.estimator == "rv")
         change = base.copy()
         change[i] += 0.5 * (lost - base[i]) / w[i]

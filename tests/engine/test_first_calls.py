@@ -26,7 +26,7 @@ def settled(monkeypatch):
 def test_a_tile_leaves_nothing_to_its_first_call(policy, settled):
     world = bw.environments.Stochastic([0.3, 0.5, 0.5])
     job = TileJob("x", policy, world, 0, 0, 4, (10, 20))
-    compile_kernels(policy, world)
+    compile_kernels(job.program, world)
     settled()
     outcome = run_job(job)
     assert np.array_equal(outcome.plays.sum(axis=1), np.full(4, 20))
@@ -34,9 +34,10 @@ def test_a_tile_leaves_nothing_to_its_first_call(policy, settled):
 
 def test_nor_does_a_duel(settled):
     policy, world = bw.Sparring(bw.Exp3()), bw.environments.Utilities([0.5, 0.4])
-    compile_kernels(policy, world)
+    job = TileJob("x", policy, world, 0, 0, 4, (10, 20))
+    compile_kernels(job.program, world)
     settled()
-    outcome = run_job(TileJob("x", policy, world, 0, 0, 4, (10, 20)))
+    outcome = run_job(job)
     assert np.array_equal(outcome.plays.sum(axis=1), np.full(4, 40))
 
 

@@ -13,8 +13,8 @@ from bothworlds.bandit.state import pack
 from bothworlds.lanes import wrap
 from bothworlds.lanes.kernels import ROUND, unpack
 from bothworlds.lanes.random import uniform
-from bothworlds.policies import exp3, klucb, ucb1
 from bothworlds.policies.base import Kernels
+from bothworlds.policies.exp3 import kernels as exp3
 from bothworlds.policies.tsallis_inf import general, half, many, shared
 
 MODULES = (
@@ -104,8 +104,8 @@ def test_a_wrapper_gives_the_bits_of_one_written_by_hand():
 
 
 def test_index_policies_draw_nothing_from_the_generator():
-    for module in (ucb1, klucb):
-        assert module._KERNELS.ask.py_func.__name__.startswith("choosing_then")
+    for policy in (bw.UCB1(), bw.KLUCB()):
+        assert policy.kernels().ask.py_func.__name__.startswith("choosing_then")
     for kernels in (half.IW, general.GENERAL, many.MANY_RV, shared._HALF_RV):
         assert kernels.ask.py_func.__name__.startswith("drawing")
 

@@ -14,8 +14,7 @@ from bothworlds.lanes.vectors import select, splat
 from bothworlds.omd import half
 from bothworlds.omd.leader import changing, layout, membership
 from bothworlds.policies.tsallis_inf import LEADING, MANY, MOST_LEADING, leading_many
-from bothworlds.policies.tsallis_inf.leading import InTiles
-from bothworlds.policies.tsallis_inf.many import ManyArms
+from helpers.programs import own_program
 
 from .tracing import PERIOD, apart, fickle, lane_that_changed, replay, trace
 
@@ -116,8 +115,7 @@ def test_the_replay_sees_near_arms_told_a_round_late():
 class Looking(bw.TsallisINF):
     """Tsallis-INF that looks at all arms in every round."""
 
-    def for_tiles(self, n_arms):
-        return self
+    program = own_program
 
 
 @BOTH
@@ -153,7 +151,7 @@ def test_a_lane_does_not_depend_on_its_neighbours(policy, n_arms, rounds):
 
 def job(policy, n_arms, rounds, count=LANES, **options):
     world = bw.environments.Stochastic.gap(n_arms, 1 / 4)
-    return TileJob("leading", policy.for_tiles(n_arms), world, 3, 0, count, rounds, **options)
+    return TileJob("leading", policy, world, 3, 0, count, rounds, **options)
 
 
 @BOTH
@@ -181,15 +179,21 @@ def test_a_tile_that_is_not_full_plays_the_same(policy, n_arms):
     assert np.array_equal(full.plays[:3], part.plays)
 
 
-def never_resting(player, every=None):
-    """Return a player whose kernels with the mode play every round, or all but some looks."""
+class Awake(bw.TsallisINF):
+    """Tsallis-INF whose kernels with the mode play every round, or all but some looks."""
 
-    class Awake(type(player)):
-        def resting(self, n_arms):
-            own = super().resting(n_arms)
-            return None if every is None else dataclasses.replace(own, every=every)
+    every = None
 
-    return Awake(player.policy, player.few)
+    def program(self, n_arms, **options):
+        own = super().program(n_arms, **options)
+        leaderless = self.every and dataclasses.replace(own.leaderless, every=self.every)
+        return dataclasses.replace(own, leaderless=leaderless)
+
+
+class Blind(Awake):
+    """The same, with lanes that may enter the mode in few rounds."""
+
+    every = 1000
 
 
 @BOTH
@@ -199,13 +203,13 @@ def never_resting(player, every=None):
 def test_kernels_without_the_mode_play_as_those_with_it_where_nobody_leads(policy, n_arms, count):
     best, bad = [0.4, *[0.8] * (n_arms - 1)], [0.9, 0.4, *[0.8] * (n_arms - 2)]
     world = bw.environments.Piecewise([best, bad], every=44_000)
-    own = TileJob("leading", policy.for_tiles(n_arms), world, 3, 0, count, (88_000,))
+    own = TileJob("leading", policy, world, 3, 0, count, (88_000,))
     found = run_job(own)
-    every_round = run_job(dataclasses.replace(own, policy=never_resting(own.policy)))
+    every_round = run_job(dataclasses.replace(own, policy=Awake(estimator=policy.estimator)))
     assert np.array_equal(found.cost, every_round.cost)
     assert np.array_equal(found.plays, every_round.plays)
     # Looks that are left out are seen: lanes then enter the mode in other rounds.
-    blind = run_job(dataclasses.replace(own, policy=never_resting(own.policy, every=1000)))
+    blind = run_job(dataclasses.replace(own, policy=Blind(estimator=policy.estimator)))
     assert not np.array_equal(found.plays, blind.plays)
 
 
@@ -213,21 +217,20 @@ def test_kernels_without_the_mode_play_as_those_with_it_where_nobody_leads(polic
 @pytest.mark.slow
 def test_what_a_lane_leaves_behind_stays_finite(policy):
     world = bw.environments.Piecewise([[0.4, *[0.8] * 7], [0.9, 0.4, *[0.8] * 6]], every=40_500)
-    player = policy.for_tiles(8)
-    jobs = TileJob("leading", player, world, 3, 0, LANES, (80_000,), keep=True)
+    jobs = TileJob("leading", policy, world, 3, 0, LANES, (80_000,), keep=True)
     with np.load(io.BytesIO(run_job(jobs).state)) as content:
         state = content["array0"].reshape(-1, LANES)
     restless = state[half.ESTIMATES + 8 + layout.RESTLESS]
     assert (restless > 40_500).any()  # some left
-    assert player.sound(8, state)
+    assert jobs.program.sound(state)
 
 
 @BOTH
 @pytest.mark.parametrize("n_arms", [8, 600])
 def test_a_snapshot_with_an_impossible_leader_is_refused(policy, n_arms):
-    player = policy.for_tiles(n_arms)
-    state = np.repeat(player.start(n_arms)[:, None], LANES, axis=1)
-    assert player.sound(n_arms, state)
+    program = policy.program(n_arms, lanes=True)
+    state = np.repeat(program.start()[:, None], LANES, axis=1)
+    assert program.sound(state)
     wrong_numbers = (
         (membership.LEADER, float(n_arms)), (membership.LEADER, 0.5), (membership.LEADS, 2.0),
         (layout.BASE, np.nan),
@@ -235,13 +238,19 @@ def test_a_snapshot_with_an_impossible_leader_is_refused(policy, n_arms):
     for row, bad in wrong_numbers:
         wrong = state.copy()
         wrong[first_row(n_arms) + row, 3] = bad
-        assert not player.sound(n_arms, wrong)
+        assert not program.sound(wrong)
 
 
 @BOTH
 def test_few_arms_very_many_arms_and_other_settings_go_without(policy):
-    assert policy.for_tiles(LEADING[policy.estimator] - 1) is policy
-    assert isinstance(policy.for_tiles(MANY), leading_many.ManyInTiles)
-    assert isinstance(policy.for_tiles(MOST_LEADING + 1), ManyArms)
+    def rows(n_arms):
+        return policy.program(n_arms, lanes=True).start().size
+
+    few, many = LEADING[policy.estimator] - 1, MOST_LEADING + 1
+    assert rows(few) == policy.start(few).size
+    assert rows(few + 1) > policy.start(few + 1).size
+    assert policy.program(MANY, lanes=True).idle_row == leading_many.IDLE
+    assert policy.program(many, lanes=True).kernels is policy.program(many).kernels
     other = bw.TsallisINF(alpha=0.7, estimator=policy.estimator)
-    assert not isinstance(other.for_tiles(8), InTiles)
+    assert other.program(8, lanes=True).leaderless is None
+    assert policy.program(8, lanes=True).leaderless is not None

@@ -15,8 +15,8 @@ from bothworlds.lanes.random import uniform
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer, store, to_float, zeros
 from bothworlds.omd.leader import barrier, exponential, membership, powers
-from bothworlds.policies.leading import InTiles
 from bothworlds.seeding import stream_words
+from helpers.programs import plain
 
 from .replaying import replay_barrier, replay_exponential
 from .tracing import PERIOD, apart, fickle, lane_that_changed, trace
@@ -30,7 +30,7 @@ POLICIES = {
 
 
 def own_rows(policy, n_arms):
-    return policy.head_rows + policy.rows_per_arm * n_arms
+    return policy.traits.head_rows + policy.traits.rows_per_arm * n_arms
 
 
 def traced(policy, n_arms, rounds, **options):
@@ -151,8 +151,7 @@ DRAW = types.void(
 
 def played(policy, world, rounds, **options):
     """Return the outcome of a tile after so many rounds, and its state, a column per lane."""
-    player = policy.for_tiles(world.n_arms)
-    outcome = run_job(TileJob("P", player, world, 3, 0, LANES, (rounds,), keep=True, **options))
+    outcome = run_job(TileJob("P", policy, world, 3, 0, LANES, (rounds,), keep=True, **options))
     with np.load(io.BytesIO(outcome.state)) as content:
         return outcome, content["array0"].reshape(-1, LANES)
 
@@ -169,12 +168,12 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
     mode = state[own_rows(policy, K) :]
     lanes = np.flatnonzero(mode[membership.LEADS])
     assert lanes.size > 2
-    player = policy.for_tiles(K)
+    program = policy.program(K, lanes=True)
     draw_again.compile(DRAW)
     counts = np.zeros((K, LANES), np.int64)
     words = np.stack([stream_words(1, "draws", lane) for lane in range(LANES)], axis=1)
     draw_again(
-        compiled_for(player.sides().choose[0], CHOOSE_WIDE), K, t, player.parameters(K),
+        compiled_for(program.kernels.choose, CHOOSE_WIDE), K, t, program.parameters(),
         state.ravel().copy(), words.ravel().copy(), counts,
     )  # fmt: skip
     rows = barrier if by_barrier else exponential
@@ -210,13 +209,6 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
 # --- regret, neighbours, continuing --------------------------------------------------------------
 
 
-def looking(policy):
-    """Return the policy without its twin: it looks at all arms in every round."""
-    kind = type(policy)
-    name = f"Looking{kind.__name__}"
-    return type(name, (kind,), {"for_tiles": kind.for_arms})(**vars(policy))
-
-
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(
@@ -230,7 +222,7 @@ def looking(policy):
 )
 def test_regret_is_that_of_looking_at_all_arms(policy, other):
     world = bw.environments.Stochastic.gap(4, 1 / 4)
-    policies = {"leading": policy, "looking": looking(policy), "other": looking(other)}
+    policies = {"leading": policy, "looking": plain(policy), "other": plain(other)}
     result = bw.simulate(
         policies, world, horizon=60_000, repetitions=1_024, seed=6,
         checkpoints=[membership.FIRST - 1, 60_000], progress=False,
@@ -259,8 +251,7 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(name):
     world = bw.environments.Stochastic.gap(8, 1 / 4)
 
     def job(rounds, **options):
-        player = POLICIES[name].for_tiles(8)
-        return TileJob("P", player, world, 3, 0, LANES, rounds, **options)
+        return TileJob("P", POLICIES[name], world, 3, 0, LANES, rounds, **options)
 
     whole = run_job(job((60_000, 80_001)))
     begun = run_job(job((60_000,), keep=True))
@@ -298,15 +289,14 @@ def test_there_is_room_for_the_rows_of_every_mode(mode):
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_snapshot_with_an_impossible_leader_is_refused(name):
     policy = POLICIES[name]
-    player = policy.for_tiles(8)
-    assert isinstance(player, InTiles)
-    state = np.repeat(player.start(8)[:, None], LANES, axis=1)
-    assert player.sound(8, state)
-    first = own_rows(policy, 8)
+    program, first = policy.program(8, lanes=True), own_rows(policy, 8)
+    assert program.start().size == first + membership.rows(8)
+    state = np.repeat(program.start()[:, None], LANES, axis=1)
+    assert program.sound(state)
     for row, bad in ((membership.LEADER, 8.0), (membership.LEADER, 0.5), (membership.LEADS, 2.0)):
         wrong = state.copy()
         wrong[first + row, 3] = bad
-        assert not player.sound(8, wrong)
+        assert not program.sound(wrong)
 
 
 class Own(bw.Exp3):
@@ -317,7 +307,8 @@ class Own(bw.Exp3):
 
 
 def test_one_arm_more_arms_than_rounds_and_own_kernels_go_without():
-    for policy in POLICIES.values():
-        assert policy.for_tiles(1) is policy
-    assert bw.Exp3PlusPlus().for_tiles(membership.FIRST + 1) == bw.Exp3PlusPlus()
-    assert isinstance(Own().for_tiles(8), Own)
+    cases = [(policy, 1) for policy in POLICIES.values()]
+    for policy, n_arms in [*cases, (bw.Exp3PlusPlus(), membership.FIRST + 1), (Own(), 8)]:
+        program = policy.program(n_arms, lanes=True)
+        assert program.kernels is policy.kernels()
+        assert program.start().size == own_rows(policy, n_arms)

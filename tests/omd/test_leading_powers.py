@@ -14,8 +14,7 @@ from bothworlds.lanes.vectors import pointer
 from bothworlds.omd import late_rates, powers
 from bothworlds.omd.leader import membership
 from bothworlds.omd.leader import powers as mode
-from bothworlds.policies.leading.tsallis_inf import GeneralLeading
-from bothworlds.policies.tsallis_inf.tiles import STEEPEST, GeneralInTiles
+from bothworlds.policies.tsallis_inf.tiles import STEEPEST
 
 from .replaying import replay_powers
 from .tracing import PERIOD, apart, fickle, lane_that_changed, trace
@@ -23,6 +22,13 @@ from .tracing import PERIOD, apart, fickle, lane_that_changed, trace
 
 def policy_of(alpha, estimator="iw", **options):
     return bw.TsallisINF(alpha=alpha, estimator=estimator, **options)
+
+
+def has_mode(policy, n_arms):
+    """Tell whether the state in lanes has the rows of a leader mode."""
+    rows = policy.program(n_arms, lanes=True).start().size
+    assert rows in (own_rows(n_arms), own_rows(n_arms) + membership.rows(n_arms))
+    return rows > own_rows(n_arms)
 
 
 def own_rows(n_arms):
@@ -60,7 +66,7 @@ def replayed(policy, n_arms, found, lane, scale=1.0):
 )
 def test_every_round_is_exact_and_every_draw_fair(estimator, alpha, n_arms, rounds, gap):
     policy = policy_of(alpha, estimator)
-    assert isinstance(policy.for_tiles(n_arms), GeneralLeading)
+    assert has_mode(policy, n_arms)
     found = traced(policy, n_arms, rounds, gap)
     assert not found[3][: mode.first_round(n_arms) - 1].any()
     lane = int(found[3].sum(axis=0).argmax())
@@ -187,8 +193,9 @@ def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
 class Looking(bw.TsallisINF):
     """Tsallis-INF without leader mode."""
 
-    def for_tiles(self, n_arms):
-        return GeneralInTiles(self)
+    def program(self, n_arms, *, lanes=False, horizon=None):
+        # As for runs that end before the mode may begin.
+        return super().program(n_arms, lanes=lanes, horizon=1)
 
 
 @pytest.mark.slow
@@ -232,8 +239,7 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(estimator, alpha)
     world = bw.environments.Stochastic.gap(4, 1 / 4)
 
     def job(rounds, **options):
-        player = policy_of(alpha, estimator).for_tiles(4)
-        return TileJob("P", player, world, 3, 0, LANES, rounds, **options)
+        return TileJob("P", policy_of(alpha, estimator), world, 3, 0, LANES, rounds, **options)
 
     whole = run_job(job((30_000, 50_001)))
     for stop in (late_rates.FIRST - 1, 30_000, 40_063):
@@ -249,14 +255,15 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(estimator, alpha)
 @pytest.mark.slow
 def test_runs_too_short_for_the_mode_go_without_and_are_the_same():
     world = bw.environments.Stochastic.gap(8, 1 / 8)
-    player = policy_of(0.25).for_tiles(8)
     horizon = mode.first_round(8) - 1
-    short = player.until(8, horizon)
-    assert isinstance(short, GeneralInTiles)
-    assert player.until(8, horizon + 1) is player
-    one, other = (
-        run_job(TileJob("P", each, world, 3, 0, LANES, (horizon,))) for each in (player, short)
+    long, short = (
+        TileJob("P", policy_of(0.25), world, 3, 0, LANES, (horizon,), keep=keep)
+        for keep in (True, False)
     )
+    assert long.program.start().size > short.program.start().size == own_rows(8)
+    last = policy_of(0.25).program(8, lanes=True, horizon=horizon + 1)
+    assert last.kernels is long.program.kernels
+    one, other = run_job(long), run_job(short)
     assert np.array_equal(one.cost, other.cost)
     assert np.array_equal(one.plays, other.plays)
 
@@ -267,9 +274,9 @@ def test_every_span_of_rates_begins_where_lanes_may_enter():
 
 
 def test_a_snapshot_with_an_impossible_leader_is_refused():
-    player = policy_of(0.25).for_tiles(8)
-    state = np.repeat(player.start(8)[:, None], LANES, axis=1)
-    assert player.sound(8, state)
+    program = policy_of(0.25).program(8, lanes=True)
+    state = np.repeat(program.start()[:, None], LANES, axis=1)
+    assert program.sound(state)
     first = own_rows(8)
     for row, bad in (
         (first + membership.LEADER, 8.0),
@@ -280,15 +287,16 @@ def test_a_snapshot_with_an_impossible_leader_is_refused():
     ):
         wrong = state.copy()
         wrong[row, 3] = bad
-        assert not player.sound(8, wrong)
+        assert not program.sound(wrong)
 
 
 def test_gaps_steep_regularisers_and_crowds_go_without():
     gaps = [0.0, 0.5, 0.5]
     for estimator, steepest in STEEPEST.items():
-        assert isinstance(policy_of(0.25, estimator, gaps=gaps).for_tiles(3), GeneralInTiles)
+        assert not has_mode(policy_of(0.25, estimator, gaps=gaps), 3)
         for alpha in (steepest + 0.005, 1.0):
-            assert isinstance(policy_of(alpha, estimator).for_tiles(3), GeneralInTiles)
-        assert policy_of(0.25, estimator).for_tiles(1) == policy_of(0.25, estimator)
-    assert isinstance(policy_of(0.25, "rv").for_tiles(128), GeneralInTiles)
-    assert isinstance(policy_of(0.4, "rv").for_tiles(128), GeneralLeading)
+            assert not has_mode(policy_of(alpha, estimator), 3)
+        lone = policy_of(0.25, estimator)
+        assert lone.program(1, lanes=True).kernels is lone.kernels()
+    assert not has_mode(policy_of(0.25, "rv"), 128)
+    assert has_mode(policy_of(0.4, "rv"), 128)

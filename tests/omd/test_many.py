@@ -19,6 +19,7 @@ from bothworlds.omd.many import layout
 from bothworlds.policies import tsallis_inf
 from bothworlds.policies.tsallis_inf import many as tsallis_many
 from bothworlds.seeding import stream_words
+from helpers.programs import own_program
 
 KERNELS = {"iw": tsallis_many.MANY_IW, "rv": tsallis_many.MANY_RV}
 FIELDS = {"iw": layout.FIELDS_IW, "rv": layout.FIELDS_RV}
@@ -323,12 +324,11 @@ def test_draws_of_light_arms_follow_the_weights():
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 def test_bandit_and_simulation_choose_the_kernels_by_the_number_of_arms(estimator):
     policy = bw.TsallisINF(estimator=estimator)
-    assert policy.for_arms(tsallis_inf.MANY - 1) is policy
-    twin = policy.for_arms(tsallis_inf.MANY)
-    assert twin.kernels() is KERNELS[estimator]
-    assert repr(twin) == repr(policy)
-    assert twin.start(10**6).nbytes / 10**6 < 200
-    assert bw.TsallisINF(alpha=0.4).for_arms(10**6).kernels() is bw.TsallisINF(alpha=0.4).kernels()
+    assert policy.program(tsallis_inf.MANY - 1).kernels is policy.kernels()
+    assert policy.program(tsallis_inf.MANY).kernels is KERNELS[estimator]
+    assert policy.program(10**6).start().nbytes / 10**6 < 200
+    general = bw.TsallisINF(alpha=0.4)
+    assert general.program(10**6).kernels is general.kernels()
 
 
 def told(bandit, rounds, losses):
@@ -433,8 +433,7 @@ def test_arms_come_and_go_across_the_threshold(estimator):
 class Plain(bw.TsallisINF):
     """The same algorithm with a look at every arm, however many there are."""
 
-    def for_arms(self, n_arms):
-        return self
+    program = own_program
 
 
 def beyond_least(bandit):

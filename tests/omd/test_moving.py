@@ -11,18 +11,18 @@ import bothworlds as bw
 from bothworlds.bandit.state import first_row
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.omd.moving import layout as moving
-from bothworlds.policies import tsallis_inf_v as v
-from bothworlds.policies.tsallis_inf_v.many import ManyArms
+from bothworlds.policies.tsallis_inf_v import kernels as v
+from bothworlds.policies.tsallis_inf_v import many
 from bothworlds.seeding import stream_words
 
 POLICY = bw.TsallisINFV(rate="residual")
-TWIN = ManyArms(POLICY)
-KERNELS = TWIN.kernels()
+KERNELS = many.KERNELS
+HEAD_ROWS = v.SOLVER + moving.SHARED
 
 
 def packed(n_arms, seed=0):
     """A bandit with the kernels for many arms, whatever the number of arms."""
-    parameters, state = POLICY.parameters(n_arms), TWIN.start(n_arms)
+    parameters, state = POLICY.parameters(n_arms), many.program(POLICY, n_arms).start()
     F = np.zeros(HEAD + parameters.size + state.size)
     F[ARMS], F[PARAMETERS], F[ROUND] = n_arms, parameters.size, 1
     F[GENERATOR:HEAD] = stream_words(seed, "moving").view(np.float64)
@@ -80,7 +80,7 @@ def test_weights_stay_those_of_a_look_at_every_arm(n_arms, rounds, low, high):
             KERNELS.weights(F, w)
             G = F.copy()
             KERNELS.write_back(G)
-            own = bw.omd.weights(G[row + TWIN.head_rows :][:n_arms], v.RATE / F[row + v.BETA])
+            own = bw.omd.weights(G[row + HEAD_ROWS :][:n_arms], v.RATE / F[row + v.BETA])
             worst = max(worst, np.abs(w / own - 1).max())
         # Rounding grows from round to round, as estimates are made of weights.
         assert 1 / F[row] == pytest.approx(expected[arm], rel=1e-5)
@@ -90,7 +90,7 @@ def test_weights_stay_those_of_a_look_at_every_arm(n_arms, rounds, low, high):
         near = dense.learn(expected, arm, loss)
         shares.add((near.any(), near.all()))
         if t % 500 == 0:
-            assert TWIN.sound(n_arms, F[row:, None])
+            assert many.program(POLICY, n_arms).sound(F[row:, None])
     assert worst < 1e-11
     assert {(False, False), (True, False)} <= shares and band > 0
 
@@ -109,7 +109,7 @@ def test_arms_that_did_not_move_would_be_found():
         worst = max(worst, np.abs(w / expected - 1).max())
         loss = float(rng.random() < 0.3 + 0.01 * arm)
         if t > 1500:
-            F[row + TWIN.head_rows + moving.SPEEDS * n_arms :][:n_arms] = 0.0
+            F[row + HEAD_ROWS + moving.SPEEDS * n_arms :][:n_arms] = 0.0
         KERNELS.tell(F, arm, F[row], loss)
         dense.learn(expected, arm, loss)
     assert worst > 1e-4
@@ -151,7 +151,7 @@ def test_a_damaged_state_is_not_sound():
         F[ROUND] = t
         arm = KERNELS.ask(F)
         KERNELS.tell(F, arm, F[row], float((t * 7 + arm) % 10 < 5))
-    assert TWIN.sound(n_arms, F[row:, None])
+    assert many.program(POLICY, n_arms).sound(F[row:, None])
     fields = v.SOLVER + moving.SHARED
     table = v.SOLVER + moving.BUCKETS
     for place, value in [
@@ -171,10 +171,10 @@ def test_a_damaged_state_is_not_sound():
         if words[place] == value:
             value += 1
         words[place] = value
-        assert not TWIN.sound(n_arms, damaged[:, None]), place
+        assert not many.program(POLICY, n_arms).sound(damaged[:, None]), place
     damaged = F[row:].copy()
     damaged[fields + moving.VALUES * n_arms] = math.nan
-    assert not TWIN.sound(n_arms, damaged[:, None])
+    assert not many.program(POLICY, n_arms).sound(damaged[:, None])
 
 
 def told(bandit, rounds, rng):
@@ -217,7 +217,7 @@ def test_late_losses_and_arms_that_come_and_go_across_the_threshold():
     assert bandit.ask(available=some).arm in some
 
 
-def test_only_the_residual_rate_has_a_twin():
-    assert isinstance(POLICY.for_arms(512), ManyArms)
-    assert POLICY.for_arms(511) is POLICY
-    assert bw.TsallisINFV().for_arms(10_000) == bw.TsallisINFV()
+def test_only_the_residual_rate_has_a_program_for_many_arms():
+    assert POLICY.program(512).kernels is KERNELS
+    assert POLICY.program(511).kernels is POLICY.kernels()
+    assert bw.TsallisINFV().program(10_000).kernels is bw.TsallisINFV().kernels()

@@ -13,8 +13,7 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, select, splat, zeros
 from bothworlds.omd import powers
 from bothworlds.omd.learning_rates import rate
-from bothworlds.policies.leading.tsallis_inf import GeneralLeading
-from bothworlds.policies.tsallis_inf.tiles import GeneralInTiles
+from helpers.programs import own_program
 
 from .replaying import replay_powers
 from .tracing import trace
@@ -58,7 +57,7 @@ def replayed(policy, n_arms, found, lane, scale=1.0):
 def test_every_round_is_exact_and_every_draw_fair(n_arms, rounds, estimator, loss):
     for given in settings(n_arms):
         policy = bw.TsallisINF(estimator=estimator, **given)
-        assert isinstance(policy.for_tiles(n_arms), GeneralInTiles | GeneralLeading)
+        assert policy.program(n_arms, lanes=True).kernels.wide
         worst, surplus = replayed(policy, n_arms, traced(policy, n_arms, rounds, loss=loss), 3)
         assert worst <= 3e-12, given
         assert abs(surplus) < 4.0, given
@@ -93,10 +92,10 @@ def chosen(policy, L, state, t=50):
     K = L.shape[0]
     state[powers.ESTIMATES : powers.ESTIMATES + K] = L
     S, u = state.ravel().copy(), np.linspace(0.0, 0.999, LANES)
-    player = policy.for_tiles(K)
-    (choose,) = player.sides().choose
+    program = policy.program(K, lanes=True)
+    choose = program.kernels.choose
     choose.compile(CHOOSE_WIDE)
-    C = np.append(player.parameters(K), 0.0)
+    C = np.append(program.parameters(), 0.0)
     choose_once(choose, K, t, C, S, np.ones(4 * LANES, np.int64), u)
     eta = rate(int(C[0]), C[1], policy.alpha, K, float(t))
     xi = C[5:-1] if C[4] > 0 else None
@@ -109,9 +108,9 @@ def chosen(policy, L, state, t=50):
 def test_any_start_leads_to_the_root(place):
     rng = np.random.default_rng(place)
     policy = bw.TsallisINF(**settings(8)[place])
-    player = policy.for_tiles(8)
+    program = policy.program(8, lanes=True)
     for scale in (1e-3, 1.0, 30.0, 1e3):
-        state = np.repeat(player.start(8)[:, None], LANES, axis=1)
+        state = np.repeat(program.start()[:, None], LANES, axis=1)
         state[1 : powers.ESTIMATES] = rng.normal(size=(powers.ESTIMATES - 1, LANES)) * scale
         inverse_p, w = chosen(policy, rng.random((8, LANES)) * 30.0 * scale, state)
         assert np.allclose(inverse_p * w, 1.0, rtol=3e-12, atol=0.0)
@@ -120,8 +119,7 @@ def test_any_start_leads_to_the_root(place):
 class OneByOne(bw.TsallisINF):
     """Tsallis-INF whose repetitions are played one at a time."""
 
-    def for_tiles(self, n_arms):
-        return self
+    program = own_program
 
 
 @pytest.mark.slow
@@ -171,7 +169,7 @@ def test_a_lane_does_not_depend_on_its_neighbours():
 
 def job(policy, rounds, **options):
     world = bw.environments.Stochastic.gap(8, 1 / 4)
-    return TileJob("name", policy.for_tiles(8), world, 3, 0, LANES, rounds, **options)
+    return TileJob("name", policy, world, 3, 0, LANES, rounds, **options)
 
 
 @pytest.mark.parametrize("stop", [1, 2, 1_500])
@@ -186,19 +184,30 @@ def test_a_run_that_is_continued_is_the_run_that_never_stopped(given, stop):
 
 
 def test_a_snapshot_without_weights_is_refused():
-    player = bw.TsallisINF(alpha=0.25).for_tiles(8)
-    state = np.repeat(player.start(8)[:, None], LANES, axis=1)
-    assert player.sound(8, state)
+    program = bw.TsallisINF(alpha=0.25).program(8, lanes=True)
+    state = np.repeat(program.start()[:, None], LANES, axis=1)
+    assert program.sound(state)
     for group, bad in ((1, -1.0), (2, -1e-9), (2, 2.5), (3, math.nan)):
         wrong = state.copy()
         wrong[powers.ESTIMATES + 8 * group + 3, 3] = bad
-        assert not player.sound(8, wrong)
+        assert not program.sound(wrong)
 
 
-def test_factors_far_apart_one_arm_and_other_kernels_go_one_by_one():
-    far = bw.TsallisINF(alpha=0.0, gaps=[0.0, 1e-4, 1.0])
-    assert far.for_tiles(3) is far
-    lone = bw.TsallisINF(alpha=0.25)
-    assert lone.for_tiles(1) is lone
-    mine = OneByOne(alpha=0.25)
-    assert mine.for_tiles(8) is mine
+class Mine(bw.TsallisINF):
+    """Tsallis-INF with kernels of the user's own."""
+
+    def kernels(self):
+        return bw.TsallisINF(alpha=0.25).kernels()
+
+
+@pytest.mark.parametrize(
+    ("policy", "n_arms"),
+    [
+        (bw.TsallisINF(alpha=0.0, gaps=[0.0, 1e-4, 1.0]), 3),
+        (bw.TsallisINF(alpha=0.25), 1),
+        (Mine(alpha=0.25), 8),
+    ],
+)
+def test_factors_far_apart_one_arm_and_other_kernels_go_one_by_one(policy, n_arms):
+    assert policy.program(n_arms, lanes=True).kernels is policy.kernels()
+    assert not policy.kernels().wide

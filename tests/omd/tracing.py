@@ -53,8 +53,8 @@ def trace(policy, environment, rounds, row, repetitions=None, loss=None, seed=0)
     """
     K, world = environment.n_arms, repr(environment)
     lanes = range(LANES) if repetitions is None else repetitions
-    player = policy.for_tiles(K)
-    (choose,), (update,) = player.sides().choose, player.sides().update
+    program = policy.program(K, lanes=True)
+    choose, update = program.kernels.choose, program.kernels.update
     loss = environment.unchecked_kernel() if loss is None else loss
     for kernel, signature in ((choose, CHOOSE_WIDE), (loss, LOSS_WIDE), (update, UPDATE_WIDE)):
         kernel.compile(signature)
@@ -64,8 +64,8 @@ def trace(policy, environment, rounds, row, repetitions=None, loss=None, seed=0)
     found = [np.zeros(rounds * LANES) for _ in range(4)]
     play(
         choose, loss, update, K, 1, rounds,
-        player.parameters(K),
-        columns(lambda r: player.start(K), lanes),
+        program.parameters(),
+        columns(lambda r: program.start(), lanes),
         columns(lambda r: stream_words(seed, world, "trace", r), lanes),
         np.append(environment.parameters(), 0.0),
         columns(lambda r: environment.start(numpy_generator(seed, world, r)), lanes),

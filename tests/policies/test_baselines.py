@@ -20,7 +20,8 @@ from bothworlds.lanes import rows
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.types import LANES
 from bothworlds.omd.barrier import solve_barrier
-from bothworlds.policies import broad, klucb
+from bothworlds.policies.broad import kernels as broad
+from bothworlds.policies.klucb import kernels as klucb
 from helpers.tiles import played_as_tile, played_one_by_one
 
 POLICIES = [
@@ -126,7 +127,7 @@ def test_every_lane_is_the_scalar_bandit_bit_for_bit(policy, K):
     one = played_one_by_one(policy, losses, start, words)
     np.testing.assert_array_equal(wide.arms, one.arms)
     # Some rows are a single bandit's own, and one that does not draw leaves its generator alone.
-    shared = np.setdiff1d(np.arange(len(wide.state)), policy.bandit_rows)
+    shared = np.setdiff1d(np.arange(len(wide.state)), policy.traits.bandit_rows)
     assert wide.state[shared].tobytes() == one.state[shared].tobytes()
     if policy.kernels().parts.draws:
         assert wide.generator.tobytes() == one.generator.tobytes()
@@ -145,11 +146,11 @@ def test_a_million_equal_losses_neither_overflow_nor_spoil_the_weights(policy, l
     with np.load(io.BytesIO(run_job(job).state)) as kept:
         state = kept["array0"].reshape(-1, LANES)
     assert np.isfinite(state).all()
-    if policy.estimates:
-        L = state[policy.head_rows : policy.head_rows + K]
+    if policy.traits.estimates:
+        L = state[policy.traits.head_rows : policy.traits.head_rows + K]
         assert np.abs(L - L.min(axis=0)).max() < 1e5
         drawn = 4 if isinstance(policy, bw.Exp3PlusPlus) else 1
-        groups = state[policy.head_rows :].reshape(policy.rows_per_arm, K, LANES)
+        groups = state[policy.traits.head_rows :].reshape(policy.traits.rows_per_arm, K, LANES)
         w = groups[drawn] / groups[drawn].sum(axis=0)
         assert (w > 0).all()
 
@@ -403,6 +404,6 @@ def test_thompson_sampling_counts_fractional_losses_with_their_probability():
 def test_thompson_sampling_admits_that_it_knows_no_probability():
     policy, F = thompson_after([[1.0], [0.0]])
     policy.kernels().ask(F)
-    assert not policy.knows_probability
+    assert not policy.traits.knows_probability
     assert F[first_row(F)] == 0.0
     assert policy.kernels().weights is None

@@ -14,6 +14,7 @@ from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.alarm import CELLS, COUNT, FIELDS, LEVELS, SUM, change, observe, threshold
 from bothworlds.seeding import stream_words
+from helpers.programs import own_program
 from helpers.tiles import played_as_tile, played_one_by_one
 
 INNER = [
@@ -76,8 +77,8 @@ def regret(policy, world, horizon=500, runs=16):
 @pytest.mark.parametrize("n_arms", [3, 12])
 @pytest.mark.parametrize("policy", INNER, ids=repr)
 def test_without_restarts_and_alarms_it_is_the_policy_bit_for_bit(policy, n_arms, monkeypatch):
-    # Its twin in tiles draws the same arms in distribution only.
-    monkeypatch.setattr(bw.ThompsonSampling, "for_tiles", bw.ThompsonSampling.for_arms)
+    # Its program in lanes draws the same arms in distribution only.
+    monkeypatch.setattr(bw.ThompsonSampling, "program", own_program)
     world = Stochastic.gap(n_arms, 0.2)
     plain = regret(policy, world)
     silent = bw.Alarmed(policy, floor=0, confidence=1)
@@ -85,7 +86,7 @@ def test_without_restarts_and_alarms_it_is_the_policy_bit_for_bit(policy, n_arms
         assert np.array_equal(regret(same, world), plain)
         one, other = (bw.Bandit(p, arms=n_arms, seed=2) for p in (policy, same))
         assert play(one, 150) == play(other, 150)
-        if policy.knows_probability:
+        if policy.traits.knows_probability:
             assert one.probabilities() == other.probabilities()
 
 
@@ -365,7 +366,7 @@ def test_a_saved_bandit_goes_on_with_decisions_pending(policy, tmp_path):
     # Losses that make restarts and alarms happen after the file was read.
     expected, *others = (play(twin, 250, 330) for twin in twins)
     assert others == [expected] * 3
-    if policy.knows_probability:
+    if policy.traits.knows_probability:
         assert loaded.probabilities() == bandit.probabilities()
 
 

@@ -141,7 +141,7 @@ def test_estimates_are_weighted_by_the_probability_above_the_floor():
     kernels.weights(F, drawn)
     own = (drawn - 0.3 / 4) / 0.7
     losses = np.array([0.2, 0.9, 0.4, 0.7])
-    first = bandit._start + policy.head_rows
+    first = bandit._start + policy.traits.head_rows
 
     def grown(p):
         total = np.zeros(4)

@@ -23,7 +23,7 @@ def packed(policy, n_arms, seed=3):
 
 
 def estimates(policy, F, row, n_arms):
-    return F[row + policy.head_rows :][:n_arms].copy()
+    return F[row + policy.traits.head_rows :][:n_arms].copy()
 
 
 @pytest.mark.parametrize("n_arms", [3, 20])
@@ -194,7 +194,7 @@ def test_a_skipped_loss_moves_no_arm_that_was_missing():
     bandit = bw.Bandit(bw.HTINF(1.0, "both"), arms=["a", "b", "c"], seed=1)
     for _ in range(30):
         bandit.tell(bandit.ask(), loss=0.5)
-    start = bandit._start + bandit.policy.head_rows
+    start = bandit._start + bandit.policy.traits.head_rows
     skipped, before = bandit.skipped, bandit._F[start:].copy()
     bandit.tell(bandit.ask(available=["a", "b"]), loss=1e6)
     assert bandit.skipped == skipped + 1

@@ -111,7 +111,7 @@ def test_no_probability_exceeds_one(policy):
     bandit = bw.Bandit(policy, arms=3, seed=5)
     for t in range(300):
         decision = bandit.ask(available=[t % 3])
-        if policy.knows_probability:
+        if policy.traits.knows_probability:
             found = [decision.probability, *decision.probabilities.values()]
             assert all(1.0 - 1e-12 <= p <= 1.0 for p in found)
             LoggedDecision.of(decision, loss=0.5)

@@ -18,6 +18,7 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import load, pointer, store, zeros
 from bothworlds.policies.thompson import lazy, tails
 from bothworlds.seeding import stream_words
+from helpers.programs import plain
 
 # --- tails -----------------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ LEARN = types.void(
 def tile(posteriors):
     """Return the state of a tile and its generators; a lane per list of (ones, zeros) by arm."""
     K = len(posteriors[0])
-    S = np.repeat(lazy.LazyThompson().start(K)[:, None], LANES, axis=1)
+    S = np.repeat(lazy.start(K)[:, None], LANES, axis=1)
     counts = np.array([posteriors[lane % len(posteriors)] for lane in range(LANES)], float)
     S[lazy.ARMS : lazy.ARMS + K] = counts[:, :, 0].T
     S[lazy.ARMS + K : lazy.ARMS + 2 * K] = counts[:, :, 1].T
@@ -262,8 +263,8 @@ WORLDS = {
 
 
 def outcome(world, first, count, horizon, policy=None):
-    player = policy or bw.ThompsonSampling().for_tiles(world.n_arms)
-    return run_job(TileJob("T", player, world, 3, first, count, (horizon // 8, horizon)))
+    policy = policy or bw.ThompsonSampling()
+    return run_job(TileJob("T", policy, world, 3, first, count, (horizon // 8, horizon)))
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -280,34 +281,33 @@ def test_a_lane_does_not_depend_on_its_neighbours(name):
 @pytest.mark.parametrize("name", ["stochastic", "tied", "switching"])
 def test_regret_is_that_of_drawing_every_arm(name):
     world, horizon, tiles = WORLDS[name], 3_000, 40
-    plain = bw.ThompsonSampling()
+    every_arm = plain(bw.ThompsonSampling())
     ours, theirs = (
         np.concatenate(
             [outcome(world, 16 * n + at, 16, horizon, policy).cost for n in range(tiles)]
         )
-        for policy, at in ((None, 0), (plain, 10_000))
+        for policy, at in ((None, 0), (every_arm, 10_000))
     )
     error = np.sqrt((ours.var(0) + theirs.var(0)) / len(ours))
     assert (np.abs(ours.mean(0) - theirs.mean(0)) < 4 * error).all()
 
 
 def test_a_tile_that_was_tampered_with_is_refused():
-    player = lazy.LazyThompson()
     S, G = tile(list(EIGHT.values()))
     drawn(8, S, G, 2)
     state = S.reshape(-1, LANES)
-    assert player.sound(8, state)
-    late, tied, plain = (list(EIGHT).index(name) for name in ("late", "two tie", "all tie"))
+    assert lazy.sound(8, state)
+    late, tied, spread = (list(EIGHT).index(name) for name in ("late", "two tie", "all tie"))
     for row, at, value in [
         (lazy.LEAD, late, 8.0), (lazy.LEAD, late, -1.0), (lazy.LEAD, tied, 0.0),
         (lazy.LEVEL, late, 0.1), (lazy.LEVEL, late, 0.9), (lazy.MODE, late, 1.0),
         (lazy.MODE, late, 0.5), (lazy.COUNT, tied, 5.0), (lazy.CONTENDERS, tied, 8.0),
-        (lazy.ARMS, late, -1.0), (lazy.ARMS, late, 0.5), (lazy.ARMS + 30, plain, 1.0),
+        (lazy.ARMS, late, -1.0), (lazy.ARMS, late, 0.5), (lazy.ARMS + 30, spread, 1.0),
         (lazy.EDGE, late, np.nan), (lazy.WAIT, late, np.inf),
     ]:  # fmt: skip
         changed = state.copy()
         changed[row, at] = value
-        assert not player.sound(8, changed), (row, value)
+        assert not lazy.sound(8, changed), (row, value)
 
 
 def test_a_policy_of_ones_own_keeps_its_kernels():
@@ -315,5 +315,5 @@ def test_a_policy_of_ones_own_keeps_its_kernels():
         def kernels(self):
             return bw.ThompsonSampling().kernels()
 
-    assert isinstance(bw.ThompsonSampling().for_tiles(2), lazy.LazyThompson)
-    assert isinstance(Mine().for_tiles(2), Mine)
+    assert bw.ThompsonSampling().program(2, lanes=True).kernels.choose is lazy.choose
+    assert Mine().program(2, lanes=True).kernels is bw.ThompsonSampling().kernels()

@@ -9,6 +9,7 @@ import bothworlds as bw
 from bothworlds.engine.tile import TileJob, run_job
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.klucb import level
+from helpers.programs import plain
 
 HORIZON = 12_000
 WORLDS = {
@@ -21,9 +22,9 @@ WORLDS = {
 }
 
 
-def played(player, world, count=LANES, **more):
+def played(policy, world, count=LANES, **more):
     checkpoints = tuple(range(HORIZON // 20, HORIZON + 1, HORIZON // 20))
-    return run_job(TileJob("P", player, world, 1, 0, count, checkpoints, shares=True, **more))
+    return run_job(TileJob("P", policy, world, 1, 0, count, checkpoints, shares=True, **more))
 
 
 @pytest.mark.slow
@@ -31,8 +32,8 @@ def played(player, world, count=LANES, **more):
 def test_a_tile_plays_the_arms_of_one_bandit(name):
     world = WORLDS[name]
     for policy in (bw.KLUCB(), bw.KLUCB(c=3.0)):
-        ours = played(policy.for_tiles(world.n_arms), world, keep=True)
-        theirs = played(policy, world, count=3)
+        ours = played(policy, world, keep=True)
+        theirs = played(plain(policy), world, count=3)
         assert np.array_equal(ours.shares[:3], theirs.shares)
         assert np.array_equal(ours.cost[:3], theirs.cost)
         if name == "stochastic":
@@ -40,22 +41,22 @@ def test_a_tile_plays_the_arms_of_one_bandit(name):
                 rows = kept["array0"].reshape(-1, LANES)
             # Most lanes ended with a level that decides the next round.
             assert (rows[level.UNTIL] > HORIZON).mean() > 0.5
-    other = played(bw.KLUCB().for_tiles(world.n_arms), world)
+    other = played(bw.KLUCB(), world)
     # Another budget plays other arms, except where one arm never loses.
     assert np.array_equal(other.shares, ours.shares) == (name == "certain")
 
 
 def test_a_tile_that_was_tampered_with_is_refused():
-    player = level.LevelKLUCB(bw.KLUCB())
-    state = np.repeat(player.start(3)[:, None], LANES, axis=1)
-    assert player.sound(3, state)
+    program = bw.KLUCB().program(3, lanes=True)
+    state = np.repeat(program.start()[:, None], LANES, axis=1)
+    assert program.sound(state)
     for row, value in [
         (level.LEAD, 3.0), (level.LEAD, -1.0), (level.LEAD, 0.5), (level.LEVEL, 1.0),
         (level.ARMS, -1.0), (level.ARMS, 0.5), (level.ARMS + 3, 1.0), (level.UNTIL, np.nan),
     ]:  # fmt: skip
         changed = state.copy()
         changed[row, 2] = value
-        assert not player.sound(3, changed), (row, value)
+        assert not program.sound(changed), (row, value)
 
 
 def test_a_policy_of_ones_own_keeps_its_kernels():
@@ -63,5 +64,5 @@ def test_a_policy_of_ones_own_keeps_its_kernels():
         def kernels(self):
             return bw.KLUCB().kernels()
 
-    assert isinstance(bw.KLUCB().for_tiles(2), level.LevelKLUCB)
-    assert isinstance(Mine().for_tiles(2), Mine)
+    assert bw.KLUCB().program(2, lanes=True).kernels.choose is level.choose
+    assert Mine().program(2, lanes=True).kernels is bw.KLUCB().kernels()

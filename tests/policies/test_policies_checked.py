@@ -51,11 +51,11 @@ NO_PROBABILITIES = {"simplex", "frequencies"}
 def not_applicable(policy):
     """Return the checks that have nothing to look at, by what the policy is."""
     return (
-        (set() if policy.estimates else NO_ESTIMATES)
+        (set() if policy.traits.estimates else NO_ESTIMATES)
         | (set() if policy.kernels().wide else ONE_BY_ONE)
-        | (set() if policy.knows_probability else NO_PROBABILITIES)
-        | (set() if policy.unbiased else {"unbiased_estimates"})
-        | (set() if policy.order_invariant else {"delayed_feedback"})
+        | (set() if policy.traits.knows_probability else NO_PROBABILITIES)
+        | (set() if policy.traits.unbiased else {"unbiased_estimates"})
+        | (set() if policy.traits.order_invariant else {"delayed_feedback"})
     )
 
 

@@ -2,7 +2,7 @@
 
 import runpy
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -15,6 +15,7 @@ from bothworlds.checks import check_policy
 from bothworlds.cli import parse
 from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.plotting import LOOKS, looks
+from bothworlds.policies.base import Traits
 from bothworlds.registry import Entry, Variant
 from helpers.bandits import registered
 from registered import MARKS, with_registered
@@ -37,7 +38,7 @@ class Toy(bw.Uniform):
     spin: int = 1
 
     registered: ClassVar[Entry | None] = ENTRY
-    unproved: ClassVar[str] = ""
+    traits: ClassVar[Traits] = replace(bw.Uniform.traits, unproved="")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from bothworlds.bandit.state import first_row, pack
 from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.omd import half
-from bothworlds.policies import tsallis_inf_v as v
+from bothworlds.policies.tsallis_inf_v import kernels as v
 from bothworlds.seeding import stream_words
 
 RATES = ("matched", "residual")
@@ -56,7 +56,7 @@ class Reference:
 
 def packed(policy, n_arms, seed=3):
     F = pack(policy, n_arms, stream_words(seed, "v"))
-    return F, first_row(F), policy.for_arms(n_arms).kernels()
+    return F, first_row(F), policy.program(n_arms).kernels
 
 
 @pytest.mark.slow
@@ -83,7 +83,9 @@ def test_the_kernels_do_what_the_definition_says(rate, n_arms, prior):
         kernels.tell(F, arm, F[row], loss)
         reference.learn(expected, arm, loss)
         assert F[row + v.BETA] == pytest.approx(reference.beta, rel=1e-7), t
-        assert F[row + policy.head_rows + n_arms :][:n_arms] == pytest.approx(reference.means)
+        assert F[row + policy.traits.head_rows + n_arms :][:n_arms] == pytest.approx(
+            reference.means
+        )
     if n_arms > 2:
         assert min(near) == 0.0 and any(0 < share < 1 for share in near)
 
@@ -122,7 +124,7 @@ def test_the_step_is_optimal_from_any_estimates_and_rate():
         order = rng.permutation(n_arms)
         found = []
         for estimates in (X, X + 100.0, X[order]):
-            F[row + bw.TsallisINFV.head_rows :][:n_arms] = estimates
+            F[row + bw.TsallisINFV.traits.head_rows :][:n_arms] = estimates
             kernels.estimates_changed(F)
             kernels.ask(F)
             w = np.zeros(n_arms)
@@ -160,7 +162,7 @@ def mixed_state(rate, n_arms=8):
 
 
 def estimates(policy, F, row):
-    rows = F[row + policy.head_rows :].reshape(policy.rows_per_arm, -1)
+    rows = F[row + policy.traits.head_rows :].reshape(policy.traits.rows_per_arm, -1)
     return policy.estimated(rows).copy()
 
 
@@ -170,8 +172,8 @@ def test_the_estimate_is_unbiased_over_arms_and_outcomes(rate):
     p = np.linspace(0.2, 0.9, w.size)  # probability that the loss of an arm is 1
     change, forgotten, early = np.zeros((3, w.size))
     before = estimates(policy, F, row)
-    means = F[row + policy.head_rows + w.size :][: w.size].copy()
-    told = F[row + policy.head_rows + 2 * w.size :][: w.size].copy()
+    means = F[row + policy.traits.head_rows + w.size :][: w.size].copy()
+    told = F[row + policy.traits.head_rows + 2 * w.size :][: w.size].copy()
     for arm in range(w.size):
         for loss in (0.0, 1.0):
             G = F.copy()
@@ -203,7 +205,7 @@ def test_a_late_loss_has_no_baseline_and_leaves_the_rate_alone(rate):
     beta = bandit._F[row + v.BETA]
     policy = bandit.policy
     before = estimates(policy, bandit._F, row)
-    rows = bandit._F[row + policy.head_rows :].reshape(3, 3).copy()
+    rows = bandit._F[row + policy.traits.head_rows :].reshape(3, 3).copy()
     bandit.tell(first, loss=1.0)
     rise = estimates(policy, bandit._F, row) - before
     rise -= rise[(first.index + 1) % 3]
@@ -211,7 +213,7 @@ def test_a_late_loss_has_no_baseline_and_leaves_the_rate_alone(rate):
     expected[first.index] = 1.0 / first.probability
     assert rise == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert bandit._F[row + v.BETA] == beta
-    after = bandit._F[row + policy.head_rows :].reshape(3, 3)
+    after = bandit._F[row + policy.traits.head_rows :].reshape(3, 3)
     m, n = rows[1, first.index], rows[2, first.index]
     assert after[1, first.index] == pytest.approx(m + (1.0 - m) / (n + 2.0))
     assert after[2, first.index] == n + 1

@@ -69,7 +69,7 @@ def goes_on(bandit):
             for name, arm in bandit.history().items()
         },
     }
-    known = bandit.policy.knows_probability
+    known = bandit.policy.traits.knows_probability
     if known:
         said["probabilities"] = {str(k): v for k, v in bandit.probabilities().items()}
     for number in bandit.pending[::-1]:

@@ -22,6 +22,7 @@ from bothworlds.lanes.vectors import pointer
 from bothworlds.policies.custom import custom, random_unit
 from bothworlds.seeding import numpy_generator, stream_words
 from bothworlds.simulation.checkpoints import log_spaced
+from helpers.programs import own_program
 from helpers.waiting import HANG
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
@@ -160,8 +161,8 @@ def replay(policy, world, name, seed, repetition, horizon):
 @pytest.mark.parametrize("n_arms", [2, 5, 12])
 def test_engine_and_single_bandit_walk_the_same_path(name, n_arms, monkeypatch):
     """Vectors and scalars are compiled from one source, so the trajectories are equal in bits."""
-    # Its twin in tiles draws the same arms in distribution only.
-    monkeypatch.setattr(bw.ThompsonSampling, "for_tiles", bw.ThompsonSampling.for_arms)
+    # Its program in lanes draws the same arms in distribution only.
+    monkeypatch.setattr(bw.ThompsonSampling, "program", own_program)
     horizon = 10_000 if name == "rv" else 1_000
     world = bw.environments.Switching(n_arms, 0.25)
     result = run({name: ALL[name]}, world, horizon, 18, checkpoints=range(1, horizon + 1))

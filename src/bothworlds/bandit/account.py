@@ -37,7 +37,7 @@ def keeps_sums(policy: Policy, n_arms: int) -> bool:
 
     For a user's own policy it does not: each of its rounds would take several times as long.
     """
-    return policy.floored or (policy.trusted and n_arms <= FEW)
+    return policy.traits.floored or (policy.traits.trusted and n_arms <= FEW)
 
 
 class Account:
@@ -73,18 +73,18 @@ class Account:
         of ``F``.
         """
         evidence = self.evidence
-        kernels = policy.kernels_for(len(lineup.names))
+        kernels = policy.program(len(lineup.names)).prompt
         whole = evidence is not None and _every_arm(lineup, evidence)
         self._lineup = lineup if whole else None
         if kernels is not self._kernels:
             self._kernels, self._fused, self._one = kernels, None, None
-        if evidence is not None and policy.trusted and whole:
+        if evidence is not None and policy.traits.trusted and whole:
             if self._fused is None:
-                weights = kernels.weights if policy.knows_probability else None
+                weights = kernels.weights if policy.traits.knows_probability else None
                 heard = listening_of(telling_of(kernels.tell, weights, kernels.roots))
                 self._fused = direct(heard, 0.0, 0, 0.0, 0.0)
             return self._telling_whole(where)
-        if not policy.trusted:
+        if not policy.traits.trusted:
             guarded = policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0))
             tell: Any = partial(guarded, F)
         else:
@@ -95,7 +95,7 @@ class Account:
         self, tell: Any, policy: Policy, F: Array, where: int, lineup: Lineup
     ) -> Callable[..., None]:
         """Return what `telling` does for the copy of a bandit, to which it returned ``tell``."""
-        if not policy.trusted or (self.evidence is not None and self._lineup is None):
+        if not policy.traits.trusted or (self.evidence is not None and self._lineup is None):
             return self.telling(policy, F, where, lineup)
         if self.evidence is None:
             again: Callable[..., None] = placed(tell.__func__, where)

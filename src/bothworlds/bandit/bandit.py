@@ -207,7 +207,7 @@ class Bandit(Persistent[Policy]):
             raise InvalidParameter(must("policy", "Bandit", expected, policy))
         roster = Roster(checked_names(arms))
         if bounds is None:
-            checked = UNBOUNDED if policy.unbounded else (0.0, 1.0)
+            checked = UNBOUNDED if policy.traits.unbounded else (0.0, 1.0)
         else:
             checked = checked_bounds(bounds)
         seed = checked_seed(seed, "Bandit")
@@ -279,9 +279,9 @@ class Bandit(Persistent[Policy]):
 
     def _prepare_late(self) -> None:
         """Get the compiled functions for late feedback, and room for the notes of a decision."""
-        twin = self._policy.for_arms(len(self))
-        late = self._late = late_kernels(twin)
-        N = self._N = np.zeros(width(twin, len(self._roster.names)))
+        policy, program = self._policy, self._policy.program(len(self))
+        late = self._late = late_kernels(policy, program)
+        N = self._N = np.zeros(width(policy, program, len(self._roster.names)))
         self._N_bytes = N.data.cast("B")
         flags = self._flags = np.zeros(len(self), np.uint8)
         w = self._w = np.zeros(len(self))
@@ -313,8 +313,8 @@ class Bandit(Persistent[Policy]):
     def _asking(self, F: Array) -> Callable[[], int]:
         """Return the compiled function that draws an arm from ``F``."""
         policy = self._policy
-        ask = policy.kernels_for(int(F[ARMS])).ask
-        if policy.trusted:
+        ask = policy.program(int(F[ARMS])).prompt.ask
+        if policy.traits.trusted:
             made: Callable[[], int] = placed(drawing_code(ask), address(F))
             return made
         return partial(policy.guard_choice(direct(ask, F)), F)
@@ -323,10 +323,10 @@ class Bandit(Persistent[Policy]):
         """Return what decisions drawn from ``F`` have in common."""
         names = self._roster.names
         indices = tuple(indices)
-        twin = self._policy.for_arms(len(indices))
-        kernel = twin.kernels().weights if twin.knows_probability else None
+        program = self._policy.program(len(indices))
+        kernel = program.kernels.weights if self._policy.traits.knows_probability else None
         # With many arms a decision does not copy the packed bandit but looks at the bandit's own.
-        live = None if twin is self._policy else partial(unchanged, F)
+        live = None if program.plain else partial(unchanged, F)
         return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, live)
 
     def _noted(self) -> Entry:
@@ -510,7 +510,8 @@ class Bandit(Persistent[Policy]):
         generator(self._F)[:] = generator(F)
         number = self._round = self._round + 1
         time = now()
-        notes = np.zeros(width(self._policy.for_arms(len(self)), len(self._roster.names)))
+        policy, known = self._policy, len(self._roster.names)
+        notes = np.zeros(width(policy, policy.program(len(self)), known))
         notes[INVERSE_P] = F[first_row(F)]
         self._ledger[number] = (slot, notes.tobytes(), lineup, time, None)
         self._unlearned.add(number)
@@ -556,14 +557,15 @@ class Bandit(Persistent[Policy]):
     def _among_of(self, slots: list[int]) -> _Among | None:
         """Return what draws from these slots alone; None where that is not compiled."""
         policy = self._policy
-        same = policy.for_arms(len(self)) is policy is policy.for_arms(len(slots))
-        if not (same and policy.trusted):
+        program = policy.program(len(slots))
+        same = policy.program(len(self)).plain and program.plain
+        if not (same and policy.traits.trusted):
             return None
         indices = [self._roster.slots[slot] for slot in slots]
-        F = pack(policy, len(slots), stream_words(self._seed, "Bandit"))
+        F = pack(policy, len(slots), stream_words(self._seed, "Bandit"), program)
         lineup = self._lineup_of(indices, self._lineup.origin, F)
-        late = late_kernels(policy)
-        N = np.zeros(width(policy, len(self._roster.names)))
+        late = late_kernels(policy, program)
+        N = np.zeros(width(policy, program, len(self._roster.names)))
         where = np.array(slots, np.intp)
         flags, w = np.zeros(len(slots), np.uint8), np.zeros(len(slots))
         return _Among(
@@ -572,7 +574,7 @@ class Bandit(Persistent[Policy]):
             lineup,
             N,
             first_row(F),
-            policy.rows_per_arm,
+            policy.traits.rows_per_arm,
             direct(late.ask_among, self._F, where, F, 0),
             direct(late.note, F, lineup.index_array, N, flags, w),
             flags,
@@ -594,7 +596,7 @@ class Bandit(Persistent[Policy]):
     def _check_separable(self, names: list[Arm]) -> None:
         """Refuse to leave arms out if the policy has numbers that cannot be told apart by arm."""
         policy = self._policy
-        if not policy.separable:
+        if not policy.traits.separable:
             expected = f"all arms, which {policy!r} describes together"
         elif columns(self._F, policy).shape[1] != len(self):
             expected = f"all arms, because the state of {policy!r} has no rows by arm"
@@ -608,7 +610,7 @@ class Bandit(Persistent[Policy]):
         policy = self._policy
         indices = [self._roster.slots[slot] for slot in slots]
         rows = columns(self._F, policy)[:, slots]
-        if policy.estimates:
+        if policy.traits.estimates:
             # Only differences matter, and far from 0 they would be lost.
             rows[0] -= rows[0].min()
         F = with_columns(self._F, policy, rows)
@@ -616,14 +618,14 @@ class Bandit(Persistent[Policy]):
         F[ROUND] = self._round + 1
         place = self._asking(F)()
         generator(self._F)[:] = generator(F)
-        asked = policy.for_arms(len(self)).kernels().asked
+        asked = policy.program(len(self)).kernels.asked
         if asked is not None:
             asked(self._F, slots[place])
         self._rows[ROUND] = self._round = self._round + 1
-        twin = policy.for_arms(len(slots))
-        N = np.zeros(width(twin, len(self._roster.names)))
+        program = policy.program(len(slots))
+        N = np.zeros(width(policy, program, len(self._roster.names)))
         flags, w = np.zeros(len(slots), np.uint8), np.zeros(len(slots))
-        late_kernels(twin).note(F, lineup.index_array, N, flags, w)
+        late_kernels(policy, program).note(F, lineup.index_array, N, flags, w)
         time = now()
         noted = self._account.noted(lineup, F)
         self._ledger[self._round] = (place, N.tobytes(), lineup, time, noted)
@@ -960,14 +962,14 @@ class Bandit(Persistent[Policy]):
             if self._fresh:
                 self._settle()
             late = self._made_late()
-            kernels = self._policy.for_arms(len(self)).kernels()
+            kernels = self._policy.program(len(self)).kernels
             number = self._round + 1
             # Drawn on the side, for what the policy notes of its distribution in this round.
             F = self._F.copy()
             F[ROUND] = number
             self._asking(F)()
             row = first_row(F)
-            if not self._policy.knows_probability:
+            if not self._policy.traits.knows_probability:
                 F[row] = 0.0
             elif probability is not None:
                 F[row] = 1.0 / probability
@@ -1031,7 +1033,7 @@ class Bandit(Persistent[Policy]):
             table = np.empty((n, self._N.size))
             snapshots = np.empty((n, F.size) if lineup.copied else (0, 0))
             first = self._round + 1
-            if self._policy.trusted:
+            if self._policy.traits.trusted:
                 self._made_late().ask_many(F, slots, lineup.index_array, table, snapshots)
             else:
                 self._ask_one_by_one(slots, table, snapshots)
@@ -1223,7 +1225,7 @@ class Bandit(Persistent[Policy]):
                 expected = "a number strictly between 0 and 1"
                 raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
             old = columns(self._F, policy)
-            head = self._F[self._start : self._start + policy.head_rows]
+            head = self._F[self._start : self._start + policy.traits.head_rows]
             new = policy.newcomer(head, old, self._round + 1, w0)
             if self._fresh:
                 self._settle()
@@ -1236,7 +1238,7 @@ class Bandit(Persistent[Policy]):
         """Return the state with other arms, and solvers that start anew."""
         policy = self._policy
         F = with_columns(self._F, policy, arms)
-        if policy.for_arms(arms.shape[1]).kernels().estimates_changed is None:
+        if policy.program(arms.shape[1]).kernels.estimates_changed is None:
             numbers = saved(F, policy)
             return rebuilt(policy, arms.shape[1], self._round, generator(F), numbers)
         return F
@@ -1270,13 +1272,13 @@ class Bandit(Persistent[Policy]):
             if self._fresh:
                 self._settle()
             F = self._resized(np.delete(old, slot, axis=1))
-            estimate = float(old[0, slot] - old[0].min()) if policy.estimates else None
+            estimate = float(old[0, slot] - old[0].min()) if policy.traits.estimates else None
             self._roster.leave(slot, estimate)
             self._place(F, self._lineup.origin)
 
     def _resizable(self, method: str) -> Policy:
         policy = self._policy
-        if not policy.resizable:
+        if not policy.traits.resizable:
             expected = "one whose arms can change, such as TsallisINF without gaps"
             raise InvalidParameter(must("policy", f"Bandit.{method}", expected, policy))
         return policy
@@ -1296,7 +1298,7 @@ class Bandit(Persistent[Policy]):
     @property
     def skipped(self) -> int:
         """How many losses the policy left out of its estimates because they were too large."""
-        row = self._policy.skipped_row
+        row = self._policy.traits.skipped_row
         return 0 if row is None else int(self._F[self._start + row])
 
     @property
@@ -1332,7 +1334,7 @@ class Bandit(Persistent[Policy]):
         {'blue': 0.5, 'green': 0.5}
         """
         policy = self._policy
-        if not policy.knows_probability:
+        if not policy.traits.knows_probability:
             expected = "one that knows its probabilities"
             raise InvalidParameter(must("policy", "Bandit.probabilities", expected, policy))
         with self._quiet:
@@ -1356,7 +1358,7 @@ class Bandit(Persistent[Policy]):
         """
         with self._quiet:
             estimates = None
-            if self._policy.estimates:
+            if self._policy.traits.estimates:
                 L = self._policy.estimated(columns(self._F, self._policy))
                 estimates = (L - L.min()).tolist()
             entries = [self._entry(number) for number in self._ledger]
@@ -1419,7 +1421,7 @@ class Bandit(Persistent[Policy]):
             Units(self._bounds, self._rewards),
             confidence=sure,
             drift=bool(drift),
-            floored=self._policy.floored,
+            floored=self._policy.traits.floored,
             source=f"{self._policy!r}, round {self._round:,}",
         )
 
@@ -1498,9 +1500,9 @@ class Bandit(Persistent[Policy]):
         return made + skipped
 
     def _repr_html_(self) -> str:
-        known = self.probabilities() if self._policy.knows_probability else {}
+        known = self.probabilities() if self._policy.traits.knows_probability else {}
         caption = f"{self._policy!r}, round {self._round}"
-        if self._policy.skipped_row is not None:
+        if self._policy.traits.skipped_row is not None:
             caption += f", {self.skipped} losses skipped"
         return html_table(caption, self.history(), known)
 
@@ -1512,7 +1514,7 @@ class Bandit(Persistent[Policy]):
             entries[self._fresh] = self._noted()
         known = len(self._roster.names)
         numbers = saved(self._F, self._policy)
-        single = {each.name for each in self._policy.saved_head.values()}
+        single = {each.name for each in self._policy.traits.saved_head.values()}
         return {
             "seed": self._seed,
             "bounds": None if self._bounds == UNBOUNDED else list(self._bounds),
@@ -1563,7 +1565,7 @@ class Bandit(Persistent[Policy]):
         if not isinstance(policy, Policy):
             raise ValueError("a policy of another kind")
         limited = document["bounds"] is not None
-        if not limited and not policy.unbounded:
+        if not limited and not policy.traits.unbounded:
             raise ValueError("no bounds for a policy that needs them")
         roster = Roster.from_document(document["arms"], limited)
         n_arms = len(roster.slots)
@@ -1611,7 +1613,7 @@ class Bandit(Persistent[Policy]):
         bandit._special = bandit._frozen > 0
         # Files written before evidence was kept have none.
         bandit._rewards = document.get("rewards", False) is True
-        fresh_sums = "evidence" not in document and policy.floored and limited
+        fresh_sums = "evidence" not in document and policy.traits.floored and limited
         account, noted = Account.from_document(
             document.get("evidence"), known, set(entries), fresh_sums
         )
@@ -1640,7 +1642,7 @@ class Bandit(Persistent[Policy]):
                 raise ValueError("probabilities of other arms")
             there = [names[place] for place in lineup.indices]
             decision._set_probabilities(dict(zip(there, about.probabilities, strict=True)))
-        elif not self._policy.knows_probability:
+        elif not self._policy.traits.knows_probability:
             decision._snapshot = None
         return decision
 
@@ -1670,7 +1672,7 @@ class Bandit(Persistent[Policy]):
         twin._start = self._start
         where = address(F)
         ask: Any = self._ask
-        twin._ask = placed(ask.__func__, where) if self._policy.trusted else twin._asking(F)
+        twin._ask = placed(ask.__func__, where) if self._policy.traits.trusted else twin._asking(F)
         twin._rewards = self._rewards
         twin._account = self._account.copy()
         lineup = self._lineup

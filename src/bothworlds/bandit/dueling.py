@@ -204,7 +204,7 @@ class DuelingBandit(Persistent[Sparring]):
             self._lock.wait()
         try:
             # A user's policy may fail on the right side after it has chosen on the left.
-            kept = None if self._policy.policy.trusted else self._left.copy()
+            kept = None if self._policy.policy.traits.trusted else self._left.copy()
             left = self._left.ask()
             try:
                 right = self._right.ask()
@@ -394,7 +394,7 @@ class DuelingBandit(Persistent[Sparring]):
         owner = "DuelingBandit.probabilities"
         if side is not None and side not in SIDES:
             raise InvalidParameter(must("side", owner, '"left", "right" or None', side))
-        if not self._policy.policy.knows_probability:
+        if not self._policy.policy.traits.knows_probability:
             expected = "one that knows its probabilities"
             raise InvalidParameter(must("policy", owner, expected, self._policy))
         left = self._left.probabilities()
@@ -439,7 +439,7 @@ class DuelingBandit(Persistent[Sparring]):
         return f"DuelingBandit({self._policy!r}, arms={list(self.arms)}, seed={self._seed})"
 
     def _repr_html_(self) -> str:
-        known = self.probabilities() if self._policy.policy.knows_probability else {}
+        known = self.probabilities() if self._policy.policy.traits.knows_probability else {}
         return html_table(f"{self._policy!r}, round {self._round}", self.history(), known)
 
     # --- keeping -----------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def document_of(decided: int, entry: Entry, policy: Policy, known: int) -> dict[
     """Return an entry as JSON values; ``known`` is how many arms the bandit has ever had."""
     slot, raw, lineup, _, _ = entry
     numbers = np.frombuffer(raw)
-    carried = CARRIED + policy.carried_rows
+    carried = CARRIED + policy.traits.carried_rows
     near = raw[8 * carried :].ljust((known + 7) // 8, b"\0")[: (known + 7) // 8]
     everyone = len(lineup.indices) == known
     return {
@@ -122,17 +122,17 @@ def entry_of(
         raise ValueError("near arms that were not there")
     # Rounding may leave a probability a little above 1; 0 stands for an unknown one.
     inverse_p = number(given["inverse_p"], "inverse_p", 0.0, LARGEST)
-    if inverse_p < 1.0 - 1e-9 and (inverse_p != 0.0 or policy.estimates):
+    if inverse_p < 1.0 - 1e-9 and (inverse_p != 0.0 or policy.traits.estimates):
         raise ValueError("an inverse_p below 1")
     carried = listed(given["carried"], "carried")
-    if len(carried) != policy.carried_rows:
+    if len(carried) != policy.traits.carried_rows:
         raise ValueError("carried numbers of another policy")
-    notes = np.zeros(width(policy.for_arms(len(current.indices)), then))
+    notes = np.zeros(width(policy, policy.program(len(current.indices)), then))
     notes[INVERSE_P] = inverse_p
     notes[MEAN_BASELINE] = number(given["mean_baseline"], "mean_baseline", 0.0, BASELINE + 1e-9)
-    for row, (each, kind) in enumerate(zip(carried, policy.saved_carried, strict=True)):
+    for row, (each, kind) in enumerate(zip(carried, policy.traits.saved_carried, strict=True)):
         notes[CARRIED + row] = number(each, kind.name, kind.low, kind.high)
-    marks = notes[CARRIED + policy.carried_rows :].view(np.uint8)
+    marks = notes[CARRIED + policy.traits.carried_rows :].view(np.uint8)
     if near is not None:
         if marks.size < len(near):
             raise ValueError("near arms of another policy")

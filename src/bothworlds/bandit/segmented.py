@@ -183,7 +183,7 @@ class SegmentedBandit(Persistent[Policy]):
         self._made("")
         if evidence is None:
             # The sums take many times the memory of all else, and there are many segments.
-            options["evidence"] = policy.floored
+            options["evidence"] = policy.traits.floored
 
     def _open(
         self,
@@ -508,7 +508,7 @@ class SegmentedBandit(Persistent[Policy]):
     def bounds(self) -> tuple[float, float]:
         """The smallest and largest possible reward or loss; infinite where there is none."""
         if self._options["bounds"] is None:
-            return (-math.inf, math.inf) if self._policy.unbounded else (0.0, 1.0)
+            return (-math.inf, math.inf) if self._policy.traits.unbounded else (0.0, 1.0)
         low, high = self._options["bounds"]
         return float(low), float(high)
 
@@ -562,7 +562,7 @@ class SegmentedBandit(Persistent[Policy]):
         if bounds is not None:
             low, high = listed(bounds, "bounds")
             bounds = low, high
-        elif not policy.unbounded:
+        elif not policy.traits.unbounded:
             raise ValueError("no bounds for a policy that needs them")
         made = cls(
             policy,

@@ -25,38 +25,38 @@ def unchanged(F: Array, number: int, inverse_p: float) -> Array | None:
 
 def columns(F: Array, policy: Policy) -> Array:
     """Return the per-arm rows, for reading, in the shape ``(rows_per_arm, arms)``."""
-    copied = policy.for_arms(int(F[ARMS])).kernels().write_back is not None
+    copied = policy.program(int(F[ARMS])).kernels.write_back is not None
     return changeable_columns(F.copy() if copied else F, policy)
 
 
 def changeable_columns(F: Array, policy: Policy) -> Array:
     """Return a view of the per-arm rows; who changes them calls ``estimates_changed``."""
     n_arms = int(F[ARMS])
-    twin = policy.for_arms(n_arms)
-    write_back = twin.kernels().write_back
-    rows = F[first_row(F) + twin.head_rows :]
+    program, groups = policy.program(n_arms), policy.traits.rows_per_arm
+    write_back = program.kernels.write_back
+    rows = F[first_row(F) + program.head_rows :]
     if write_back is not None:
         write_back(F)
-        rows = rows[: policy.rows_per_arm * n_arms]
-    return rows.reshape(policy.rows_per_arm, -1)
+        rows = rows[: groups * n_arms]
+    return rows.reshape(groups, -1)
 
 
 def with_columns(F: Array, policy: Policy, arms: Array) -> Array:
     """Return the same bandit, round and generator with other arms, given as their columns."""
     n_arms = arms.shape[1]
     parameters = policy.parameters(n_arms)
-    twin = policy.for_arms(n_arms)
-    start = first_row(F)
-    head = F[start : start + policy.head_rows]
+    program = policy.program(n_arms)
+    start, first = first_row(F), program.head_rows
+    head = F[start : start + policy.traits.head_rows]
     state = np.concatenate([head, arms.ravel()])
-    if twin is not policy:
-        state = twin.start(n_arms)
-        state[: policy.head_rows] = head
-        state[twin.head_rows : twin.head_rows + arms.size] = arms.ravel()
+    if not program.plain:
+        state = program.start()
+        state[: head.size] = head
+        state[first : first + arms.size] = arms.ravel()
     changed = np.concatenate([F[:HEAD], parameters, state])
     changed[ARMS] = n_arms
     changed[PARAMETERS] = parameters.size
-    estimates_changed = twin.kernels().estimates_changed
+    estimates_changed = program.kernels.estimates_changed
     if estimates_changed is not None:
         estimates_changed(changed)
     return changed
@@ -70,10 +70,9 @@ def generator(F: Array) -> NDArray[np.int64]:
 def saved(F: Array, policy: Policy) -> dict[str, Array]:
     """Return the numbers that a state file keeps, by name: none of the solver's memory."""
     n_arms = int(F[ARMS])
-    twin = policy.for_arms(n_arms)
-    if twin is policy:
+    if policy.program(n_arms).plain:
         return policy.saved_state(n_arms, F[first_row(F) :])
-    head = F[first_row(F) :][: policy.head_rows]
+    head = F[first_row(F) :][: policy.traits.head_rows]
     return policy.saved_state(n_arms, np.concatenate([head, columns(F, policy).ravel()]))
 
 
@@ -85,19 +84,19 @@ def rebuilt(
     A function of its arguments alone: a bandit that was saved and one that is loaded both go on
     from here, so they go on alike.
     """
-    F = pack(policy, n_arms, words)
+    program = policy.program(n_arms)
+    F = pack(policy, n_arms, words, program)
     state = policy.state_from(n_arms, numbers)
-    twin = policy.for_arms(n_arms)
     F[ROUND] = t
-    if twin is policy:
+    if program.plain:
         F[first_row(F) :] = state
     else:
-        rows = state[policy.head_rows :]
-        start = first_row(F) + twin.head_rows
+        rows = state[policy.traits.head_rows :]
+        start = first_row(F) + program.head_rows
         F[start : start + rows.size] = rows
-        for row in policy.saved_head:
+        for row in policy.traits.saved_head:
             F[first_row(F) + row] = state[row]
-    changed = twin.kernels().estimates_changed
+    changed = program.kernels.estimates_changed
     if changed is not None:
         changed(F)
     F[first_row(F)] = 0.0

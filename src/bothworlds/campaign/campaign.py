@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from typing import Any
 
 from bothworlds.campaign.continuing import from_the_start, whole
@@ -14,7 +14,7 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.work_queue import WorkQueue
-from bothworlds.campaign.workers import Workers
+from bothworlds.campaign.workers import Remote, Workers
 from bothworlds.engine.tile import TileJob, TileOutcome
 from bothworlds.errors import BothworldsError, ClusterError, ResultFileError
 
@@ -29,6 +29,16 @@ NEAR, KEPT, FAR = 0.02, 0.2, 0.5
 it out, keeping it and sending it then take a few per cent of that."""
 
 Future_ = Future[list[TileOutcome]]
+
+
+def workers_of(executor: Executor) -> Remote:
+    """Return the workers behind an executor."""
+    client = getattr(executor, "_client", None)
+    if not hasattr(client, "scheduler"):
+        return Remote(executor)
+    from bothworlds.campaign.dask import Dask
+
+    return Dask(executor)
 
 
 class Campaign:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from bothworlds.campaign.identity import fingerprint
+from bothworlds.engine.tile import program_in
 from bothworlds.environments.base import Environment
-from bothworlds.policies.base import Player
+from bothworlds.policies.base import Player, Program
 
 
 @dataclass(frozen=True)
@@ -59,22 +60,12 @@ class Curve:
         """Rounds of a run."""
         return self.checkpoints[-1]
 
-    @functools.cached_property
-    def player(self) -> Player:
-        """The policy whose kernels play this number of arms, prompt or late."""
-        world = self.environment
-        prompt = world.delays() is None
-        return (self.policy.for_tiles if prompt else self.policy.for_arms)(world.n_arms)
+    def program(self, keep: bool = True) -> Program:
+        """Return what plays the runs; ``keep`` is whether longer ones may go on where they end.
 
-    def playing(self, keep: bool) -> Player:
-        """Return what plays runs of this length; ``keep`` is whether longer ones may go on there.
-
-        The bits are those of `player`, and if so, the state as well.
+        If not, the bits are the same, and there may be less to compile.
         """
-        own = self.player
-        if keep or self.environment.delays() is not None:
-            return own
-        return own.until(self.environment.n_arms, self.horizon)
+        return program_in(self.policy, self.environment, None if keep else self.horizon)
 
     @functools.cached_property
     def key(self) -> str:
@@ -84,7 +75,7 @@ class Curve:
         own included.
         """
         settings = {
-            "does": fingerprint(self.player, self.environment),
+            "does": fingerprint(self.policy, self.environment),
             "name": self.name,
             "policy": repr(self.policy),
             "environment": repr(self.environment),

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds import sources
+from bothworlds.engine.tile import program_in
 from bothworlds.environments.base import Environment
-from bothworlds.policies.base import Player, Policy
+from bothworlds.policies.base import Player, Policy, unchecked
 
 _KNOWN = sys.stdlib_module_names | {"bothworlds", "llvmlite", "numba", "numpy"}
 """Packages into which a user's functions are not followed."""
@@ -49,11 +50,12 @@ def fingerprint(policy: Player, environment: Environment, files: bool = True) ->
     >>> fingerprint(bw.UCB1(), world) == fingerprint(bw.UCB1(c=3.0), world)
     False
     """
-    K = environment.n_arms
+    program = program_in(policy, environment)
     digest = hashlib.sha256(_PACKAGE)
-    for function in [*_functions(policy), *_functions(environment)]:
+    n_arms = environment.n_arms
+    for function in [*_functions(policy, n_arms), *_functions(environment, n_arms)]:
         digest.update(_code(function))
-    for array in (policy.parameters(K), policy.start(K)):
+    for array in (program.parameters(), program.start()):
         _add(digest, array)
     digest.update(_numbers(environment, files))
     return digest.hexdigest()
@@ -88,7 +90,7 @@ def _add(digest: Any, array: NDArray[Any]) -> None:
     digest.update(np.ascontiguousarray(array).data)
 
 
-def _functions(owner: Any) -> Iterator[types.FunctionType]:
+def _functions(owner: Any, n_arms: int) -> Iterator[types.FunctionType]:
     """Yield the functions behind a policy or an environment, and behind what it is made of."""
     found: list[Any] = []
     if isinstance(owner, Environment):
@@ -98,7 +100,7 @@ def _functions(owner: Any) -> Iterator[types.FunctionType]:
             *([attack.kernel, attack.start] if attack is not None else []),
         ]
     elif isinstance(owner, Policy):
-        found = list(vars(owner.unchecked_kernels()).values())
+        found = list(vars(unchecked(owner, n_arms)).values())
     # What `custom` took from a user's class, and the methods of a class of the user's own.
     found += [*getattr(type(owner), "functions", {}).values(), getattr(owner, "first_state", None)]
     for kind in type(owner).__mro__:
@@ -109,7 +111,7 @@ def _functions(owner: Any) -> Iterator[types.FunctionType]:
         found += [getattr(owner, field.name) for field in dataclasses.fields(owner)]
     for each in found:
         if isinstance(each, Policy | Environment):
-            yield from _functions(each)
+            yield from _functions(each, n_arms)
         elif isinstance(function := getattr(each, "py_func", each), types.FunctionType):
             yield function
 

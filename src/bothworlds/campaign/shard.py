@@ -37,16 +37,14 @@ def cut(
     **measured : bool
         Whether ``shares`` and ``realised`` are, see `TileJob`.
     """
-    size = tile_size(curve.player, curve.environment.n_arms)
-    # A span that is a tile goes on from a snapshot, which has the whole state.
-    player = curve.playing(keep or whole)
+    size = tile_size(curve.program())
     jobs = []
     for first, end in spans:
         inner = [] if whole else range(first // size * size + size, end, size)
         for low, high in itertools.pairwise([first, *inner, end]):
             jobs.append(
                 TileJob(
-                    curve.name, player, curve.environment, curve.seed, low, high - low,
+                    curve.name, curve.policy, curve.environment, curve.seed, low, high - low,
                     curve.checkpoints, keep, **measured,
                 )
             )  # fmt: skip
@@ -84,8 +82,8 @@ def run_shard(
         )
     late = shard[0].environment.delays() is not None
     outcomes = []
-    # Tiles that go on from a snapshot may have another player than those that begin.
-    for _, jobs in itertools.groupby(shard, key=lambda job: id(job.policy)):
+    # Tiles that go on from a snapshot may have another program than those that begin.
+    for _, jobs in itertools.groupby(shard, key=lambda job: job.final):
         alike = list(jobs)
         table = Table(alike)
         for job in alike:

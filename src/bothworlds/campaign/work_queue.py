@@ -24,7 +24,7 @@ ONE_BY_ONE = (300.0, 120.0)
 
 def is_wide(curve: Curve) -> bool:
     """Return whether the repetitions of a tile are played together, by vectors."""
-    return curve.player.sides().wide
+    return curve.program().kernels.wide
 
 
 def guessed(curve: Curve) -> float:
@@ -33,9 +33,9 @@ def guessed(curve: Curve) -> float:
     A campaign hands out its first shards before anything is measured, and the slowest should not
     come last.
     """
-    sides = curve.player.sides()
-    per_round, per_arm = curve.policy.nanoseconds if sides.wide else ONE_BY_ONE
-    return len(sides.choose) * (per_round + per_arm * curve.environment.n_arms) * 1e-9
+    program = curve.program()
+    per_round, per_arm = curve.policy.traits.nanoseconds if program.kernels.wide else ONE_BY_ONE
+    return len(program.by_side) * (per_round + per_arm * curve.environment.n_arms) * 1e-9
 
 
 class WorkQueue:

@@ -158,16 +158,6 @@ class Remote:
         return ClusterError(f"The workers cannot run {name}: {kind.__name__}: {reason}.")
 
 
-def workers_of(executor: Executor) -> Remote:
-    """Return the workers behind an executor."""
-    client = getattr(executor, "_client", None)
-    if not hasattr(client, "scheduler"):
-        return Remote(executor)
-    from bothworlds.campaign.dask import Dask
-
-    return Dask(executor)
-
-
 def gone(error: BaseException) -> ClusterError:
     """Return the error about workers that cannot be reached any more."""
     return ClusterError(f"The workers are gone ({type(error).__name__}).")

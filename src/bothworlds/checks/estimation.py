@@ -22,7 +22,7 @@ def _estimates(inspected: Inspected, F: Array) -> Array:
 
 
 def _require_estimates(inspected: Inspected) -> None:
-    if not inspected.policy.estimates:
+    if not inspected.policy.traits.estimates:
         raise NotApplicable("the policy keeps no cumulative loss estimates")
     if not inspected.knows_weights:
         raise NotApplicable("the policy does not know its probabilities")
@@ -35,7 +35,7 @@ def unbiased_estimates(inspected: Inspected) -> str:
     changes no probability.
     """
     _require_estimates(inspected)
-    if not inspected.policy.unbiased:
+    if not inspected.policy.traits.unbiased:
         raise NotApplicable("the policy says unbiased = False")
     F = inspected.fresh("unbiased")
     losses = inspected.losses(max(ROUNDS), "unbiased")
@@ -82,14 +82,14 @@ def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Ar
         drawn = _estimates(inspected, F).copy()
         inspected.tell(F, arm, inspected.inverse_p(F), loss[arm])
         mean += w[arm] * (_estimates(inspected, F) - _remaining(inspected, drawn))
-    if inspected.policy.recentres:
+    if inspected.policy.traits.recentres:
         mean += loss[0] - mean[0]
     return mean
 
 
 def _remaining(inspected: Inspected, L: Array) -> Array:
     """Return what is left of earlier estimates when those of a round are added."""
-    share = inspected.policy.retained
+    share = inspected.policy.traits.retained
     return L if share == 1.0 else share * (L - L.min())
 
 

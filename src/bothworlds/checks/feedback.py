@@ -37,11 +37,11 @@ def delayed_feedback(inspected: Inspected) -> str:
     A policy for which the order of losses matters says so by ``order_invariant = False``, one for
     which it matters whether a loss is late by ``late_as_prompt = False``.
     """
-    if not inspected.policy.order_invariant:
+    if not inspected.policy.traits.order_invariant:
         raise NotApplicable("the policy says order_invariant = False")
     bandit = warm_bandit(inspected, "delayed")
     worst = 0.0
-    if inspected.policy.late_as_prompt:
+    if inspected.policy.traits.late_as_prompt:
         prompt = bandit.copy()
         prompt.tell(prompt.ask(), loss=1.0)
         late = bandit.copy()
@@ -51,7 +51,7 @@ def delayed_feedback(inspected: Inspected) -> str:
         one, other = (_learned(inspected, twin) for twin in (prompt, late))
         worst = _apart(one, other, "told after another decision instead of at once")
     ids = [bandit.ask().id for _ in range(OUTSTANDING)]
-    if not inspected.policy.late_as_prompt:
+    if not inspected.policy.traits.late_as_prompt:
         bandit.ask()  # so that none of them is the last one
     # Losses 0 and 1, because policies may round others at random.
     losses = inspected.rng("delayed", "outstanding").integers(2, size=OUTSTANDING).astype(float)
@@ -89,17 +89,17 @@ def _learned(inspected: Inspected, bandit: Bandit) -> Array:
     """Return the per-arm numbers in which a later draw leaves no trace, such as its weights."""
     policy, n_arms = inspected.policy, inspected.n_arms
     rows = _arm_rows(inspected, bandit)
-    if policy.estimates or policy.saved_rows is None:
-        return rows[:n_arms] if policy.estimates else rows
+    if policy.traits.estimates or policy.traits.saved_rows is None:
+        return rows[:n_arms] if policy.traits.estimates else rows
     saved = policy.saved_state(n_arms, bandit._F[first_row(bandit._F) :])
-    told = [row.name for row in policy.saved_rows.values() if row is not base.OUTSTANDING]
+    told = [row.name for row in policy.traits.saved_rows.values() if row is not base.OUTSTANDING]
     return np.concatenate([np.zeros(0), *(saved[name] for name in told)])
 
 
 def _arm_rows(inspected: Inspected, bandit: Bandit) -> Array:
     """Return the per-arm rows, loss estimates beyond the least one: they may be recentred."""
-    rows = bandit._F[first_row(bandit._F) + inspected.policy.head_rows :].copy()
-    if inspected.policy.estimates:
+    rows = bandit._F[first_row(bandit._F) + inspected.policy.traits.head_rows :].copy()
+    if inspected.policy.traits.estimates:
         rows[: inspected.n_arms] -= rows[: inspected.n_arms].min()
     return rows
 
@@ -115,7 +115,14 @@ def bad_feedback(inspected: Inspected) -> str:
     refused: list[tuple[str, type[Exception], Callable[[], None]]] = [
         (f"{kind} {value!r}", InvalidFeedback, _telling(bandit, waiting, kind, value))
         for kind in ("loss", "reward")
-        for value in (nan, inf, -inf, "0.5", 1j, *(() if inspected.policy.unbounded else OUTSIDE))
+        for value in (
+            nan,
+            inf,
+            -inf,
+            "0.5",
+            1j,
+            *(() if inspected.policy.traits.unbounded else OUTSIDE),
+        )
     ]
     refused += [
         ("neither reward nor loss", InvalidFeedback, lambda: bandit.tell(waiting)),

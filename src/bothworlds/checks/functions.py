@@ -12,12 +12,12 @@ from bothworlds.usercode import REHEARSED
 def functions(subject: Inspected | World) -> str:
     """Rehearse the functions of a policy or environment, as before a simulation."""
     rounds = REHEARSED
-    owner = subject.policy if isinstance(subject, Inspected) else subject.environment
+    owner = subject.policy.traits if isinstance(subject, Inspected) else subject.environment
     if owner.trusted:
         raise NotApplicable("no function is a user's")
     try:
         if isinstance(subject, Inspected):
-            subject.policy.rehearse(subject.n_arms, type(owner).__name__, rounds)
+            subject.policy.rehearse(subject.n_arms, type(subject.policy).__name__, rounds)
         else:
             rounds = subject.rounds(REHEARSED)
             subject.environment.rehearse(rounds)

@@ -36,8 +36,8 @@ class Inspected:
         self.policy = policy
         self.n_arms = n_arms
         self.seed = seed
-        self.kernels = policy.for_arms(n_arms).kernels()
-        self.knows_weights = policy.knows_probability and self.kernels.weights is not None
+        self.kernels = policy.program(n_arms).kernels
+        self.knows_weights = policy.traits.knows_probability and self.kernels.weights is not None
 
     def rng(self, *names: object) -> np.random.Generator:
         """Return NumPy's generator for the part of a check named by ``names``."""

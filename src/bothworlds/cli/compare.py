@@ -217,7 +217,7 @@ def _simulated(
             policy.parameters(world.n_arms)
             if workers is None:
                 curve = Curve("", policy, world, (settings["horizon"],), 1, 0)
-                compile_kernels(curve.playing(settings["continuable"]), world)
+                compile_kernels(curve.program(settings["continuable"]), world)
     with progress_bar(screen) as show:
         return simulate(chosen, world, progress=show, executor=workers, **settings)
 

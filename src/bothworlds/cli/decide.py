@@ -159,7 +159,7 @@ def show(state: State, as_json: AsJson = False) -> None:
     """
     with locked(state):
         bandit = loaded(state)
-    known = bandit.probabilities() if bandit.policy.knows_probability else {}
+    known = bandit.probabilities() if bandit.policy.traits.knows_probability else {}
     if as_json:
         typer.echo(json.dumps(_document(bandit, known), ensure_ascii=False))
         return
@@ -177,7 +177,7 @@ def show(state: State, as_json: AsJson = False) -> None:
     screen = console()
     screen.print(f"{bandit.policy!r}, round {bandit.round}, seed {bandit.seed}", markup=False)
     screen.print(table)
-    if bandit.policy.skipped_row is not None:
+    if bandit.policy.traits.skipped_row is not None:
         screen.print(f"Losses skipped as too large: {bandit.skipped}")
     waiting = bandit.pending
     shown = " ".join(map(str, waiting[:12])) + (" ..." if len(waiting) > 12 else "")
@@ -190,7 +190,7 @@ def _document(bandit: Bandit, known: dict[Any, float]) -> dict[str, Any]:
         "round": bandit.round,
         "seed": bandit.seed,
         "bounds": list(bandit.bounds) if math.isfinite(bandit.bounds[0]) else None,
-        **({} if bandit.policy.skipped_row is None else {"skipped": bandit.skipped}),
+        **({} if bandit.policy.traits.skipped_row is None else {"skipped": bandit.skipped}),
         "pending": bandit.pending,
         "arms": [
             {

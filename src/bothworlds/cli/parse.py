@@ -145,7 +145,7 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     # Of several variants each is made by its preset; that of a single one is what it usually has.
     fixed = dict(variant.preset) if len(entry.variants) > 1 else {}
     told = {**({} if fixed else variant.preset), **given}
-    if horizon is not None and maker.needs_horizon:
+    if horizon is not None and maker.traits.needs_horizon:
         told.setdefault("horizon", max(horizon, 2))
     found: Policy = _made(maker, fixed, told, text)
     return repr(found) if given else variant.label, found

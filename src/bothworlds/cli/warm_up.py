@@ -87,7 +87,7 @@ def play(policy: Policy, K: int) -> None:
     early, late = bandit.ask(), bandit.ask(available=bandit.arms[:2])
     bandit.tell(late, loss=0.5)
     bandit.tell(early, loss=0.5)
-    if policy.knows_probability:
+    if policy.traits.knows_probability:
         dict(bandit.ask().probabilities or {})
         bandit.probabilities()
     with contextlib.suppress(InvalidParameter):  # a policy whose arms stay
@@ -121,7 +121,7 @@ def run(label: str, policy: Policy, K: int) -> None:
             {label: policy}, world, horizon=10, repetitions=LANES + 1, threads=1, progress=False
         )
         # Longer runs may take other kernels.
-        compile_kernels(policy.for_tiles(K), world)
+        compile_kernels(policy.program(K, lanes=True), world)
 
 
 def decide_once(policy: Policy, K: int) -> None:

@@ -41,9 +41,9 @@ FEWEST = 16
 
 def compile_kernels(job: TileJob) -> list[Any]:
     """Return the functions `loop.run_delayed` takes."""
-    policy = job.policy
+    policy, program = job.policy, job.program
     assert isinstance(policy, Policy)
-    own, late, attack = policy.kernels(), late_kernels(policy), job.stage()
+    own, late, attack = program.kernels, late_kernels(policy, program), job.stage()
     strike = engine.idle_attack if attack is None else attack.kernel
     with compiling:
         entry(loop.run_delayed, loop.RUN_DELAYED)
@@ -93,7 +93,7 @@ def run_job(
     rehearse(job)
     functions = compile_kernels(job)
     began, cpu_began = time.perf_counter(), time.thread_time()
-    policy, environment = job.policy, job.environment
+    policy, environment, program = job.policy, job.environment, job.program
     assert isinstance(policy, Policy)
     K, world = environment.n_arms, repr(environment)
     repetitions = range(job.first, job.first + job.count)
@@ -101,7 +101,7 @@ def run_job(
     def stacked(of: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
         return np.stack([of(r) for r in repetitions])
 
-    F = stacked(lambda r: pack(policy, K, stream_words(job.seed, world, job.name, r)))
+    F = stacked(lambda r: pack(policy, K, stream_words(job.seed, world, job.name, r), program))
     E = stacked(lambda r: environment.start(numpy_generator(job.seed, world, r)))
     labels = E[:, 1 : 1 + K].astype(np.int64)
     GE = stacked(lambda r: stream_words(job.seed, world, r))
@@ -121,7 +121,7 @@ def run_job(
     progress[:, loop.NEXT] = 1
     addresses = np.array([CE.ctypes.data, E.ctypes.data, GE.ctypes.data, E.shape[1]])
     attacker = np.array([CA.ctypes.data, A.ctypes.data, A.shape[1]])
-    waiting = _Waiting(job.count, FEWEST, width(policy, K))
+    waiting = _Waiting(job.count, FEWEST, width(policy, program, K))
     delays = environment.delays()
     assert delays is not None
     shares: list[NDArray[np.int64]] = []

@@ -72,7 +72,7 @@ class Table:
     Parameters
     ----------
     jobs : sequence of TileJob
-        The tiles, which have one player.
+        The tiles, which have one program.
     """
 
     def __init__(self, jobs: Sequence[TileJob]) -> None:
@@ -81,6 +81,7 @@ class Table:
         self._begun: Begun | None = None
         self._memories: dict[tuple[int, int], Memory] = {}
         self.stage = job.stage()
+        self.program = job.program
         self.kernels: tuple[list[Any], int] | None = None
 
     def memory(self, job: TileJob, mode: int) -> Memory:
@@ -100,7 +101,7 @@ class Table:
     def _begin(self, repetitions: range) -> Begun:
         job = self._job
         world = repr(job.environment)
-        names = [["left"], ["right"]] if job.policy.kind == "duel" else [[]]
+        names = [["left"], ["right"]] if self.program.right is not None else [[]]
         sides = [digests(job.seed, world, job.name, *each, last=repetitions) for each in names]
         own = digests(job.seed, world, last=repetitions)
         stage = np.zeros((len(repetitions), 0))
@@ -115,7 +116,7 @@ class Table:
     @functools.cached_property
     def parameters(self) -> Floats:
         """The policy's configuration."""
-        given = self._job.policy.parameters(self._job.environment.n_arms)
+        given = self.program.parameters()
         found = aligned(given.size + 1)
         found[:-1] = given
         return found
@@ -123,7 +124,7 @@ class Table:
     @functools.cached_property
     def start(self) -> Floats:
         """The policy's state before the first round."""
-        return self._job.policy.start(self._job.environment.n_arms)
+        return self.program.start()
 
     @functools.cached_property
     def world_parameters(self) -> Floats:
@@ -156,7 +157,7 @@ class Memory:
         # Where kernels take one repetition at a time, only those there are have a state.
         rows, states = table.start.size, room if self._wide else job.count
         one = other = aligned(states * rows)
-        if len(begun.words) == 2 and not job.policy.sides().one_state:
+        if len(begun.words) == 2 and not table.program.one_state:
             other = aligned(states * rows)
         self.players = [
             (S, aligned(room * WORDS, np.int64))
@@ -177,7 +178,7 @@ class Memory:
         blocks = [block(*map(address, (C, S, G)), rows) for S, G in self.players]
         places = address(self.world), address(self.world_words)
         blocks.append(block(CE.ctypes.data, *places, begun.world.shape[1]))
-        if job.policy.kind == "bandit":
+        if table.program.right is None:
             blocks.append(block(address(self._attack), address(self.stage), self.stage_rows))
         tracked = self._tracked.ctypes.data
         outputs = block(address(self.cost), address(self.plays), tracked, 0, tracked_row)
@@ -187,12 +188,12 @@ class Memory:
         """Put the repetitions of a tile where they are before the first round."""
         begun = self._table.begun(job)
         lanes = self._lanes + (job.first - begun.first)
-        wide = job.environment.wide
+        wide, idle_row = job.environment.wide, self._table.program.idle_row
         for (S, G), words in zip(self.players, begun.words, strict=True):
             states = columns(S, self._table.start.size, self._wide)
             states[...] = self._table.start[:, np.newaxis]
-            if job.policy.idle_row is not None:
-                states[job.policy.idle_row, job.count :] = 1.0
+            if idle_row is not None:
+                states[idle_row, job.count :] = 1.0
             columns(G, WORDS, self._wide)[...] = words[lanes].T
         columns(self.world, begun.world.shape[1], wide)[...] = begun.world[lanes].T
         columns(self.world_words, WORDS, wide)[...] = begun.world_words[lanes].T

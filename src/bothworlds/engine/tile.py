@@ -25,7 +25,7 @@ from bothworlds.lanes.jit import placed_code
 from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, LOSS_WIDE, PREFER_ONE, PREFER_WIDE
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.base import LARGEST, Player, Resting, Sides
+from bothworlds.policies.base import LARGEST, Kernels, Leaderless, Player, Program
 from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
@@ -100,6 +100,19 @@ class TileJob:
         """Rounds of every repetition that are left to play."""
         return self.checkpoints[-1] - self.after
 
+    @property
+    def final(self) -> int | None:
+        """The round with which the repetitions end for good; None where one may go on.
+
+        Those that go on from a snapshot have the state that every later round needs.
+        """
+        return None if self.keep or self.earlier is not None else self.checkpoints[-1]
+
+    @property
+    def program(self) -> Program:
+        """What plays the policy; made again at each call, because a job is sent to workers."""
+        return program_in(self.policy, self.environment, self.final)
+
 
 @dataclass(frozen=True)
 class TileOutcome:
@@ -142,14 +155,20 @@ class TileOutcome:
         return len(self.cost)
 
 
-def tile_size(policy: Player, n_arms: int) -> int:
-    """Return how many repetitions a tile of this policy takes.
+def program_in(policy: Player, environment: Environment, final: int | None = None) -> Program:
+    """Return what plays a policy in an environment, until round ``final`` for good if given."""
+    prompt = environment.delays() is None
+    return policy.program(environment.n_arms, lanes=prompt, horizon=final)
+
+
+def tile_size(program: Program) -> int:
+    """Return how many repetitions a tile of this program takes.
 
     As many as a vector holds; fewer where each has a state of its own that fills the cache.
     """
-    if policy.kind == "duel" or policy.sides().wide:
+    if program.right is not None or program.kernels.wide:
         return LANES
-    return max(1, min(LANES, CACHE_BYTES // policy.start(n_arms).nbytes))
+    return max(1, min(LANES, CACHE_BYTES // program.start().nbytes))
 
 
 compiling = threading.Lock()
@@ -157,7 +176,7 @@ compiling = threading.Lock()
 
 
 def compile_kernels(
-    policy: Player, environment: Environment, stage: Attack | None = None, alone: bool = False
+    program: Program, environment: Environment, stage: Attack | None = None, alone: bool = False
 ) -> tuple[list[Any], int]:
     """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode.
 
@@ -166,12 +185,10 @@ def compile_kernels(
     repetition.
     """
     with compiling:
-        if policy.kind == "duel":
-            functions, mode = _duel_kernels(policy.sides(), environment)
-        else:
-            attack = environment.stage() if stage is None else stage
-            functions, mode = _bandit_kernels(policy, environment, attack, alone)
-        return functions, mode
+        if program.right is not None:
+            return _duel_kernels(program.by_side, environment)
+        attack = environment.stage() if stage is None else stage
+        return _bandit_kernels(program, environment, attack, alone)
 
 
 def rehearse(job: TileJob) -> None:
@@ -180,7 +197,7 @@ def rehearse(job: TileJob) -> None:
     with compiling:
         if not job.environment.trusted:
             _rehearsed(job.environment, horizon)
-        if not job.policy.trusted:
+        if not job.policy.traits.trusted:
             _rehearsed(job.policy, job.environment.n_arms, job.name, min(horizon, REHEARSED))
 
 
@@ -190,26 +207,25 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
 
 
 def _bandit_kernels(
-    policy: Player, environment: Environment, attack: Attack | None, alone: bool
+    program: Program, environment: Environment, attack: Attack | None, alone: bool
 ) -> tuple[list[Any], int]:
-    only = policy.sides()
-    (choose,), (update,) = only.choose, only.update
+    choose, update, wide = program.kernels.choose, program.kernels.update, program.kernels.wide
     loss = environment.unchecked_kernel()
-    mode = _mode(only.wide, environment) + engine.ATTACKED * (attack is not None)
+    mode = _mode(wide, environment) + engine.ATTACKED * (attack is not None)
     if _all_wide(mode):
-        alone = alone and only.alone
+        alone = alone and program.alone
         _loop(alone)
-        resting = policy.resting(environment.n_arms)
-        return [_codes(choose, update, loss, resting, alone)], mode | engine.ALONE * alone
+        codes = _codes(choose, update, loss, program.leaderless, alone)
+        return [codes], mode | engine.ALONE * alone
     entry(engine.run_tile, engine.RUN_TILE)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = (
-        (choose, engine.idle_choose, shapes.CHOOSE_WIDE, only.wide),
-        (update, engine.idle_update, shapes.UPDATE_WIDE, only.wide),
+        (choose, engine.idle_choose, shapes.CHOOSE_WIDE, wide),
+        (update, engine.idle_update, shapes.UPDATE_WIDE, wide),
         (loss, engine.idle_loss, LOSS_WIDE, environment.wide),
         (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
-        (choose, engine.idle_choose, shapes.CHOOSE_ONE, not only.wide),
-        (update, engine.idle_update, shapes.UPDATE_ONE, not only.wide),
+        (choose, engine.idle_choose, shapes.CHOOSE_ONE, not wide),
+        (update, engine.idle_update, shapes.UPDATE_ONE, not wide),
         (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
         (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
     )
@@ -218,7 +234,7 @@ def _bandit_kernels(
 
 @functools.cache
 def _codes(
-    choose: Any, update: Any, loss: Any, resting: Resting | None, alone: bool
+    choose: Any, update: Any, loss: Any, leaderless: Leaderless | None, alone: bool
 ) -> NDArray[np.int64]:
     """Return the addresses that `engine.run_wide` or `engine.run_one` takes."""
     chosen, updated, lost = shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, LOSS_WIDE
@@ -226,9 +242,9 @@ def _codes(
         chosen, updated, lost = shapes.CHOOSE_ONE, shapes.UPDATE_ONE, shapes.LOSS_ONE
     pairs = [(choose, chosen), (update, updated), (loss, lost)]
     numbers = []
-    if resting is not None:
-        pairs += [(resting.choose, chosen), (resting.update, updated)]
-        numbers = [resting.row, resting.every]
+    if leaderless is not None:
+        pairs += [(leaderless.choose, chosen), (leaderless.update, updated)]
+        numbers = [leaderless.row, leaderless.every]
     return block(*(placed_code(*each)[0] for each in pairs), *numbers)
 
 
@@ -238,7 +254,7 @@ def _loop(alone: bool) -> Any:
     return entry(engine.run_one if alone else engine.run_wide, engine.RUN_ALIKE)
 
 
-def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], int]:
+def _duel_kernels(sides: tuple[Kernels, ...], environment: Environment) -> tuple[list[Any], int]:
     entry(duel.run_duels, duel.RUN_DUELS)
     prefer = environment.unchecked_kernel()
     functions = []
@@ -246,13 +262,13 @@ def _duel_kernels(sides: Sides, environment: Environment) -> tuple[list[Any], in
         (True, shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, PREFER_WIDE),
         (False, shapes.CHOOSE_ONE, shapes.UPDATE_ONE, PREFER_ONE),
     ):
-        used = sides.wide == wide
+        used = sides[0].wide == wide
         functions += [
-            *(compiled(own if used else engine.idle_choose, choose) for own in sides.choose),
-            *(compiled(own if used else engine.idle_update, update) for own in sides.update),
+            *(compiled(own.choose if used else engine.idle_choose, choose) for own in sides),
+            *(compiled(own.update if used else engine.idle_update, update) for own in sides),
             compiled(prefer if environment.wide == wide else engine.idle_prefer, preferred),
         ]
-    return functions, _mode(sides.wide, environment)
+    return functions, _mode(sides[0].wide, environment)
 
 
 def _mode(wide_policy: bool, environment: Environment) -> int:
@@ -287,7 +303,7 @@ def run_job(
         # A single repetition need not pay for a vector of them. One of many that fills no tile
         # does: to compile its kernels twice would take longer.
         alone = job.span == (0, 1)
-        table.kernels = compile_kernels(job.policy, job.environment, table.stage, alone)
+        table.kernels = compile_kernels(table.program, job.environment, table.stage, alone)
     functions, mode = table.kernels
     began, cpu_began = time.perf_counter(), time.thread_time()
     K = job.environment.n_arms
@@ -300,7 +316,7 @@ def run_job(
         begun = memory.world_columns.copy()
 
         def sound(played: int, found: list[NDArray[Any]]) -> bool:
-            return played == job.after and _sound(job, wide, begun, played, found)
+            return played == job.after and _sound(job, table.program, wide, begun, played, found)
 
         now = 1 + snapshot.restore(job.earlier.state or b"", memory.moving, sound)
     shares: list[NDArray[np.int64]] = []
@@ -340,29 +356,30 @@ def run_job(
 
 
 def _sound(
-    job: TileJob, wide: bool, begun: NDArray[Any], played: int, found: list[NDArray[Any]]
-) -> bool:
+    job: TileJob, program: Program, wide: bool, begun: NDArray[Any], played: int,
+    found: list[NDArray[Any]],
+) -> bool:  # fmt: skip
     """Tell whether the arrays of a snapshot can be those of this job after ``played`` rounds.
 
     ``begun`` has the environment's state before the first round, a column per repetition.
     """
     K, world = job.environment.n_arms, job.environment
     *players, E, GE, A, cost, plays = found
-    rows = job.policy.start(K).size
+    rows = program.start().size
     attack = world.stage()
     strikers = A if attack is None else columns(A, A.size // LANES, world.wide)
     generators = [columns(G, WORDS, wide) for G in players[1::2]]
     generators.append(columns(GE, WORDS, world.wide))
     return (
         played >= 1
-        and all(job.policy.sound(K, columns(S, rows, wide)) for S in players[::2])
+        and all(program.sound(columns(S, rows, wide)) for S in players[::2])
         and all(map(snapshot.sound_generator, generators))
         and snapshot.sound_environment(world, begun, columns(E, len(begun), world.wide), played)
         and (attack is None or snapshot.sound_attack(attack.arm_rows, strikers, K))
         and bool((np.abs(cost) <= LARGEST).all())
         and snapshot.sound_plays(
             plays.reshape(K, -1)[:, : job.count],
-            played if job.policy.kind == "bandit" else 2 * played,
+            played * len(program.by_side),
         )
     )
 
@@ -370,7 +387,7 @@ def _sound(
 def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
-        if job.policy.kind == "duel":
+        if job.policy.traits.kind == "duel":
             run = entry(duel.run_duels, duel.RUN_DUELS)
         elif _all_wide(mode):
             run = _loop(mode & engine.ALONE != 0)

@@ -92,7 +92,7 @@ def entrants(horizon: int) -> dict[str, Policy]:
 
 def able(policy: Policy, world: Environment) -> bool:
     """Tell whether a policy can play in a world: losses without bounds need one for them."""
-    return not world.unbounded or policy.unbounded
+    return not world.unbounded or policy.traits.unbounded
 
 
 def play(

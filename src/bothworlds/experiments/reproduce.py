@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds import plotting
-from bothworlds.campaign.campaign import run_missing
+from bothworlds.campaign.campaign import run_missing, workers_of
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.store import Store
-from bothworlds.campaign.workers import Threads, Workers, workers_of
+from bothworlds.campaign.workers import Threads, Workers
 from bothworlds.engine.tile import TileOutcome, compile_kernels
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.catalogue import experiment, experiment_names
@@ -169,17 +169,15 @@ def _compile(
     needed = {}
     for plan in plans:
         for _, curve in plan.curves:
-            policy, world = curve.playing(keep), curve.environment
-            sides, stage = policy.sides(), world.stage()
+            program, world = curve.program(keep), curve.environment
+            stage = world.stage()
             strike = None if stage is None else stage.kernel
-            rests = policy.resting(world.n_arms)
-            plain = None if rests is None else rests.choose
-            key = (policy.kind, sides.choose, sides.update, plain, world.unchecked_kernel(), strike)
+            key = (program.by_side, program.leaderless, world.unchecked_kernel(), strike)
             if key not in needed and store.missing(curve):
-                needed[key] = (policy, world)
-    for done, (policy, world) in enumerate(needed.values()):
+                needed[key] = (program, world)
+    for done, (program, world) in enumerate(needed.values()):
         compiling(done, len(needed))
-        compile_kernels(policy, world)
+        compile_kernels(program, world)
     if needed:
         compiling(len(needed), len(needed))
 

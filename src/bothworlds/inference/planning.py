@@ -180,7 +180,7 @@ def _run(
     order = rng.permutation(K)
     best = int(np.flatnonzero(order == 0)[0])
     F = pack(policy, K, words)
-    kernels = policy.for_arms(K).kernels()
+    kernels = policy.program(K).kernels
     ask, tell = compiled(kernels.ask, ASK), compiled(kernels.tell, TELL)
     evidence = Evidence(K)
     certain, done, total = np.inf, 0, 0.0

@@ -41,7 +41,7 @@ from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
 from bothworlds.policies import base
-from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Saved
+from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Saved, Traits
 from bothworlds.policies.htinf import FAR, count_skipped, moderate, raise_one, theta, within
 from bothworlds.policies.tsallis_inf.half import fade_estimates
 from bothworlds.registry import POLICIES, Entry
@@ -173,23 +173,25 @@ class AdaTINF(Policy):
     horizon: int
 
     registered: ClassVar[Entry | None] = POLICIES["AdaTINF"]
-    needs_horizon: ClassVar[bool] = True
-    order_invariant: ClassVar[bool] = False
-    nanoseconds: ClassVar[tuple[float, float]] = (14.0, 0.7)
-    head_rows: ClassVar[int] = SOLVER + half.ESTIMATES
-    carried_rows: ClassVar[int] = 1
-    estimates: ClassVar[bool] = True
-    resizable: ClassVar[bool] = True
-    unbounded: ClassVar[bool] = True
-    unbiased: ClassVar[bool] = False
-    skipped_row: ClassVar[int | None] = SKIPPED
-    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
-    saved_head: ClassVar[dict[int, Saved]] = {
-        SKIPPED: base.SKIPPED,
-        SCALE: Saved("scale", low=1.0, high=4.0 * LARGEST_LOSS),
-        SPENT: Saved("spent", low=0.0),
-    }
-    saved_carried: ClassVar[tuple[Saved, ...]] = (Saved("scale", low=1.0, high=4.0 * LARGEST_LOSS),)
+    traits: ClassVar[Traits] = Traits(
+        needs_horizon=True,
+        order_invariant=False,
+        nanoseconds=(14.0, 0.7),
+        head_rows=SOLVER + half.ESTIMATES,
+        carried_rows=1,
+        estimates=True,
+        resizable=True,
+        unbounded=True,
+        unbiased=False,
+        skipped_row=SKIPPED,
+        saved_rows={0: base.ESTIMATES},
+        saved_head={
+            SKIPPED: base.SKIPPED,
+            SCALE: Saved("scale", low=1.0, high=4.0 * LARGEST_LOSS),
+            SPENT: Saved("spent", low=0.0),
+        },
+        saved_carried=(Saved("scale", low=1.0, high=4.0 * LARGEST_LOSS),),
+    )
 
     def __post_init__(self) -> None:
         keep(self, horizon=whole("horizon", self.horizon, "AdaTINF", 1))
@@ -200,7 +202,7 @@ class AdaTINF(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0, the scale 1 and a solver about to take its first step."""
-        state = np.zeros(self.head_rows + n_arms)
+        state = np.zeros(self.traits.head_rows + n_arms)
         state[DECIDED] = state[SCALE] = 1.0
         half.first_state(n_arms, state[SOLVER:])
         few.first_state(n_arms, state[SOLVER:])

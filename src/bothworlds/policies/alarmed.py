@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,7 +49,7 @@ from bothworlds.policies.alarm import (
     threshold,
 )
 from bothworlds.policies.around import Around, checked_policy, kernels_around
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.policies.floor import Floor
 from bothworlds.policies.restarted import copied, handed_back
 from bothworlds.policies.tsallis_inf import TsallisINF
@@ -258,17 +257,16 @@ class Alarmed(Around):
     restart: bool = True
 
     registered: ClassVar[Entry | None] = POLICIES["Alarmed"]
-    unproved: ClassVar[str] = (
-        "its false-alarm probability is argued and its regret measured, neither is proved"
+    traits: ClassVar[Traits] = Traits(
+        unproved="its false-alarm probability is argued and its regret measured, neither is proved"
     )
-    order_invariant: ClassVar[bool] = False
     arm_rows: ClassVar[int] = FIELDS
     own_groups: ClassVar[Saved | None] = Saved("alarm_sums", low=0.0, high=2.0**53)
 
     def __post_init__(self) -> None:
         owner = "Alarmed"
         policy = checked_policy(self.policy, owner)
-        if policy.unbounded:
+        if policy.traits.unbounded:
             expected = "one for losses in [0, 1], which the change test needs"
             raise InvalidParameter(must("policy", owner, expected, policy))
         floor = share("floor", self.floor, owner)
@@ -280,7 +278,13 @@ class Alarmed(Around):
         except InvalidParameter:
             expected = "one that draws its arms and knows the probability of each, or else floor=0"
             raise InvalidParameter(must("policy", owner, expected, policy)) from None
-        keep(self, _inner=inner)
+        # Copies of the inverse probability and of what is carried, and three numbers: the round of
+        # the last restart, the last round decided, the number of alarms.
+        before = inner.traits.carried_rows + 4
+        names = ((ORIGIN, "restarted"), (LATEST, "latest"), (ALARMS, "alarms"))
+        head = {before - row: Saved(name, low=0.0, high=2.0**53, whole=True) for row, name in names}
+        keep(self, _inner=inner, before=before, own_head=head)
+        keep(self, traits=self._around(order_invariant=False))
 
     def __repr__(self) -> str:
         shown = repr(self.policy)
@@ -293,19 +297,6 @@ class Alarmed(Around):
     def inner(self) -> Policy:
         """The policy above its floor."""
         return self._inner  # type: ignore[attr-defined, no-any-return]
-
-    @property
-    def before(self) -> int:  # type: ignore[override]
-        """Copies of the inverse probability and of what is carried, and three numbers."""
-        return self.inner.carried_rows + 4
-
-    @property
-    def own_head(self) -> Mapping[int, Saved]:  # type: ignore[override]
-        """The round of the last restart, the last round decided, the number of alarms."""
-        names = ((ORIGIN, "restarted"), (LATEST, "latest"), (ALARMS, "alarms"))
-        return {
-            self.before - row: Saved(name, low=0.0, high=2.0**53, whole=True) for row, name in names
-        }
 
     def own_numbers(self, n_arms: int) -> Array:
         """Return log(2 K / delta), whether alarms restart, and the policy's first state."""
@@ -325,4 +316,4 @@ class Alarmed(Around):
 
     def kernels(self) -> Kernels:
         """Return the policy's kernels with an alarm."""
-        return alarmed(self.inner.kernels(), (self.before, self.inner.carried_rows))
+        return alarmed(self.inner.kernels(), (self.before, self.inner.traits.carried_rows))

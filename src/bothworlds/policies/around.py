@@ -15,6 +15,7 @@ are any, remain the first group by arm.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved, Traits
 
 DRIFT = "one that is not restarted, discounted or alarmed itself"
 """What a policy must be to go into one of the wrappers for drift."""
@@ -93,9 +94,10 @@ def kernels_around(
 
 
 class Around(Policy):
-    """A policy around another one; what it does not say itself is as in the other.
+    """A policy around another one; all but what it defines itself is as in the other.
 
-    Subclasses are frozen dataclasses with a field ``policy``.
+    Subclasses are frozen dataclasses with a field ``policy``; in ``__post_init__`` they set their
+    traits to what `_around` returns.
     """
 
     policy: Policy
@@ -115,118 +117,30 @@ class Around(Policy):
         """The policy whose kernels it calls."""
         return self.policy
 
-    # mypy: class variables of a policy that depend on the configuration here.
-    @property
-    def head_rows(self) -> int:  # type: ignore[override]
-        """The wrapper's rows and the inner head."""
-        return self.before + self.inner.head_rows
+    def _around(self, **changes: Any) -> Traits:
+        """Return the traits of the inner policy, with its rows where they are here.
 
-    @property
-    def rows_per_arm(self) -> int:  # type: ignore[override]
-        """The inner groups, then the wrapper's."""
-        return self.inner.rows_per_arm + self.arm_rows
-
-    @property
-    def carried_rows(self) -> int:  # type: ignore[override]
-        """As many as the inner policy carries."""
-        return self.inner.carried_rows
-
-    @property
-    def bandit_rows(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Those of the inner policy."""
-        return tuple(row + self.before for row in self.inner.bandit_rows)
-
-    @property
-    def knows_probability(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.knows_probability
-
-    @property
-    def estimates(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.estimates
-
-    @property
-    def recentres(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.recentres
-
-    @property
-    def retained(self) -> float:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.retained
-
-    @property
-    def order_invariant(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.order_invariant
-
-    @property
-    def late_as_prompt(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.late_as_prompt
-
-    @property
-    def unbounded(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.unbounded
-
-    @property
-    def unbiased(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.unbiased
-
-    @property
-    def skipped_row(self) -> int | None:  # type: ignore[override]
-        """Where the policy counts what it skips."""
-        row = self.inner.skipped_row
-        return None if row is None else self.before + row
-
-    @property
-    def predicted(self) -> int:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.predicted
-
-    @property
-    def floored(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.floored
-
-    @property
-    def resizable(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.resizable
-
-    @property
-    def separable(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.separable
-
-    @property
-    def trusted(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.trusted
-
-    @property
-    def nanoseconds(self) -> tuple[float, float]:  # type: ignore[override]
-        """As the policy."""
-        return self.inner.nanoseconds
-
-    @property
-    def saved_rows(self) -> dict[int, Saved] | None:  # type: ignore[override]
-        """The policy's."""
-        return self.inner.saved_rows
-
-    @property
-    def saved_head(self) -> dict[int, Saved]:  # type: ignore[override]
-        """What wrapper and policy keep of their heads."""
-        inner = {row + self.before: saved for row, saved in self.inner.saved_head.items()}
-        return {**self.own_head, **inner}
-
-    @property
-    def saved_carried(self) -> tuple[Saved, ...]:  # type: ignore[override]
-        """What the policy carries."""
-        return self.inner.saved_carried
+        Parameters
+        ----------
+        **changes
+            Traits in which the wrapper differs from the inner policy.
+        """
+        inner, before = self.inner.traits, self.before
+        skipped = inner.skipped_row
+        return replace(
+            inner,
+            unproved=self.traits.unproved,
+            needs_horizon=False,
+            head_rows=before + inner.head_rows,
+            rows_per_arm=inner.rows_per_arm + self.arm_rows,
+            bandit_rows=tuple(row + before for row in inner.bandit_rows),
+            skipped_row=None if skipped is None else before + skipped,
+            saved_head={
+                **self.own_head,
+                **{row + before: saved for row, saved in inner.saved_head.items()},
+            },
+            **changes,
+        )
 
     def own_numbers(self, n_arms: int) -> Array:
         """Return the wrapper's parameters, which come before the policy's."""
@@ -289,7 +203,7 @@ class Around(Policy):
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return the policy's numbers for a new arm, and zeros for the wrapper's."""
-        theirs = head[self.before :], rows[: self.inner.rows_per_arm]
+        theirs = head[self.before :], rows[: self.inner.traits.rows_per_arm]
         column = self.inner.newcomer(*theirs, self.inner_round(t, head), probability)
         return np.concatenate([column, np.zeros(self.arm_rows)])
 
@@ -306,7 +220,7 @@ def _within(values: Array, kept: Saved) -> bool:
 
 def checked_policy(policy: object, owner: str, estimates: bool = False) -> Policy:
     """Read the policy that one of the wrappers for drift is put around."""
-    known = isinstance(policy, Policy) and policy.kind == "bandit"
+    known = isinstance(policy, Policy) and policy.traits.kind == "bandit"
     if not known or policy.kernels().parts is None:  # type: ignore[attr-defined]
         raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
     assert isinstance(policy, Policy)
@@ -315,7 +229,7 @@ def checked_policy(policy: object, owner: str, estimates: bool = False) -> Polic
         if inside.for_drift:
             raise InvalidParameter(must("policy", owner, DRIFT, policy))
         inside = inside.policy
-    if estimates and not policy.estimates:
+    if estimates and not policy.traits.estimates:
         expected = "one with cumulative loss estimates, such as TsallisINF() or Exp3()"
         raise InvalidParameter(must("policy", owner, expected, policy))
     return policy

@@ -1,8 +1,11 @@
-"""Player and Policy, the base classes: a configuration that names its kernels and first state.
+"""Player and Policy, the base classes, with what they answer: a `Program` and `Traits`.
 
 A policy holds no number of arms, no state and no generator.  Those live in a `bothworlds.Bandit`
 or in a tile of the simulation engine, which call the kernels; `bothworlds.lanes.kernels` defines
-their shape.  A state is `head_rows` rows followed by `rows_per_arm` groups of one row per arm, so
+their shape.  `Policy.program` returns the functions, the parameters and the first state for one
+number of arms, and `Policy.traits` lists what the policy can do.
+
+A state is `Traits.head_rows` rows followed by `Traits.rows_per_arm` groups of one row per arm, so
 arms can be added, removed and masked without knowing the algorithm.
 """
 
@@ -10,8 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +79,12 @@ class Kernels:
     ----------
     choose, update : dispatcher
         The kernels of `bothworlds.lanes.kernels`.
-    ask : dispatcher
-        ``ask(F) -> arm``: draw an arm for one bandit packed in one array.
-    tell : dispatcher
+    ask : dispatcher, optional
+        ``ask(F) -> arm``: draw an arm for one bandit packed in one array. Kernels that only play
+        in tiles have neither this nor those that follow.
+    tell : dispatcher, optional
         ``tell(F, arm, inverse_p, loss)``: learn from it.
-    weights : dispatcher
+    weights : dispatcher, optional
         ``weights(F, out)``: the distribution the last ``ask`` drew from.
     roots : dispatcher, optional
         ``roots(F, out)``: the square roots of these probabilities, where they cost less.
@@ -103,9 +108,9 @@ class Kernels:
 
     choose: Any
     update: Any
-    ask: Any
-    tell: Any
-    weights: Any
+    ask: Any = None
+    tell: Any = None
+    weights: Any = None
     roots: Any = None
     asked: Any = None
     near: Any = None
@@ -236,7 +241,7 @@ class Saved:
 
 
 ASYMPTOTIC = "its guarantee is asymptotic and for independent losses only, see lai_robbins"
-"""Why there is no bound for `Policy.unproved`, where the literature has only a limit."""
+"""Why there is no bound for `Traits.unproved`, where the literature has only a limit."""
 
 LARGEST_LOSS = 1e50
 """What counts as this loss at most, of either sign, where losses have no bounds."""
@@ -266,32 +271,8 @@ def constructor(config: object) -> str:
 
 
 @dataclass(frozen=True)
-class Sides:
-    """What the engine calls in a round: the kernels of one side, or of both sides of a duel.
-
-    Parameters
-    ----------
-    choose, update : tuple of dispatcher
-        The kernels of `bothworlds.lanes.kernels`, one for each side, the left one first.
-    wide : bool
-        Whether they also compile for tiles of repetitions.
-    one_state : bool
-        Whether both sides play from one state.
-    alone : bool
-        Whether wide kernels, compiled for one repetition, play it from its rows of the state with
-        the same bits.
-    """
-
-    choose: tuple[Any, ...]
-    update: tuple[Any, ...]
-    wide: bool
-    one_state: bool = False
-    alone: bool = False
-
-
-@dataclass(frozen=True)
-class Resting:
-    """Kernels for the rounds in which no lane of a tile is in a leader mode: they know of none.
+class Leaderless:
+    """Kernels for the rounds in which no lane of a tile is in a leader mode, which they lack.
 
     Parameters
     ----------
@@ -300,13 +281,183 @@ class Resting:
     row : int
         Row of the state that is 0 in lanes that are not in the mode.
     every : int
-        Lanes enter the mode only in rounds that are multiples of this; those are not theirs.
+        Lanes enter the mode only in rounds that are multiples of this, which need the full kernels.
     """
 
     choose: Any
     update: Any
     row: int
     every: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Everything that plays a policy with one number of arms; see `Policy.program`.
+
+    Parameters
+    ----------
+    parameters : callable
+        Returns the configuration numbers the kernels read.
+    start : callable
+        Returns the state before the first round; of one side in duels.
+    sound : callable
+        Takes a state from a file, one column per repetition, and returns whether the kernels can
+        go on from it; see `Player.sound`.
+    kernels : Kernels
+        The compiled functions; of the left side in duels.
+    prompt : Kernels
+        The functions of one bandit for this number of arms alone. They do the same with the same
+        state, and there may be less to compile.
+    head_rows, rows_per_arm : int
+        Layout of the state of one bandit. The policy's own rows come first in both parts.
+    plain : bool
+        Whether the state has the policy's own rows and nothing else.
+    right : Kernels, optional
+        The functions of the right side, in duels only.
+    one_state : bool
+        Whether both sides of a duel play from one state.
+    alone : bool
+        Whether wide kernels, compiled for one repetition, play it from its rows of the state with
+        the same bits.
+    idle_row : int, optional
+        Row of the state that is 1 in those lanes of a tile that have no repetition, for kernels
+        that play some lanes one by one.
+    leaderless : Leaderless, optional
+        What plays while no lane of a tile is in the leader mode.
+    """
+
+    parameters: Callable[[], Array]
+    start: Callable[[], Array]
+    sound: Callable[[Array], bool]
+    kernels: Kernels
+    prompt: Kernels
+    head_rows: int
+    rows_per_arm: int
+    plain: bool = True
+    right: Kernels | None = None
+    one_state: bool = False
+    alone: bool = False
+    idle_row: int | None = None
+    leaderless: Leaderless | None = None
+
+    @classmethod
+    def of(cls, policy: Player, n_arms: int, kernels: Kernels, **others: Any) -> Self:
+        """Return the program of these kernels; all but ``others`` is the policy's own.
+
+        Parameters
+        ----------
+        policy : Player
+            The algorithm.
+        n_arms : int
+            The number of arms.
+        kernels : Kernels
+            The compiled functions.
+        **others
+            Parameters of the program that differ from the policy's.
+        """
+        given = {
+            "parameters": partial(policy.parameters, n_arms),
+            "start": partial(policy.start, n_arms),
+            "sound": partial(policy.sound, n_arms),
+            "prompt": kernels,
+            "head_rows": policy.traits.head_rows,
+            "rows_per_arm": policy.traits.rows_per_arm,
+            "alone": kernels.wide,
+            **others,
+        }
+        return cls(kernels=kernels, **given)
+
+    @property
+    def by_side(self) -> tuple[Kernels, ...]:
+        """The functions of each side: one, or two in duels."""
+        return (self.kernels,) if self.right is None else (self.kernels, self.right)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a policy can do, and how its state and its state file are laid out.
+
+    Parameters
+    ----------
+    kind : {"bandit", "duel"}
+        What it plays in: a policy takes one arm a round, `bothworlds.Sparring` two.
+    trusted : bool
+        Whether its choices are arms without a check; a user's functions may return anything.
+    nanoseconds : tuple of float
+        Rough cost of a round in a tile, for the round and for each arm: with it a campaign orders
+        its work until it has measured.
+    unproved : str
+        Why `bothworlds.bounds.guarantee` knows no bound of its regret, where there is a reason.
+    needs_horizon : bool
+        Whether it needs the number of rounds in advance, in the parameter ``horizon``.
+    order_invariant : bool
+        Whether late losses of 0 and 1 leave the same numbers in any order of arrival.
+    late_as_prompt : bool
+        Whether a loss teaches the same late as at once; not where a baseline moves with losses.
+    unbounded : bool
+        Whether losses may be any finite numbers instead of numbers in [0, 1].
+    unbiased : bool
+        Whether loss estimates are unbiased for losses in [0, 1].
+    skipped_row : int, optional
+        Head row that counts the losses that were too large to learn from, where there is one.
+    head_rows : int
+        State rows before the per-arm ones; row 0 is the inverse probability of the last draw.
+    rows_per_arm : int
+        Rows per arm.
+    carried_rows : int
+        Head rows after row 0 that `choose` writes for `update`: kept with a late decision.
+    bandit_rows : tuple of int
+        Head rows that only a bandit's ask and tell write, and the engine does not.
+    knows_probability : bool
+        Whether the probability of the chosen arm is known.
+    estimates : bool
+        Whether the first field is a cumulative loss estimate weighted by the probability.
+    predicted : int
+        The field whose numbers, predictions of the next losses, are part of the first; 0 if none.
+    saved_rows : mapping, optional
+        What a state file keeps of every arm, by the place among the rows per arm. The others are
+        computed from them. None keeps the whole state.
+    saved_head : mapping
+        What a state file keeps of the head, by row.
+    saved_carried : tuple of Saved
+        The carried rows, which a state file keeps with every pending decision.
+    floored : bool
+        Whether every arm's probability stays high enough for intervals of all arms.
+    retained : float
+        Share of the earlier estimates, beyond the least, that remains when new ones arrive.
+    recentres : bool
+        Whether learning may move all estimates by one number, which changes no probability.
+    resizable : bool
+        Whether arms can be added and retired while it runs.
+    separable : bool
+        Whether it can decide among some of its arms, because no number describes several.
+    """
+
+    kind: Literal["bandit", "duel"] = "bandit"
+    trusted: bool = True
+    nanoseconds: tuple[float, float] = (10.0, 1.0)
+    unproved: str = ""
+    needs_horizon: bool = False
+    order_invariant: bool = True
+    late_as_prompt: bool = True
+    unbounded: bool = False
+    unbiased: bool = True
+    skipped_row: int | None = None
+    head_rows: int = 1
+    rows_per_arm: int = 1
+    carried_rows: int = 0
+    bandit_rows: tuple[int, ...] = ()
+    knows_probability: bool = True
+    estimates: bool = False
+    predicted: int = 0
+    saved_rows: Mapping[int, Saved] | None = None
+    saved_head: Mapping[int, Saved] = field(default_factory=dict)
+    saved_carried: tuple[Saved, ...] = ()
+    floored: bool = False
+    retained: float = 1.0
+    recentres: bool = False
+    resizable: bool = False
+    separable: bool = True
 
 
 class Player:
@@ -316,42 +467,27 @@ class Player:
     compare by value.
     """
 
-    kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
-    """What it plays in: a policy takes one arm a round, `bothworlds.Sparring` two."""
-    trusted: ClassVar[bool] = True
-    """Whether its choices are arms without looking; a user's functions may return anything."""
-    idle_row: ClassVar[int | None] = None
-    """Row of the state that is 1 in those lanes of a tile that have no repetition, for kernels that
-    play some lanes one by one."""
-    nanoseconds: ClassVar[tuple[float, float]] = (10.0, 1.0)
-    """Rough cost of a round in a tile, for the round and for each arm: with it a campaign orders
-    its work until it has measured."""
+    traits: ClassVar[Traits] = Traits()
+    """What it can do. Where that depends on the configuration, an object has traits of its own."""
 
     def __repr__(self) -> str:
         return constructor(self)
 
-    def resting(self, n_arms: int) -> Resting | None:
-        """Return the kernels for rounds in which nobody is in the player's leader mode, if any."""
-        return None
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return everything that plays this configuration with ``n_arms`` arms.
 
-    def for_arms(self, n_arms: int) -> Player:
-        """Return the player whose kernels and state serve this number of arms."""
-        return self
-
-    def for_tiles(self, n_arms: int) -> Player:
-        """Return the player that plays in the engine's tiles: `for_arms`', or a twin.
-
-        A twin makes the same decisions in distribution, from a state and by kernels of its own;
-        where feedback is late the engine does not ask for it.
+        Parameters
+        ----------
+        n_arms : int
+            The number of arms.
+        lanes : bool
+            Whether the engine plays it in tiles of repetitions, with prompt feedback. Such a
+            program makes the same decisions in distribution, and may have a state of its own.
+        horizon : int, optional
+            The round with which every run in lanes ends for good. A program for short runs plays
+            them with the same bits and has less to compile. Without it, runs may go on.
         """
-        return self.for_arms(n_arms)
-
-    def until(self, n_arms: int, horizon: int) -> Player:
-        """Return the player of runs in tiles that end with this round for good.
-
-        Itself, or one that plays them with the same bits and has less to compile.
-        """
-        return self
+        raise TypeError(f"{type(self).__name__} defines no kernels.")
 
     def parameters(self, n_arms: int) -> Array:
         """Return the configuration numbers the kernels read."""
@@ -375,108 +511,53 @@ class Player:
         ``name`` is what the sentence calls the player.
         """
 
-    def sides(self) -> Sides:
-        """Return the kernels the engine plays a round with."""
-        raise TypeError(f"{type(self).__name__} defines no kernels.")
-
 
 class Policy(Player):
     """Base class of every policy, which plays one arm a round."""
 
     registered: ClassVar[Entry | None] = None
     """Its entry in `bothworlds.registry`: names and looks. None for a policy of the user."""
-    unproved: ClassVar[str] = ""
-    """Why `bothworlds.bounds.guarantee` knows no bound of its regret, where there is a reason."""
-    needs_horizon: ClassVar[bool] = False
-    """Whether it is told the number of rounds in advance, by the parameter ``horizon``."""
-    order_invariant: ClassVar[bool] = True
-    """Whether late losses of 0 and 1 leave the same numbers in whichever order they arrive."""
-    late_as_prompt: ClassVar[bool] = True
-    """Whether a loss teaches the same late as at once; not where a baseline moves with losses."""
-    unbounded: ClassVar[bool] = False
-    """Whether losses may be any finite numbers instead of numbers in [0, 1]."""
-    unbiased: ClassVar[bool] = True
-    """Whether loss estimates are unbiased for losses in [0, 1]."""
-    skipped_row: ClassVar[int | None] = None
-    """Head row that counts the losses that were too large to learn from, where there is one."""
-    head_rows: ClassVar[int] = 1
-    """State rows before the per-arm ones; row 0 is the inverse probability of the last draw."""
-    rows_per_arm: ClassVar[int] = 1
-    """Rows per arm."""
-    carried_rows: ClassVar[int] = 0
-    """Head rows after row 0 that `choose` writes for `update`: kept with a late decision."""
-    bandit_rows: ClassVar[tuple[int, ...]] = ()
-    """Head rows that only a bandit's ask and tell write, and the engine does not."""
-    knows_probability: ClassVar[bool] = True
-    """Whether the probability of the chosen arm is known."""
-    estimates: ClassVar[bool] = False
-    """Whether the first field is a cumulative loss estimate weighted by the probability."""
-    predicted: ClassVar[int] = 0
-    """The field whose numbers, predictions of the next losses, are part of the first; 0 if none."""
 
-    saved_rows: ClassVar[dict[int, Saved] | None] = None
-    """What a state file keeps of every arm, by the place among the rows per arm. The others are
-    made of them again. None, for a policy that does not say, keeps the whole state."""
-    saved_head: ClassVar[dict[int, Saved]] = {}
-    """What a state file keeps of the head, by row."""
-    saved_carried: ClassVar[tuple[Saved, ...]] = ()
-    """The carried rows, which a state file keeps with every pending decision."""
-
-    floored: ClassVar[bool] = False
-    """Whether every arm's probability stays high enough for intervals of all arms."""
-    retained: ClassVar[float] = 1.0
-    """What remains of the earlier estimates, beyond the least, when those of a round come."""
-    recentres: ClassVar[bool] = False
-    """Whether learning may move all estimates by one number, which changes no probability."""
-    resizable: ClassVar[bool] = False
-    """Whether arms can be added and retired while it runs."""
-    separable: ClassVar[bool] = True
-    """Whether it can decide among some of its arms, because no number describes several."""
-
-    def for_arms(self, n_arms: int) -> Policy:
-        """Return the policy whose kernels and state serve this number of arms: itself, or a twin.
-
-        A twin has the same parameters, and its rows begin with this policy's: the head,
-        and the rows per arm.
-        """
-        return self
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return what plays this configuration: `kernels`, for any number of arms."""
+        return Program.of(self, n_arms, self.kernels())
 
     def start(self, n_arms: int) -> Array:
         """Return the state before the first round."""
-        return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        return np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
         """Return what a state file keeps, by name, and how many of each; None is a single one."""
-        if self.saved_rows is None:
+        if self.traits.saved_rows is None:
             whole = Saved("state", low=-np.inf, high=np.inf, finite=False)
             return {"state": (whole, self.start(n_arms).size)}
-        rows = {row.name: (row, n_arms) for row in self.saved_rows.values()}
-        return {**rows, **{each.name: (each, None) for each in self.saved_head.values()}}
+        rows = {row.name: (row, n_arms) for row in self.traits.saved_rows.values()}
+        return {**rows, **{each.name: (each, None) for each in self.traits.saved_head.values()}}
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return the numbers of ``state`` that a state file keeps, by name."""
-        if self.saved_rows is None:
+        if self.traits.saved_rows is None:
             return {"state": state}
-        rows = state[self.head_rows :].reshape(self.rows_per_arm, -1)
-        saved = {each.name: rows[place] for place, each in self.saved_rows.items()}
-        head = {each.name: state[row : row + 1] for row, each in self.saved_head.items()}
+        rows = state[self.traits.head_rows :].reshape(self.traits.rows_per_arm, -1)
+        saved = {each.name: rows[place] for place, each in self.traits.saved_rows.items()}
+        head = {each.name: state[row : row + 1] for row, each in self.traits.saved_head.items()}
         return {**saved, **head}
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
         """Return a state with these numbers, and everything else made of them again."""
-        if self.saved_rows is None:
+        if self.traits.saved_rows is None:
             return saved["state"].copy()
         state = self.start(n_arms)
-        rows = state[self.head_rows :].reshape(self.rows_per_arm, -1)
-        for place, each in self.saved_rows.items():
+        rows = state[self.traits.head_rows :].reshape(self.traits.rows_per_arm, -1)
+        for place, each in self.traits.saved_rows.items():
             rows[place] = saved[each.name]
-        for row, each in self.saved_head.items():
+        for row, each in self.traits.saved_head.items():
             state[row] = saved[each.name][0]
         return state
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether the kernels can go on from ``state``; see `Player.sound`."""
-        return not self.trusted or super().sound(n_arms, state)
+        return not self.traits.trusted or super().sound(n_arms, state)
 
     def estimated(self, rows: Array) -> Array:
         """Return the cumulative loss estimates of the arms, from their ``rows``."""
@@ -492,34 +573,18 @@ class Policy(Player):
         if probability is not None:
             expected = f"None for {self!r}, which treats a new arm like any arm at the start"
             raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
-        return self.start(1)[self.head_rows :][: self.rows_per_arm]
+        return self.start(1)[self.traits.head_rows :][: self.traits.rows_per_arm]
 
     def kernels(self) -> Kernels:
         """Return the compiled functions."""
         raise TypeError(f"{type(self).__name__} defines no kernels.")
-
-    def kernels_for(self, n_arms: int) -> Kernels:
-        """Return the compiled functions, of `for_arms`, that may serve this number of arms alone.
-
-        They do the same with the same state, and there may be less to compile.
-        """
-        return self.for_arms(n_arms).kernels()
-
-    def unchecked_kernels(self) -> Kernels:
-        """Return the functions for the engine: the same, without checks of a user's indices."""
-        return self.kernels()
-
-    def sides(self) -> Sides:
-        """Return the kernels of the one side a policy has."""
-        own = self.unchecked_kernels()
-        return Sides((own.choose,), (own.update,), own.wide, alone=own.wide)
 
     def guard_choice(self, ask: Callable[[Array], int]) -> Callable[[Array], int]:
         """Return ``ask``; around a user's functions, one that changes nothing unless it succeeds.
 
         A `Bandit` calls the result with its packed state.
         """
-        if self.trusted:
+        if self.traits.trusted:
             return ask
 
         def guarded(F: Array) -> int:
@@ -537,7 +602,7 @@ class Policy(Player):
 
     def guard_learning(self, learn: Callable[..., None]) -> Callable[..., None]:
         """Return ``learn``, guarded as `guard_choice` does."""
-        if self.trusted:
+        if self.traits.trusted:
             return learn
 
         def guarded(F: Array, *rest: Any) -> None:
@@ -553,3 +618,10 @@ class Policy(Player):
         if error is not None:
             return fault("choice", owner, error)
         return no_arm("choice", owner, int(F[ARMS]), arm)
+
+
+def unchecked(policy: Policy, n_arms: int) -> Kernels:
+    """Return a policy's own kernels; of a user's functions, those without checks of indices."""
+    if policy.traits.trusted:
+        return policy.kernels()
+    return policy.program(n_arms, lanes=True).kernels

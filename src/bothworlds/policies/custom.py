@@ -6,6 +6,7 @@ same engine, the same `Bandit` and the same checks as the policies of this packa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numba
@@ -18,7 +19,7 @@ from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, mu
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.usercode import (
     REHEARSED,
     body_of,
@@ -108,14 +109,14 @@ def custom(cls: type) -> Any:
         for name in ("start", "choose", "probabilities", "update")
         if callable(body.get(name))
     }
-    made.knows_probability = "probabilities" in made.functions
+    made.traits = replace(made.traits, knows_probability="probabilities" in made.functions)
     return made
 
 
 class CustomPolicy(Policy):
     """What `custom` makes: a policy whose kernels wrap the user's functions."""
 
-    trusted: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits(trusted=False)
     functions: ClassVar[dict[str, Any]]
     record: ClassVar[Any]
     _made: ClassVar[dict[bool, Kernels]] = {}
@@ -140,44 +141,44 @@ class CustomPolicy(Policy):
             raise InvalidParameter(must("start", owner, "returning a flat array of numbers", made))
         return state
 
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the kernels; in lanes without checks of indices, which a rehearsal has made."""
+        return Program.of(self, n_arms, self._kernels_of(check=not lanes))
+
     def kernels(self) -> Kernels:
         """Return the kernels, every index checked, compiled once per class."""
         return self._kernels_of(check=True)
-
-    def unchecked_kernels(self) -> Kernels:
-        """Return the kernels for the engine, compiled once per class."""
-        return self._kernels_of(check=False)
 
     def _kernels_of(self, check: bool) -> Kernels:
         cls = type(self)
         if "_made" not in cls.__dict__:
             cls._made = {}
         if check not in cls._made:
-            twins, returned = self._twins(check)
+            functions, returned = self._compiled(check)
             pair = isinstance(returned.get("choose"), types.BaseTuple)
-            cls._made[check] = _wrap(twins, cls.record, pair, check)
+            cls._made[check] = _wrap(functions, cls.record, pair, check)
         return cls._made[check]
 
-    def _twins(self, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _compiled(self, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the user's functions, compiled for their arguments, and what they return."""
-        cls, twins, returned = type(self), {}, {}
+        cls, made, returned = type(self), {}, {}
         for name, rest in _REST.items():
             if name in cls.functions:
                 function = cls.functions[name]
-                twins[name] = checked(function) if check else function
+                made[name] = checked(function) if check else function
                 # The engine's are compiled when they are used, but what `choose` returns must be
                 # known; what cannot be compiled is found by the checked ones, which come first.
                 if check or name == "choose":
                     given = (*leading(cls.record), *rest)
-                    returned[name] = compile_for(twins[name], given, name, cls.__name__)
-        return twins, returned
+                    returned[name] = compile_for(made[name], given, name, cls.__name__)
+        return made, returned
 
     def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
         """Run the user's functions, checked, in the first rounds against random losses."""
         rng = np.random.default_rng(0)
         state = self._user_state(n_arms).copy()
         generator = rng.integers(1, 2**62, size=WORDS)
-        learn = self._twins(check=True)[0]["update"]
+        learn = self._compiled(check=True)[0]["update"]
         for t in range(1, min(horizon, REHEARSED) + 1):
             arm, p = self._decision(state, n_arms, t, generator, name, rng.random())
             # Both ends of the losses, because an index may be made of one.
@@ -201,16 +202,16 @@ class CustomPolicy(Policy):
         self, state: Array, n_arms: int, t: int, generator: Any, owner: str, u: float
     ) -> tuple[int, float]:
         """Return a choice of the user's functions and its probability, or raise what is wrong."""
-        twins, given = self._twins(check=True)[0], (state, record_of(self), n_arms, t)
-        if "probabilities" in twins:
+        functions, given = self._compiled(check=True)[0], (state, record_of(self), n_arms, t)
+        if "probabilities" in functions:
             p = np.full(n_arms, np.nan)
-            call(twins["probabilities"], "probabilities", owner, *given, p)
+            call(functions["probabilities"], "probabilities", owner, *given, p)
             if not (np.all(p >= 0.0) and abs(p.sum() - 1.0) <= TOLERANCE):
                 expected = f"numbers >= 0 that sum to 1 within {TOLERANCE:g}"
                 raise KernelError(must("probabilities", owner, expected, p))
             arm = min(int(np.searchsorted(np.cumsum(p), u, side="right")), n_arms - 1)
             return arm, float(p[arm])
-        made = call(twins["choose"], "choose", owner, *given, generator)
+        made = call(functions["choose"], "choose", owner, *given, generator)
         arm, probability = made if isinstance(made, tuple) else (made, None)
         if not 0 <= arm < n_arms:
             raise no_arm("choose", owner, n_arms, arm)

@@ -27,7 +27,7 @@ from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.recentring import least
 from bothworlds.policies.around import Around, checked_policy, kernels_around, near_none
-from bothworlds.policies.base import Array, Kernels, Policy
+from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
 
@@ -205,9 +205,7 @@ class Discounted(Around):
     window: float = 1000.0
 
     registered: ClassVar[Entry | None] = POLICIES["Discounted"]
-    unproved: ClassVar[str] = "no theorem covers discounted estimates"
-    order_invariant: ClassVar[bool] = False
-    recentres: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(unproved="no theorem covers discounted estimates")
 
     def __post_init__(self) -> None:
         policy = checked_policy(self.policy, "Discounted", estimates=True)
@@ -215,19 +213,17 @@ class Discounted(Around):
         if window <= 1.0:
             raise InvalidParameter(must("window", "Discounted", "a number larger than 1", window))
         keep(self, policy=policy, window=window)
+        retained = 1.0 - 1.0 / window
+        keep(self, traits=self._around(order_invariant=False, recentres=True, retained=retained))
 
     def __repr__(self) -> str:
         return f"Discounted({self.policy!r}, window={self.window!r})"
 
-    @property
-    def retained(self) -> float:  # type: ignore[override]
-        """1 - 1/window."""
-        return 1.0 - 1.0 / self.window
-
     def own_numbers(self, n_arms: int) -> Array:
         """Return the window, what remains of an estimate, and where to find them."""
         window = min(self.window, 2.0**53)
-        return np.array([window, self.retained, self.policy.head_rows, self.policy.predicted])
+        inner = self.policy.traits
+        return np.array([window, self.traits.retained, inner.head_rows, inner.predicted])
 
     def inner_round(self, t: int, head: Array) -> int:
         """Return the round the policy's learning rate is taken at."""

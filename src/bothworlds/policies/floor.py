@@ -39,7 +39,7 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.around import Around, near_none, weights_of
-from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Program, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
 
@@ -255,7 +255,6 @@ class Floor(Around):
     power: float = 1.0 / 3.0
 
     registered: ClassVar[Entry | None] = POLICIES["Floor"]
-    floored: ClassVar[bool] = True
     for_drift: ClassVar[bool] = False
     before: ClassVar[int] = OWN_ROWS
 
@@ -268,6 +267,18 @@ class Floor(Around):
 
     def __post_init__(self) -> None:
         keep(self, scale=float(self.scale), power=float(self.power))
+        inner, parts = self.policy.traits, self.policy.kernels().parts
+        assert parts is not None
+        # Where the policy carries rows, the one before them is carried as well.
+        before = () if not inner.carried_rows else (Saved("inner_inverse_probability", low=0.0),)
+        traits = self._around(
+            floored=True,
+            carried_rows=len(before) + inner.carried_rows,
+            saved_carried=(*before, *inner.saved_carried),
+            # It learns as from late feedback, which recentres the estimates.
+            recentres=parts.in_lanes is None and parts.late is not None and not parts.any_draw,
+        )
+        keep(self, traits=traits)
 
     def __repr__(self) -> str:
         power = "" if self.power == 1.0 / 3.0 else f", power={self.power!r}"
@@ -276,30 +287,22 @@ class Floor(Around):
     def __getnewargs__(self) -> tuple[Policy, float, float]:
         return self.policy, self.scale, self.power
 
-    @property
-    def carried_rows(self) -> int:  # type: ignore[override]
-        """Where the policy carries rows, those before them as well."""
-        carried = self.policy.carried_rows
-        return OWN_ROWS + carried if carried else 0
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the floor around the kernels that serve one bandit of this many arms."""
+        inner = self.policy.program(n_arms)
 
-    @property
-    def recentres(self) -> bool:  # type: ignore[override]
-        """Where the policy learns as from late feedback, which recentres its estimates."""
-        parts = self.policy.kernels().parts
-        assert parts is not None
-        return parts.in_lanes is None and parts.late is not None and not parts.any_draw
+        def start() -> Array:
+            """Return the policy's first state behind the row of the floor."""
+            return np.concatenate([np.zeros(OWN_ROWS), inner.start()])
 
-    @property
-    def saved_carried(self) -> tuple[Saved, ...]:  # type: ignore[override]
-        """What the policy carries, after the rows before it."""
-        if not self.policy.carried_rows:
-            return ()
-        return (Saved("inner_inverse_probability", low=0.0), *self.policy.saved_carried)
+        def sound(state: Array) -> bool:
+            """Tell whether the policy could go on."""
+            return inner.sound(state[OWN_ROWS:])
 
-    def for_arms(self, n_arms: int) -> Policy:
-        """Return the floor around the policy's twin, where it has one."""
-        twin = self.policy.for_arms(n_arms)
-        return self if twin is self.policy else Floor(twin, self.scale, self.power)
+        return Program.of(
+            self, n_arms, floored(inner.kernels), start=start, sound=sound, plain=inner.plain,
+            head_rows=OWN_ROWS + inner.head_rows, rows_per_arm=inner.rows_per_arm,
+        )  # fmt: skip
 
     def own_numbers(self, n_arms: int) -> Array:
         """Return scale and power."""
@@ -311,9 +314,9 @@ class Floor(Around):
 
 
 def _check(policy: object) -> None:
-    if not isinstance(policy, Policy) or policy.kind != "bandit":
+    if not isinstance(policy, Policy) or policy.traits.kind != "bandit":
         raise InvalidParameter(must("policy", "Floor", "a policy such as TsallisINF()", policy))
-    parts = policy.kernels().parts if policy.knows_probability else None
+    parts = policy.kernels().parts if policy.traits.knows_probability else None
     if parts is None or not parts.draws or parts.weights is None:
         expected = "one that draws its arms and knows the probability of each"
         raise InvalidParameter(must("policy", "Floor", expected, policy))

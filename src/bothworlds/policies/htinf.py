@@ -22,7 +22,7 @@ break it.  So non-negative losses of finite second moment need no skipping, and 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -47,7 +47,7 @@ from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.learning_rates import INVERSE_POWER, INVERSE_SQRT
 from bothworlds.policies import base
-from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Saved
+from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Traits
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
 from bothworlds.registry import POLICIES, Entry
@@ -248,13 +248,15 @@ class HTINF(Policy):
     tail: float = 2.0
 
     registered: ClassVar[Entry | None] = POLICIES["HTINF"]
-    nanoseconds: ClassVar[tuple[float, float]] = (12.0, 0.7)
-    estimates: ClassVar[bool] = True
-    resizable: ClassVar[bool] = True
-    unbounded: ClassVar[bool] = True
-    skipped_row: ClassVar[int | None] = SKIPPED
-    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
-    saved_head: ClassVar[dict[int, Saved]] = {SKIPPED: base.SKIPPED}
+    traits: ClassVar[Traits] = Traits(
+        nanoseconds=(12.0, 0.7),
+        estimates=True,
+        resizable=True,
+        unbounded=True,
+        skipped_row=SKIPPED,
+        saved_rows={0: base.ESTIMATES},
+        saved_head={SKIPPED: base.SKIPPED},
+    )
 
     def __post_init__(self) -> None:
         owner = "HTINF"
@@ -269,26 +271,20 @@ class HTINF(Policy):
             expected = "2 with skip='below', which needs finite second moments"
             raise InvalidParameter(must("tail", owner, expected, self.tail))
         keep(self, scale=scale, skip=skip, tail=tail)
-
-    @property
-    def unbiased(self) -> bool:  # type: ignore[override]
-        """Whether no loss in [0, 1] is left out."""
-        return self.skip == "below"
+        # Away from tail index 2 the state also has the weights.
+        rows = half_step.ESTIMATES if self.closed_form else general.ESTIMATES
+        traits = replace(
+            self.traits,
+            head_rows=SOLVER + rows,
+            rows_per_arm=1 if self.closed_form else 2,
+            unbiased=skip == "below",
+        )
+        keep(self, traits=traits)
 
     @property
     def closed_form(self) -> bool:
         """Whether the kernels of alpha = 1/2 play it."""
         return self.tail == 2.0
-
-    @property
-    def head_rows(self) -> int:  # type: ignore[override]
-        """Rows before the estimates."""
-        return SOLVER + (half_step.ESTIMATES if self.closed_form else general.ESTIMATES)
-
-    @property
-    def rows_per_arm(self) -> int:  # type: ignore[override]
-        """The estimates; where the tail index is not 2 also the weights."""
-        return 1 if self.closed_form else 2
 
     def parameters(self, n_arms: int) -> Array:
         """Return Tsallis-INF's parameters, Theta s, whether both sides are skipped, and 1 / a."""
@@ -300,7 +296,7 @@ class HTINF(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0 and a solver about to take its first step."""
-        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
         if self.closed_form:
             half_step.first_state(n_arms, state[SOLVER:])
             few.first_state(n_arms, state[SOLVER:])
@@ -311,7 +307,7 @@ class HTINF(Policy):
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability in round ``t``."""
         n_arms = rows.shape[1] + 1
-        column = np.zeros(self.rows_per_arm)
+        column = np.zeros(self.traits.rows_per_arm)
         eta = rate_now(n_arms, t, self.parameters(n_arms))
         w0 = 1.0 / n_arms if probability is None else probability
         column[0] = entry_estimate(rows[0], eta, 1.0 / self.tail, w0)

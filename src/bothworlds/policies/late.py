@@ -26,7 +26,7 @@ from bothworlds.lanes.jit import compiled, in_package, jit
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND, as_words
 from bothworlds.lanes.vectors import advance, pointer
 from bothworlds.omd.estimators import BASELINE, estimated_loss
-from bothworlds.policies.base import Kernels, Policy
+from bothworlds.policies.base import Kernels, Policy, Program
 
 INVERSE_P, MEAN_BASELINE, CARRIED = 0, 1, 2
 
@@ -283,17 +283,18 @@ class LateKernels:
     tell_many: Any
 
 
-def width(policy: Policy, known: int) -> int:
+def width(policy: Policy, program: Program, known: int) -> int:
     """Return how many numbers the notes of a decision are, with ``known`` arms ever had."""
-    has_near = policy.kernels().near is not None
-    return CARRIED + policy.carried_rows + (-(-known // 64) if has_near else 0)
+    has_near = program.kernels.near is not None
+    return CARRIED + policy.traits.carried_rows + (-(-known // 64) if has_near else 0)
 
 
-def late_kernels(policy: Policy) -> LateKernels:
+def late_kernels(policy: Policy, program: Program) -> LateKernels:
     """Return the compiled templates for a policy, made once for all with the same kernels."""
-    skipped = -1 if policy.skipped_row is None else policy.skipped_row
-    shape = policy.carried_rows, policy.head_rows, policy.estimates, skipped
-    return _late_kernels(policy.kernels(), *shape)
+    traits = policy.traits
+    skipped = -1 if traits.skipped_row is None else traits.skipped_row
+    shape = traits.carried_rows, program.head_rows, traits.estimates, skipped
+    return _late_kernels(program.kernels, *shape)
 
 
 @functools.cache

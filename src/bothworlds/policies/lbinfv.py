@@ -22,7 +22,7 @@ A decision that is no longer the last one is learned from with baseline 0 and le
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from bothworlds.omd.barrier_entropy import derivative, solve_barrier_entropy
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.registry import POLICIES, Entry
 
 Prediction = Literal["ls", "gd"]
@@ -162,19 +162,21 @@ class LBINFV(Policy):
     step: float = 0.25
 
     registered: ClassVar[Entry | None] = POLICIES["LBINFV"]
-    needs_horizon: ClassVar[bool] = True
-    nanoseconds: ClassVar[tuple[float, float]] = (200.0, 130.0)
-    head_rows: ClassVar[int] = ESTIMATES
-    rows_per_arm: ClassVar[int] = FIELDS
-    estimates: ClassVar[bool] = True
-    late_as_prompt: ClassVar[bool] = False
-    resizable: ClassVar[bool] = True
-    saved_rows: ClassVar[dict[int, Saved] | None] = {
-        LOSSES: base.ESTIMATES,
-        BARRIERS: Saved("barriers", low=1.0),
-        MEANS: Saved("means", low=0.0, high=1.0),
-        TOLD: base.TOLD,
-    }
+    traits: ClassVar[Traits] = Traits(
+        needs_horizon=True,
+        nanoseconds=(200.0, 130.0),
+        head_rows=ESTIMATES,
+        rows_per_arm=FIELDS,
+        estimates=True,
+        late_as_prompt=False,
+        resizable=True,
+        saved_rows={
+            LOSSES: base.ESTIMATES,
+            BARRIERS: Saved("barriers", low=1.0),
+            MEANS: Saved("means", low=0.0, high=1.0),
+            TOLD: base.TOLD,
+        },
+    )
 
     def __post_init__(self) -> None:
         owner = "LBINFV"
@@ -188,11 +190,8 @@ class LBINFV(Policy):
             prediction=one_of("prediction", self.prediction, owner, ("ls", "gd")),
             step=step,
         )
-
-    @property
-    def order_invariant(self) -> bool:  # type: ignore[override]
-        """Whether predictions are means; steps towards losses depend on their order."""
-        return self.prediction == "ls"
+        # Means do not depend on the order of the losses, steps towards them do.
+        keep(self, traits=replace(self.traits, order_invariant=self.prediction == "ls"))
 
     @property
     def log_horizon(self) -> float:
@@ -205,7 +204,7 @@ class LBINFV(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0, predictions of 1/2 and barriers of 6/5."""
-        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
         arms = state[ESTIMATES:].reshape(FIELDS, n_arms)
         arms[BARRIERS] = BARRIER_1
         arms[MEANS] = MEAN_1

@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.lanes.kernels import HEAD, PARAMETERS
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import Array, Policy, Program
 
 
 def pack(
-    policy: Policy, n_arms: int, words: NDArray[np.int64], twin: Policy | None = None
+    policy: Policy, n_arms: int, words: NDArray[np.int64], program: Program | None = None
 ) -> Array:
     """Return a bandit before its first round, its generator started at ``words``.
 
-    ``twin`` is whose kernels play it, by default those that are best for so many arms.
+    ``program`` plays it, by default the one that is best for so many arms.
     """
-    parameters = policy.parameters(n_arms)
+    program = program or policy.program(n_arms)
+    parameters = program.parameters()
     head = [float(n_arms), 0.0, float(parameters.size)]
-    start = (twin or policy.for_arms(n_arms)).start(n_arms)
-    return np.concatenate([head, words.view(np.float64), parameters, start])
+    return np.concatenate([head, words.view(np.float64), parameters, program.start()])
 
 
 def first_row(F: Array) -> int:

@@ -16,7 +16,6 @@ Rows: inverse probability and what the policy carries, copied; the block; then t
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -201,24 +200,18 @@ class Restarted(Around):
     every: int = 1000
 
     registered: ClassVar[Entry | None] = POLICIES["Restarted"]
-    unproved: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         policy = checked_policy(self.policy, "Restarted")
         keep(self, policy=policy, every=whole("every", self.every, "Restarted", 1))
+        # Copies of the inverse probability and of what is carried, and the block.
+        before = policy.traits.carried_rows + 2
+        block = Saved("block", low=0.0, high=2.0**53, whole=True)
+        keep(self, before=before, own_head={before - 1: block})
+        keep(self, traits=self._around())
 
     def __repr__(self) -> str:
         return f"Restarted({self.policy!r}, every={self.every!r})"
-
-    @property
-    def before(self) -> int:  # type: ignore[override]
-        """Copies of the inverse probability and of what is carried, and the block."""
-        return self.policy.carried_rows + 2
-
-    @property
-    def own_head(self) -> Mapping[int, Saved]:  # type: ignore[override]
-        """The block."""
-        return {self.before - 1: Saved("block", low=0.0, high=2.0**53, whole=True)}
 
     def own_numbers(self, n_arms: int) -> Array:
         """Return the length of a block and the policy's first state."""
@@ -231,4 +224,4 @@ class Restarted(Around):
 
     def kernels(self) -> Kernels:
         """Return the policy's kernels with restarts."""
-        return restarted(self.policy.kernels(), (self.before, self.policy.carried_rows))
+        return restarted(self.policy.kernels(), (self.before, self.policy.traits.carried_rows))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from bothworlds.arguments import flag, keep
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.policies.base import Array, Player, Policy, Sides
+from bothworlds.policies.base import Player, Policy, Program, Traits, unchecked
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.policies.tsallis_inf.shared import NOTES, Shared
+from bothworlds.policies.tsallis_inf.shared import TwoDraws, duel_program
 
 DEFAULT = TsallisINF()
 
@@ -43,8 +41,8 @@ class Sparring(Player):
     two arms take turns in leading                2,968 ± 2,223   -2,250 ± 1,711
     ============================================= =============== ===============
 
-    In the last line all regret is small beside the lead that changes hands, and two states follow
-    it sooner.
+    In the last line all regret is small compared with the lead that changes hands, and two states
+    follow it sooner.
 
     Parameters
     ----------
@@ -73,21 +71,18 @@ class Sparring(Player):
     policy: Policy = DEFAULT
     shared: bool | None = None
 
-    kind: ClassVar[Literal["bandit", "duel"]] = "duel"
-
-    @property
-    def nanoseconds(self) -> tuple[float, float]:  # type: ignore[override]
-        """Rough cost of a side in a round."""
-        return self.policy.nanoseconds
+    traits: ClassVar[Traits] = Traits(kind="duel")
 
     def __post_init__(self) -> None:
         owner = "Sparring"
-        if not isinstance(self.policy, Policy) or isinstance(self.policy, Shared):
+        if not isinstance(self.policy, Policy):
             expected = "a policy such as TsallisINF()"
             raise InvalidParameter(must("policy", owner, expected, self.policy))
         fits = isinstance(self.policy, TsallisINF)
         given = fits if self.shared is None else self.shared
         keep(self, shared=flag("shared", given, owner, "True, False or None"))
+        own = self.policy.traits
+        keep(self, traits=replace(self.traits, nanoseconds=own.nanoseconds, trusted=own.trusted))
         if self.shared and not fits:
             expected = f"False unless the policy is TsallisINF, which {self.policy!r} is not"
             raise InvalidParameter(must("shared", owner, expected, self.shared))
@@ -98,36 +93,19 @@ class Sparring(Player):
             given.append(f"shared={self.shared}")
         return f"Sparring({', '.join(given)})"
 
-    def parameters(self, n_arms: int) -> Array:
-        """Return the configuration numbers of the policy's kernels."""
-        return self.policy.parameters(n_arms)
-
-    def start(self, n_arms: int) -> Array:
-        """Return the state of a side before the first round."""
-        own = self.policy.start(n_arms)
-        return np.append(own, np.zeros(NOTES)) if self.shared else own
-
-    def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether a side can go on from ``state``; see `Player.sound`."""
-        return self.side().sound(n_arms, state)
-
     def side(self) -> Policy:
         """Return what the bandit on a side plays."""
         own = self.policy
-        return Shared(own) if self.shared and isinstance(own, TsallisINF) else own
-
-    @property
-    def trusted(self) -> bool:  # type: ignore[override]
-        """As the policy."""
-        return self.policy.trusted
+        return TwoDraws(own) if self.shared and isinstance(own, TsallisINF) else own
 
     def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
         """Rehearse the policy."""
         self.policy.rehearse(n_arms, name, horizon)
 
-    def sides(self) -> Sides:
-        """Return the kernels of both sides."""
-        if isinstance(self.policy, TsallisINF) and self.shared:
-            return Shared(self.policy).sides()
-        own = self.policy.unchecked_kernels()
-        return Sides((own.choose, own.choose), (own.update, own.update), own.wide)
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the kernels of both sides, which the engine calls."""
+        own = self.policy
+        if self.shared and isinstance(own, TsallisINF):
+            return duel_program(own, n_arms)
+        kernels = unchecked(own, n_arms)
+        return Program.of(own, n_arms, kernels, right=kernels)

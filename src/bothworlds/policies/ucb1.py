@@ -27,7 +27,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
 from bothworlds.registry import POLICIES, Entry
 
@@ -117,16 +117,18 @@ class UCB1(Policy):
     c: float = 1.5
 
     registered: ClassVar[Entry | None] = POLICIES["UCB1"]
-    nanoseconds: ClassVar[tuple[float, float]] = (9.0, 0.6)
-    head_rows: ClassVar[int] = ARMS
-    bandit_rows: ClassVar[tuple[int, ...]] = (LAST,)
-    resizable: ClassVar[bool] = True
-    rows_per_arm: ClassVar[int] = 5
-    saved_rows: ClassVar[dict[int, Saved] | None] = {
-        0: base.TOLD,
-        1: base.LOSSES,
-        4: base.OUTSTANDING,
-    }
+    traits: ClassVar[Traits] = Traits(
+        nanoseconds=(9.0, 0.6),
+        head_rows=ARMS,
+        bandit_rows=(LAST,),
+        resizable=True,
+        rows_per_arm=5,
+        saved_rows={
+            0: base.TOLD,
+            1: base.LOSSES,
+            4: base.OUTSTANDING,
+        },
+    )
 
     def __post_init__(self) -> None:
         keep(self, c=positive("c", self.c, "UCB1"))
@@ -137,14 +139,16 @@ class UCB1(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return a state in which no arm was played."""
-        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
         state[ARMS + 3 * n_arms : ARMS + 4 * n_arms] = UNPLAYED
         return state
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
         """Return the saved counts and sums, with the means and roots made of them."""
         state = super().state_from(n_arms, saved)
-        n, total, means, roots, o = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        n, total, means, roots, o = state[self.traits.head_rows :].reshape(
+            self.traits.rows_per_arm, -1
+        )
         told, decided = n > 0.0, n + o > 0.0
         means[decided] = WORST
         means[told] = total[told] / n[told]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import splat, store, to_int
-from bothworlds.policies.base import Kernels, Policy, Saved
+from bothworlds.policies.base import Kernels, Policy, Traits
 from bothworlds.registry import POLICIES, Entry
 
 
@@ -45,10 +45,12 @@ class Uniform(Policy):
     """
 
     registered: ClassVar[Entry | None] = POLICIES["Uniform"]
-    resizable: ClassVar[bool] = True
-    unproved: ClassVar[str] = "its regret grows linearly: the horizon times the mean gap"
-    floored: ClassVar[bool] = True
-    saved_rows: ClassVar[dict[int, Saved] | None] = {}
+    traits: ClassVar[Traits] = Traits(
+        resizable=True,
+        unproved="its regret grows linearly: the horizon times the mean gap",
+        floored=True,
+        saved_rows={},
+    )
 
     def kernels(self) -> Kernels:
         """Return the kernels."""

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import count, flag
-from bothworlds.campaign.campaign import Campaign, run_missing
+from bothworlds.campaign.campaign import Campaign, run_missing, workers_of
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.shard import cut
 from bothworlds.campaign.shard_file import versions
 from bothworlds.campaign.store import Store
-from bothworlds.campaign.workers import Threads, Workers, workers_of
+from bothworlds.campaign.workers import Threads, Workers
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
@@ -186,7 +186,7 @@ def checked_policies(
 
 def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
     """Refuse policies that take one arm a round where duels take two, and the other way round."""
-    others = [policy for policy in named.values() if policy.kind != environment.kind]
+    others = [policy for policy in named.values() if policy.traits.kind != environment.kind]
     if others:
         needed = "dueling policies such as Sparring()"
         if environment.kind == "bandit":
@@ -203,7 +203,7 @@ def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
 
 def _takes_any_loss(policy: Player) -> bool:
     """Tell whether losses outside [0, 1] do no harm to a policy."""
-    return (isinstance(policy, Policy) and policy.unbounded) or type(policy) is Uniform
+    return (isinstance(policy, Policy) and policy.traits.unbounded) or type(policy) is Uniform
 
 
 def _say(sentence: str) -> None:

@@ -130,7 +130,16 @@ def guarantee(
 
 def _alone(policy: object, asked: _Question) -> Guarantee:
     """Answer for a policy that plays one arm a round."""
-    from bothworlds.policies import HTINF, LBINFV, UCB1, AdaTINF, Exp3, Restarted, TsallisINF
+    from bothworlds.policies import (
+        HTINF,
+        LBINFV,
+        UCB1,
+        AdaTINF,
+        Exp3,
+        Policy,
+        Restarted,
+        TsallisINF,
+    )
 
     if type(policy) is TsallisINF:
         return _tsallis_inf(policy, asked)
@@ -149,7 +158,7 @@ def _alone(policy: object, asked: _Question) -> Guarantee:
     if type(policy) is Restarted:
         return _restarted(policy, asked)
     name = type(policy).__name__
-    reason = getattr(policy, "unproved", "")
+    reason = policy.traits.unproved if isinstance(policy, Policy) else ""
     return _none(reason or f"no result of the article covers the policy {name}")
 
 

@@ -1,141 +1,19 @@
-"""KL-UCB for Bernoulli losses (Garivier and Cappe, 2011).
-
-======== ==========================================================================
-``n_i``  number of losses observed of arm i
-``o_i``  decisions of arm i without an answer; 0 unless feedback is late
-``m_i``  the mean of the losses; 1 while there is none
-kl(m, q) m ln(m / q) + (1 - m) ln((1 - m) / (1 - q))
-``f``    ln t + c ln ln t, the budget; the second term from t = 3 on
-``q_i``  the least q <= m_i with (n_i + o_i) kl(m_i, q) <= f, the index of arm i
-======== ==========================================================================
-
-Play every arm once, then argmin_i q_i, the first of several.  The rule for late feedback is that of
-`bothworlds.policies.outstanding`; below, n_i includes o_i.
-
-q -> kl(m, q) is convex and decreasing below m, so Newton's iteration from the left of the root
-increases monotonically to it.  Two lower bounds of the root are at hand: Pinsker's
-m - sqrt(f / (2 n)), and m exp(-(f / n - (1 - m) ln(1 - m)) / m), which drops -ln(1 - q) >= 0 and
-is at most a factor e below the root.
-
-An arm beats the least index q so far only if m_i <= q or n_i kl(m_i, q) < f, so most arms are
-settled without computing their index.
-"""
+"""KL-UCB, the policy; its equations are in `bothworlds.policies.klucb.kernels`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from bothworlds.arguments import keep, non_negative
-from bothworlds.lanes.functions import divergence, exp, log
-from bothworlds.lanes.jit import jit
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
-from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
+from bothworlds.policies.klucb.kernels import KERNELS
+from bothworlds.policies.outstanding import ARMS, LAST
 from bothworlds.registry import POLICIES, Entry
-
-# Rows: inverse probability (1), the arm; then of every arm n + o, the sum of its losses and o.
-LEAST = 1e-300  # an index below is 0
-MAX_STEPS = 60  # never reached: a bound on the loop, not a tolerance
-
-
-@jit
-def lower_index(m: float, budget: float) -> Any:
-    """Return the least q <= m with kl(m, q) <= ``budget``."""
-    if m <= 0.0 or budget <= 0.0:
-        return m
-    entropy = -(1.0 - m) * log(1.0 - m) if m < 1.0 else 0.0
-    q = max(m * exp(-(budget + entropy) / m), m - math.sqrt(0.5 * budget))
-    if q < LEAST:
-        return 0.0
-    for _ in range(MAX_STEPS):
-        # kl'(m, q) = -(m - q) / (q (1 - q))
-        if m - q <= 1e-15 * m:
-            break
-        step = (divergence(m, q) - budget) * q * (1.0 - q) / (m - q)
-        # Newton's error after a step is about its square.
-        close = step <= 1e-8 * (m - q)
-        q = min(q + step, m)
-        if close:
-            break
-    return q
-
-
-@jit
-def budget_at(t: int, c: float) -> float:
-    """Return f."""
-    log_t = log(float(t))
-    return float(log_t + c * log(log_t)) if log_t > 1.0 else float(log_t)
-
-
-@jit
-def least_index(K: int, budget: float, s: Any, W: int, first: int, but: int) -> Any:
-    """Return the arm with the least index, other than ``but``, and that index.
-
-    The arms' rows begin at row ``first`` of ``s`` and are ``W`` numbers apart.
-    """
-    arm = 0
-    least = 2.0
-    for i in range(K):
-        if i == but:
-            continue
-        n = s[(first + i) * W]
-        answers = n - s[(first + 2 * K + i) * W]
-        m = s[(first + K + i) * W] / answers if answers > 0.0 else WORST
-        if least < m and (
-            m - math.sqrt(0.5 * budget / n) >= least
-            or least == 0.0
-            or n * divergence(m, least) >= budget
-        ):
-            continue
-        q = lower_index(m, budget / n)
-        if q < least:
-            arm = i
-            least = q
-    return arm, least
-
-
-@jit
-def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> int:
-    """Return an arm never played if there is one, else the arm with the least index."""
-    S[0] = 1.0
-    for i in range(K):
-        if S[ARMS + i] == 0.0:
-            return i
-    arm, _ = least_index(K, budget_at(t, C[0]), S, 1, ARMS, -1)
-    return int(arm)
-
-
-@jit
-def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Count the loss."""
-    S[ARMS + arm] += 1.0
-    S[ARMS + K + arm] += loss
-
-
-@jit
-def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """o_I += 1; see `bothworlds.policies.outstanding`."""
-    S[LAST] = arm
-    S[ARMS + arm] += 1.0
-    S[ARMS + 2 * K + arm] += 1.0
-
-
-@jit
-def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """o_I -= 1: the decision was counted when it was made, so its answer is not."""
-    if S[ARMS + 2 * K + arm] > 0.0:
-        S[ARMS + arm] -= 1.0
-        S[ARMS + 2 * K + arm] -= 1.0
-
-
-_KERNELS = Kernels.of(
-    choose, update, point_mass, draws=False, asked=asked, answered=answered, wide=False
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,17 +45,19 @@ class KLUCB(Policy):
     c: float = 0.0
 
     registered: ClassVar[Entry | None] = POLICIES["KLUCB"]
-    nanoseconds: ClassVar[tuple[float, float]] = (40.0, 8.0)
-    unproved: ClassVar[str] = base.ASYMPTOTIC
-    head_rows: ClassVar[int] = ARMS
-    bandit_rows: ClassVar[tuple[int, ...]] = (LAST,)
-    resizable: ClassVar[bool] = True
-    rows_per_arm: ClassVar[int] = 3
-    saved_rows: ClassVar[dict[int, Saved] | None] = {
-        0: base.TOLD,
-        1: base.LOSSES,
-        2: base.OUTSTANDING,
-    }
+    traits: ClassVar[Traits] = Traits(
+        nanoseconds=(40.0, 8.0),
+        unproved=base.ASYMPTOTIC,
+        head_rows=ARMS,
+        bandit_rows=(LAST,),
+        resizable=True,
+        rows_per_arm=3,
+        saved_rows={
+            0: base.TOLD,
+            1: base.LOSSES,
+            2: base.OUTSTANDING,
+        },
+    )
 
     def __post_init__(self) -> None:
         keep(self, c=non_negative("c", self.c, "KLUCB"))
@@ -186,13 +66,13 @@ class KLUCB(Policy):
         """Return c."""
         return np.array([self.c])
 
-    def for_tiles(self, n_arms: int) -> Player:
-        """Return the twin that plays the same arms and computes few indices."""
-        if type(self).kernels is not KLUCB.kernels:
-            return self
-        from bothworlds.policies.klucb.level import LevelKLUCB
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the kernels; in lanes, ones that play the same arms and compute few indices."""
+        if not lanes or type(self).kernels is not KLUCB.kernels:
+            return super().program(n_arms)
+        from bothworlds.policies.klucb import level
 
-        return LevelKLUCB(self)
+        return level.program(self, n_arms)
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return n, the sum of the losses and o."""
@@ -206,4 +86,4 @@ class KLUCB(Policy):
 
     def kernels(self) -> Kernels:
         """Return the kernels."""
-        return _KERNELS
+        return KERNELS

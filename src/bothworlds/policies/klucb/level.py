@@ -16,7 +16,6 @@ not last makes the lane wait before it tries another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import advance, any_lane, load, select, store, to_int, width
-from bothworlds.policies.base import LARGEST, Array, Player, Sides
-from bothworlds.policies.klucb import KLUCB, budget_at, least_index
+from bothworlds.policies.base import LARGEST, Array, Kernels, Policy, Program
+from bothworlds.policies.klucb.kernels import budget_at, least_index
 from bothworlds.policies.thompson.tails import deviance
 
 # Rows before the arms': after the inverse probability (1)
@@ -148,31 +147,24 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     store(S, UNTIL, select(x > load(S, LIMIT, loss), 0.0, load(S, UNTIL, loss)))
 
 
-_SIDES = Sides((choose,), (update,), wide=True, alone=True)
+_KERNELS = Kernels(choose, update)
 
 
-@dataclass(frozen=True, repr=False)
-class LevelKLUCB(Player):
-    """KL-UCB as the engine plays it; the twin of `bothworlds.KLUCB`."""
+def program(policy: Policy, n_arms: int) -> Program:
+    """Return the program of `bothworlds.KLUCB` in lanes."""
 
-    policy: KLUCB
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return those of the policy."""
-        return self.policy.parameters(n_arms)
-
-    def start(self, n_arms: int) -> Array:
+    def start() -> Array:
         """Return a state without losses and without a level."""
         state = np.zeros(ARMS + GROUPS * n_arms)
         state[0], state[WAIT] = 1.0, 1.0
         return state
 
-    def sound(self, n_arms: int, state: Array) -> bool:
+    def sound(state: Array) -> bool:
         """Tell whether counts are counts, the leader is an arm, and the level can be one."""
         n, losses, out = state[ARMS:].reshape(GROUPS, n_arms, -1)
         lead, c = state[LEAD], state[LEVEL]
         return bool(
-            super().sound(n_arms, state)
+            (np.abs(state) <= LARGEST).all()
             and ((n >= 0.0) & (n == np.floor(n))).all()
             and ((losses >= 0.0) & (losses <= n)).all()
             and (out == 0.0).all()
@@ -180,6 +172,4 @@ class LevelKLUCB(Player):
             and ((c >= 0.0) & (c < 1.0)).all()
         )
 
-    def sides(self) -> Sides:
-        """Return the kernels."""
-        return _SIDES
+    return Program.of(policy, n_arms, _KERNELS, start=start, sound=sound, plain=False)

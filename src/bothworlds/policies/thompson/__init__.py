@@ -29,7 +29,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
 from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (0, unknown); then of every arm the d and c of `gamma_pair`'s table
@@ -103,40 +103,45 @@ class ThompsonSampling(Policy):
     """
 
     registered: ClassVar[Entry | None] = POLICIES["ThompsonSampling"]
-    unproved: ClassVar[str] = base.ASYMPTOTIC
-    nanoseconds: ClassVar[tuple[float, float]] = (12.0, 1.0)
-    resizable: ClassVar[bool] = True
-    rows_per_arm: ClassVar[int] = 4
-    knows_probability: ClassVar[bool] = False
-    saved_rows: ClassVar[dict[int, Saved] | None] = {
-        0: Saved("ones", low=0.0, high=2.0**53, whole=True),
-        2: Saved("zeros", low=0.0, high=2.0**53, whole=True),
-    }
+    traits: ClassVar[Traits] = Traits(
+        unproved=base.ASYMPTOTIC,
+        nanoseconds=(12.0, 1.0),
+        resizable=True,
+        rows_per_arm=4,
+        knows_probability=False,
+        saved_rows={
+            0: Saved("ones", low=0.0, high=2.0**53, whole=True),
+            2: Saved("zeros", low=0.0, high=2.0**53, whole=True),
+        },
+    )
 
     def start(self, n_arms: int) -> Array:
         """Return the prior Beta(1, 1) of every arm."""
         d = 1.0 - THIRD
         prior = np.repeat([d, 1.0 / np.sqrt(9.0 * d)] * 2, n_arms)
-        return np.concatenate([np.zeros(self.head_rows), prior])
+        return np.concatenate([np.zeros(self.traits.head_rows), prior])
 
-    def for_tiles(self, n_arms: int) -> Player:
-        """Return the twin that plays the same arms in distribution without drawing all of them."""
-        if type(self).kernels is not ThompsonSampling.kernels:
-            return self
-        from bothworlds.policies.thompson.lazy import LazyThompson
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the kernels; in lanes, ones that play the same arms in distribution.
 
-        return LazyThompson()
+        Those do not draw the posterior of every arm.
+        """
+        if not lanes or type(self).kernels is not ThompsonSampling.kernels:
+            return super().program(n_arms)
+        from bothworlds.policies.thompson import lazy
+
+        return lazy.program(self, n_arms)
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return how many losses of every arm counted as 1 and as 0."""
-        d_a, _, d_b, _ = state[self.head_rows :].reshape(self.rows_per_arm, -1)
+        d_a, _, d_b, _ = state[self.traits.head_rows :].reshape(self.traits.rows_per_arm, -1)
         return {"ones": np.rint(d_a - (1.0 - THIRD)), "zeros": np.rint(d_b - (1.0 - THIRD))}
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
         """Return the posterior after these losses."""
         d_a, d_b = (saved[name] + (1.0 - THIRD) for name in ("ones", "zeros"))
         rows = [d_a, 1.0 / np.sqrt(9.0 * d_a), d_b, 1.0 / np.sqrt(9.0 * d_b)]
-        return np.concatenate([np.zeros(self.head_rows), *rows])
+        return np.concatenate([np.zeros(self.traits.head_rows), *rows])
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether every d is a count + 2/3 and every c belongs to its d."""

@@ -36,7 +36,7 @@ them up anew when they no longer serve, by rules that only depend on its own pas
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ from bothworlds.lanes.vectors import (
     to_int,
     width,
 )
-from bothworlds.policies.base import LARGEST, Array, Player, Sides
+from bothworlds.policies.base import LARGEST, Array, Kernels, Policy, Program
 from bothworlds.policies.thompson.tails import density, draw_tail, mass, slope
 
 # Rows before the arms'.
@@ -510,52 +510,53 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
                 renew(K, t, advance(S, place), width(loss), lane(arm, place))
 
 
-_SIDES = Sides((choose,), (update,), wide=True, alone=True)
+_KERNELS = Kernels(choose, update)
 
 
-@dataclass(frozen=True, repr=False)
-class LazyThompson(Player):
-    """Thompson sampling as the engine plays it; the twin of `bothworlds.ThompsonSampling`."""
+def program(policy: Policy, n_arms: int) -> Program:
+    """Return the program of `bothworlds.ThompsonSampling` in lanes."""
+    return Program.of(
+        policy, n_arms, _KERNELS, start=partial(start, n_arms), sound=partial(sound, n_arms),
+        plain=False,
+    )  # fmt: skip
 
-    def start(self, n_arms: int) -> Array:
-        """Return the prior of every arm, in a lane that is set up in the first round."""
-        head = np.zeros(ARMS)
-        head[EDGE], head[LEAD], head[LEVEL], head[MODE] = ALWAYS, -1.0, 0.5, PLAIN
-        head[WAIT], head[COST] = FEWEST_WAIT, n_arms
-        groups = np.repeat([0.0, 0.0, 0.0, *[1.0 / np.sqrt(9.0 * TWO_THIRDS)] * 2], n_arms)
-        return np.concatenate([head, groups])
 
-    def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether counts are counts, arms are arms, and no draw would be repeated for long."""
-        x, y, m, roots_x, roots_y = state[ARMS:].reshape(GROUPS, n_arms, -1)
-        lead, c, mode, count = (state[row] for row in (LEAD, LEVEL, MODE, COUNT))
-        contenders = state[CONTENDERS : CONTENDERS + MOST]
-        if not (np.abs(state) <= LARGEST).all():
-            return False
-        counts = np.stack([x, y])
-        whole = np.concatenate([[lead, mode, count], contenders])
-        arms = np.concatenate([[np.maximum(lead, 0.0)], contenders])
-        if not (
-            ((counts >= 0.0) & (counts < 2.0**52) & (counts == np.floor(counts))).all()
-            and (whole == np.floor(whole)).all()
-            and ((arms >= 0.0) & (arms < n_arms)).all()
-            and ((mode >= LAZY) & (mode <= PLAIN) & ((lead >= 0.0) == (mode == LAZY))).all()
-            and ((count >= 0.0) & (count <= MOST) & ((count > 0.0) == (mode == CONTENDED))).all()
-            and ((c > 0.0) & (c < 1.0)).all()
-        ):
-            return False
-        d = counts + TWO_THIRDS
-        fresh = np.stack([roots_x, roots_y]) == 1.0 / np.sqrt(9.0 * d)
-        mean = (x + 1.0) / (x + y + 2.0)
-        leads = np.arange(n_arms)[:, None] == lead
-        known = (m >= 0.0) & (m < 1.0) & (mode != PLAIN)
-        right_side = np.where(leads, mean < c, mean > c)
-        return bool(
-            (fresh | (mode != PLAIN)).all()
-            and (right_side | ~known).all()
-            and (known | ~leads | (mode != LAZY)).all()
-        )
+def start(n_arms: int) -> Array:
+    """Return the prior of every arm, in a lane that is set up in the first round."""
+    head = np.zeros(ARMS)
+    head[EDGE], head[LEAD], head[LEVEL], head[MODE] = ALWAYS, -1.0, 0.5, PLAIN
+    head[WAIT], head[COST] = FEWEST_WAIT, n_arms
+    groups = np.repeat([0.0, 0.0, 0.0, *[1.0 / np.sqrt(9.0 * TWO_THIRDS)] * 2], n_arms)
+    return np.concatenate([head, groups])
 
-    def sides(self) -> Sides:
-        """Return the kernels."""
-        return _SIDES
+
+def sound(n_arms: int, state: Array) -> bool:
+    """Tell whether counts are counts, arms are arms, and no draw would be repeated for long."""
+    x, y, m, roots_x, roots_y = state[ARMS:].reshape(GROUPS, n_arms, -1)
+    lead, c, mode, count = (state[row] for row in (LEAD, LEVEL, MODE, COUNT))
+    contenders = state[CONTENDERS : CONTENDERS + MOST]
+    if not (np.abs(state) <= LARGEST).all():
+        return False
+    counts = np.stack([x, y])
+    whole = np.concatenate([[lead, mode, count], contenders])
+    arms = np.concatenate([[np.maximum(lead, 0.0)], contenders])
+    if not (
+        ((counts >= 0.0) & (counts < 2.0**52) & (counts == np.floor(counts))).all()
+        and (whole == np.floor(whole)).all()
+        and ((arms >= 0.0) & (arms < n_arms)).all()
+        and ((mode >= LAZY) & (mode <= PLAIN) & ((lead >= 0.0) == (mode == LAZY))).all()
+        and ((count >= 0.0) & (count <= MOST) & ((count > 0.0) == (mode == CONTENDED))).all()
+        and ((c > 0.0) & (c < 1.0)).all()
+    ):
+        return False
+    d = counts + TWO_THIRDS
+    fresh = np.stack([roots_x, roots_y]) == 1.0 / np.sqrt(9.0 * d)
+    mean = (x + 1.0) / (x + y + 2.0)
+    leads = np.arange(n_arms)[:, None] == lead
+    known = (m >= 0.0) & (m < 1.0) & (mode != PLAIN)
+    right_side = np.where(leads, mean < c, mean > c)
+    return bool(
+        (fresh | (mode != PLAIN)).all()
+        and (right_side | ~known).all()
+        and (known | ~leads | (mode != LAZY)).all()
+    )

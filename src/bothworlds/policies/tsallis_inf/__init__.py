@@ -24,7 +24,7 @@ leads it does without, see `bothworlds.omd.leader` and `bothworlds.omd.leader.po
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +36,7 @@ from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.learning_rates import THEOREM_3, Constant, Schedule, encode
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import rate_now
 from bothworlds.registry import POLICIES, Entry
@@ -94,9 +94,11 @@ class TsallisINF(Policy):
     gaps: Sequence[float] | None = None
 
     registered: ClassVar[Entry | None] = POLICIES["TsallisINF"]
-    nanoseconds: ClassVar[tuple[float, float]] = (10.0, 0.7)
-    estimates: ClassVar[bool] = True
-    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
+    traits: ClassVar[Traits] = Traits(
+        nanoseconds=(10.0, 0.7),
+        estimates=True,
+        saved_rows={0: base.ESTIMATES},
+    )
 
     def __post_init__(self) -> None:
         estimator = estimator_name(self.estimator, "TsallisINF")
@@ -107,31 +109,20 @@ class TsallisINF(Policy):
             keep(self, learning_rate=positive("learning_rate", rate, "TsallisINF", expected))
         if self.gaps is not None:
             keep(self, gaps=_checked_gaps(self.gaps))
+        # Away from alpha = 1/2 the state also has the weights. Gaps are given for all arms at once.
+        traits = replace(
+            self.traits,
+            head_rows=half_step.ESTIMATES if self.closed_form else general.ESTIMATES,
+            rows_per_arm=1 if self.closed_form else 2,
+            resizable=self.gaps is None,
+            separable=self.gaps is None,
+        )
+        keep(self, traits=traits)
 
     @property
     def closed_form(self) -> bool:
         """Whether the kernels of alpha = 1/2 play it, which need a rate above 0 in round 1."""
         return self.alpha == 0.5 and self._rate_code()[0] != THEOREM_3
-
-    @property
-    def head_rows(self) -> int:  # type: ignore[override]
-        """Rows of the solver before the estimates."""
-        return half_step.ESTIMATES if self.closed_form else general.ESTIMATES
-
-    @property
-    def rows_per_arm(self) -> int:  # type: ignore[override]
-        """The estimates; away from alpha = 1/2 also the weights."""
-        return 1 if self.closed_form else 2
-
-    @property
-    def resizable(self) -> bool:  # type: ignore[override]
-        """Without gaps, which are given for all arms at once."""
-        return self.gaps is None
-
-    @property
-    def separable(self) -> bool:  # type: ignore[override]
-        """Without gaps, which are given for all arms at once."""
-        return self.gaps is None
 
     def _rate_code(self) -> tuple[int, float]:
         given = self.learning_rate
@@ -143,32 +134,44 @@ class TsallisINF(Policy):
             owner="TsallisINF",
         )
 
-    def for_arms(self, n_arms: int) -> Policy:
-        """Return a twin that does not look at every arm where there are many."""
-        if not self.closed_form or n_arms < MANY or type(self).kernels is not TsallisINF.kernels:
-            return self
-        from bothworlds.policies.tsallis_inf.many import ManyArms
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the kernels of this alpha, estimator and number of arms.
 
-        return ManyArms(self)
-
-    def for_tiles(self, n_arms: int) -> Player:
-        """Return a twin that hardly looks at the arms once one leads, or that computes by lanes."""
-        own = self.for_arms(n_arms)
-        if own is not self and n_arms <= MOST_LEADING:
-            from bothworlds.policies.tsallis_inf.leading_many import ManyInTiles
-
-            return ManyInTiles(self)
-        if own is not self or type(self).kernels is not TsallisINF.kernels:
-            return own
+        With many arms they do not look at every arm, nor in lanes once one arm leads.
+        """
+        estimator = self.estimator
+        if type(self).kernels is not TsallisINF.kernels:
+            return super().program(n_arms)
         if not self.closed_form:
-            from bothworlds.policies.tsallis_inf.tiles import general_player
+            own = super().program(n_arms)
+            if not lanes:
+                return own
+            from bothworlds.policies.tsallis_inf import tiles
 
-            return general_player(self, n_arms)
-        if n_arms < LEADING[self.estimator]:
-            return self
-        from bothworlds.policies.tsallis_inf.leading import InTiles
+            own = tiles.program(own, n_arms, estimator)
+            if self.gaps is not None or not tiles.may_lead(n_arms, self.alpha, estimator):
+                return own
+            from bothworlds.policies.tsallis_inf import leading_general
 
-        return InTiles(self, few.fits.py_func(n_arms))
+            return leading_general.program(own, n_arms, self.alpha, estimator, horizon)
+        if n_arms >= MANY:
+            from bothworlds.policies.tsallis_inf import many
+
+            own = many.program(self, n_arms, estimator)
+            if not lanes or n_arms > MOST_LEADING:
+                return own
+            from bothworlds.policies.tsallis_inf import leading_many
+
+            return leading_many.program(own, n_arms, estimator, horizon)
+        one_solver = half.one_solver(estimator, few.fits.py_func(n_arms))
+        if not lanes:
+            return Program.of(self, n_arms, self.kernels(), prompt=one_solver)
+        own = Program.of(self, n_arms, one_solver)
+        if n_arms < LEADING[estimator]:
+            return own
+        from bothworlds.policies.tsallis_inf import leading
+
+        return leading.program(own, n_arms, estimator, horizon)
 
     def parameters(self, n_arms: int) -> Array:
         """Return rate code and parameter, alpha, the estimator and the factors xi."""
@@ -187,7 +190,7 @@ class TsallisINF(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0 and a solver about to take its first step."""
-        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
         if self.closed_form:
             half_step.first_state(n_arms, state)
             few.first_state(n_arms, state)
@@ -198,26 +201,11 @@ class TsallisINF(Policy):
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability in round ``t``."""
         n_arms = rows.shape[1] + 1
-        column = np.zeros(self.rows_per_arm)
+        column = np.zeros(self.traits.rows_per_arm)
         eta = rate_now(n_arms, t, self.parameters(n_arms))
         w0 = 1.0 / n_arms if probability is None else probability
         column[0] = entry_estimate(rows[0], eta, self.alpha, w0)
         return column
-
-    def until(self, n_arms: int, horizon: int) -> Player:
-        """Return a twin that has the solver for this number of arms alone."""
-        if not self.closed_form or type(self).kernels is not TsallisINF.kernels:
-            return self
-        from bothworlds.policies.tsallis_inf.plain import OneSolver
-
-        return OneSolver(self, few.fits.py_func(n_arms))
-
-    def kernels_for(self, n_arms: int) -> Kernels:
-        """Return the kernels with the solver for this number of arms alone."""
-        own = self.for_arms(n_arms)
-        if own is not self or not self.closed_form or type(self).kernels is not TsallisINF.kernels:
-            return own.kernels()
-        return half.one_solver(self.estimator, few.fits.py_func(n_arms))
 
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""

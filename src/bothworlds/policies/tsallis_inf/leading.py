@@ -1,12 +1,12 @@
 """Tsallis-INF at alpha = 1/2 in tiles of repetitions: kernels with `bothworlds.omd.leader`.
 
-`bothworlds.TsallisINF` uses them by itself; see its method ``for_tiles``.
+`bothworlds.TsallisINF` uses them by itself; see its method ``program``.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, width
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import half
+from bothworlds.omd import few, half
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import changing, layout, membership, rounds
-from bothworlds.policies.base import Array, Player, Resting, Sides
+from bothworlds.policies.base import Array, Kernels, Leaderless, Program
 from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf.half import one_solver
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
-from bothworlds.policies.tsallis_inf.plain import OneSolver
 
 
 @jit
@@ -50,7 +49,7 @@ def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
 def nobody_leads(t: int, M: Any, like: Any) -> Any:
     """Tell whether no lane is in the mode, nor may enter it in this round.
 
-    Most loops then call the kernels of ``InTiles.resting``; under attack they do not.
+    Most loops then call the kernels of `Program.leaderless`; under attack they do not.
     """
     return not (changing.is_due(t) or any_lane(load(M, membership.LEADS, like) != 0.0))
 
@@ -85,7 +84,7 @@ def count_loss(M: Any, loss: Any) -> None:
     store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
 
 
-# Templates: `in_tiles` fills in the solver that looks at all arms, for few of them or for more.
+# Templates: `kernels_in_tiles` fills in the solver that looks at all arms.
 choose_by_pass: Any = None
 update_by_pass: Any = None
 
@@ -143,56 +142,47 @@ def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, 
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
-def update_resting_rv(
+def update_leaderless_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
-    """Do what `update_rv` does where nobody leads."""
+    """Do what `update_rv` does while no lane leads."""
     count_loss(layout.mode_rows(K, S, width(loss)), loss)
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
 @functools.cache
-def in_tiles(estimator: Estimator, fitting: bool) -> tuple[Sides, Any, Any]:
-    """Return the kernels of an estimator, and ``choose`` and ``update`` where nobody leads."""
+def kernels_in_tiles(estimator: Estimator, fitting: bool) -> tuple[Kernels, Any, Any]:
+    """Return the kernels of an estimator, and ``choose`` and ``update`` while no lane leads."""
     own = one_solver(estimator, fitting)
     reduced = estimator == "rv"
     choose = bound(choose_rv if reduced else choose_iw, release=True, choose_by_pass=own.choose)
     update = bound(update_rv if reduced else update_iw, release=True, update_by_pass=own.update)
-    resting = own.update
+    leaderless = own.update
     if reduced:
-        resting = bound(update_resting_rv, release=True, update_by_pass=own.update)
-    return Sides((choose,), (update,), wide=True, alone=True), own.choose, resting
+        leaderless = bound(update_leaderless_rv, release=True, update_by_pass=own.update)
+    return Kernels(choose, update), own.choose, leaderless
 
 
-@dataclass(frozen=True, repr=False)
-class InTiles(OneSolver):
-    """What `TsallisINF` is in tiles of long runs: the same algorithm, the mode behind its state."""
+def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None) -> Program:
+    """Return the program of `bothworlds.TsallisINF` at alpha = 1/2 in lanes.
 
-    @property
-    def _reduced(self) -> bool:
-        return self.policy.estimator == "rv"
+    ``own`` is that without the mode, with one solver and less to compile, and plays runs that end
+    before a lane may enter the mode.
+    """
+    if horizon is not None and horizon < changing.first_round.py_func(n_arms):
+        return own
+    rows = own.head_rows + n_arms
 
-    def until(self, n_arms: int, horizon: int) -> Player:
-        """Return the algorithm without the mode where no lane may enter it."""
-        if horizon >= changing.first_round.py_func(n_arms):
-            return self
-        return self.policy.until(n_arms, horizon)
-
-    def start(self, n_arms: int) -> Array:
+    def start() -> Array:
         """Return the state of the algorithm, with no lane in the mode."""
-        return np.append(super().start(n_arms), np.zeros(layout.rows(n_arms, self._reduced)))
+        return np.append(own.start(), np.zeros(layout.rows(n_arms, estimator == "rv")))
 
-    def sound(self, n_arms: int, state: Array) -> bool:
+    def sound(state: Array) -> bool:
         """Tell whether the mode is sound in every lane."""
-        mode = state[self.policy.head_rows + n_arms :]
-        return sound_mode(n_arms, mode) and super().sound(n_arms, state)
+        return sound_mode(n_arms, state[rows:]) and own.sound(state)
 
-    def resting(self, n_arms: int) -> Resting | None:
-        """Return the kernels of this estimator without the mode."""
-        _, choose, update = in_tiles(self.policy.estimator, self.few)
-        row = self.policy.head_rows + n_arms + membership.LEADS
-        return Resting(choose, update, row, membership.LOOK_EVERY)
-
-    def sides(self) -> Sides:
-        """Return the kernels of this estimator."""
-        return in_tiles(self.policy.estimator, self.few)[0]
+    kernels, choose, update = kernels_in_tiles(estimator, few.fits.py_func(n_arms))
+    leaderless = Leaderless(choose, update, rows + membership.LEADS, membership.LOOK_EVERY)
+    return replace(
+        own, kernels=kernels, start=start, sound=sound, plain=False, leaderless=leaderless
+    )

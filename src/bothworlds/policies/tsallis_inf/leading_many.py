@@ -1,19 +1,20 @@
-"""Tsallis-INF at alpha = 1/2 for many arms in tiles: `bothworlds.omd.leader` beside the buckets.
+"""Tsallis-INF at alpha = 1/2 for many arms in tiles: `bothworlds.omd.leader` and buckets.
 
 Lanes in leader mode play together, the others one by one with `bothworlds.omd.many`.  The state
 begins with 1 / w of the last draw and the row of the lanes without a repetition; then come the rows
 of the mode, and then, one lane after the other, the states of the many-arms kernels.
 
-`bothworlds.TsallisINF` uses this by itself; see its method ``for_tiles``.
+`bothworlds.TsallisINF` uses this by itself; see its method ``program``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
@@ -32,12 +33,10 @@ from bothworlds.omd import half
 from bothworlds.omd.leader import changing, costs, layout, membership, rounds
 from bothworlds.omd.many import layout as buckets
 from bothworlds.omd.many import rounds as many
-from bothworlds.policies.base import Array, Player, Sides
+from bothworlds.policies.base import LARGEST, Array, Kernels, Program
 from bothworlds.policies.leading import sound_mode
-from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.policies.tsallis_inf.leading import foreseen
 from bothworlds.policies.tsallis_inf.many import (
-    ManyArms,
     choose_many_iw,
     choose_many_rv,
     update_many_iw,
@@ -201,59 +200,33 @@ def update_leading_many_rv(
     learn(K, t, C, S, G, True, arm, inverse_p, loss)
 
 
-@dataclass(frozen=True, repr=False)
-class ManyInTiles(Player):
-    """What `TsallisINF` is at many arms in a tile of repetitions.
+_KERNELS = {
+    "iw": Kernels(choose_leading_many_iw, update_leading_many_iw),
+    "rv": Kernels(choose_leading_many_rv, update_leading_many_rv),
+}
 
-    Parameters
-    ----------
-    policy : TsallisINF
-        The algorithm, at alpha = 1/2.
+
+def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None) -> Program:
+    """Return the program for many arms in lanes; ``own`` is that of one bandit.
+
+    It also plays runs that end before a lane may enter the mode.
     """
+    if horizon is not None and horizon < changing.first_round.py_func(n_arms):
+        return own
+    first = MODE + layout.rows(n_arms, estimator == "rv")
 
-    policy: TsallisINF
-
-    idle_row: ClassVar[int | None] = IDLE
-
-    def __repr__(self) -> str:
-        return repr(self.policy)
-
-    @property
-    def _reduced(self) -> bool:
-        return self.policy.estimator == "rv"
-
-    def until(self, n_arms: int, horizon: int) -> Player:
-        """Return the algorithm without the mode where no lane may enter it."""
-        return self._alone if horizon < changing.first_round.py_func(n_arms) else self
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return the parameters of the algorithm."""
-        return self.policy.parameters(n_arms)
-
-    @property
-    def _alone(self) -> ManyArms:
-        return ManyArms(self.policy)
-
-    def _first_alone(self, n_arms: int) -> int:
-        return MODE + layout.rows(n_arms, self._reduced)
-
-    def start(self, n_arms: int) -> Array:
+    def start() -> Array:
         """Return L = 0, with no lane in the mode."""
-        return np.append(np.zeros(self._first_alone(n_arms)), self._alone.start(n_arms))
+        return np.append(np.zeros(first), own.start())
 
-    def sound(self, n_arms: int, state: Array) -> bool:
+    def sound(state: Array) -> bool:
         """Tell whether mode and buckets are sound in every lane."""
-        first = self._first_alone(n_arms)
         states = np.ascontiguousarray(state[first:]).reshape(state.shape[1], -1)
         return (
-            super().sound(n_arms, state[:first])
+            bool((np.abs(state[:first]) <= LARGEST).all())
             and bool(np.isin(state[IDLE], (0.0, 1.0)).all())
             and sound_mode(n_arms, state[MODE:first])
-            and self._alone.sound(n_arms, states.T)
+            and own.sound(states.T)
         )
 
-    def sides(self) -> Sides:
-        """Return the kernels of this estimator."""
-        if self._reduced:
-            return Sides((choose_leading_many_rv,), (update_leading_many_rv,), wide=True)
-        return Sides((choose_leading_many_iw,), (update_leading_many_iw,), wide=True)
+    return replace(own, kernels=_KERNELS[estimator], start=start, sound=sound, idle_row=IDLE)

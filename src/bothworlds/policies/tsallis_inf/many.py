@@ -1,20 +1,19 @@
 """Tsallis-INF at alpha = 1/2 for many arms: kernels over `bothworlds.omd.many`.
 
-`bothworlds.TsallisINF` uses them by itself; see its method ``for_arms``.
+`bothworlds.TsallisINF` uses them by itself; see its method ``program``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.many import layout, rounds
-from bothworlds.policies.base import Array, Kernels, Policy
-from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.base import Array, Kernels, Policy, Program
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 
@@ -77,7 +76,7 @@ def late_many_rv(
 
 @jit
 def write_back_many(K: int, t: int, C: Any, S: Any, G: Any) -> None:
-    """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
+    """Write the estimates by arm; the next ``ask`` sorts the arms again."""
     rounds.close(K, S)
 
 
@@ -100,42 +99,20 @@ MANY_RV = Kernels.of(
 )
 
 
-@dataclass(frozen=True, repr=False)
-class ManyArms(Policy):
-    """What `TsallisINF` is at many arms: the same algorithm with another state.
+def program(policy: Policy, n_arms: int, estimator: Estimator) -> Program:
+    """Return the program of `bothworlds.TsallisINF` at alpha = 1/2 for many arms."""
+    reduced = estimator == "rv"
+    groups = layout.FIELDS_RV if reduced else layout.FIELDS_IW
 
-    Parameters
-    ----------
-    policy : TsallisINF
-        The algorithm, at alpha = 1/2.
-    """
-
-    policy: TsallisINF
-
-    head_rows: ClassVar[int] = layout.SHARED
-    estimates: ClassVar[bool] = True
-
-    def __repr__(self) -> str:
-        return repr(self.policy)
-
-    @property
-    def rows_per_arm(self) -> int:  # type: ignore[override]
-        """The estimates, and where each arm stands."""
-        return layout.FIELDS_RV if self.policy.estimator == "rv" else layout.FIELDS_IW
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return the parameters of the algorithm."""
-        return self.policy.parameters(n_arms)
-
-    def start(self, n_arms: int) -> Array:
+    def start() -> Array:
         """Return L = 0, with the buckets to be made by the first ``ask``."""
-        return np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        return np.zeros(layout.SHARED + groups * n_arms)
 
-    def sound(self, n_arms: int, state: Array) -> bool:
+    def sound(state: Array) -> bool:
         """Tell whether buckets, slots and heaps describe every arm once."""
-        heaps = self.policy.estimator == "rv"
-        return all(layout.sound(n_arms, np.ascontiguousarray(S), heaps) for S in state.T)
+        return all(layout.sound(n_arms, np.ascontiguousarray(S), reduced) for S in state.T)
 
-    def kernels(self) -> Kernels:
-        """Return the kernels of this estimator."""
-        return MANY_RV if self.policy.estimator == "rv" else MANY_IW
+    return Program.of(
+        policy, n_arms, MANY_RV if reduced else MANY_IW, start=start, sound=sound,
+        head_rows=layout.SHARED, rows_per_arm=groups, plain=False,
+    )  # fmt: skip

@@ -16,18 +16,19 @@ a round, each of which learns its half on its own, in any order and however late
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import carray
 
+from bothworlds.arguments import keep
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
-from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sides
+from bothworlds.policies.around import Around
+from bothworlds.policies.base import Array, Kernels, Program
 from bothworlds.policies.tsallis_inf import TsallisINF, general
 from bothworlds.policies.tsallis_inf.general import (
     choose_general,
@@ -262,46 +263,14 @@ _GENERAL = Kernels.of(
 )
 
 
-_SIDES_IW = Sides(
-    (choose_half_iw, choose_right_half), (note_left_half, update_half_iw), True, one_state=True
-)
-_SIDES_RV = Sides(
-    (choose_half_rv, choose_right_half), (note_left_half, update_half_rv), True, one_state=True
-)
-_SIDES_GENERAL = Sides(
-    (choose_general, choose_right_general),
-    (note_left_general, update_general),
-    False,
-    one_state=True,
-)
-
-
 @dataclass(frozen=True, repr=False)
-class Shared(Policy):
+class TwoDraws(Around):
     """Tsallis-INF drawn from twice a round, of whose estimates every draw adds half."""
 
     policy: TsallisINF
 
-    estimates: ClassVar[bool] = True
-    saved_rows: ClassVar[dict[int, Saved] | None] = {0: base.ESTIMATES}
-
-    @property
-    def head_rows(self) -> int:  # type: ignore[override]
-        """Rows of the solver before the estimates."""
-        return self.policy.head_rows
-
-    @property
-    def rows_per_arm(self) -> int:  # type: ignore[override]
-        """Rows per arm."""
-        return self.policy.rows_per_arm
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return those of Tsallis-INF."""
-        return self.policy.parameters(n_arms)
-
-    def start(self, n_arms: int) -> Array:
-        """Return that of Tsallis-INF."""
-        return self.policy.start(n_arms)
+    def __post_init__(self) -> None:
+        keep(self, traits=self._around(resizable=False, separable=True))
 
     def kernels(self) -> Kernels:
         """Return the kernels of this alpha and estimator."""
@@ -309,8 +278,22 @@ class Shared(Policy):
             return _GENERAL
         return _HALF_RV if self.policy.estimator == "rv" else _HALF_IW
 
-    def sides(self) -> Sides:
-        """Return both sides, which the engine calls; their state has `NOTES` more rows."""
-        if not self.policy.closed_form:
-            return _SIDES_GENERAL
-        return _SIDES_RV if self.policy.estimator == "rv" else _SIDES_IW
+
+def duel_program(policy: TsallisINF, n_arms: int) -> Program:
+    """Return the program of the engine's duels, whose state has `NOTES` more rows."""
+    if not policy.closed_form:
+        left, right = (choose_general, note_left_general), (choose_right_general, update_general)
+    elif policy.estimator == "rv":
+        left, right = (choose_half_rv, note_left_half), (choose_right_half, update_half_rv)
+    else:
+        left, right = (choose_half_iw, note_left_half), (choose_right_half, update_half_iw)
+
+    def start() -> Array:
+        """Return the state of Tsallis-INF, and no notes."""
+        return np.append(policy.start(n_arms), np.zeros(NOTES))
+
+    wide = policy.closed_form
+    return Program.of(
+        policy, n_arms, Kernels(*left, wide=wide), right=Kernels(*right, wide=wide), start=start,
+        one_state=True, plain=False,
+    )  # fmt: skip

@@ -1,15 +1,16 @@
 """Tsallis-INF for any alpha and unequal xi in tiles of repetitions: kernels with `omd.powers`.
 
-`bothworlds.TsallisINF` uses them by itself; see its method ``for_tiles``.
+`bothworlds.TsallisINF` uses them by itself; see its method ``program``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.types import LANES
@@ -18,8 +19,7 @@ from bothworlds.omd import late_rates, powers
 from bothworlds.omd.estimators import BASELINE, baseline, correction, with_baseline
 from bothworlds.omd.powers import ESTIMATES
 from bothworlds.omd.recentring import is_due
-from bothworlds.policies.base import Array, Player, Sides
-from bothworlds.policies.tsallis_inf import TsallisINF
+from bothworlds.policies.base import LARGEST, Array, Kernels, Program
 from bothworlds.policies.tsallis_inf.parameters import ALPHA, CODE, FACTORS, PARAMETER, rate_now
 
 APART = 1e3
@@ -145,53 +145,33 @@ _UPDATES = {
 }
 
 
-@dataclass(frozen=True, repr=False)
-class GeneralInTiles(Player):
-    """What `TsallisINF` is in a tile of repetitions away from alpha = 1/2.
+def program(own: Program, n_arms: int, estimator: Estimator) -> Program:
+    """Return the program of `bothworlds.TsallisINF` away from alpha = 1/2 in lanes.
 
-    Parameters
-    ----------
-    policy : TsallisINF
-        The algorithm.
+    ``own`` is that of one bandit, which plays where the xi are too far apart for others.
     """
+    xi = own.parameters()[FACTORS:]
+    unequal = xi.size > 0
+    if n_arms == 1 or (unequal and xi.max() > APART * xi.min()):
+        return own
 
-    policy: TsallisINF
-
-    def __repr__(self) -> str:
-        return repr(self.policy)
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return the parameters of the algorithm."""
-        return self.policy.parameters(n_arms)
-
-    def start(self, n_arms: int) -> Array:
+    def start() -> Array:
         """Return L = 0, and s = 0, w = p = 1 of every arm, from where all powers are computed."""
         state = np.zeros(ESTIMATES + powers.PER_ARM * n_arms)
         state[ESTIMATES + 2 * n_arms :] = 1.0
         return state
 
-    def sound(self, n_arms: int, state: Array) -> bool:
+    def sound(state: Array) -> bool:
         """Tell whether s, w and p of every arm are such as the kernels leave."""
         s, w, p = state[ESTIMATES + n_arms :].reshape(3, n_arms, -1)
-        powered = (w >= 0.0) & (w <= 2.0 + 1e-9) & (p >= 0.0) & (p <= 1.0)
-        return bool((powered & (s >= powers.LEAST)).all()) and super().sound(n_arms, state)
+        powered = (w >= 0.0) & (w <= 2.0 + 1e-9) & (p >= 0.0) & (p <= 1.0) & (s >= powers.LEAST)
+        return bool(powered.all() and (np.abs(state) <= LARGEST).all())
 
-    def sides(self) -> Sides:
-        """Return the kernels of this estimator and these factors."""
-        unequal = self.policy.gaps is not None
-        choose = choose_unequal if unequal else choose_equal
-        return Sides((choose,), (_UPDATES[unequal, self.policy.estimator],), wide=True)
+    kernels = Kernels(choose_unequal if unequal else choose_equal, _UPDATES[unequal, estimator])
+    return replace(own, kernels=kernels, start=start, sound=sound, plain=False)
 
 
-def general_player(policy: TsallisINF, n_arms: int) -> Player:
-    """Return what plays the policy in tiles: itself where its xi are too far apart for others."""
-    xi = policy.parameters(n_arms)[FACTORS:]
-    if n_arms == 1 or (xi.size > 0 and xi.max() > APART * xi.min()):
-        return policy
-    player = GeneralInTiles(policy)
-    crowded = policy.estimator == "rv" and n_arms ** (1.0 - 2.0 * policy.alpha) >= CROWDED
-    if policy.gaps is not None or policy.alpha > STEEPEST[policy.estimator] or crowded:
-        return player
-    from bothworlds.policies.leading.tsallis_inf import GeneralLeading
-
-    return GeneralLeading(player)
+def may_lead(n_arms: int, alpha: float, estimator: Estimator) -> bool:
+    """Tell whether leader mode pays, with equal xi."""
+    crowded = estimator == "rv" and n_arms ** (1.0 - 2.0 * alpha) >= CROWDED
+    return n_arms > 1 and alpha <= STEEPEST[estimator] and not crowded

@@ -1,270 +1,30 @@
-"""TsallisINFV: Tsallis-INF that adapts to the variance of the losses, without a horizon.
-
-Running means of the losses serve as baselines and predictions, and the learning rate matches what
-is paid for stability with what is paid for regularisation.  In round t:
-
-========== ==========================================================================
-``beta``   2 sqrt(2) / eta, starts at 1 / sqrt(2): eta_1 = 4
-``m_i``    running mean (prior / 2 + s_i) / (prior + n_i) of the n_i losses of arm i, sum s_i
-``X_i``    L_i + m_i under the matched rate, L_i under the residual one; L_i the estimates
-``w``      the OMD step at alpha = 1/2 on X, w_i = 4 / (eta (X_i - x))^2
-``B_i``    m_i for the near arms, those with w_i >= eta^2; 0 for the others
-``d``      l - B_I, the residual of the arm I that was played
-``H_1``    sum_i sqrt(w_i); ``H_3`` sum_i w_i^(3/2)
-``h``      H_1 - 1
-``z``      d^2 ((1 - w_I)^2 / sqrt(w_I) + H_3 - w_I^(3/2)), at most beta |d| (1 - w_I)
-========== ==========================================================================
-
-1. draw I from w and observe its loss l;
-2. L_i += B_i for every arm; L_I += d / w_I;
-3. matched: beta += z / (beta h), the rule of Ito, Tsuchiya and Honda (2024);
-   residual: beta^2 += 2 d^2, so that eta = 2 / sqrt(1/4 + sum d^2);
-4. m_I moves on.
-
-Where residuals are 1/2 and the weights spread out, eta_t = 4 / sqrt(t): the reduced-variance
-estimator with its rate.  A decision that is no longer the last one is learned from with baseline 0
-and leaves the rate alone, because an estimate with a baseline is unbiased only if the baseline
-was known at the decision.
-"""
+"""TsallisINFV, the policy; its equations are in `bothworlds.policies.tsallis_inf_v.kernels`."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from bothworlds.arguments import keep, one_of, positive
-from bothworlds.lanes.jit import jit
-from bothworlds.lanes.rows import add_to, put, take
-from bothworlds.lanes.vectors import (
-    absolute,
-    advance,
-    load,
-    maximum,
-    minimum,
-    select,
-    splat,
-    sqrt,
-    store,
-    width,
-)
 from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
-from bothworlds.omd.estimators import correction
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Saved
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
 from bothworlds.policies.tsallis_inf import MANY
+from bothworlds.policies.tsallis_inf_v.kernels import (
+    BETA,
+    BETA_1,
+    KERNELS,
+    LARGEST_BETA,
+    MEAN_1,
+    RATE,
+    SOLVER,
+)
 from bothworlds.registry import POLICIES, Entry
 
 Rate = Literal["matched", "residual"]
-
-# Parameters: the weight of 1/2 in a running mean, whether the rate is matched (1) or not (0).
-PRIOR, MATCHED = 0, 1
-# Rows: inverse probability, beta, the sums of `half.draw`; then the solver's rows and X, m and n of
-# every arm.
-BETA, SUMS, SOLVER = 1, 2, 5
-BETA_1 = math.sqrt(0.5)
-RATE = 2.0 * math.sqrt(2.0)
-MEAN_1 = 0.5
-LEAST_H = 1e-12  # below, one arm has all the weight and h is rounding
-LARGEST_BETA = 1e15  # reached by no run: a bound of what is read from a file
-
-
-@jit
-def solver(S: Any, like: Any) -> Any:
-    """Return the solver's rows, which are those of `bothworlds.omd.half`."""
-    return advance(S, SOLVER * width(like))
-
-
-@jit
-def sums(S: Any, like: Any) -> Any:
-    """Return the rows of H_1, H_3 and what the prediction of the next root needs."""
-    return advance(S, SUMS * width(like))
-
-
-@jit
-def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw, keeping H_1 and H_3; see `few.draw` and `half.draw`."""
-    P = solver(S, u)
-    M = sums(S, u)
-    half.recentre_if_due(K, t, P, u)
-    beta = load(S, BETA, u)
-    eta = RATE / beta
-    near = near_limit(beta)
-    arm = few.draw(K, P, eta, u, M) if few.fits(K) else half.draw(K, P, eta, near, u, M)
-    store(S, 0, load(P, half.INVERSE_P, u))
-    return arm
-
-
-@jit
-def near_limit(beta: Any) -> Any:
-    """Return the largest y with w >= eta^2: 2 / eta^2."""
-    return 0.25 * beta * beta
-
-
-@jit
-def moved_mean(C: Any, mean: Any, n: Any, loss: Any) -> Any:
-    """Return the running mean after one more loss."""
-    return mean + (loss - mean) / (n + (C[PRIOR] + 1.0))
-
-
-@jit
-def next_beta(C: Any, S: Any, beta: Any, d: Any, inverse_p: Any) -> Any:
-    """Return beta after a residual d of an arm drawn with this inverse probability."""
-    if C[MATCHED] == 0.0:
-        return sqrt(beta * beta + 2.0 * (d * d))
-    M = sums(S, d)
-    w = 1.0 / inverse_p
-    root = sqrt(w)
-    rest = 1.0 - w
-    others = maximum(load(M, half.CUBES, d) - w * root, 0.0)
-    z = d * d * (rest * rest * (root * inverse_p) + others)
-    z = minimum(z, beta * absolute(d) * maximum(rest, 0.0))
-    h = load(M, half.ROOTS, d) - 1.0
-    spread = h > LEAST_H
-    return beta + select(spread, z / (beta * select(spread, h, 1.0)), 0.0)
-
-
-@jit
-def faded(C: Any, X: Any, m: Any, low: Any, retained: Any) -> Any:
-    """Return X whose part L became ``retained`` (L - low), or X itself if that is None."""
-    if retained is None:
-        return X
-    part = C[MATCHED] * m
-    return retained * (X - part - low) + part
-
-
-@jit
-def least(K: int, C: Any, P: Any, retained: Any, like: Any) -> Any:
-    """Return min L, or 0 where nothing fades."""
-    low = splat(0.0, like)
-    if retained is not None:
-        X, m = half.ESTIMATES, half.ESTIMATES + K
-        low = load(P, X, like) - C[MATCHED] * load(P, m, like)
-        for i in range(1, K):
-            low = minimum(low, load(P, X + i, like) - C[MATCHED] * load(P, m + i, like))
-    return low
-
-
-@jit
-def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained: Any) -> None:
-    """X_i += B_i for every arm; X_I += d / w_I; then the rate and the mean of the arm.
-
-    Unless ``retained`` is None, L fades by it before; which arms are near is judged before that.
-    """
-    P = solver(S, loss)
-    low = least(K, C, P, retained, loss)
-    X, m, n = half.ESTIMATES, half.ESTIMATES + K, half.ESTIMATES + 2 * K
-    beta = load(S, BETA, loss)
-    limit = near_limit(beta)
-    x = load(P, half.ROOT, loss)
-    if K <= few.FEW:
-        base_I = splat(0.0, loss)
-        mean = splat(0.0, loss)
-        count = splat(0.0, loss)
-        for i in range(K):
-            own = load(P, m + i, loss)
-            mine = arm == i
-            base_I = select(mine & (load(P, X + i, loss) - x <= limit), own, base_I)
-            mean = select(mine, own, mean)
-            count = select(mine, load(P, n + i, loss), count)
-        d = loss - base_I
-        new = moved_mean(C, mean, count, loss)
-        by = correction(loss, base_I, inverse_p) + C[MATCHED] * (new - mean)
-        for i in range(K):
-            L = load(P, X + i, loss)
-            own = load(P, m + i, loss)
-            mine = arm == i
-            near = L - x <= limit
-            L = faded(C, L, own, low, retained)
-            L = select(near, L + own, L)
-            store(P, X + i, select(mine, L + by, L))
-            store(P, m + i, select(mine, new, own))
-            store(P, n + i, select(mine, count + 1.0, load(P, n + i, loss)))
-    else:
-        y = take(P, X, K, arm)
-        mean = take(P, m, K, arm)
-        count = take(P, n, K, arm)
-        base_I = select(y - x <= limit, mean, 0.0)
-        d = loss - base_I
-        new = moved_mean(C, mean, count, loss)
-        by = correction(loss, base_I, inverse_p) + C[MATCHED] * (new - mean)
-        for i in range(X, X + K):
-            L = load(P, i, loss)
-            own = load(P, i + K, loss)
-            near = L - x <= limit
-            L = faded(C, L, own, low, retained)
-            store(P, i, select(near, L + own, L))
-        add_to(P, X, K, arm, by)
-        put(P, m, K, arm, new)
-        put(P, n, K, arm, count + 1.0)
-    if not few.fits(K):
-        if retained is not None:
-            half.fade_sums(P, retained, low)
-        # Under a floor the arm that is played need not be the one the solver drew.
-        store(P, half.DRAWN, take(P, X, K, arm) - (by + base_I) - load(P, half.CENTRE, loss))
-        half.shift_near_by_means(P, sums(S, loss), base_I)
-        half.replace_drawn(P, by)
-    store(S, BETA, next_beta(C, S, beta, d, inverse_p))
-
-
-@jit
-def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
-    """X_i += B_i for every arm; X_I += d / w_I; then the rate and the mean of the arm."""
-    learn(K, C, S, arm, inverse_p, loss, None)
-
-
-@jit
-def fading(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
-) -> None:
-    """L_i = R (L_i - min L), then as `update`."""
-    learn(K, C, S, arm, inverse_p, loss, retained)
-
-
-@jit
-def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
-    """Return w of an arm at the root of the round."""
-    return half.weight_of(K, solver(S, arm), RATE / load(S, BETA, arm), arm)
-
-
-@jit
-def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """w_i = 4 / (eta (X_i - x))^2 at the root of the round."""
-    half.fill_weights(K, solver(S, 0.0), RATE / S[BETA], out)
-
-
-@jit
-def late(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
-) -> None:
-    """Learn from a decision that is no longer the last one: baseline 0, the rate stays."""
-    P = solver(S, 0.0)
-    X, m, n = half.ESTIMATES + arm, half.ESTIMATES + K + arm, half.ESTIMATES + 2 * K + arm
-    new = moved_mean(C, P[m], P[n], loss)
-    P[X] += correction(loss, 0.0, inverse_p) + C[MATCHED] * (new - P[m])
-    P[m] = new
-    P[n] += 1.0
-    half.restart(K, P, 0.0)
-
-
-@jit
-def estimates_changed(K: int, t: int, C: Any, S: Any, G: Any) -> None:
-    """Prepare the solver for estimates that changed otherwise than by ``tell``."""
-    half.restart(K, solver(S, 0.0), 0.0)
-
-
-_KERNELS = Kernels.of(
-    choose,
-    update,
-    weights,
-    late=late,
-    estimates_changed=estimates_changed,
-    any_draw=True,
-    in_lanes=InLanes(weight, update, fading, each_round=True),
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -310,32 +70,31 @@ class TsallisINFV(Policy):
     prior: float = 1.0
 
     registered: ClassVar[Entry | None] = POLICIES["TsallisINFV"]
-    unproved: ClassVar[str] = (
-        "its regret is argued and measured, not proved: order r sqrt(K T) against adversaries, "
-        "r the root mean square of the residuals"
+    traits: ClassVar[Traits] = Traits(
+        unproved=(
+            "its regret is argued and measured, not proved: order r sqrt(K T) against "
+            "adversaries, r the root mean square of the residuals"
+        ),
+        nanoseconds=(13.0, 1.0),
+        head_rows=SOLVER + half.ESTIMATES,
+        rows_per_arm=3,
+        estimates=True,
+        late_as_prompt=False,
+        resizable=True,
+        saved_rows={
+            0: base.ESTIMATES,
+            1: Saved("means", low=0.0, high=1.0),
+            2: base.TOLD,
+        },
+        saved_head={BETA: Saved("beta", low=BETA_1 * (1.0 - 1e-12), high=LARGEST_BETA)},
     )
-    nanoseconds: ClassVar[tuple[float, float]] = (13.0, 1.0)
-    head_rows: ClassVar[int] = SOLVER + half.ESTIMATES
-    rows_per_arm: ClassVar[int] = 3
-    estimates: ClassVar[bool] = True
-    late_as_prompt: ClassVar[bool] = False
-    resizable: ClassVar[bool] = True
-    saved_rows: ClassVar[dict[int, Saved] | None] = {
-        0: base.ESTIMATES,
-        1: Saved("means", low=0.0, high=1.0),
-        2: base.TOLD,
-    }
-    saved_head: ClassVar[dict[int, Saved]] = {
-        BETA: Saved("beta", low=BETA_1 * (1.0 - 1e-12), high=LARGEST_BETA)
-    }
 
     def __post_init__(self) -> None:
         owner = "TsallisINFV"
-        keep(
-            self,
-            rate=one_of("rate", self.rate, owner, ("matched", "residual")),
-            prior=positive("prior", self.prior, owner),
-        )
+        rate = one_of("rate", self.rate, owner, ("matched", "residual"))
+        # The matched rate keeps the means, its predictions, added to the estimates.
+        traits = replace(self.traits, predicted=1 if rate == "matched" else 0)
+        keep(self, rate=rate, prior=positive("prior", self.prior, owner), traits=traits)
 
     def parameters(self, n_arms: int) -> Array:
         """Return the prior's weight and whether the rate is matched."""
@@ -343,21 +102,16 @@ class TsallisINFV(Policy):
 
     def start(self, n_arms: int) -> Array:
         """Return X = 0, means of 1/2, eta = 4 and a solver about to take its first step."""
-        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
         state[BETA] = BETA_1
         half.first_state(n_arms, state[SOLVER:])
         few.first_state(n_arms, state[SOLVER:])
-        state[self.head_rows + n_arms : self.head_rows + 2 * n_arms] = MEAN_1
+        state[self.traits.head_rows + n_arms : self.traits.head_rows + 2 * n_arms] = MEAN_1
         return state
-
-    @property
-    def predicted(self) -> int:  # type: ignore[override]
-        """The means, which the matched rate adds to the estimates."""
-        return 1 if self.rate == "matched" else 0
 
     def estimated(self, rows: Array) -> Array:
         """Return L, which the matched rate keeps with the prediction m added."""
-        L: Array = rows[0] - rows[self.predicted] if self.predicted else rows[0]
+        L: Array = rows[0] - rows[self.traits.predicted] if self.traits.predicted else rows[0]
         return L
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
@@ -366,15 +120,15 @@ class TsallisINFV(Policy):
         eta = RATE / float(head[BETA])
         return np.array([entry_estimate(rows[0], eta, 0.5, w0), MEAN_1, 0.0])
 
-    def for_arms(self, n_arms: int) -> Policy:
-        """Return a twin that does not look at every arm where there are many."""
-        plain = type(self).kernels is TsallisINFV.kernels
-        if self.rate != "residual" or n_arms < MANY or not plain:
-            return self
-        from bothworlds.policies.tsallis_inf_v.many import ManyArms
+    def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
+        """Return the kernels; with many arms, ones that do not look at every arm."""
+        own = type(self).kernels is TsallisINFV.kernels
+        if own and self.rate == "residual" and n_arms >= MANY:
+            from bothworlds.policies.tsallis_inf_v import many
 
-        return ManyArms(self)
+            return many.program(self, n_arms)
+        return super().program(n_arms)
 
     def kernels(self) -> Kernels:
         """Return the kernels."""
-        return _KERNELS
+        return KERNELS

@@ -1,12 +1,11 @@
 """TsallisINFV at the residual rate for many arms: kernels over `bothworlds.omd.moving`.
 
-`bothworlds.TsallisINFV` uses them by itself; see its method ``for_arms``.
+`bothworlds.TsallisINFV` uses them by itself; see its method ``program``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,13 @@ from bothworlds.lanes.jit import jit
 from bothworlds.omd import half
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.moving import layout, rounds
-from bothworlds.policies.base import LARGEST, Array, Kernels, Policy
-from bothworlds.policies.tsallis_inf_v import (
+from bothworlds.policies.base import LARGEST, Array, Kernels, Policy, Program
+from bothworlds.policies.tsallis_inf_v.kernels import (
     BETA,
     BETA_1,
     MEAN_1,
     RATE,
     SOLVER,
-    TsallisINFV,
     moved_mean,
     near_limit,
     next_beta,
@@ -78,12 +76,12 @@ def late_many(
 
 @jit
 def write_back_many(K: int, t: int, C: Any, S: Any, G: Any) -> None:
-    """Write the estimates by arm; the next ``ask`` sorts the arms anew."""
+    """Write the estimates by arm; the next ``ask`` sorts the arms again."""
     rounds.close(K, solver(S, 0.0))
     S[0] = 0.0
 
 
-_KERNELS = Kernels.of(
+KERNELS = Kernels.of(
     choose_many,
     update_many,
     weights_many,
@@ -94,42 +92,23 @@ _KERNELS = Kernels.of(
 )
 
 
-@dataclass(frozen=True, repr=False)
-class ManyArms(Policy):
-    """What `TsallisINFV` is at many arms: the same algorithm with another state.
+def program(policy: Policy, n_arms: int) -> Program:
+    """Return the program of `bothworlds.TsallisINFV` at the residual rate for many arms."""
+    head, groups = SOLVER + layout.SHARED, layout.FIELDS
 
-    Parameters
-    ----------
-    policy : TsallisINFV
-        The algorithm, at the residual rate.
-    """
-
-    policy: TsallisINFV
-
-    head_rows: ClassVar[int] = SOLVER + layout.SHARED
-    rows_per_arm: ClassVar[int] = layout.FIELDS
-    estimates: ClassVar[bool] = True
-    late_as_prompt: ClassVar[bool] = False
-
-    def __repr__(self) -> str:
-        return repr(self.policy)
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return the parameters of the algorithm."""
-        return self.policy.parameters(n_arms)
-
-    def start(self, n_arms: int) -> Array:
+    def start() -> Array:
         """Return L = 0 and means of 1/2, with the buckets to be made by the first ``ask``."""
-        state = np.zeros(self.head_rows + self.rows_per_arm * n_arms)
+        state = np.zeros(head + groups * n_arms)
         state[BETA] = BETA_1
-        state[self.head_rows + n_arms : self.head_rows + 2 * n_arms] = MEAN_1
+        state[head + n_arms : head + 2 * n_arms] = MEAN_1
         return state
 
-    def sound(self, n_arms: int, state: Array) -> bool:
+    def sound(state: Array) -> bool:
         """Tell whether buckets, slots and alarms describe every arm once."""
         own = bool((np.abs(state[:SOLVER]) <= LARGEST).all())
         return own and all(layout.sound(n_arms, np.ascontiguousarray(S[SOLVER:])) for S in state.T)
 
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS
+    return Program.of(
+        policy, n_arms, KERNELS, start=start, sound=sound, head_rows=head, rows_per_arm=groups,
+        plain=False,
+    )  # fmt: skip

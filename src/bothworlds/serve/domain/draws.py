@@ -32,7 +32,7 @@ from bothworlds.lanes.vectors import bits_float
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.estimators import BASELINE, baseline, correction, estimated_loss
 from bothworlds.policies import base
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import Array, Policy, Program
 from bothworlds.policies.late import (
     CARRIED,
     INVERSE_P,
@@ -185,23 +185,23 @@ def check_served(policy: object) -> Policy:
     ...
     bothworlds.errors.InvalidParameter: The policy of an experiment must be one whose state is a ...
     """
-    if isinstance(policy, Policy) and policy.kind == "bandit":
+    if isinstance(policy, Policy) and policy.traits.kind == "bandit":
         parts = policy.kernels().parts
         if (
-            policy.trusted
-            and policy.estimates
-            and policy.knows_probability
-            and policy.separable
-            and policy.resizable
-            and policy.order_invariant
-            and policy.late_as_prompt
-            and policy.unbiased
-            and not policy.unbounded
-            and policy.carried_rows == 0
-            and policy.skipped_row is None
-            and policy.retained == 1.0
-            and policy.saved_rows == {0: base.ESTIMATES}
-            and not policy.saved_head
+            policy.traits.trusted
+            and policy.traits.estimates
+            and policy.traits.knows_probability
+            and policy.traits.separable
+            and policy.traits.resizable
+            and policy.traits.order_invariant
+            and policy.traits.late_as_prompt
+            and policy.traits.unbiased
+            and not policy.traits.unbounded
+            and policy.traits.carried_rows == 0
+            and policy.traits.skipped_row is None
+            and policy.traits.retained == 1.0
+            and policy.traits.saved_rows == {0: base.ESTIMATES}
+            and not policy.traits.saved_head
             and parts is not None
             and parts.draws
             and parts.weights is not None
@@ -219,8 +219,8 @@ def _kernel(policy: Policy) -> Any:
         drawing,
         choose=kernels.choose,
         changed=kernels.estimates_changed or no_change,
-        note=late_kernels(policy).note,
-        head=policy.head_rows,
+        note=late_kernels(policy, Program.of(policy, 1, kernels)).note,
+        head=policy.traits.head_rows,
     )
 
 
@@ -260,10 +260,11 @@ class Lineup:
         self._everybody = np.packbits(flags).tobytes()
         self._nobody = bytes(len(self._everybody))
         self.mask = b"" if n == known else self._everybody
-        # The policy's own kernels, also for many arms: there the twin's need further random
-        # numbers, and a draw is to be a function of its arguments.
-        self._F = pack(policy, n, np.ones(WORDS, np.int64), policy)
-        self._N = np.zeros(width(policy, known))
+        # The policy's own kernels, also for many arms: those for many need further random numbers,
+        # and a draw is to be a function of its arguments.
+        plain = Program.of(policy, n, policy.kernels())
+        self._F = pack(policy, n, np.ones(WORDS, np.int64), plain)
+        self._N = np.zeros(width(policy, plain, known))
         self._numbers = self._N.data
         self._bytes = self._N.data.cast("B")[8 * CARRIED :]
         self._size = (known + 7) // 8 if len(self._bytes) else 0

@@ -227,9 +227,9 @@ class Experiment:
         active = self.estimates[list(self.active)]
         least = int(active.min())
         policy = self.config.served
-        rows = np.zeros((policy.rows_per_arm, len(self.active)))
+        rows = np.zeros((policy.traits.rows_per_arm, len(self.active)))
         rows[0] = (active - least) * UNIT
-        head: NDArray[np.float64] = policy.start(len(self.active))[: policy.head_rows]
+        head: NDArray[np.float64] = policy.start(len(self.active))[: policy.traits.head_rows]
         column = policy.newcomer(head, rows, self.round + 1, probability)
         place = least + round(float(column[0]) * PER_ONE)
         entry = place - int(self.total.grown(self.known).sums[-1])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, select
 from bothworlds.omd import late_rates, powers
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import powers as mode
-from bothworlds.policies.base import Array, Player, Sides
-from bothworlds.policies.leading import InTiles
-from bothworlds.policies.leading.kernels import kernels_of, silenced
+from bothworlds.policies.base import Array, Program
+from bothworlds.policies.leading import kernels_of, leading_program, silenced
 from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS, REDUCED
 from bothworlds.policies.tsallis_inf.tiles import (
-    GeneralInTiles,
     rate_in_tile,
     solve_and_draw,
     update_equal_iw,
@@ -125,20 +123,15 @@ _KERNELS = {
 }
 
 
-@dataclass(frozen=True, repr=False)
-class GeneralLeading(InTiles):
-    """The twin of `bothworlds.TsallisINF` away from alpha = 1/2, without gaps."""
+def program(
+    own: Program, n_arms: int, alpha: float, estimator: Estimator, horizon: int | None
+) -> Program:
+    """Return the program away from alpha = 1/2 with a leader mode; ``own`` is without the mode."""
 
-    policy: GeneralInTiles
-
-    def until(self, n_arms: int, horizon: int) -> Player:
-        """Return the algorithm without the mode where no lane may enter it."""
-        return self.policy if horizon < mode.first_round.py_func(n_arms) else self
-
-    def parameters(self, n_arms: int) -> Array:
+    def parameters() -> Array:
         """Return the parameters of the policy and those of the series."""
-        return np.append(self.policy.parameters(n_arms), mode.parameters(self.policy.policy.alpha))
+        return np.append(own.parameters(), mode.parameters(alpha))
 
-    def sides(self) -> Sides:
-        """Return the kernels of this estimator."""
-        return _KERNELS[self.policy.policy.estimator]
+    first = mode.first_round.py_func(n_arms)
+    kernels = _KERNELS[estimator]
+    return leading_program(own, n_arms, kernels, horizon, first, parameters=parameters)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.leader import barrier as mode
-from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY, NOT_BEFORE, count
-from bothworlds.policies import broad
-from bothworlds.policies.base import Sides
-from bothworlds.policies.broad import ESTIMATES, RATE, ROOT, SPREAD
-from bothworlds.policies.leading import InTiles
-from bothworlds.policies.leading.kernels import kernels_of, silenced
+from bothworlds.omd.leader.membership import FIRST, LEADS, LOOK_EVERY, NOT_BEFORE, count
+from bothworlds.policies.base import Program
+from bothworlds.policies.broad import kernels
+from bothworlds.policies.broad.kernels import ESTIMATES, RATE, ROOT, SPREAD
+from bothworlds.policies.leading import kernels_of, leading_program, silenced
 
 
 @jit
@@ -38,19 +36,20 @@ def learn(
     mode.learn(K, M, leads, arm, eta * (loss * inverse_p))
     V = V + select(leads, loss * loss * load(M, mode.SPREAD, loss), 0.0)
     store(S, SPREAD, V)
-    over = leads & broad.is_over(K, C, eta, V)
+    over = leads & kernels.is_over(K, C, eta, V)
     if any_lane(over):
-        broad.restart(K, S, over, loss)
+        kernels.restart(K, S, over, loss)
         store(M, LEADS, select(over, 0.0, load(M, LEADS, loss)))
         # The weights of the last round, by which lanes enter, are older than the restart.
         store(M, NOT_BEFORE, select(over, t + LOOK_EVERY + 1.0, load(M, NOT_BEFORE, loss)))
         count(M, loss)
 
 
-@dataclass(frozen=True, repr=False)
-class BroadInTiles(InTiles):
-    """The twin of `bothworlds.Broad`."""
+_KERNELS = kernels_of(
+    (ESTIMATES, 2), kernels.choose, look_around, draw, learn, silenced(kernels.update)
+)
 
-    kernels: ClassVar[Sides] = kernels_of(
-        (ESTIMATES, 2), broad.choose, look_around, draw, learn, silenced(broad.update)
-    )
+
+def program(own: Program, n_arms: int, horizon: int | None) -> Program:
+    """Return the program of `bothworlds.Broad` in lanes; ``own`` is that without the mode."""
+    return leading_program(own, n_arms, _KERNELS, horizon, FIRST)

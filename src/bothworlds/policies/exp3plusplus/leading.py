@@ -7,8 +7,7 @@ smaller; with the default beta these are the first 2.9e8 and more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,11 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, lane_bits, load, select, splat
 from bothworlds.omd.leader import exponential as mode
-from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY
-from bothworlds.policies import exp3plusplus
-from bothworlds.policies.base import Array, Sides
-from bothworlds.policies.exp3plusplus import ESTIMATES, FACTOR, cap_of, gaps_matter
-from bothworlds.policies.leading import InTiles
-from bothworlds.policies.leading.kernels import kernels_of
+from bothworlds.omd.leader.membership import FIRST, LEADS, LOOK_EVERY
+from bothworlds.policies.base import Array, Program
+from bothworlds.policies.exp3plusplus import kernels
+from bothworlds.policies.exp3plusplus.kernels import ESTIMATES, FACTOR, cap_of, gaps_matter
+from bothworlds.policies.leading import kernels_of, leading_program
 
 RATE = 3
 
@@ -68,17 +66,17 @@ def learn_outside(
     """Do the same in the lanes that are not in the mode."""
     told = select(leads, 0.0, splat(1.0, loss))
     loss = select(leads, 0.0, loss)
-    exp3plusplus.learn(K, S, arm, told, loss * inverse_p, loss)
+    kernels.learn(K, S, arm, told, loss * inverse_p, loss)
 
 
-@dataclass(frozen=True, repr=False)
-class Exp3PlusPlusInTiles(InTiles):
-    """The twin of `bothworlds.Exp3PlusPlus`."""
+_KERNELS = kernels_of((ESTIMATES, 6), kernels.choose, look_around, draw, learn, learn_outside)
 
-    kernels: ClassVar[Sides] = kernels_of(
-        (ESTIMATES, 6), exp3plusplus.choose, look_around, draw, learn, learn_outside
-    )
 
-    def parameters(self, n_arms: int) -> Array:
+def program(own: Program, n_arms: int, horizon: int | None) -> Program:
+    """Return the program of `Exp3PlusPlus` in lanes; ``own`` is that without the mode."""
+
+    def parameters() -> Array:
         """Return the parameters of the policy and ln K / K."""
-        return np.append(self.policy.parameters(n_arms), math.log(n_arms) / n_arms)
+        return np.append(own.parameters(), math.log(n_arms) / n_arms)
+
+    return leading_program(own, n_arms, _KERNELS, horizon, FIRST, parameters=parameters)

@@ -21,14 +21,8 @@ and until then the gaps are not computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-import numpy as np
-
-from bothworlds.arguments import keep, positive
-from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import log
 from bothworlds.lanes.jit import jit
@@ -44,19 +38,14 @@ from bothworlds.lanes.vectors import (
     sqrt,
     store,
 )
-from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.exponential import anytime_rate, exponential
-from bothworlds.omd.leader.membership import FIRST
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
-from bothworlds.policies import base
-from bothworlds.policies.base import Array, Kernels, Player, Policy, Saved
-from bothworlds.registry import POLICIES, Entry
+from bothworlds.policies.base import Kernels
 
 FACTOR, ALPHA, BETA = 0, 1, 2
 # Rows: inverse probability; then of every arm L, n, the sum of its losses, eps, p and o.
 ESTIMATES = 1
 PLAYED = 1e-300  # in place of n = 0 once an arm was played: not 0, and added to 1 it is nothing
-FACTORS = {"doubled": 1.0, "published": 0.5}
 
 
 @jit
@@ -163,100 +152,4 @@ def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     S[ESTIMATES + 5 * K + arm] = max(S[ESTIMATES + 5 * K + arm] - 1.0, 0.0)
 
 
-_KERNELS = Kernels.of(choose, update, (ESTIMATES, 4), asked=asked, answered=answered)
-
-
-@dataclass(frozen=True, repr=False)
-class Exp3PlusPlus(Policy):
-    """Exp3++: exponential weights with exploration that shrinks for arms known to be worse.
-
-    Parameters
-    ----------
-    rate : {"doubled", "published"}, default "doubled"
-        Seldin and Lugosi (2017) print eta_t = sqrt(ln K / (t K)) / 2, which is ``"published"``.
-        The curve that Zimmert and Seldin (2019, Figure 1) show for Exp3++ is matched by twice that
-        rate, which is the default: at 8 arms, gap 1/8 and 10^4 rounds the regret is about 375,
-        with the published rate about 640.
-    alpha : float, default 3
-        Width of the confidence intervals.
-    beta : float, default 256
-        Factor of the exploration by gaps; the theorem asks for at least 64 (alpha + 1).
-
-    Notes
-    -----
-    With late feedback the first play of every arm counts as soon as it is decided, and every other
-    decision is drawn with a known probability, so the loss estimates stay unbiased. An answer that
-    never comes is an estimate of 0; `Bandit.expire` with a loss replaces it.
-
-    Examples
-    --------
-    >>> import bothworlds as bw
-    >>> bw.Exp3PlusPlus(rate="published")
-    Exp3PlusPlus(rate='published')
-
-    References
-    ----------
-    Seldin and Lugosi, *An Improved Parametrization and Analysis of the EXP3++ Algorithm for
-    Stochastic and Adversarial Bandits*, COLT 2017.
-    """
-
-    rate: Literal["doubled", "published"] = "doubled"
-    alpha: float = 3.0
-    beta: float = 256.0
-
-    registered: ClassVar[Entry | None] = POLICIES["Exp3PlusPlus"]
-    unproved: ClassVar[str] = (
-        "the article quotes the order of EXP3++'s regret only, without constants"
-    )
-    rows_per_arm: ClassVar[int] = 6
-    estimates: ClassVar[bool] = True
-    resizable: ClassVar[bool] = True
-    saved_rows: ClassVar[dict[int, Saved] | None] = {
-        0: base.ESTIMATES,
-        1: base.TOLD,
-        2: base.LOSSES,
-        5: base.OUTSTANDING,
-    }
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.rate, str) or self.rate not in FACTORS:
-            expected = '"doubled" or "published"'
-            raise InvalidParameter(must("rate", "Exp3PlusPlus", expected, self.rate))
-        alpha = positive("alpha", self.alpha, "Exp3PlusPlus")
-        keep(self, alpha=alpha, beta=positive("beta", self.beta, "Exp3PlusPlus"))
-
-    def parameters(self, n_arms: int) -> Array:
-        """Return the factor of the learning rate, alpha and beta."""
-        return np.array([FACTORS[self.rate], self.alpha, self.beta])
-
-    def for_tiles(self, n_arms: int) -> Player:
-        """Return the twin that hardly looks at the arms once one of them leads."""
-        if not 2 <= n_arms <= FIRST or type(self).kernels is not Exp3PlusPlus.kernels:
-            return self
-        from bothworlds.policies.leading.exp3plusplus import Exp3PlusPlusInTiles
-
-        return Exp3PlusPlusInTiles(self)
-
-    def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
-        """Return L, n without the marks of arms played, the sum of the losses and o."""
-        saved = super().saved_state(n_arms, state)
-        return {**saved, "told": np.floor(saved["told"])}
-
-    def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
-        """Return a state in which arms with a decision count as played."""
-        told = np.where(
-            (saved["told"] == 0.0) & (saved["outstanding"] > 0.0), PLAYED, saved["told"]
-        )
-        return super().state_from(n_arms, {**saved, "told": told})
-
-    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
-        """Return the numbers of an arm that is played next, and then has rho = 1 / K."""
-        column = super().newcomer(head, rows, t, probability)
-        n_arms = rows.shape[1] + 1
-        rate = self.parameters(n_arms)[FACTOR] * anytime_rate(n_arms, t)
-        column[0] = entry_estimate(rows[0], rate, 1.0, 1.0 / n_arms)
-        return column
-
-    def kernels(self) -> Kernels:
-        """Return the kernels."""
-        return _KERNELS
+KERNELS = Kernels.of(choose, update, (ESTIMATES, 4), asked=asked, answered=answered)

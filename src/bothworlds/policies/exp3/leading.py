@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from bothworlds.lanes.jit import jit
 from bothworlds.omd.leader import exponential as mode
-from bothworlds.policies.base import Array, Sides
-from bothworlds.policies.exp3 import ESTIMATES, choose, update
-from bothworlds.policies.leading import InTiles
-from bothworlds.policies.leading.kernels import kernels_of, silenced
+from bothworlds.omd.leader.membership import FIRST
+from bothworlds.policies.base import Array, Program
+from bothworlds.policies.exp3.kernels import ESTIMATES, choose, update
+from bothworlds.policies.leading import kernels_of, leading_program, silenced
 
 RATE = 0
 
@@ -39,14 +38,14 @@ def learn(
     mode.learn(K, M, leads, arm, loss * inverse_p, loss, None)
 
 
-@dataclass(frozen=True, repr=False)
-class Exp3InTiles(InTiles):
-    """The twin of `bothworlds.Exp3`."""
+_KERNELS = kernels_of((ESTIMATES, 2), choose, look_around, draw, learn, silenced(update))
 
-    kernels: ClassVar[Sides] = kernels_of(
-        (ESTIMATES, 2), choose, look_around, draw, learn, silenced(update)
-    )
 
-    def parameters(self, n_arms: int) -> Array:
+def program(own: Program, n_arms: int, horizon: int | None) -> Program:
+    """Return the program of `bothworlds.Exp3` in lanes; ``own`` is that without the mode."""
+
+    def parameters() -> Array:
         """Return ln K / K."""
         return np.array([math.log(n_arms) / n_arms])
+
+    return leading_program(own, n_arms, _KERNELS, horizon, FIRST, parameters=parameters)
