@@ -21,7 +21,7 @@ from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.policies.custom import custom, random_unit
 from bothworlds.seeding import numpy_generator, stream_words
-from bothworlds.simulation.checkpoints import log_spaced
+from bothworlds.simulation.simulator import log_spaced
 from helpers.programs import own_program
 from helpers.waiting import HANG
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from bothworlds.cli.exit_codes import FAILED, REFUSED, STOPPED, WRONG_INPUT, refusal, say
 from bothworlds.cli.parse import choose
-from bothworlds.cli.verdicts import FAILED, REFUSED, STOPPED, WRONG_INPUT, say, verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ def refusals() -> Iterator[None]:
         # Whoever reads the output, such as head, has seen enough.
         raise
     except REFUSED as error:
-        sentence, code = verdict(error)
+        sentence, code = refusal(error)
         if sentence:
             say(sentence)
         raise typer.Exit(code) from (None if sentence is None else error)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bothworlds.cli import parse
-from bothworlds.cli.verdicts import FAILED, REFUSED, say, verdict
+from bothworlds.cli.exit_codes import FAILED, REFUSED, refusal, say
 from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.files import HAS_LOCKS, PATIENCE
 from bothworlds.files import locked as file_locked
@@ -55,7 +55,7 @@ def quick(words: list[str]) -> int | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except REFUSED as error:
-        sentence, code = verdict(error)
+        sentence, code = refusal(error)
         if sentence:
             say(sentence)
         return code

@@ -23,12 +23,12 @@ def say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
-def verdict(error: BaseException) -> tuple[str | None, int]:
+def refusal(error: BaseException) -> tuple[str | None, int]:
     """Return the sentence and the exit code for one of `REFUSED`.
 
     Examples
     --------
-    >>> verdict(InvalidParameter("A sentence.")), verdict(KeyboardInterrupt())
+    >>> refusal(InvalidParameter("A sentence.")), refusal(KeyboardInterrupt())
     (('A sentence.', 2), (None, 130))
     """
     if isinstance(error, InvalidParameter | InvalidFeedback):
