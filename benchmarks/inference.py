@@ -30,7 +30,7 @@ def played(policy: Any, means: tuple[float, ...], seed: int) -> Any:
     for u in np.random.default_rng(seed).random(ROUNDS).tolist():
         decision = bandit.ask()
         bandit.tell(decision, loss=1.0 if u < means[decision.index] else 0.0)
-    return bandit._account.evidence
+    return bandit._core.keeper.evidence
 
 
 def plain(evidence: Any, arm: int) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit.persistence import checksum
+from bothworlds.bandit.state_file import checksum
 from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.lanes.functions import is_due
 from bothworlds.policies.alarm import FIELDS, MOST, change, observe

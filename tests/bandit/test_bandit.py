@@ -31,7 +31,7 @@ by_repr = {"ids": repr}
 
 
 def estimates(bandit):
-    L = columns(bandit._F, bandit.policy)[0]
+    L = columns(bandit._core.F, bandit.policy)[0]
     return dict(zip(bandit.arms, (L - L.min()).tolist(), strict=True))
 
 
@@ -269,7 +269,7 @@ def test_order_of_late_feedback_does_not_matter(policy):
     for k in range(30):
         bandits[0].tell(decisions[0][k], loss=losses[k])
         bandits[1].tell(decisions[1][order[k]].id, loss=losses[order[k]])
-    first, second = (columns(bandit._F, policy) for bandit in bandits)
+    first, second = (columns(bandit._core.F, policy) for bandit in bandits)
     fields = slice(0, 1) if policy.traits.estimates else slice(None)
     np.testing.assert_allclose(first[fields], second[fields], rtol=1e-12)
     assert bandits[0].probabilities() == pytest.approx(bandits[1].probabilities(), rel=1e-10)
@@ -298,7 +298,7 @@ def test_every_policy_survives_delays_subsets_and_extreme_losses(policy):
         while len(waiting) > 8:
             late = waiting.pop(rng.integers(len(waiting)))
             bandit.tell(late, loss=float(late.arm != "c"))
-    assert np.isfinite(columns(bandit._F, policy)).all()
+    assert np.isfinite(columns(bandit._core.F, policy)).all()
     pulls = {name: arm.pulls for name, arm in bandit.history().items()}
     assert sum(pulls.values()) == 500
     if not isinstance(policy, bw.Uniform | bw.Broad):
@@ -332,7 +332,7 @@ def test_pending_decisions_are_small_and_expire():
     bandit = bw.Bandit(bw.TsallisINF(), arms=n_arms, seed=1)
     for _ in range(300):
         bandit.ask()
-    for entry in bandit._ledger.values():
+    for entry in bandit._core.ledger.records.values():
         assert sum(sys.getsizeof(value) for value in entry) < 600 + n_arms / 8
     before = estimates(bandit)
     assert bandit.expire(older_than=9) == list(range(1, 291))
@@ -409,11 +409,11 @@ def test_a_copy_that_went_its_own_way_refuses():
 def test_a_newcomer_enters_at_its_probability(policy, w0):
     bandit = bw.Bandit(policy, arms=list("abc"), seed=3)
     play(bandit, 60, np.random.default_rng(5))
-    before = columns(bandit._F, policy)[0].copy()
+    before = columns(bandit._core.F, policy)[0].copy()
     bandit.add_arm("new", probability=w0)
     p = bandit.probabilities()
     assert p["new"] == pytest.approx(0.25 if w0 is None else w0, rel=1e-9)
-    moved = columns(bandit._F, policy)[0, :3] - before
+    moved = columns(bandit._core.F, policy)[0, :3] - before
     np.testing.assert_allclose(moved, moved[0], atol=1e-12)
     play(bandit, 60, np.random.default_rng(5))
     assert bandit.history()["new"].retired is False
@@ -461,9 +461,9 @@ def test_arms_come_and_go_for_every_policy(policy):
     rng = np.random.default_rng(7)
     play(bandit, 40, rng)
     waiting = [bandit.ask() for _ in range(6)]
-    rows = columns(bandit._F, policy).copy()
+    rows = columns(bandit._core.F, policy).copy()
     bandit.retire_arm("b")
-    kept = columns(bandit._F, policy)
+    kept = columns(bandit._core.F, policy)
     if not policy.traits.estimates:
         np.testing.assert_allclose(kept, np.delete(rows, 1, axis=1), rtol=1e-12)
     assert {bandit.ask().arm for _ in range(30)} <= {"a", "c", "d"}
@@ -474,7 +474,7 @@ def test_arms_come_and_go_for_every_policy(policy):
     later = bw.Bandit.loads(bandit.dumps())
     play(bandit, 60, rng)
     play(later, 60, np.random.default_rng(7))
-    assert np.isfinite(columns(bandit._F, policy)).all()
+    assert np.isfinite(columns(bandit._core.F, policy)).all()
     assert bandit.arms == later.arms == ("a", "c", "d", "new", "b")
     if policy.traits.knows_probability:
         assert sum(bandit.probabilities().values()) == pytest.approx(1.0, abs=1e-9)

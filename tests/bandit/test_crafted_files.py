@@ -25,7 +25,7 @@ import json, random, sys, tempfile, warnings
 from pathlib import Path
 import numpy as np
 import bothworlds as bw
-from bothworlds.bandit.persistence import checksum
+from bothworlds.bandit.state_file import checksum
 from bothworlds.errors import BothworldsError, StateFileError
 from base64 import b64decode, b64encode
 

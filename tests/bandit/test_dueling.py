@@ -110,7 +110,7 @@ def test_a_round_is_exact(name):
     for t in range(1, 300):
         pair = duel.ask()
         for bandit, decision in ((duel._left, pair._left), (duel._right, pair._right)):
-            L = columns(bandit._F, bandit.policy)[0]
+            L = columns(bandit.F, bandit.policy)[0]
             shown = np.array(list(decision.probabilities.values()))
             if t > 1:
                 w = bw.omd.weights(L, rate(policy, 4, t), policy.alpha)
@@ -338,7 +338,7 @@ def test_files_that_are_something_else_are_refused(tmp_path):
     with pytest.raises(StateFileError):
         bw.DuelingBandit.load(path)
     ahead = duel.copy()
-    ahead._left.ask()
+    ahead._left.draw()
     ahead.save(path)
     with pytest.raises(StateFileError, match="sides differ"):
         bw.DuelingBandit.load(path)

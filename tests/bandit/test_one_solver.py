@@ -21,7 +21,7 @@ def played(policy, n_arms, rounds=150):
             bandit.add_arm("new")
         if n == 2 * rounds // 3:
             bandit.retire_arm("new")
-    return found, bandit._F.tobytes()
+    return found, bandit._core.F.tobytes()
 
 
 @pytest.mark.slow

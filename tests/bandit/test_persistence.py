@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit import persistence
+from bothworlds.bandit import state_file
 from bothworlds.errors import StateFileError
 from helpers.bandits import POLICIES, content
 
@@ -141,7 +141,7 @@ def rewritten(path, change):
     document = json.loads(path.read_text(encoding="utf-8"))
     change(document)
     if "content" in document:
-        document["checksum"] = persistence.checksum(document["content"])
+        document["checksum"] = state_file.checksum(document["content"])
     path.write_text(json.dumps(document), encoding="utf-8")
 
 

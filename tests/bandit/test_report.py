@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit.account import MANY
+from bothworlds.bandit.evidence_keeper import MANY
 from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.logs.record import LoggedDecision
 
@@ -120,7 +120,7 @@ def test_late_answers_in_batches_one_by_one_and_in_any_order():
         else:
             bandit.tell_many(decisions[:15], losses[:15])
             bandit.tell_many([d.id for d in decisions[15:]], losses[15:])
-        assert not bandit._ledger
+        assert not bandit._core.ledger.records
         reports.append(bandit.report())
     alike(reports[0], reports[1])
     alike(reports[0], reports[2])
@@ -134,8 +134,9 @@ def test_expired_decisions_leave_nothing_behind():
         bandit.ask()
     bandit.expire(older_than=5)
     bandit.expire(older_than=2, loss=1.0)
-    assert list(bandit._ledger) == bandit.pending
-    assert all(bandit._entry(number)[4] is not None for number in bandit._ledger)
+    ledger = bandit._core.ledger
+    assert list(ledger.records) == bandit.pending
+    assert all(ledger[number].evidence is not None for number in ledger.records)
     assert sum(each.missing for each in bandit.report().values()) == 17
 
 

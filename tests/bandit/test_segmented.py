@@ -214,7 +214,7 @@ def test_processes_may_share_the_file(tmp_path):
     ],
 )
 def test_a_file_of_wrong_numbers_is_refused(change, sentence):
-    from bothworlds.bandit.persistence import checksum
+    from bothworlds.bandit.state_file import checksum
 
     bandit = made()
     play(bandit, ["de", "fr"])

@@ -11,6 +11,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.bandit import bandit as module
+from bothworlds.bandit import core, pending
 from bothworlds.errors import (
     DecisionClosed,
     InvalidFeedback,
@@ -33,7 +34,8 @@ def new(policy=None, **options):
 def clock(monkeypatch):
     """A clock that only the test moves."""
     at = [1_000.0]
-    monkeypatch.setattr(module, "now", lambda: at[0])
+    for each in (module, core, pending):
+        monkeypatch.setattr(each, "now", lambda: at[0])
     return at
 
 
@@ -144,8 +146,8 @@ def test_a_key_gives_the_pending_decision_again():
     assert again.id not in (first.id, other.id)
     bandit.tell(again.id, loss=0.5)
     bandit.tell(other, loss=0.5)
-    assert not bandit._keyed
-    assert not bandit._named
+    assert not bandit._keys.decisions
+    assert not bandit._keys.of
 
 
 def test_keys_survive_files_with_their_probabilities():
@@ -487,7 +489,7 @@ def test_a_frozen_bandit_draws_by_its_probabilities():
     ids=repr,
 )
 def test_crafted_values_of_the_new_fields_are_refused(field, value):
-    from bothworlds.bandit.persistence import checksum
+    from bothworlds.bandit.state_file import checksum
 
     bandit = new()
     bandit.ask(key="k")

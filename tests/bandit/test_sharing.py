@@ -88,7 +88,7 @@ def test_save_refuses_what_another_bandit_advanced(tmp_path):
     one.save(path)
     before = path.read_bytes()
     other.tell(other.ask(), reward=0.0)
-    with pytest.raises(StateFileError, match=r"somebody else has changed .*bothworlds\.shared"):
+    with pytest.raises(StateFileError, match=r"another process has changed .*bothworlds\.shared"):
         other.save(path)
     assert path.read_bytes() == before
     other.save(tmp_path / "elsewhere.json")

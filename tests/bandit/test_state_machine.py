@@ -174,7 +174,7 @@ class Bandits(RuleBasedStateMachine):
 
     @rule(bad=BAD, number=pending, as_reward=st.booleans())
     def feedback_that_is_refused(self, bad, number, as_reward):
-        if self.bandit._clip and isinstance(bad, float) and math.isfinite(bad):
+        if self.bandit._units.clip and isinstance(bad, float) and math.isfinite(bad):
             return
         feedback = {"reward": bad} if as_reward else {"loss": bad}
         self.refused(lambda: self.bandit.tell(number, **feedback))

@@ -249,7 +249,7 @@ def test_bad_feedback_is_noticed_where_a_bandit_takes_it(monkeypatch, lax):
         return 0.5 if loss != loss else strict(bounds, reward, loss, owner)
 
     def change(bandit, decision, **feedback):
-        bandit._F[first_row(bandit._F) + L] += 1.0
+        bandit._core.F[first_row(bandit._core.F) + L] += 1.0
         return told(bandit, decision, **feedback)
 
     if lax == "accepting":

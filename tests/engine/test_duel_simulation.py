@@ -126,7 +126,7 @@ def test_the_engine_plays_as_two_bandits_do(policy):
     world = repr(WORLD)
     bandit = bw.DuelingBandit(sparring, arms=4, seed=0)
     for side in ("left", "right"):
-        F = getattr(bandit, f"_{side}")._F
+        F = getattr(bandit, f"_{side}").F
         F[GENERATOR:HEAD] = stream_words(5, world, name, side, 0).view(float)
         assert F[ARMS] == 4
     C, E = WORLD.parameters(), WORLD.start(numpy_generator(5, world, 0))

@@ -31,7 +31,7 @@ def played(policy, means, seed, rounds=ROUNDS):
     for u in draws.tolist():
         decision = ask()
         tell(decision, loss=1.0 if u < means[decision.index] else 0.0)
-    return bandit._account.evidence
+    return bandit._core.keeper.evidence
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def watched(policy, world_means, seed, rounds, judge):
         decision = bandit.ask()
         bandit.tell(decision, loss=1.0 if u < world_means[t - 1, decision.index] else 0.0)
         if t in marks:
-            ever = ever or judge(bandit._account.evidence, t)
+            ever = ever or judge(bandit._core.keeper.evidence, t)
     return ever
 
 
@@ -147,7 +147,7 @@ def test_moving_means():
         state = {"bets": np.zeros((2, 2)), "sums": np.zeros((2, 2)), "bad": False, "naive": False}
         bandit = bw.Bandit(FLOOR, arms=2, seed=seed)
         draws = np.random.default_rng(seed).random(rounds).tolist()
-        evidence = bandit._account.evidence
+        evidence = bandit._core.keeper.evidence
         marks, claimed = set(looks(rounds)), False
         for t, u in enumerate(draws, start=1):
             if evidence.R[layout.WEIGHTED] >= evidence.R[layout.REFRESH]:

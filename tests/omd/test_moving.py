@@ -198,20 +198,20 @@ def test_late_losses_and_arms_that_come_and_go_across_the_threshold():
     bandit = bw.Bandit(POLICY, arms=513, seed=4)
     told(bandit, 300, np.random.default_rng(1))
     waiting = [bandit.ask() for _ in range(20)]
-    beta = bandit._F[bandit._start + v.BETA]
+    beta = bandit._core.F[bandit._core.start + v.BETA]
     before = bandit.probabilities()
     bandit.tell(waiting[3], loss=1.0)
     after = bandit.probabilities()
     assert after[waiting[3].arm] < before[waiting[3].arm]
-    assert bandit._F[bandit._start + v.BETA] == beta
+    assert bandit._core.F[bandit._core.start + v.BETA] == beta
     for arm in (3, 4, 5):  # now 510: every arm is looked at
         bandit.retire_arm(arm)
-    assert bandit._F[bandit._start + v.BETA] == beta
+    assert bandit._core.F[bandit._core.start + v.BETA] == beta
     told(bandit, 50, np.random.default_rng(1))
-    beta = bandit._F[bandit._start + v.BETA]
+    beta = bandit._core.F[bandit._core.start + v.BETA]
     for name in ("a", "b", "c"):
         bandit.add_arm(name, probability=0.001)
-    assert bandit._F[bandit._start + v.BETA] == beta
+    assert bandit._core.F[bandit._core.start + v.BETA] == beta
     assert bandit.probabilities()["c"] == pytest.approx(0.001, rel=1e-9)
     some = list(range(10, 20))
     assert bandit.ask(available=some).arm in some

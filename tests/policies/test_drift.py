@@ -157,7 +157,7 @@ def test_every_block_is_a_new_bandit(policy):
     bandit = bw.Bandit(bw.Restarted(policy, every=80), arms=4, seed=6)
     for block in range(3):
         fresh = bw.Bandit(policy, arms=4, seed=1)
-        generator(fresh._F)[:] = generator(bandit._F)
+        generator(fresh._core.F)[:] = generator(bandit._core.F)
         assert play(bandit, 80, 80 * block) == play(fresh, 80, 80 * block)
 
 
@@ -310,19 +310,19 @@ def test_false_alarms_are_rare_and_true_ones_are_not():
 def test_an_alarm_restarts_everything():
     policy = bw.Alarmed(bw.TsallisINF(), confidence=0.99)
     bandit = bw.Bandit(policy, arms=3, seed=6)
-    row = first_row(bandit._F) + policy.before
+    row = first_row(bandit._core.F) + policy.before
     told = 0
-    while bandit._F[row - 1] == 0:
+    while bandit._core.F[row - 1] == 0:
         told += 1
         play(bandit, 1, told, lambda t, i: float((i == 0) == (t > 200)))
         assert told < 1000
     assert told > 200
     assert list(bandit.probabilities().values()) == pytest.approx([1 / 3] * 3)
-    state = bandit._F[first_row(bandit._F) :]
+    state = bandit._core.F[first_row(bandit._core.F) :]
     assert np.array_equal(state[policy.before + policy.inner.start(3).size :], np.zeros(3 * FIELDS))
     # From here on it is a new bandit.
     fresh = bw.Bandit(policy.inner, arms=3, seed=1)
-    generator(fresh._F)[:] = generator(bandit._F)
+    generator(fresh._core.F)[:] = generator(bandit._core.F)
     assert play(bandit, 50, 100) == play(fresh, 50, 100)
 
 
@@ -333,7 +333,7 @@ def test_without_restart_the_alarm_only_counts():
     )
     assert play(loud, 600) == play(quiet, 600)
     assert loud.probabilities() == quiet.probabilities()
-    count = [b._F[first_row(b._F) + b.policy.before - 1] for b in (loud, quiet)]
+    count = [b._core.F[first_row(b._core.F) + b.policy.before - 1] for b in (loud, quiet)]
     assert count[0] > 0 and count[1] == 0
 
 
@@ -341,7 +341,7 @@ def test_feedback_from_before_an_alarm_teaches_nothing():
     bandit = bw.Bandit(bw.Alarmed(bw.TsallisINF()), arms=2, seed=6)
     waiting = bandit.ask()
     play(bandit, 1200, loss=lambda t, i: float((i == 0) == (t >= 600)))
-    assert bandit._F[first_row(bandit._F) + bandit.policy.before - 1] >= 1
+    assert bandit._core.F[first_row(bandit._core.F) + bandit.policy.before - 1] >= 1
     before = bandit.probabilities()
     bandit.tell(waiting, loss=1.0)
     assert bandit.probabilities() == pytest.approx(before)
@@ -390,7 +390,7 @@ def test_arms_come_and_go_and_some_are_away(policy):
 def test_many_arms(policy):
     bandit = bw.Bandit(policy, arms=600, seed=1)
     play(bandit, 150)
-    assert np.isfinite(bandit._F[first_row(bandit._F) :]).all()
+    assert np.isfinite(bandit._core.F[first_row(bandit._core.F) :]).all()
 
 
 # --- what they are for ------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_near_arms_are_judged_without_the_floor():
     for _ in range(5000):
         twin = bandit.copy()
         decision = twin.ask()
-        bandit._F[3:7] = twin._F[3:7]
+        bandit._core.F[3:7] = twin._core.F[3:7]
         if decision.arm in seen:
             continue
         seen.add(decision.arm)
@@ -136,12 +136,12 @@ def test_estimates_are_weighted_by_the_probability_above_the_floor():
     bandit = bw.Bandit(policy, arms=4, seed=2)
     play(bandit, 200)
     bandit.ask()
-    F, kernels = bandit._F.copy(), policy.kernels()
+    F, kernels = bandit._core.F.copy(), policy.kernels()
     drawn = np.zeros(4)
     kernels.weights(F, drawn)
     own = (drawn - 0.3 / 4) / 0.7
     losses = np.array([0.2, 0.9, 0.4, 0.7])
-    first = bandit._start + policy.traits.head_rows
+    first = bandit._core.start + policy.traits.head_rows
 
     def grown(p):
         total = np.zeros(4)

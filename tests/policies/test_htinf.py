@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit.persistence import checksum
 from bothworlds.bandit.state import first_row, pack
+from bothworlds.bandit.state_file import checksum
 from bothworlds.errors import InvalidFeedback, InvalidParameter, StateFileError
 from bothworlds.lanes.kernels import HEAD, ROUND
 from bothworlds.policies import adatinf, htinf
@@ -194,17 +194,17 @@ def test_a_skipped_loss_moves_no_arm_that_was_missing():
     bandit = bw.Bandit(bw.HTINF(1.0, "both"), arms=["a", "b", "c"], seed=1)
     for _ in range(30):
         bandit.tell(bandit.ask(), loss=0.5)
-    start = bandit._start + bandit.policy.traits.head_rows
-    skipped, before = bandit.skipped, bandit._F[start:].copy()
+    start = bandit._core.start + bandit.policy.traits.head_rows
+    skipped, before = bandit.skipped, bandit._core.F[start:].copy()
     bandit.tell(bandit.ask(available=["a", "b"]), loss=1e6)
     assert bandit.skipped == skipped + 1
-    rise = bandit._F[start:] - before
+    rise = bandit._core.F[start:] - before
     assert rise - rise.min() == pytest.approx(np.zeros(3), abs=1e-9)
     # A loss that is learned from raises the missing arm by itself.
-    before = bandit._F[start:].copy()
+    before = bandit._core.F[start:].copy()
     decision = bandit.ask(available=["a", "b"])
     bandit.tell(decision, loss=0.125)
-    rise = bandit._F[start:] - before
+    rise = bandit._core.F[start:] - before
     other = 1 - decision.index
     assert rise[2] - rise[other] == pytest.approx(0.125)
     assert rise[decision.index] - rise[other] == pytest.approx(0.125 / decision.probability)

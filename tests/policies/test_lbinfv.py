@@ -91,9 +91,9 @@ def test_a_late_loss_has_no_baseline_and_leaves_the_barrier_alone(prediction):
         bandit.tell(bandit.ask(), loss=float(t % 3 == 0))
     first = bandit.ask()
     bandit.ask()
-    before = arms_of(bandit._F, bandit._start).copy()
+    before = arms_of(bandit._core.F, bandit._core.start).copy()
     bandit.tell(first, loss=1.0)
-    after = arms_of(bandit._F, bandit._start)
+    after = arms_of(bandit._core.F, bandit._core.start)
     rise = after[lbinfv.LOSSES] - before[lbinfv.LOSSES]
     expected = np.zeros(3)
     expected[first.index] = 1 / first.probability

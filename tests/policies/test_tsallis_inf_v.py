@@ -201,19 +201,19 @@ def test_a_late_loss_has_no_baseline_and_leaves_the_rate_alone(rate):
         bandit.tell(decision, loss=float(rng.random() < 0.9 + 0.05 * decision.index))
     first = bandit.ask()
     bandit.ask()
-    row = bandit._start
-    beta = bandit._F[row + v.BETA]
+    row = bandit._core.start
+    beta = bandit._core.F[row + v.BETA]
     policy = bandit.policy
-    before = estimates(policy, bandit._F, row)
-    rows = bandit._F[row + policy.traits.head_rows :].reshape(3, 3).copy()
+    before = estimates(policy, bandit._core.F, row)
+    rows = bandit._core.F[row + policy.traits.head_rows :].reshape(3, 3).copy()
     bandit.tell(first, loss=1.0)
-    rise = estimates(policy, bandit._F, row) - before
+    rise = estimates(policy, bandit._core.F, row) - before
     rise -= rise[(first.index + 1) % 3]
     expected = np.zeros(3)
     expected[first.index] = 1.0 / first.probability
     assert rise == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert bandit._F[row + v.BETA] == beta
-    after = bandit._F[row + policy.traits.head_rows :].reshape(3, 3)
+    assert bandit._core.F[row + v.BETA] == beta
+    after = bandit._core.F[row + policy.traits.head_rows :].reshape(3, 3)
     m, n = rows[1, first.index], rows[2, first.index]
     assert after[1, first.index] == pytest.approx(m + (1.0 - m) / (n + 2.0))
     assert after[2, first.index] == n + 1

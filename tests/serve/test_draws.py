@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit.pending import document_of, unpacked
+from bothworlds.bandit.content import pending_document, unpacked
 from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
@@ -27,7 +27,8 @@ SERVED = [
 
 def record_of(bandit, number):
     """Return the record the service would have made of a bandit's pending decision."""
-    document = document_of(number, bandit._entry(number), bandit.policy, len(bandit._roster.names))
+    core = bandit._core
+    document = pending_document(number, core.ledger[number], core.policy, len(core.roster.names))
     known = document["known"]
     near, present = (
         np.packbits(unpacked(None if text is None else _bytes(text), known))
@@ -77,7 +78,7 @@ class Sums:
 
 def quick_record(notes, number):
     """Do the same for decisions made in one go, of at most eight arms that were all there."""
-    row = notes.table[number - notes.first]
+    row = notes.notes[number - notes.first]
     mask = row[CARRIED:].tobytes()[:1]
     near = NEAR_NONE if mask in (b"", b"\0") else NEAR_ALL if mask == b"\xff" else NEAR_SOME
     some = mask if near == NEAR_SOME else b""
@@ -97,7 +98,7 @@ def test_shuffled_feedback_leaves_the_estimates_of_a_bandit(policy, rounds):
     means = np.linspace(0.3, 0.7, arms)
     for _ in range(rounds // block):
         decisions = bandit.ask_many(block)
-        notes = bandit._ledger[decisions.ids[0]]
+        notes = bandit._core.ledger.records[decisions.ids[0]]
         order = rng.permutation(block)
         losses = (rng.random(block) < means[notes.slots])[order].astype(float)
         numbers = [decisions.ids[place] for place in order]

@@ -181,7 +181,9 @@ def test_a_simulated_path_is_that_of_a_bandit_fed_the_same_draws():
         return kernel(K, t, pointer(C), pointer(E), pointer(G), uniform(G, 0.0), arm)
 
     bandit = bw.Bandit(bw.TsallisINF(), arms=6, seed=0)
-    bandit._F[GENERATOR : GENERATOR + WORDS] = stream_words(5, repr(world), name, 0).view(float)
+    bandit._core.F[GENERATOR : GENERATOR + WORDS] = stream_words(5, repr(world), name, 0).view(
+        float
+    )
     C, E = world.parameters(), world.start(numpy_generator(5, repr(world), 0))
     G = stream_words(5, repr(world), 0)
     plays = np.zeros(6, int)

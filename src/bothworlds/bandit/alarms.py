@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.reading import listed, many, record, whole
+from bothworlds.bandit.state_file import listed, many, record, whole
 from bothworlds.lanes.direct import direct
 from bothworlds.policies import alarm
 from bothworlds.policies.base import Array, Saved

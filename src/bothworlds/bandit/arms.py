@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.reading import LONG, MOST, brief, listed, many, record, whole
+from bothworlds.bandit.state_file import LONG, MOST, brief, listed, many, record, whole
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.markup import h, rows
 from bothworlds.policies.base import Saved

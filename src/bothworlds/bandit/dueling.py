@@ -1,7 +1,7 @@
 """`DuelingBandit`: `ask` draws a `Pair` of arms, `tell` takes the winner.
 
-A dueling bandit is one `Bandit` on each side, or one on both that is drawn from twice a round.
-They keep the ledger, the arms and the state; what is here pairs their decisions.
+A dueling bandit has one `Core` on each side, or one on both that is drawn from twice a round.
+They keep the pending decisions, the arms and the state; the code here pairs their decisions.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any, Literal, Self
 
 from bothworlds.arguments import is_whole
 from bothworlds.bandit.arms import ArmHistory, checked_names, html_table
-from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.content import content_of, core_of, reopened
+from bothworlds.bandit.core import Core, started
 from bothworlds.bandit.decision import Arm, Decision
-from bothworlds.bandit.pending import checked_age, checked_key, closed, is_key
-from bothworlds.bandit.persistence import Persistent
-from bothworlds.bandit.reading import listed, record, whole
+from bothworlds.bandit.feedback import FeedbackUnits, default_bounds
+from bothworlds.bandit.pending import Keys, checked_age, checked_key, closed, is_key
+from bothworlds.bandit.persistent import Persistent
+from bothworlds.bandit.state_file import listed, record, whole
 from bothworlds.errors import InvalidFeedback, InvalidParameter, KernelError, UnknownDecision, must
 from bothworlds.policies.sparring import Sparring
 from bothworlds.seeding import checked_seed, derived_seed
@@ -98,7 +100,7 @@ class Pair:
 class DuelingBandit(Persistent[Sparring]):
     """A dueling algorithm at work: it draws pairs, waits for the winners and learns.
 
-    Winners may come late, in any order, for any number of outstanding pairs, once each. They are
+    Winners may come late, in any order, for any number of pending pairs, once each. They are
     weighted with the probabilities at decision time. Threads may share a bandit. In a process
     forked after it was made, it refuses to ask and tell; its ``copy(seed=...)`` does not.
 
@@ -127,7 +129,7 @@ class DuelingBandit(Persistent[Sparring]):
     Bandits*, JMLR 22, 2021, section 6.
     """
 
-    __slots__ = ("_left", "_right")
+    __slots__ = ("_left", "_right", "_round")
 
     _OWNER = "DuelingBandit"
     _FORMAT = "bothworlds.dueling"
@@ -144,19 +146,17 @@ class DuelingBandit(Persistent[Sparring]):
         names = checked_names(arms, owner)
         seed = checked_seed(seed, owner)
         inner = policy.side()
-        # Nobody asks for a report of a side.
-        left = Bandit(inner, names, seed=derived_seed(seed, owner, "left"), evidence=False)
-        right = left
+        # There is no report of a side, so it keeps no evidence.
+        left = right = started(inner, names, derived_seed(seed, owner, "left"), evidence=False)
         if not policy.shared:
-            right = Bandit(inner, names, seed=derived_seed(seed, owner, "right"), evidence=False)
-        self._open(policy, seed, left, right)
+            right = started(inner, names.copy(), derived_seed(seed, owner, "right"), False)
+        self._open(policy, seed, left, right, Keys())
 
-    def _open(self, policy: Sparring, seed: int, left: Bandit, right: Bandit) -> None:
+    def _open(self, policy: Sparring, seed: int, left: Core, right: Core, keys: Keys) -> None:
         self._policy = policy
         self._seed = seed
         self._seen = {}
-        self._keyed = {}
-        self._named = {}
+        self._keys = keys
         self._left = left
         self._right = right
         self._round = left.round // 2 if policy.shared else left.round
@@ -191,23 +191,21 @@ class DuelingBandit(Persistent[Sparring]):
         """
         if key is not None:
             checked_key(key, "DuelingBandit.ask")
-            with self._keys:
-                found: Pair | None = self._keyed.get(key)
-                if found is None:
-                    found = replace(self.ask(), key=key)
-                    self._keyed[key] = found
-                    self._named[found.round] = key
-                return found
+            with self._key_lock:
+                if key not in self._keys.decisions:
+                    pair = replace(self.ask(), key=key)
+                    self._keys.add(key, pair.round, pair)
+                return self._keys.decisions[key]  # type: ignore[no-any-return]
         try:
             self._take()
         except IndexError:
             self._lock.wait()
         try:
             # A user's policy may fail on the right side after it has chosen on the left.
-            kept = None if self._policy.policy.traits.trusted else self._left.copy()
-            left = self._left.ask()
+            kept = None if self._policy.policy.traits.trusted else self._left.copy(None)
+            left = self._left.draw()
             try:
-                right = self._right.ask()
+                right = self._right.draw()
             except KernelError:
                 self._left = self._left if kept is None else kept
                 raise
@@ -259,41 +257,36 @@ class DuelingBandit(Persistent[Sparring]):
             self._lock.wait()
         try:
             left, right = self._left, self._right
-            first: Decision | int
-            second: Decision | int
             if (
                 type(pair) is Pair
-                and pair._left._lineup is left._lineup
-                and pair._right._lineup is right._lineup
+                and pair._left._lineup is left.lineup
+                and pair._right._lineup is right.lineup
                 and left.awaits(pair._left.round)
             ):
-                number, first, second = pair.round, pair._left, pair._right
+                number, first, second = pair.round, pair._left.round, pair._right.round
             else:
                 number = self._admit(pair)
                 first, second = self._draws(number)
             # The right side's draw is the later one; if it is the last, it is learned fastest.
-            right.tell(second, loss=1.0 - loss)
-            left.tell(first, loss=loss)
-            if self._named:
-                self._unname(number)
+            right.learn(second, 1.0 - loss)
+            left.learn(first, loss)
+            if self._keys.of:
+                self._keys.close(number)
         finally:
             self._give(None)
 
     def _admit(self, pair: object, owner: str = "DuelingBandit.tell") -> int:
         """Return the round of a pending pair, or refuse it."""
         if type(pair) is str:
-            if pair not in self._keyed:
+            if pair not in self._keys.decisions:
                 raise self._refusal(pair, owner)
-            number = int(self._keyed[pair].round)
+            number = int(self._keys.decisions[pair].round)
         elif is_whole(pair):
             number = int(pair)
         elif isinstance(pair, Pair):
             number = pair.round
-            try:
-                admitted = self._left._admit(pair._left), self._right._admit(pair._right)
-            except UnknownDecision:
-                raise self._refusal(pair, owner) from None
-            if admitted != self._draws(number):
+            admitted = self._left.admits(pair._left) and self._right.admits(pair._right)
+            if not admitted or (pair._left.round, pair._right.round) != self._draws(number):
                 raise self._refusal(pair, owner)
         else:
             raise self._refusal(pair, owner)
@@ -328,9 +321,9 @@ class DuelingBandit(Persistent[Sparring]):
 
     def _drop(self, number: int) -> None:
         first, second = self._draws(number)
-        self._left.forget(first)
-        self._right.forget(second)
-        self._unname(number)
+        self._left.drop(first)
+        self._right.drop(second)
+        self._keys.close(number)
 
     def expire(self, *, older_than: int | timedelta) -> list[int]:
         """Close pairs whose winner never came; nothing is learned from them.
@@ -360,7 +353,7 @@ class DuelingBandit(Persistent[Sparring]):
         with self._lock:
             if isinstance(limit, timedelta):
                 # The right side's draw is the later one, so both are old if it is.
-                old = set(self._right._older(limit))
+                old = set(self._right.older(limit))
                 expired = [pair for pair in self.pending if self._draws(pair)[1] in old]
             else:
                 waiting = self.pending
@@ -397,10 +390,11 @@ class DuelingBandit(Persistent[Sparring]):
         if not self._policy.policy.traits.knows_probability:
             expected = "one that knows its probabilities"
             raise InvalidParameter(must("policy", owner, expected, self._policy))
-        left = self._left.probabilities()
-        if self._policy.shared or side == "left":
-            return left
-        right = self._right.probabilities()
+        with self._quiet:
+            left = self._left.probabilities()
+            if self._policy.shared or side == "left":
+                return left
+            right = self._right.probabilities()
         if side == "right":
             return right
         return {name: 0.5 * (left[name] + right[name]) for name in left}
@@ -418,13 +412,20 @@ class DuelingBandit(Persistent[Sparring]):
         >>> duel.history()["blue"]
         ArmHistory(pulls=2, told=2, mean_loss=0.5, estimate=None, retired=False, mean_reward=0.5)
         """
-        left = self._left.history()
-        return left if self._policy.shared else merged(left, self._right.history())
+        with self._quiet:
+            bounds = default_bounds(self._left.policy)
+            left = self._left.history(bounds)
+            return left if self._policy.shared else merged(left, self._right.history(bounds))
+
+    @property
+    def round(self) -> int:
+        """How many pairs have been drawn."""
+        return self._round
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         """The names of the arms."""
-        return self._left.arms
+        return self._left.lineup.names
 
     @property
     def pending(self) -> list[int]:
@@ -446,25 +447,26 @@ class DuelingBandit(Persistent[Sparring]):
 
     def _document(self) -> dict[str, Any]:
         sides = [self._left] if self._policy.shared else [self._left, self._right]
+        units = FeedbackUnits(default_bounds(self._left.policy))
         return {
             "seed": self._seed,
-            "sides": [side._document() for side in sides],
-            "keys": {key: pair.round for key, pair in self._keyed.items()},
+            "sides": [content_of(side, Keys(), units) for side in sides],
+            "keys": {key: pair.round for key, pair in self._keys.decisions.items()},
         }
 
     def _copy(self, seed: int | None) -> Self:
-        twin = type(self).__new__(type(self))
-        left = right = self._left.copy(seed=_side_seed(seed, "left"))
+        made = type(self).__new__(type(self))
+        left = right = self._left.copy(_side_seed(seed, "left"))
         if not self._policy.shared:
-            right = self._right.copy(seed=_side_seed(seed, "right"))
-        twin._open(self._policy, self._seed if seed is None else seed, left, right)
-        twin._keyed, twin._named = self._keyed.copy(), self._named.copy()
-        return twin
+            right = self._right.copy(_side_seed(seed, "right"))
+        own = self._seed if seed is None else seed
+        made._open(self._policy, own, left, right, self._keys.copy())
+        return made
 
     def _canonicalise(self) -> None:
-        self._left._canonicalise()
+        self._left.canonicalise()
         if not self._policy.shared:
-            self._right._canonicalise()
+            self._right.canonicalise()
 
     @classmethod
     def _restored(cls, policy: Sparring, document: dict[str, Any]) -> Self:
@@ -474,22 +476,25 @@ class DuelingBandit(Persistent[Sparring]):
         if len(saved) != (1 if policy.shared else 2):
             raise ValueError("the number of sides is another")
         inner = policy.side()
-        sides = [Bandit._restored(inner, record(side, "sides")) for side in saved]
+        sides = [core_of(inner, record(side, "sides"))[0] for side in saved]
         left, right = sides[0], sides[-1]
         if policy.shared and (left.round % 2 or not _in_pairs(left.pending)):
             raise ValueError("half a pair")
-        if (left.arms, left.round, left.pending) != (right.arms, right.round, right.pending):
+        if (left.round, left.pending) != (right.round, right.pending):
+            raise ValueError("the sides differ")
+        if left.lineup.names != right.lineup.names:
             raise ValueError("the sides differ")
         bandit = cls.__new__(cls)
-        bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right)
+        bandit._open(policy, checked_seed(document["seed"], "DuelingBandit"), left, right, Keys())
         pending = set(bandit.pending)
         for key, value in record(document.get("keys", {}), "keys").items():
             number = whole(value, "keys", 1, max(bandit.round, 1))
-            if not is_key(key) or number not in pending or number in bandit._named:
+            if not is_key(key) or number not in pending or number in bandit._keys.of:
                 raise ValueError("a key of no pending pair")
             first, second = bandit._draws(number)
-            bandit._keyed[key] = Pair(number, left._pending(first), right._pending(second), key)
-            bandit._named[number] = key
+            one = reopened(left, first, left.ledger[first], None, None)
+            other = reopened(right, second, right.ledger[second], None, None)
+            bandit._keys.add(key, number, Pair(number, one, other, key))
         return bandit
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import as_number
+from bothworlds.arguments import LARGEST, as_number
 from bothworlds.errors import InvalidFeedback, must
-from bothworlds.policies.base import LARGEST_LOSS
+from bothworlds.policies.base import LARGEST_LOSS, Policy
 
 Feedback = SupportsFloat | bool
 """A reward or a loss as people have it: any number, a truth value, a decimal, a fraction."""
@@ -22,6 +23,11 @@ one in [0, 1] before this is looked at."""
 
 ROUNDING = 1e-9
 """How far beyond a bound, as a share of the range, a value is taken for the bound itself."""
+
+
+def default_bounds(policy: Policy) -> tuple[float, float]:
+    """Return the bounds of feedback where the user gives none."""
+    return UNBOUNDED if policy.traits.unbounded else (0.0, 1.0)
 
 
 def loss_within(
@@ -112,3 +118,49 @@ def losses_within(
         given = np.clip(given, low, high)
     values: NDArray[np.float64] = given - low if rewards is None else high - given
     return values / (high - low)
+
+
+@dataclass(slots=True)
+class FeedbackUnits:
+    """The user's units: bounds of rewards and losses, and what happens beyond them."""
+
+    bounds: tuple[float, float]
+    """The smallest and the largest value, or `UNBOUNDED`."""
+    clip: bool = False
+    """Whether a value beyond the bounds counts as the bound instead of being refused."""
+    clipped: int = 0
+    """How many values did."""
+    rewards: bool = False
+    """Whether any feedback was a reward; reports then speak of rewards."""
+
+    def copy(self) -> FeedbackUnits:
+        """Return independent units of the same content."""
+        return FeedbackUnits(self.bounds, self.clip, self.clipped, self.rewards)
+
+    def loss_of(self, reward: Any, loss: Any, owner: str) -> float:
+        """Return the loss that a reward or loss stands for, clipped and counted if so wished."""
+        try:
+            return loss_within(self.bounds, reward, loss, owner)
+        except InvalidFeedback:
+            value = clipped_loss(self.bounds, reward, loss) if self.clip else None
+            if value is None:
+                raise
+            self.clipped += 1
+            return value
+
+    def listed(self, rewards: Any, losses: Any, owner: str) -> list[Any]:
+        """Return many rewards or losses as a list, none of which `loss_of` will refuse."""
+        given = rewards if losses is None else losses
+        if isinstance(given, Iterable) and not isinstance(given, str):
+            given = list(given)
+        bounds = self.bounds
+        if self.clip and bounds != UNBOUNDED:
+            bounds = -LARGEST / 4, LARGEST / 4
+        one = rewards is None or losses is None
+        losses_within(
+            bounds,
+            given if one and rewards is not None else rewards,
+            given if one and losses is not None else losses,
+            owner,
+        )
+        return given  # type: ignore[no-any-return]

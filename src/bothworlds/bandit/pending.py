@@ -5,173 +5,174 @@ little of them: the probability of the played arm, one bit per arm for the basel
 of the baselines for arms that were not there.  No distribution and no state is kept, so a
 thousand pending decisions over a thousand arms take a few hundred kilobytes.
 
-`bothworlds.policies.late` writes and reads these notes; here they are kept, and go to and from a
-state file.
+`bothworlds.policies.late` writes and reads these notes; here they are kept.
+`bothworlds.bandit.content` translates them to and from a state file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from functools import partial
+from time import time as now
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Lineup
-from bothworlds.bandit.reading import bits, listed, number, record, text, truth, whole
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
-from bothworlds.omd.estimators import BASELINE
-from bothworlds.policies.base import LARGEST, Array, Policy
-from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
+from bothworlds.policies.base import Array
+from bothworlds.policies.late import INVERSE_P
 from bothworlds.policies.late import width as width
 
 LONGEST_KEY = 1000
 """How many characters the key of a decision may have."""
 
-Entry = tuple[int, bytes, Lineup, float, Array | None]
-"""Place of the drawn arm in its lineup, the notes of `policies.late`, the lineup, the time, and
-what `bothworlds.bandit.account` notes."""
 
+class Pending(NamedTuple):
+    """A decision that waits for feedback."""
 
-class Notes:
-    """The notes of decisions made in one go, of consecutive rounds."""
-
-    __slots__ = ("evidence", "first", "lineup", "slots", "table", "time")
-
-    def __init__(
-        self,
-        first: int,
-        slots: NDArray[np.int64],
-        table: Array,
-        lineup: Lineup,
-        time: float,
-        evidence: Array | None,
-    ) -> None:
-        self.first = first
-        self.slots = slots
-        self.table = table
-        self.lineup = lineup
-        self.time = time
-        self.evidence = evidence
-
-    def are(self, numbers: Sequence[int], ledger: dict[int, Any]) -> bool:
-        """Tell whether these rounds are those of all the decisions noted here, still pending."""
-        if type(numbers) is not range or numbers != range(self.first, self.first + len(self.slots)):
-            return False
-        if len(ledger) == len(numbers):
-            # A ledger is in the order of its rounds: so many of them in the range are all of it.
-            return (next(iter(ledger)), next(reversed(ledger))) == (numbers[0], numbers[-1])
-        return all(map(ledger.__contains__, numbers))
-
-    def entry(self, decided: int) -> Entry:
-        """Return what is kept of the decision of a round."""
-        place = decided - self.first
-        noted = None if self.evidence is None else self.evidence[place]
-        raw = self.table[place].tobytes()
-        return int(self.slots[place]), raw, self.lineup, self.time, noted
-
-
-def time_of(kept: Entry | Notes) -> float:
-    """Return when a decision was made, in seconds since 1970."""
-    return kept.time if isinstance(kept, Notes) else kept[3]
-
-
-def inverse_p_of(entry: Entry) -> float:
-    """Return 1 / the probability of the arm that was drawn."""
-    return float(np.frombuffer(entry[1], count=1, offset=8 * INVERSE_P)[0])
-
-
-def document_of(decided: int, entry: Entry, policy: Policy, known: int) -> dict[str, Any]:
-    """Return an entry as JSON values; ``known`` is how many arms the bandit has ever had."""
-    slot, raw, lineup, _, _ = entry
-    numbers = np.frombuffer(raw)
-    carried = CARRIED + policy.traits.carried_rows
-    near = raw[8 * carried :].ljust((known + 7) // 8, b"\0")[: (known + 7) // 8]
-    everyone = len(lineup.indices) == known
-    return {
-        "id": decided,
-        "arm": lineup.indices[slot],
-        "inverse_p": float(numbers[INVERSE_P]),
-        "known": known,
-        "present": None if everyone else text(packed(lineup.index_array, known)),
-        "near": text(near) if any(near) else None,
-        "mean_baseline": float(numbers[MEAN_BASELINE]),
-        "carried": numbers[CARRIED:carried].tolist(),
-    }
-
-
-def entry_of(
-    value: object, policy: Policy, current: Lineup, known: int, newest: int, time: float
-) -> tuple[int, Entry]:
-    """Return the round and the entry that `document_of` described.
-
-    ``current`` are the arms of the bandit now, ``known`` is how many it has ever had, ``newest``
-    its last round and ``time`` when the decision was made.
-    """
-    given = record(value, "pending")
-    then = whole(given["known"], "known", 1, known)
-    played = whole(given["arm"], "arm", 0, then - 1)
-    present = bits(given["present"], "present", then)
-    near = bits(given["near"], "near", then)
-    there = unpacked(present, then)
-    if not there[played]:
-        raise ValueError("a pending arm that was not there")
-    if near is not None and (unpacked(near, then) & ~there).any():
-        raise ValueError("near arms that were not there")
-    # Rounding may leave a probability a little above 1; 0 stands for an unknown one.
-    inverse_p = number(given["inverse_p"], "inverse_p", 0.0, LARGEST)
-    if inverse_p < 1.0 - 1e-9 and (inverse_p != 0.0 or policy.traits.estimates):
-        raise ValueError("an inverse_p below 1")
-    carried = listed(given["carried"], "carried")
-    if len(carried) != policy.traits.carried_rows:
-        raise ValueError("carried numbers of another policy")
-    notes = np.zeros(width(policy, policy.program(len(current.indices)), then))
-    notes[INVERSE_P] = inverse_p
-    notes[MEAN_BASELINE] = number(given["mean_baseline"], "mean_baseline", 0.0, BASELINE + 1e-9)
-    for row, (each, kind) in enumerate(zip(carried, policy.traits.saved_carried, strict=True)):
-        notes[CARRIED + row] = number(each, kind.name, kind.low, kind.high)
-    marks = notes[CARRIED + policy.traits.carried_rows :].view(np.uint8)
-    if near is not None:
-        if marks.size < len(near):
-            raise ValueError("near arms of another policy")
-        marks[: len(near)] = np.frombuffer(near, np.uint8)
-    lineup = current
-    indices = np.flatnonzero(there)
-    if not np.array_equal(np.sort(current.index_array), indices):
-        # Nothing is asked of these arms but which they were.
-        lineup = Lineup(current.origin, (), tuple(indices.tolist()), None)
-    slot = lineup.indices.index(played)
-    return whole(given["id"], "id", 1, newest), (slot, notes.tobytes(), lineup, time, None)
-
-
-class About(NamedTuple):
-    """What a state file says of a pending decision besides what learning needs."""
-
+    slot: int
+    """The place of the drawn arm in the lineup."""
+    notes: bytes
+    """The numbers that `bothworlds.policies.late` needs to learn from it."""
+    lineup: Lineup
+    """The arms it was drawn from."""
     time: float
-    learn: bool
-    key: str | None
-    probabilities: list[float] | None
+    """When it was made, in seconds since 1970."""
+    evidence: Array | None = None
+    """The numbers that `bothworlds.bandit.evidence_keeper` needs to add it to the sums."""
+    learn: bool = True
+    """Whether the policy learns from it; not if it was drawn after a freeze."""
+    extra: tuple[float, ...] = ()
+    """Further numbers for a bandit that combines several learners."""
+
+    @property
+    def arm_index(self) -> int:
+        """The place of the drawn arm among all arms the bandit ever had."""
+        return self.lineup.indices[self.slot]
+
+    @property
+    def inverse_p(self) -> float:
+        """1 / the probability of the drawn arm; 0 where it is unknown."""
+        return float(np.frombuffer(self.notes, count=1, offset=8 * INVERSE_P)[0])
 
 
-def about_of(value: object, loaded: float) -> About:
-    """Return what a state file says of a pending decision.
+new_record: Callable[[tuple[Any, ...]], Pending] = partial(tuple.__new__, Pending)
+"""Makes a `Pending` of all its fields in order, in half the time of its constructor."""
 
-    Files of old have no time; such decisions were made, for all one knows, when they were loaded.
-    """
-    given = record(value, "pending")
-    key, shares = given.get("key"), given.get("probabilities")
-    if key is not None and not is_key(key):
-        raise ValueError("a key that is none")
-    if shares is not None:
-        shares = [
-            number(each, "probabilities", 0.0, 1.0) for each in listed(shares, "probabilities")
-        ]
-        if abs(sum(shares) - 1.0) > 1e-6:
-            raise ValueError("probabilities that do not sum to 1")
-    time = loaded if "time" not in given else number(given["time"], "time", 0.0, LARGEST)
-    return About(time, truth(given.get("learn", True), "learn"), key, shares)
+
+class Batch(NamedTuple):
+    """Pending decisions that were drawn in one go, in consecutive rounds."""
+
+    first: int
+    """Their first round."""
+    slots: NDArray[np.int64]
+    notes: Array
+    """A row of notes for each."""
+    lineup: Lineup
+    time: float
+    evidence: Array | None
+    """A row of numbers for each."""
+
+    def record(self, number: int) -> Pending:
+        """Return the pending decision of a round."""
+        place = number - self.first
+        noted = None if self.evidence is None else self.evidence[place]
+        raw = self.notes[place].tobytes()
+        return Pending(int(self.slots[place]), raw, self.lineup, self.time, noted)
+
+
+class Ledger:
+    """Pending decisions by round, in the order of the rounds."""
+
+    __slots__ = ("records",)
+
+    records: dict[int, Pending | Batch]
+
+    def __init__(self) -> None:
+        self.records = {}
+
+    def __getitem__(self, number: int) -> Pending:
+        found = self.records[number]
+        return found.record(number) if type(found) is Batch else found  # type: ignore[return-value]
+
+    def enter(self, numbers: range, batch: Batch) -> None:
+        """Enter all decisions of a batch."""
+        entered: dict[int, Pending | Batch] = dict.fromkeys(numbers, batch)
+        if self.records:
+            self.records.update(entered)
+        else:
+            self.records = entered
+
+    def batch(self, numbers: Sequence[int]) -> Batch | None:
+        """Return the batch whose decisions, all still pending, are those of these rounds."""
+        found = self.records.get(numbers[0])
+        if type(found) is not Batch or type(numbers) is not range:
+            return None
+        if numbers != range(found.first, found.first + len(found.slots)):
+            return None
+        if len(self.records) == len(numbers):
+            # The rounds are in order, so as many of them in the range are all of the ledger.
+            ends = next(iter(self.records)), next(reversed(self.records))
+            return found if ends == (numbers[0], numbers[-1]) else None
+        return found if all(map(self.records.__contains__, numbers)) else None
+
+    def close(self, numbers: Sequence[int]) -> None:
+        """Remove the decisions of these rounds."""
+        if len(numbers) == len(self.records):
+            self.records.clear()
+        else:
+            # A loop in C: a batch has thousands.
+            deque(map(self.records.__delitem__, numbers), maxlen=0)
+
+    def older(self, limit: int | timedelta, newest: int) -> list[int]:
+        """Return the rounds beyond an age; ``newest`` is the last round, and 0 means all."""
+        if isinstance(limit, timedelta):
+            latest = now() - limit.total_seconds()
+            return [number for number, kept in self.records.items() if kept.time <= latest]
+        return [number for number in self.records if newest - number > limit or limit == 0]
+
+    def copy(self) -> Self:
+        """Return an independent ledger of the same decisions."""
+        made = self.__new__(type(self))
+        made.records = self.records.copy()
+        return made
+
+
+class Keys:
+    """Keys that users gave to pending decisions."""
+
+    __slots__ = ("decisions", "of")
+
+    decisions: dict[str, Any]
+    """The decisions by key."""
+    of: dict[Any, str]
+    """The keys by the decisions' ids."""
+
+    def __init__(self) -> None:
+        self.decisions = {}
+        self.of = {}
+
+    def add(self, key: str, id: int | str, decision: Any) -> None:
+        """Remember a pending decision by its key."""
+        self.decisions[key] = decision
+        self.of[id] = key
+
+    def close(self, id: int | str) -> None:
+        """Forget the key of a decision that is closed, if it has one."""
+        key = self.of.pop(id, None)
+        if key is not None:
+            del self.decisions[key]
+
+    def copy(self) -> Self:
+        """Return independent keys of the same decisions."""
+        made = self.__new__(type(self))
+        made.decisions, made.of = self.decisions.copy(), self.of.copy()
+        return made
 
 
 def checked_age(older_than: object, owner: str) -> int | timedelta:
@@ -185,7 +186,7 @@ def checked_age(older_than: object, owner: str) -> int | timedelta:
 
 
 def checked_key(key: object, owner: str) -> None:
-    """Refuse what cannot be the key of a decision."""
+    """Refuse a value that cannot be the key of a decision."""
     if not is_key(key):
         expected = f"a text of 1 to {LONGEST_KEY} characters"
         raise InvalidParameter(must("key", owner, expected, key))
@@ -206,23 +207,3 @@ def closed(parameter: str, owner: str, decided: int) -> DecisionClosed:
     """
     reason = "already told or expired"
     return DecisionClosed(f"The {parameter} of {owner} must be pending, got {decided}, {reason}.")
-
-
-def packed(indices: NDArray[np.intp], known: int) -> bytes:
-    """Return one bit per known arm, set for ``indices``.
-
-    Examples
-    --------
-    >>> unpacked(packed(np.array([0, 9]), 10), 10).nonzero()[0].tolist()
-    [0, 9]
-    """
-    flags = np.zeros(known, np.bool_)
-    flags[indices] = True
-    return np.packbits(flags).tobytes()
-
-
-def unpacked(raw: bytes | None, known: int) -> NDArray[np.bool_]:
-    """Return the bits of the known arms; None stands for all of them set."""
-    if raw is None:
-        return np.ones(known, np.bool_)
-    return np.unpackbits(np.frombuffer(raw, np.uint8), count=known).view(np.bool_)

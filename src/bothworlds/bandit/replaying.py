@@ -1,8 +1,8 @@
-"""Replay of a log: the bandit that has learned from decisions somebody else made.
+"""Replay of a log: the bandit that has learned from decisions of another one.
 
 Every logged decision becomes one of the bandit's: it is asked, its own draw is put aside for the
 logged arm, and the feedback is weighted with the logged probability.  Loss estimates are unbiased
-whoever logged the decisions, because only the probability of the logged arm enters, and baselines
+for the log of any policy, because only the probability of the logged arm enters, and baselines
 were known before.  If the same policy wrote the log, the bandit has the estimates of the one that
 did.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.core import adopt
 from bothworlds.bandit.decision import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.logs.jsonl import joined, read_jsonl
@@ -83,10 +84,12 @@ def replay(
         where = f"row {number} of the log"
         known = ids.pop(row.round, None)
         if known is None:
-            known = bandit._decide_as(row.arm, row.probability, where)
+            known = adopt(
+                bandit._core, bandit._core.roster.slot(row.arm, where, "arm"), row.probability
+            )
         answered = row.loss is not None or row.reward is not None
         if answered:
-            bandit._learn_from(known, row.reward, row.loss)
+            bandit._learn(known, row.reward, row.loss)
         elif row.round in ids:
             raise InvalidParameter(must("round", where, "new", row.round))
         else:

@@ -18,10 +18,10 @@ from bothworlds.bandit.arms import ArmHistory, checked_names
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.feedback import Feedback
-from bothworlds.bandit.pending import LONGEST_KEY, checked_age, checked_key, is_key
-from bothworlds.bandit.persistence import Persistent
-from bothworlds.bandit.reading import MOST, listed, record
-from bothworlds.bandit.reading import whole as whole_number
+from bothworlds.bandit.pending import LONGEST_KEY, Keys, checked_age, checked_key, is_key
+from bothworlds.bandit.persistent import Persistent
+from bothworlds.bandit.state_file import MOST, listed, record
+from bothworlds.bandit.state_file import whole as whole_number
 from bothworlds.errors import DecisionClosed, InvalidParameter, UnknownDecision, must
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed, derived_seed
@@ -113,7 +113,7 @@ class SegmentedBandit(Persistent[Policy]):
     """One independent bandit per segment, where segments may have different best arms.
 
     A segment is made when it is first asked for. Feedback may come late, in any order, for any
-    number of outstanding decisions, once each. Segments do not learn from one another, so their
+    number of pending decisions, once each. Segments do not learn from one another, so their
     regrets add up: make them large enough to learn from. Threads may share a bandit.
 
     Parameters
@@ -151,7 +151,7 @@ class SegmentedBandit(Persistent[Policy]):
     ('de/mobile', 'fr/desktop')
     """
 
-    __slots__ = ("_arms", "_births", "_born", "_limit", "_options", "_segments")
+    __slots__ = ("_arms", "_births", "_born", "_limit", "_options", "_round", "_segments")
 
     _OWNER = "SegmentedBandit"
     _FORMAT = "bothworlds.segmented"
@@ -200,7 +200,7 @@ class SegmentedBandit(Persistent[Policy]):
         self._options = options
         self._round = self._born = 0
         self._segments, self._births = {}, {}
-        self._seen, self._keyed, self._named = {}, {}, {}
+        self._seen, self._keys = {}, Keys()
         self._guard()
 
     def _made(self, segment: str) -> Bandit:
@@ -248,7 +248,7 @@ class SegmentedBandit(Persistent[Policy]):
                 expected = "a text that does not look like a decision's id"
                 raise InvalidParameter(must("key", owner, expected, key))
         with self._lock:
-            known = None if key is None else self._keyed.get(key)
+            known = None if key is None else self._keys.decisions.get(key)
             if known is not None:
                 if known.segment != segment:
                     expected = f"one that is not pending in another segment, {known.segment!r}"
@@ -266,14 +266,8 @@ class SegmentedBandit(Persistent[Policy]):
             self._round += 1
             made = SegmentDecision(segment, self._births[segment], decision)
             if key is not None:
-                self._name(made)
+                self._keys.add(key, made.id, made)
             return made
-
-    def _name(self, decision: SegmentDecision) -> None:
-        """Remember a pending decision by its key."""
-        key = decision.key
-        assert key is not None
-        self._keyed[key], self._named[decision.id] = decision, key
 
     def tell(
         self,
@@ -305,7 +299,7 @@ class SegmentedBandit(Persistent[Policy]):
             segment, number, asked = self._found(decision, "tell")
             self._segments[segment].tell(asked, reward=reward, loss=loss)
             self._segments[segment] = self._segments.pop(segment)
-            self._unname(_id(self._births[segment], number, segment))
+            self._keys.close(_id(self._births[segment], number, segment))
 
     def forget(self, decision: SegmentDecision | str) -> None:
         """Close one decision without feedback; nothing is learned from it.
@@ -334,7 +328,7 @@ class SegmentedBandit(Persistent[Policy]):
         with self._lock:
             segment, number, asked = self._found(decision, "forget")
             self._segments[segment].forget(asked)
-            self._unname(_id(self._births[segment], number, segment))
+            self._keys.close(_id(self._births[segment], number, segment))
 
     def expire(
         self,
@@ -376,14 +370,14 @@ class SegmentedBandit(Persistent[Policy]):
                 numbers = bandit.expire(older_than=older_than, loss=loss, reward=reward)
                 closed += [_id(self._births[segment], number, segment) for number in numbers]
             for id in closed:
-                self._unname(id)
+                self._keys.close(id)
             return closed
 
     def _found(self, decision: object, method: str) -> tuple[str, int, Decision | int]:
         """Return segment and round of a decision, and what the segment's bandit calls it."""
         owner = f"{self._OWNER}.{method}"
         if isinstance(decision, str):
-            decision = self._keyed.get(decision, decision)
+            decision = self._keys.decisions.get(decision, decision)
         asked: Decision | int
         if isinstance(decision, SegmentDecision):
             birth, number, segment = decision._birth, decision.round, decision.segment
@@ -426,8 +420,8 @@ class SegmentedBandit(Persistent[Policy]):
             self._remove(segment)
 
     def _remove(self, segment: str) -> None:
-        for number in self._segments[segment]._named:
-            self._unname(_id(self._births[segment], number, segment))
+        for number in self._segments[segment]._keys.of:
+            self._keys.close(_id(self._births[segment], number, segment))
         del self._segments[segment]
         del self._births[segment]
 
@@ -459,16 +453,6 @@ class SegmentedBandit(Persistent[Policy]):
     def arms(self) -> tuple[Arm, ...]:
         """The names of the arms."""
         return self._arms
-
-    @property
-    def policy(self) -> Policy:
-        """The algorithm of every segment."""
-        return self._policy
-
-    @property
-    def seed(self) -> int:
-        """The seed from which those of the segments follow."""
-        return self._seed
 
     @property
     def limit(self) -> int:
@@ -595,26 +579,27 @@ class SegmentedBandit(Persistent[Policy]):
     def _name_all(self) -> None:
         """Find out which pending decisions of the segments have keys."""
         for segment, bandit in self._segments.items():
-            for key, decision in bandit._keyed.items():
-                if key in self._keyed or _parsed(key) is not None:
+            for key, decision in bandit._keys.decisions.items():
+                if key in self._keys.decisions or _parsed(key) is not None:
                     raise ValueError("a key that is none, or there twice")
-                self._name(SegmentDecision(segment, self._births[segment], decision))
+                made = SegmentDecision(segment, self._births[segment], decision)
+                self._keys.add(key, made.id, made)
 
     def _copy(self, seed: int | None) -> Self:
-        twin = type(self).__new__(type(self))
-        twin._open(
+        made = type(self).__new__(type(self))
+        made._open(
             self._policy,
             self._arms,
             self._limit,
             self._seed if seed is None else seed,
             self._options,
         )
-        twin._round, twin._born, twin._births = self._round, self._born, dict(self._births)
+        made._round, made._born, made._births = self._round, self._born, dict(self._births)
         for segment, bandit in self._segments.items():
             other = None if seed is None else derived_seed(seed, "segment", segment)
-            twin._segments[segment] = bandit.copy(seed=other)
-        twin._name_all()
-        return twin
+            made._segments[segment] = bandit.copy(seed=other)
+        made._name_all()
+        return made
 
 
 def _digits(text: str) -> bool:

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from bothworlds.bandit import persistence
+from bothworlds.bandit import state_file
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.errors import StateFileError
 from bothworlds.files import PATIENCE, locked
@@ -91,8 +91,8 @@ def _loaded(
         raise StateFileError(
             f"There is no file {os.fspath(path)!r}, and no create that makes a bandit."
         ) from None
-    owner = persistence.owner_of(path)
-    document = persistence.parsed(text, owner)
+    owner = state_file.owner_of(path)
+    document = state_file.parsed(text, owner)
     named = document.get("format") if isinstance(document, dict) else None
     if kind == "duel" or (kind is None and named == "bothworlds.dueling"):
         from bothworlds.bandit.dueling import DuelingBandit

@@ -91,14 +91,14 @@ def _learned(inspected: Inspected, bandit: Bandit) -> Array:
     rows = _arm_rows(inspected, bandit)
     if policy.traits.estimates or policy.traits.saved_rows is None:
         return rows[:n_arms] if policy.traits.estimates else rows
-    saved = policy.saved_state(n_arms, bandit._F[first_row(bandit._F) :])
+    saved = policy.saved_state(n_arms, bandit._core.F[first_row(bandit._core.F) :])
     told = [row.name for row in policy.traits.saved_rows.values() if row is not base.OUTSTANDING]
     return np.concatenate([np.zeros(0), *(saved[name] for name in told)])
 
 
 def _arm_rows(inspected: Inspected, bandit: Bandit) -> Array:
     """Return the per-arm rows, loss estimates beyond the least one: they may be recentred."""
-    rows = bandit._F[first_row(bandit._F) + inspected.policy.traits.head_rows :].copy()
+    rows = bandit._core.F[first_row(bandit._core.F) + inspected.policy.traits.head_rows :].copy()
     if inspected.policy.traits.estimates:
         rows[: inspected.n_arms] -= rows[: inspected.n_arms].min()
     return rows

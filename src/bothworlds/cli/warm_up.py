@@ -130,7 +130,7 @@ def decide_once(policy: Policy, K: int) -> None:
     import tempfile
     from pathlib import Path
 
-    from bothworlds.bandit.persistence import describe
+    from bothworlds.bandit.state_file import describe
     from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service
 
     async def once(folder: str) -> None:

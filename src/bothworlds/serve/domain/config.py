@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from bothworlds.arguments import checked_bounds, is_number, is_whole, real
 from bothworlds.bandit.feedback import loss_within
-from bothworlds.bandit.persistence import describe, recreate
+from bothworlds.bandit.state_file import describe, recreate
 from bothworlds.errors import BothworldsError, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.floor import Floor

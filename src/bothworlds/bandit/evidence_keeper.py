@@ -1,7 +1,7 @@
-"""Account of told decisions: what a bandit keeps for `Bandit.report` and `Bandit.alarms`.
+"""Keeper of evidence: the sums of all feedback for `Bandit.report` and `Bandit.alarms`.
 
-What a late answer needs of its decision, the probability, guess and bet of every arm then, is kept
-with the pending decision: 4 K + 1 numbers.
+Late feedback needs the probability, guess and bet of every arm at decision time: 4 K + 1 numbers,
+kept with the pending decision.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import flag
 from bothworlds.bandit.alarms import Alarms
 from bothworlds.bandit.decision import Lineup
-from bothworlds.bandit.reading import listed, raw_bytes, record, text, whole
+from bothworlds.bandit.state_file import listed, raw_bytes, record, text, whole
+from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence.evidence import Array, Evidence
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
 from bothworlds.lanes.direct import address, direct, placed
@@ -32,15 +34,20 @@ FEW = 64
 """Number of arms up to which sums are kept unless the user says otherwise."""
 
 
-def keeps_sums(policy: Policy, n_arms: int) -> bool:
-    """Return whether a bandit keeps sums by default.
+def keeps_sums(policy: Policy, n_arms: int, wished: bool | None, limited: bool) -> bool:
+    """Return whether a bandit keeps sums: as ``wished``, or by default; ``limited`` by bounds.
 
-    For a user's own policy it does not: each of its rounds would take several times as long.
+    By default not for a user's own policy: each of its rounds would take several times as long.
     """
-    return policy.traits.floored or (policy.traits.trusted and n_arms <= FEW)
+    if wished is None:
+        return limited and (policy.traits.floored or (policy.traits.trusted and n_arms <= FEW))
+    if flag("evidence", wished, "Bandit") and not limited:
+        expected = "False without bounds, on which every interval rests"
+        raise InvalidParameter(must("evidence", "Bandit", expected, wished))
+    return bool(wished)
 
 
-class Account:
+class EvidenceKeeper:
     """Evidence on the arms a bandit has or had, by index."""
 
     __slots__ = ("_fused", "_kernels", "_late", "_lineup", "_one", "_place", "alarms", "evidence")
@@ -227,7 +234,7 @@ class Account:
     # --- keeping -------------------------------------------------------------------------------
 
     def document(self, noted: dict[int, Array | None]) -> dict[str, Any] | None:
-        """Return the account as JSON values, with what is noted of pending decisions."""
+        """Return the evidence as JSON values, with the notes of pending decisions."""
         if self.evidence is None:
             return None
         assert self.alarms is not None
@@ -245,7 +252,7 @@ class Account:
     def from_document(
         cls, value: Any, n_arms: int, pending: set[int], wanted: bool
     ) -> tuple[Self, dict[int, Array]]:
-        """Return the account and the notes that `document` described; a fresh one if ``wanted``."""
+        """Return the keeper and the notes that `document` described; a fresh one if ``wanted``."""
         made = cls(n_arms, wanted)
         noted: dict[int, Array] = {}
         if value is None or n_arms >= MANY:
@@ -254,7 +261,7 @@ class Account:
         made.evidence = Evidence.from_document(document)
         if made.evidence.n_arms != n_arms:
             raise ValueError("evidence on another number of arms")
-        # Files of old have no alarms; the losses to come are listened to.
+        # Older files have no alarms; they start with the losses to come.
         found = document.get("alarms")
         made.alarms = Alarms(n_arms) if found is None else Alarms.from_document(found, n_arms)
         made._locate()
@@ -271,12 +278,12 @@ class Account:
         return made, noted
 
     def copy(self) -> Self:
-        """Return an independent account of the same content."""
+        """Return an independent keeper of the same content."""
         made = type(self).__new__(type(self))
         made.evidence = None if self.evidence is None else self.evidence.copy()
         made.alarms = None if self.alarms is None else self.alarms.copy()
         made._kernels, made._fused, made._one = self._kernels, self._fused, self._one
-        # Of the other bandit; that there is one says that every arm is in it.
+        # The other bandit's lineup: `telling_again` only asks whether there is one.
         made._lineup = self._lineup
         made._late = None
         made._place = 0

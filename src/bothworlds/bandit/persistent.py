@@ -1,33 +1,39 @@
-"""Copies, pickles and state files of a bandit, of either kind, that continue bit for bit.
+"""Persistence shared by all bandits: locks, copies, pickles and state files.
 
-A state file is versioned JSON with a checksum, written all at once or not at all.  It looks like
-``{"format": ..., "version": ..., "checksum": ..., "content": {...}}``.  The checksum covers the
-content, so a damaged copy is refused before anything is made of it.
+A bandit that was copied, pickled or saved continues bit for bit.  A state file is written all at
+once or not at all; `bothworlds.bandit.state_file` defines its format.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import os
 import pathlib
-import re
 import threading
 import time
 import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from bothworlds.bandit.pending import Keys
+from bothworlds.bandit.state_file import (
+    Path,
+    as_text,
+    checksum_in,
+    damaged,
+    describe,
+    in_short,
+    owner_of,
+    parsed,
+    recreate,
+    sealed,
+    unsealed,
+)
 from bothworlds.errors import ForkError, InvalidParameter, StateFileError, must
 from bothworlds.files import locked, replacing
-from bothworlds.omd import learning_rates
-from bothworlds.registry import POLICIES
 from bothworlds.seeding import checked_seed
 
 Config = TypeVar("Config")
-Path = str | os.PathLike[str]
 
 
 _LIVING: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -35,10 +41,10 @@ _LIVING: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Turn:
-    """A lock: whoever takes its one token has the turn, and gives it back.
+    """A lock: the thread that takes its one token has the turn, and gives it back.
 
     Two methods of a list, each of which Python runs as one step, cost a quarter of what a
-    `threading.Lock` does; a round pays it twice. Who finds no token calls `wait`.
+    `threading.Lock` does; a round pays it twice. A thread that finds no token calls `wait`.
     """
 
     __slots__ = ("give", "take")
@@ -83,7 +89,7 @@ class Forked:
 
 def _after_fork() -> None:
     for bandit in list(_LIVING):
-        # Whoever held the old lock at the time is not in this process.
+        # The thread that held the old lock is not in this process.
         bandit._lock = refusing = Forked()
         bandit._take = refusing.__enter__
         bandit._quiet = Turn()
@@ -102,13 +108,11 @@ class Persistent(Generic[Config]):
     __slots__ = (
         "__weakref__",
         "_give",
-        "_keyed",
+        "_key_lock",
         "_keys",
         "_lock",
-        "_named",
         "_policy",
         "_quiet",
-        "_round",
         "_seed",
         "_seen",
         "_take",
@@ -126,18 +130,15 @@ class Persistent(Generic[Config]):
     _take: Any
     _give: Any
     _lock: Any
-    """Held by whoever asks, tells or changes arms, in any thread."""
+    """Held by a thread that asks, tells or changes arms."""
     _policy: Config
     _quiet: Any
-    """The same, held by whoever looks; in the child of a fork, where `_lock` refuses, its own."""
-    _round: int
+    """The same for readers; in the child of a fork, where `_lock` refuses, a lock of its own."""
     _seed: int
-    _keys: Any
-    """Held by whoever asks with a key."""
-    _keyed: dict[str, Any]
+    _key_lock: Any
+    """Held by a caller that asks with a key."""
+    _keys: Keys
     """Pending decisions by the key they were asked with."""
-    _named: dict[Any, str]
-    """These keys by the decisions' ids."""
     _seen: dict[str, str]
     """Checksums of the files this bandit was loaded from or saved to, as it left them."""
 
@@ -145,7 +146,7 @@ class Persistent(Generic[Config]):
         """Let one thread at a time use the bandit, and no child of this process."""
         turn = self._lock = self._quiet = Turn()
         self._take, self._give = turn.take, turn.give
-        self._keys = threading.RLock()
+        self._key_lock = threading.RLock()
         _LIVING.add(self)
 
     @property
@@ -159,15 +160,9 @@ class Persistent(Generic[Config]):
         return self._seed
 
     @property
+    @abstractmethod
     def round(self) -> int:
         """How many decisions, or pairs, have been drawn."""
-        return self._round
-
-    def _unname(self, number: int | str) -> None:
-        """Forget the key of a decision that is closed."""
-        key = self._named.pop(number, None)
-        if key is not None:
-            del self._keyed[key]
 
     @abstractmethod
     def _document(self) -> dict[str, Any]:
@@ -175,7 +170,7 @@ class Persistent(Generic[Config]):
 
     @abstractmethod
     def _canonicalise(self) -> None:
-        """Start the solver anew from what `_document` says, as `_restored` does.
+        """Restart the solver from the numbers in `_document`, as `_restored` does.
 
         So a bandit that was saved and the one that is loaded go on bit for bit alike, though no
         solver's memory is in the file.
@@ -208,12 +203,12 @@ class Persistent(Generic[Config]):
         """
         given = None if seed is None else checked_seed(seed, f"{self._OWNER}.copy")
         with self._quiet:
-            twin = self._copy(given)
-        twin._guard()
+            made = self._copy(given)
+        made._guard()
         if given is None and isinstance(self._lock, Forked):
             # It would draw what the parent and every other child draw.
-            twin._lock, twin._take = self._lock, self._take
-        return twin
+            made._lock, made._take = self._lock, self._take
+        return made
 
     def __copy__(self) -> Self:
         return self.copy()
@@ -306,7 +301,7 @@ class Persistent(Generic[Config]):
         """Write the bandit to a file, from which `load` continues bit for bit.
 
         The file is JSON, complete or not written at all. A file already there is replaced, unless
-        it is one that this bandit was loaded from or saved to and somebody else has changed it
+        it is one that this bandit was loaded from or saved to and that another process has changed
         since. For several processes on one file there is `bothworlds.shared`.
 
         Parameters
@@ -317,7 +312,7 @@ class Persistent(Generic[Config]):
         Raises
         ------
         StateFileError
-            If somebody else has changed the file since; it stays as it is.
+            If another process has changed the file since; it stays as it is.
 
         Examples
         --------
@@ -340,7 +335,7 @@ class Persistent(Generic[Config]):
             if found is not None and found != seen:
                 raise StateFileError(
                     f"The {owner_of(path)} must be as this bandit last saw it, got one that "
-                    "somebody else has changed since; bothworlds.shared lets several processes "
+                    "another process has changed since; bothworlds.shared lets several processes "
                     "use a file."
                 )
             self._write(path)
@@ -394,143 +389,4 @@ class Persistent(Generic[Config]):
             TypeError,
             ValueError,
         ) as error:
-            raise damaged(owner, _in_short(error)) from error
-
-
-# --- the file ------------------------------------------------------------------------------------
-
-
-def sealed(kind: str, version: int, content: dict[str, Any]) -> dict[str, Any]:
-    """Return a document of this content, with its checksum."""
-    return {
-        "format": kind,
-        "version": version,
-        "checksum": checksum(content),
-        "content": content,
-    }
-
-
-def as_text(document: Mapping[str, Any]) -> str:
-    """Return a document as the text of a state file."""
-    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    # Half of a surrogate pair, as in undecodable file names, is written as JSON's escape.
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def parsed(text: str | bytes, owner: str) -> Any:
-    """Return what a text holds, or refuse it with a `StateFileError`."""
-    try:
-        return json.loads(text, parse_constant=_refused)
-    except (ValueError, RecursionError) as error:
-        got = _in_short(error)
-        raise StateFileError(f"The {owner} must be complete JSON, got {got}.") from error
-
-
-def unsealed(document: object, kind: str, version: int, owner: str) -> dict[str, Any]:
-    """Return the content of a document, or refuse it with a `StateFileError`."""
-    about: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
-    if about.get("format") != kind:
-        raise StateFileError(must("format", owner, repr(kind), about.get("format")))
-    number = about.get("version")
-    if type(number) is not int or number != version:
-        raise StateFileError(must("version", owner, str(version), number))
-    content = about.get("content")
-    try:
-        fits = isinstance(content, dict) and checksum(content) == about.get("checksum")
-    except (RecursionError, TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise damaged(owner, "other content than was saved")
-    return dict(content)  # type: ignore[arg-type]
-
-
-def checksum_in(path: Path) -> str | None:
-    """Return the checksum a state file begins with, "" if it has none, None if there is no file."""
-    try:
-        with open(path, "rb") as stream:
-            head = stream.read(512)
-    except FileNotFoundError:
-        return None
-    found = re.search(rb'"checksum": "([0-9a-f]{64})"', head)
-    return "" if found is None else found.group(1).decode()
-
-
-def damaged(owner: str, found: object) -> StateFileError:
-    """Return the error for a document whose content makes no sense."""
-    return StateFileError(f"The {owner} must be as it was saved, got {found}.")
-
-
-def _in_short(error: Exception) -> str:
-    """Return what an error says, on one line of bounded length."""
-    said = " ".join(str(error).split()).rstrip(".")
-    said = said if len(said) <= 200 else said[:200] + " ..."
-    return said if type(error) is ValueError else f"{type(error).__name__} {said}".rstrip()
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant}, which is not JSON")
-
-
-def owner_of(path: Path) -> str:
-    """Return the name of a state file in error messages."""
-    return f"state file {os.fspath(path)!r}"
-
-
-def checksum(content: dict[str, Any]) -> str:
-    """Return the digest of a document's content.
-
-    Examples
-    --------
-    >>> checksum({"seed": 7, "arms": 2}) == checksum({"arms": 2, "seed": 7})
-    True
-    """
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-# --- the policy in the file ----------------------------------------------------------------------
-
-
-def describe(value: Any, owner: str) -> Any:
-    """Return a configuration (a dataclass of numbers, strings and such dataclasses) as JSON.
-
-    Examples
-    --------
-    >>> from bothworlds.omd.learning_rates import InverseSqrt
-    >>> describe(InverseSqrt(2.0), "Bandit.save")
-    {'class': 'InverseSqrt', 'fields': {'scale': 2.0}}
-    """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple | list):
-        return [describe(item, owner) for item in value]
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        expected = "a dataclass of numbers, strings and such dataclasses"
-        raise InvalidParameter(must("policy", owner, expected, value))
-    fields = {
-        field.name: describe(getattr(value, field.name), owner)
-        for field in dataclasses.fields(value)
-        if field.init
-    }
-    return {"class": type(value).__name__, "fields": fields}
-
-
-def _class_of(name: Any, further: tuple[type, ...]) -> Any:
-    """Return the class of a description: a registered policy, a schedule or one of ``further``."""
-    for kind in (*get_args(learning_rates.Schedule), *further):
-        if kind.__name__ == name:
-            return kind
-    return POLICIES[name].load()
-
-
-def recreate(description: Any, further: tuple[type, ...] = ()) -> Any:
-    """Return the configuration that `describe` described.
-
-    It is made of registered policies, schedules of learning rates and ``further`` classes only.
-    """
-    if isinstance(description, list):
-        return [recreate(item, further) for item in description]
-    if not isinstance(description, dict):
-        return description
-    fields = {name: recreate(item, further) for name, item in description["fields"].items()}
-    return _class_of(description["class"], further)(**fields)
+            raise damaged(owner, in_short(error)) from error
