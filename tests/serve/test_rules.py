@@ -202,3 +202,50 @@ def test_a_toy_setting_is_one_field(tmp_path):
         capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
+
+
+ROUTE = """
+import asyncio, json, sys
+from bothworlds.serve.http import handlers, openapi, wire
+from bothworlds.serve.http.messages import Reply
+
+class Toy(wire.Body, kw_only=True):
+    size: int
+
+@handlers.route("POST", "/v1/toys/{experiment}", "Play with a toy", "read", body=Toy, answer=Toy)
+async def toy(app, request):
+    return Reply(200, wire.encode({"size": request.body.size, "name": request.given[0]}))
+
+from bothworlds.serve.http.app import ROUTES, Application
+
+async def main():
+    app = Application(None, keys=False)
+    sent = []
+    scope = {
+        "type": "http", "method": "POST", "raw_path": b"/v1/toys/bear", "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    }
+    async def receive():
+        return {"type": "http.request", "body": b'{"size": 3}', "more_body": False}
+    async def send(message):
+        sent.append(message)
+    await app(scope, receive, send)
+    return sent
+
+start, body = asyncio.run(main())
+assert start["status"] == 200 and json.loads(body["body"]) == {"size": 3, "name": "bear"}
+document = openapi.document(ROUTES)
+assert document["paths"]["/v1/toys/{experiment}"]["post"]["operationId"] == "toy"
+assert document["components"]["schemas"]["Toy"]["properties"] == {"size": {"type": "integer"}}
+sys.path.insert(0, sys.argv[1])
+import service_pages
+assert "`POST /v1/toys/{experiment}`<br>Play with a toy | read" in service_pages.api()
+"""
+
+
+@pytest.mark.processes
+def test_a_toy_route_is_one_decorated_handler():
+    """Dispatch, validation, OpenAPI document and docs follow from the decorator."""
+    docs = Path(__file__).parents[2] / "docs"
+    run = subprocess.run([sys.executable, "-c", ROUTE, str(docs)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
