@@ -186,7 +186,7 @@ def create(
         ),
     ],
     store: Store = "bothworlds.db",
-    label: Annotated[str, typer.Option(help="Whose it is, for the list of keys.")] = "",
+    label: Annotated[str, typer.Option(help="Label shown in the list of keys.")] = "",
     tenant: Annotated[
         str | None,
         typer.Option(
@@ -196,7 +196,7 @@ def create(
         ),
     ] = None,
 ) -> None:
-    """Make a key and print it, this once; works beside a running server.
+    """Make a key and print it, this once; works while a server is running.
 
     Example: bothworlds serve key create --scopes decide,feedback
     """
@@ -224,7 +224,7 @@ def migrate(store: Store = "bothworlds.db") -> None:
 @app.command()
 @refusals()
 def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
-    """Check the invariants of a store, also beside a running server.
+    """Check the invariants of a store, also while a server is running.
 
     Example: bothworlds serve verify
     """

@@ -6,7 +6,7 @@ is away.
 
 Examples
 --------
->>> client = Client("http://127.0.0.1:9", timeout=0.2)  # nobody listens there
+>>> client = Client("http://127.0.0.1:9", timeout=0.2)  # no service listens there
 >>> decision = client.decide("headline", default="blue")
 >>> decision.arm, decision.default
 ('blue', True)

@@ -247,7 +247,7 @@ def decide(
     if deferred:
         document["deferred"] = True
     path = experiment_path(experiment, "/decisions") + ("?vector=1" if vector else "")
-    # A decision whose answer was lost is never used: asking again harms nobody, unless missing
+    # A decision whose answer was lost is never used: asking again does no harm, unless missing
     # feedback counts as a loss, for which there is the Idempotency-Key.
     return Call("POST", path, lambda found: decision_of(experiment, found), document, headers)
 

@@ -9,13 +9,13 @@ Examples
 >>> import openfeature.api
 >>> from openfeature.evaluation_context import EvaluationContext
 >>> from openfeature.track import TrackingEventDetails
->>> provider = BothworldsProvider("http://127.0.0.1:9", timeout=0.2)  # nobody listens there
+>>> provider = BothworldsProvider("http://127.0.0.1:9", timeout=0.2)  # no service listens there
 >>> openfeature.api.set_provider(provider, "example")
 >>> flags = openfeature.api.get_client("example")
 >>> ann = EvaluationContext("ann")
 >>> flags.get_string_value("headline", "blue", ann)
 'blue'
->>> flags.track("headline", ann, TrackingEventDetails(1.0))  # of a default nobody is told
+>>> flags.track("headline", ann, TrackingEventDetails(1.0))  # a default is not reported
 >>> openfeature.api.shutdown()
 """
 
@@ -54,8 +54,8 @@ class BothworldsProvider(OFREPProvider):
 
     A flag is an experiment, its variants are the arms. An event of the flag's name, tracked for the
     same targeting key, tells what the last evaluation brought; its value is the reward. Without a
-    targeting key nobody knows whose evaluation it was: name the decision instead, by the attribute
-    ``decision_id`` from the evaluation's ``flag_metadata``.
+    targeting key the provider cannot know whose evaluation it was: name the decision instead, by
+    the attribute ``decision_id`` from the evaluation's ``flag_metadata``.
 
     Feedback is sent by a thread of its own. Tracking neither waits nor raises; what could not be
     told is logged.

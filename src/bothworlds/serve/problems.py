@@ -169,7 +169,7 @@ KINDS: dict[str, Kind] = {
 
 
 class Problem(BothworldsError):
-    """A refusal with a code; whoever raises it has changed nothing.
+    """A refusal with a code; code that raises it has changed nothing.
 
     Parameters
     ----------

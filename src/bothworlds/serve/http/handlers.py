@@ -134,7 +134,7 @@ def _described(found: dict[str, Any], status: int = 200) -> Reply:
 def _tag(found: dict[str, Any]) -> bytes:
     """Return the ETag: the version that changes are based on, and a digest of the rest.
 
-    Probabilities follow from it; they are found anew, to the last bits, whenever they are read.
+    Probabilities follow from it; they are computed again, to the last bits, at every read.
     """
     lasting = {name: value for name, value in found.items() if name != "state_age"}
     lasting["arms"] = [{**arm, "probability": None} for arm in found["arms"]]

@@ -148,7 +148,7 @@ def _held(running: list[Experiment]) -> float:
 def _tag(running: list[Experiment], unit: str | None, made: int) -> str:
     """Return the ETag of a bulk evaluation: the same while nothing about it was changed.
 
-    Every evaluation would draw anew, so the tag is about what the draws were made from, and when.
+    Every evaluation would draw again, so the tag covers what the draws were made from, and when.
     """
     about = [made, unit, [[each.id, each.version, each.epoch] for each in running]]
     return f'"{made}-{hashlib.blake2b(wire.encode(about), digest_size=16).hexdigest()}"'
