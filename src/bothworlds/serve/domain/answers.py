@@ -15,6 +15,9 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.store.rows import LogRow
 
+Status = Literal["learned", "duplicate", "quarantined", "not_learnable"]
+"""What became of a feedback that was accepted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -70,7 +73,7 @@ class FeedbackItem(Feedback):
 class Told(msgspec.Struct, omit_defaults=True):
     """What became of a feedback."""
 
-    status: Literal["learned", "duplicate", "quarantined", "not_learnable"]
+    status: Status
 
 
 def log_document(experiment: Experiment, row: LogRow) -> dict[str, Any]:

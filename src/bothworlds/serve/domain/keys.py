@@ -8,14 +8,15 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from bothworlds.serve.domain.rules import check_name
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.rows import KeyRow
 
-SCOPES = frozenset({"decide", "feedback", "read", "admin"})
+Scope = Literal["decide", "feedback", "read", "admin"]
+SCOPES: frozenset[str] = frozenset(get_args(Scope))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import hashlib
 import re
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, get_args
 
-from bothworlds.serve.domain.answers import Decided, Feedback, Told
+from bothworlds.serve.domain.answers import Decided, Feedback, Status, Told
 from bothworlds.serve.domain.config import NewExperiment
 from bothworlds.serve.http import wire
 from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
@@ -82,10 +82,7 @@ async def feedback(app: Context, request: Request) -> Reply:
     return Reply(200, TOLD[told.status])
 
 
-TOLD = {
-    status: wire.encode({"status": status})
-    for status in ("learned", "duplicate", "quarantined", "not_learnable")
-}
+TOLD = {status: wire.encode({"status": status}) for status in get_args(Status)}
 
 
 @route(

@@ -12,13 +12,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
-from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem
+from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem, Status
 from bothworlds.serve.domain.config import Arm, ArmName, Changeable
+from bothworlds.serve.domain.keys import Scope
 from bothworlds.serve.domain.records import MOST_ARMS
 from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
 from bothworlds.serve.problems import Problem
 
-Scope = Literal["decide", "feedback", "read", "admin"]
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
 Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
@@ -76,7 +76,7 @@ class FeedbackMany(Body, kw_only=True):
 class ToldOfMany(Answer, kw_only=True):
     """What became of one feedback of many; if it was refused, why."""
 
-    status: Literal["learned", "duplicate", "quarantined", "not_learnable", "refused"]
+    status: Literal[Status, "refused"]
     code: str | None = None
     detail: str | None = None
 
