@@ -70,7 +70,7 @@ class Scalar(bw.Sparring):
     def program(self, n_arms, **options):
         made = super().program(n_arms, **options)
         left, right = (dataclasses.replace(side, wide=False) for side in made.by_side)
-        return dataclasses.replace(made, kernels=left, right=right)
+        return made._replace(kernels=left, right=right)
 
 
 def scalar_world():

@@ -187,7 +187,7 @@ class Awake(bw.TsallisINF):
     def program(self, n_arms, **options):
         own = super().program(n_arms, **options)
         leaderless = self.every and dataclasses.replace(own.leaderless, every=self.every)
-        return dataclasses.replace(own, leaderless=leaderless)
+        return own._replace(leaderless=leaderless)
 
 
 class Blind(Awake):

@@ -25,20 +25,14 @@ def unchanged(F: Array, number: int, inverse_p: float) -> Array | None:
 
 def columns(F: Array, policy: Policy) -> Array:
     """Return the per-arm rows, for reading, in the shape ``(rows_per_arm, arms)``."""
-    copied = policy.program(int(F[ARMS])).kernels.write_back is not None
-    return changeable_columns(F.copy() if copied else F, policy)
-
-
-def changeable_columns(F: Array, policy: Policy) -> Array:
-    """Return a view of the per-arm rows; who changes them calls ``estimates_changed``."""
-    n_arms = int(F[ARMS])
-    program, groups = policy.program(n_arms), policy.traits.rows_per_arm
+    n_arms, groups = int(F[ARMS]), policy.traits.rows_per_arm
+    program = policy.program(n_arms)
     write_back = program.kernels.write_back
-    rows = F[first_row(F) + program.head_rows :]
-    if write_back is not None:
-        write_back(F)
-        rows = rows[: groups * n_arms]
-    return rows.reshape(groups, -1)
+    if write_back is None:
+        return F[first_row(F) + program.head_rows :].reshape(groups, -1)
+    F = F.copy()
+    write_back(F)
+    return F[first_row(F) + program.head_rows :][: groups * n_arms].reshape(groups, -1)
 
 
 def with_columns(F: Array, policy: Policy, arms: Array) -> Array:

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -290,8 +290,7 @@ class Leaderless:
     every: int
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+class Program(NamedTuple):
     """Everything that plays a policy with one number of arms; see `Policy.program`.
 
     Parameters
@@ -341,7 +340,7 @@ class Program:
     leaderless: Leaderless | None = None
 
     @classmethod
-    def of(cls, policy: Player, n_arms: int, kernels: Kernels, **others: Any) -> Self:
+    def of(cls, policy: Player, n_arms: int, kernels: Kernels, **others: Any) -> Program:
         """Return the program of these kernels; all but ``others`` is the policy's own.
 
         Parameters
@@ -355,17 +354,17 @@ class Program:
         **others
             Parameters of the program that differ from the policy's.
         """
-        given = {
+        given: dict[str, Any] = {
             "parameters": partial(policy.parameters, n_arms),
             "start": partial(policy.start, n_arms),
             "sound": partial(policy.sound, n_arms),
+            "kernels": kernels,
             "prompt": kernels,
             "head_rows": policy.traits.head_rows,
             "rows_per_arm": policy.traits.rows_per_arm,
             "alone": kernels.wide,
-            **others,
         }
-        return cls(kernels=kernels, **given)
+        return cls(**(given | others))
 
     @property
     def by_side(self) -> tuple[Kernels, ...]:

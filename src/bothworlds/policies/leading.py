@@ -7,7 +7,6 @@ state is the policy's own and, behind it, the rows of a mode, of `bothworlds.omd
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,8 +121,8 @@ def leading_program(
             and bool((np.abs(state) <= LARGEST).all())
         )
 
-    return replace(
-        own, kernels=kernels, start=start, sound=sound, plain=False, alone=False, **others
+    return own._replace(
+        kernels=kernels, start=start, sound=sound, plain=False, alone=False, **others
     )
 
 

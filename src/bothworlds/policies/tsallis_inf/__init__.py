@@ -163,9 +163,11 @@ class TsallisINF(Policy):
             from bothworlds.policies.tsallis_inf import leading_many
 
             return leading_many.program(own, n_arms, estimator, horizon)
+        # Of the two solvers, the one for this number of arms; tiles have no other number.
         one_solver = half.one_solver(estimator, few.fits.py_func(n_arms))
         if not lanes:
-            return Program.of(self, n_arms, self.kernels(), prompt=one_solver)
+            both = half.RV if estimator == "rv" else half.IW
+            return Program.of(self, n_arms, both, prompt=one_solver)
         own = Program.of(self, n_arms, one_solver)
         if n_arms < LEADING[estimator]:
             return own

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -183,6 +182,6 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
 
     kernels, choose, update = kernels_in_tiles(estimator, few.fits.py_func(n_arms))
     leaderless = Leaderless(choose, update, rows + membership.LEADS, membership.LOOK_EVERY)
-    return replace(
-        own, kernels=kernels, start=start, sound=sound, plain=False, leaderless=leaderless
+    return own._replace(
+        kernels=kernels, start=start, sound=sound, plain=False, leaderless=leaderless
     )

@@ -9,7 +9,6 @@ of the mode, and then, one lane after the other, the states of the many-arms ker
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -229,4 +228,4 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
             and own.sound(states.T)
         )
 
-    return replace(own, kernels=_KERNELS[estimator], start=start, sound=sound, idle_row=IDLE)
+    return own._replace(kernels=_KERNELS[estimator], start=start, sound=sound, idle_row=IDLE)

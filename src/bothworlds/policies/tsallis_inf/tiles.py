@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,7 +167,7 @@ def program(own: Program, n_arms: int, estimator: Estimator) -> Program:
         return bool(powered.all() and (np.abs(state) <= LARGEST).all())
 
     kernels = Kernels(choose_unequal if unequal else choose_equal, _UPDATES[unequal, estimator])
-    return replace(own, kernels=kernels, start=start, sound=sound, plain=False)
+    return own._replace(kernels=kernels, start=start, sound=sound, plain=False)
 
 
 def may_lead(n_arms: int, alpha: float, estimator: Estimator) -> bool:
