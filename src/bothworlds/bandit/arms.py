@@ -73,16 +73,16 @@ class Roster:
 
     def copy(self) -> Roster:
         """Return an independent roster of the same arms."""
-        twin = Roster.__new__(Roster)
-        twin.names = self.names.copy()
-        twin.index_of = self.index_of.copy()
-        twin.slots = self.slots.copy()
-        twin.slot_of = self.slot_of.copy()
-        twin.dropped = self.dropped.copy()
-        twin.told = self.told.copy()
-        twin.losses = self.losses.copy()
-        twin.last_estimate = self.last_estimate.copy()
-        return twin
+        made = Roster.__new__(Roster)
+        made.names = self.names.copy()
+        made.index_of = self.index_of.copy()
+        made.slots = self.slots.copy()
+        made.slot_of = self.slot_of.copy()
+        made.dropped = self.dropped.copy()
+        made.told = self.told.copy()
+        made.losses = self.losses.copy()
+        made.last_estimate = self.last_estimate.copy()
+        return made
 
     def learned(self, indices: NDArray[np.intp], losses: NDArray[np.float64]) -> None:
         """Count feedback of these arms."""

@@ -19,7 +19,7 @@ from bothworlds.bandit.core import Core
 from bothworlds.bandit.decision import NOT_COPIED, Decision, Lineup, decided
 from bothworlds.bandit.evidence_keeper import EvidenceKeeper
 from bothworlds.bandit.feedback import UNBOUNDED, FeedbackUnits
-from bothworlds.bandit.pending import Keys, Pending, is_key, width
+from bothworlds.bandit.pending import Keys, Pending, is_key, pending, width
 from bothworlds.bandit.state import generator, rebuilt, saved
 from bothworlds.bandit.state_file import (
     MOST,
@@ -43,9 +43,9 @@ from bothworlds.seeding import checked_seed
 
 def content_of(core: Core, keys: Keys, units: FeedbackUnits) -> dict[str, Any]:
     """Return everything but the policy as JSON values."""
-    pending = {number: core.ledger[number] for number in core.ledger.records}
+    entries = {number: core.ledger[number] for number in core.ledger.records}
     if core.fresh:
-        pending[core.fresh] = core.noted()
+        entries[core.fresh] = core.noted()
     known = len(core.roster.names)
     single = {each.name for each in core.policy.traits.saved_head.values()}
     return {
@@ -60,14 +60,14 @@ def content_of(core: Core, keys: Keys, units: FeedbackUnits) -> dict[str, Any]:
         },
         "pending": [
             pending_document(number, each, core.policy, known) | _about_document(number, each, keys)
-            for number, each in pending.items()
+            for number, each in entries.items()
         ],
         "clip": units.clip,
         "clipped": units.clipped,
         "frozen": core.frozen,
         "rewards": units.rewards,
         "evidence": core.keeper.document(
-            {number: each.evidence for number, each in pending.items()}
+            {number: each.evidence for number, each in entries.items()}
         ),
     }
 
@@ -101,17 +101,17 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
     loaded = now()
     records: dict[int, Pending] = {}
     for value in waiting:
-        decided_in, pending = _pending_of(record(value, "pending"), core, newest, loaded)
+        decided_in, entry = _pending_of(record(value, "pending"), core, newest, loaded)
         if decided_in in records:
             raise ValueError("a decision that is pending twice")
-        records[decided_in] = pending
+        records[decided_in] = entry
         key, shares = value.get("key"), _shares(value)
         if key is not None:
             if not is_key(key):
                 raise ValueError("a key that is none")
             if key in keys.decisions:
                 raise ValueError("a key of two decisions")
-            keys.add(key, decided_in, reopened(core, decided_in, pending, key, shares))
+            keys.add(key, decided_in, reopened(core, decided_in, entry, key, shares))
     core.frozen = whole(document.get("frozen", 0), "frozen", 0, newest + 1)
     # Files written before evidence was kept have none.
     wanted = "evidence" not in document and policy.traits.floored and limited
@@ -119,8 +119,8 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
         document.get("evidence"), known, set(records), wanted
     )
     for decided_in in sorted(records):
-        pending = records[decided_in]
-        core.ledger.records[decided_in] = pending._replace(evidence=noted.get(decided_in))
+        entry = core.ledger.records[decided_in] = records[decided_in]
+        entry.evidence = noted.get(decided_in)
     units = FeedbackUnits(
         checked_bounds(document["bounds"]) if limited else UNBOUNDED,
         truth(document.get("clip", False), "clip"),
@@ -131,12 +131,12 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
 
 
 def reopened(
-    core: Core, number: int, pending: Pending, key: str | None, shares: list[float] | None
+    core: Core, number: int, entry: Pending, key: str | None, shares: list[float] | None
 ) -> Decision:
     """Return the decision of a pending record that came from a file."""
-    lineup, names, index = pending.lineup, core.roster.names, pending.arm_index
+    lineup, names, index = entry.lineup, core.roster.names, entry.arm_index
     decision = decided(
-        names[index], index, number, pending.inverse_p, NOT_COPIED, core.lineup, pending.time
+        names[index], index, number, entry.inverse_p, NOT_COPIED, core.lineup, entry.time
     )
     decision._key = key
     if shares is not None:
@@ -160,16 +160,16 @@ def _given(document: dict[str, Any], kind: Saved, n: int | None) -> Any:
 # --- pending decisions ---------------------------------------------------------------------------
 
 
-def pending_document(decided: int, pending: Pending, policy: Policy, known: int) -> dict[str, Any]:
+def pending_document(decided: int, entry: Pending, policy: Policy, known: int) -> dict[str, Any]:
     """Return what learning needs of a pending decision; ``known`` arms were ever there."""
-    raw, lineup = pending.notes, pending.lineup
+    raw, lineup = entry.notes, entry.lineup
     numbers = np.frombuffer(raw)
     carried = CARRIED + policy.traits.carried_rows
     near = raw[8 * carried :].ljust((known + 7) // 8, b"\0")[: (known + 7) // 8]
     everyone = len(lineup.indices) == known
     document = {
         "id": decided,
-        "arm": pending.arm_index,
+        "arm": entry.arm_index,
         "inverse_p": float(numbers[INVERSE_P]),
         "known": known,
         "present": None if everyone else text(packed(lineup.index_array, known)),
@@ -177,13 +177,13 @@ def pending_document(decided: int, pending: Pending, policy: Policy, known: int)
         "mean_baseline": float(numbers[MEAN_BASELINE]),
         "carried": numbers[CARRIED:carried].tolist(),
     }
-    return document | {"extra": list(pending.extra)} if pending.extra else document
+    return document | {"extra": list(entry.extra)} if entry.extra else document
 
 
-def _about_document(decided: int, pending: Pending, keys: Keys) -> dict[str, Any]:
+def _about_document(decided: int, entry: Pending, keys: Keys) -> dict[str, Any]:
     """Return what is kept of a pending decision besides the numbers that learning needs."""
-    about: dict[str, Any] = {"time": pending.time}
-    if not pending.learn:
+    about: dict[str, Any] = {"time": entry.time}
+    if not entry.learn:
         about["learn"] = False
     key = keys.of.get(decided)
     if key is not None:
@@ -240,7 +240,7 @@ def _pending_of(
     learn = truth(given.get("learn", True), "learn")
     slot = lineup.indices.index(played)
     decided_in = whole(given["id"], "id", 1, newest)
-    return decided_in, Pending(slot, notes.tobytes(), lineup, time, None, learn, extra)
+    return decided_in, pending(slot, notes.tobytes(), lineup, time, None, learn, extra)
 
 
 def _shares(given: dict[str, Any]) -> list[float] | None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bothworlds.bandit.arms import ArmHistory, Roster
 from bothworlds.bandit.decision import Arm, Decision, Decisions, Lineup, Origin, decided
 from bothworlds.bandit.evidence_keeper import EvidenceKeeper
-from bothworlds.bandit.pending import Batch, Ledger, Pending, closed, new_record, width
+from bothworlds.bandit.pending import Batch, Ledger, Pending, closed, pending, width
 from bothworlds.bandit.state import (
     columns,
     first_row,
@@ -81,8 +81,7 @@ class Core:
     keeper : EvidenceKeeper
         Keeps the sums for reports.
     crossed : bool
-        Whether the core comes from a file or another core. Code that learns is then loaded with
-        the first feedback, not at once.
+        Whether the core comes from a file; code that learns is then loaded with the first feedback.
     """
 
     __slots__ = (
@@ -137,9 +136,8 @@ class Core:
         self.start = first_row(F)
         self.ask = self._asking(F)
         self.lineup = self.lineup_of(self.roster.slots, origin, F)
-        self.tell = self._tell_first
-        if told:
-            self.tell = self.keeper.telling(self.policy, F, address(F), self.lineup)
+        telling = self.keeper.telling
+        self.tell = telling(self.policy, F, address(F), self.lineup) if told else self._tell_first
         # Late feedback and missing arms get their code when they first occur.
         self.note = self._learn = self._late = None
         self._subsets: dict[tuple[Arm, ...], Subset] = {}
@@ -234,9 +232,7 @@ class Core:
         self.round += 1
         time = now()
         noted = self.keeper.noted(lineup, F)
-        self.ledger.records[self.round] = new_record(
-            (slot, N.tobytes(), lineup, time, noted, True, ())
-        )
+        self.ledger.records[self.round] = pending(slot, N.tobytes(), lineup, time, noted)
         return self._decided(F, slot, lineup, time)
 
     def draw_aside(
@@ -268,7 +264,7 @@ class Core:
         policy, known = self.policy, len(self.roster.names)
         notes = np.zeros(width(policy, policy.program(len(self)), known))
         notes[INVERSE_P] = F[first_row(F)]
-        self.ledger.records[self.round] = Pending(
+        self.ledger.records[self.round] = pending(
             slot, notes.tobytes(), lineup, time, None, learn=False
         )
         decision = self._decided(F, slot, lineup, time)
@@ -336,10 +332,12 @@ class Core:
             self.late_kernels()
         lineup = self.lineup
         self.note(self.F, lineup.index_array, self.N, self.flags, self.w)
-        noted = self.keeper.noted(lineup, self.F)
-        return new_record(
-            (self.fresh_slot, self.N.tobytes(), lineup, self.fresh_time, noted, True, ())
-        )
+        # As `pending` does; one call less makes late feedback 2 % faster.
+        made = Pending()
+        made.slot, made.notes, made.lineup = self.fresh_slot, self.N.tobytes(), lineup
+        made.time, made.evidence = self.fresh_time, self.keeper.noted(lineup, self.F)
+        made.learn, made.extra = True, ()
+        return made
 
     def learn(self, number: int, loss: float) -> None:
         """Learn from a pending decision and close it; frozen, only count its loss."""
@@ -351,19 +349,18 @@ class Core:
             records = self.ledger.records
             kept = records[number]
             # As `Ledger` does; one call less makes late feedback 2 % faster.
-            pending = kept.record(number) if type(kept) is Batch else kept
-            index = self._learn_late(number, pending, loss)  # type: ignore[arg-type]
+            entry = kept.record(number) if type(kept) is Batch else kept
+            index = self._learn_late(number, entry, loss)  # type: ignore[arg-type]
             del records[number]
         roster = self.roster
         roster.told[index] += 1
         roster.losses[index] += loss
 
-    def _learn_late(self, number: int, pending: Pending, loss: float) -> int:
+    def _learn_late(self, number: int, entry: Pending, loss: float) -> int:
         """Learn from a late answer unless frozen; return the index of the decision's arm."""
-        # Unpacked at once, which takes a third of the time of reading fields by name.
-        slot, notes, then, _, noted, learn, _ = pending
+        slot, then, notes = entry.slot, entry.lineup, entry.notes
         index = then.indices[slot]
-        if self.frozen or not learn:
+        if self.frozen or not entry.learn:
             return index
         if self.fresh:
             self.settle()
@@ -383,7 +380,7 @@ class Core:
         self._learn(
             self.F, slot, loss, number, self.N, lineup.index_array, present, index, self.flags
         )
-        self.keeper.late(number, index, inverse_p, loss, noted)
+        self.keeper.late(number, index, inverse_p, loss, entry.evidence)
         return index
 
     def learn_many(self, numbers: Sequence[int], losses: Array, owner: str) -> None:
@@ -403,8 +400,8 @@ class Core:
                 found.append(ledger[number])
             size = len(self.N_bytes)
             if any(each.lineup is not lineup or len(each.notes) != size for each in found):
-                for number, pending, loss in zip(numbers, found, losses.tolist(), strict=True):
-                    self._learn_late(number, pending, loss)
+                for number, entry, loss in zip(numbers, found, losses.tolist(), strict=True):
+                    self._learn_late(number, entry, loss)
                 ledger.close(numbers)
                 self.roster.learned(np.array([each.arm_index for each in found], np.intp), losses)
                 return
@@ -459,8 +456,8 @@ class Core:
         """Return the index of a pending decision's arm, and 1 / its probability."""
         if number == self.fresh:
             return self.lineup.indices[self.fresh_slot], self.fresh_inverse_p
-        pending = self.ledger[number]
-        return pending.arm_index, pending.inverse_p
+        entry = self.ledger[number]
+        return entry.arm_index, entry.inverse_p
 
     def admits(self, decision: Decision) -> bool:
         """Return whether a decision can be one of this core's, pending or closed."""
@@ -530,9 +527,8 @@ class Core:
         """Restart the solver from the numbers that a state file keeps."""
         if self.fresh:
             self.settle()
-        policy = self.policy
-        numbers = saved(self.F, policy)
-        self.F[:] = rebuilt(policy, len(self), self.round, generator(self.F), numbers)
+        numbers = saved(self.F, self.policy)
+        self.F[:] = rebuilt(self.policy, len(self), self.round, generator(self.F), numbers)
 
     def copy(self, seed: int | None) -> Self:
         """Return an independent core in the same state, drawing by another seed if given."""
@@ -662,5 +658,5 @@ def adopt(core: Core, slot: int, probability: float | None) -> int:
         generator(core.F)[:] = generator(F)
         core.rows[ROUND] = number
         kernels.asked(core.F, slot)
-    core.ledger.records[number] = Pending(slot, core.N.tobytes(), lineup, now())
+    core.ledger.records[number] = pending(slot, core.N.tobytes(), lineup, now())
     return number

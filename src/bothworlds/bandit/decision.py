@@ -75,17 +75,17 @@ class Lineup:
 
     def for_bandit(self, origin: Origin, live: Live | None) -> Lineup:
         """Return the same lineup of another bandit."""
-        twin = Lineup.__new__(Lineup)
-        twin.origin = origin
-        twin.names = self.names
-        twin.indices = self.indices
-        twin.index_array = self.index_array
-        twin.weights = self.weights
-        twin.live = live
-        twin.copied = self.copied
-        twin.blank = self.blank
-        twin._present = self._present
-        return twin
+        made = Lineup.__new__(Lineup)
+        made.origin = origin
+        made.names = self.names
+        made.indices = self.indices
+        made.index_array = self.index_array
+        made.weights = self.weights
+        made.live = live
+        made.copied = self.copied
+        made.blank = self.blank
+        made._present = self._present
+        return made
 
     @property
     def present(self) -> NDArray[np.uint8]:

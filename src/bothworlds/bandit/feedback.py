@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,9 +133,12 @@ class FeedbackUnits:
     rewards: bool = False
     """Whether any feedback was a reward; reports then speak of rewards."""
 
-    def copy(self) -> FeedbackUnits:
+    def copy(self) -> Self:
         """Return independent units of the same content."""
-        return FeedbackUnits(self.bounds, self.clip, self.clipped, self.rewards)
+        made = self.__new__(type(self))
+        made.bounds, made.clip = self.bounds, self.clip
+        made.clipped, made.rewards = self.clipped, self.rewards
+        return made
 
     def loss_of(self, reward: Any, loss: Any, owner: str) -> float:
         """Return the loss that a reward or loss stands for, clipped and counted if so wished."""

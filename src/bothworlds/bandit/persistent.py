@@ -197,8 +197,8 @@ class Persistent(Generic[Config]):
         --------
         >>> import bothworlds as bw
         >>> bandit = bw.Bandit(bw.TsallisINF(), arms=5, seed=7)
-        >>> twin = bandit.copy()
-        >>> [twin.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
+        >>> other = bandit.copy()
+        >>> [other.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
         True
         """
         given = None if seed is None else checked_seed(seed, f"{self._OWNER}.copy")
@@ -270,8 +270,8 @@ class Persistent(Generic[Config]):
         --------
         >>> import bothworlds as bw
         >>> bandit = bw.Bandit(bw.TsallisINF(), arms=["blue", "green"], seed=7)
-        >>> twin = bw.Bandit.loads(bandit.dumps())
-        >>> [twin.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
+        >>> other = bw.Bandit.loads(bandit.dumps())
+        >>> [other.ask().arm for _ in range(9)] == [bandit.ask().arm for _ in range(9)]
         True
         """
         return as_text(self.as_dict())
@@ -341,7 +341,7 @@ class Persistent(Generic[Config]):
             self._write(path)
 
     def _write(self, path: Path) -> None:
-        """Write the state file, whatever is there."""
+        """Write the state file, also over another one."""
         document = self.as_dict()
         with replacing(path) as draft:
             draft.write_bytes(as_text(document).encode())

@@ -73,7 +73,7 @@ def saved(F: Array, policy: Policy) -> dict[str, Array]:
 def rebuilt(
     policy: Policy, n_arms: int, t: int, words: NDArray[np.int64], numbers: Mapping[str, Array]
 ) -> Array:
-    """Return the packed bandit with these numbers, its solver about to start anew.
+    """Return the packed bandit with these numbers, its solver about to restart.
 
     A function of its arguments alone: a bandit that was saved and one that is loaded both go on
     from here, so they go on alike.

@@ -1,8 +1,8 @@
 """Reading logs of decisions as columns, some thousands of rows at a time.
 
 A log is a path in one of the formats of `bothworlds.logs`, an iterable of
-`LoggedDecision` or of mappings with the same keys, or a table of columns.  Whatever is wrong with
-it is said with the number of the row, from 1.
+`LoggedDecision` or of mappings with the same keys, or a table of columns.  Errors name the number
+of the row, from 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logged decision: what was played, how likely it was and what it brought."""
+"""Logged decision: the arm played, its probability and its outcome."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class LoggedDecision:
     probability : float, optional
         How likely that was, in (0, 1].
     loss, reward : float, optional
-        What it brought, in any units; at most one of them, none if nothing is known yet.
+        The outcome, in any units; at most one of them, none if it is not known yet.
     probabilities : mapping of arms to float, optional
         How likely every arm was.
     extra : mapping of str to str, int or float, optional
-        Whatever else the log holds, such as a timestamp; kept, not interpreted.
+        Further values of the log, such as a timestamp; kept, not interpreted.
 
     Examples
     --------
@@ -94,9 +94,9 @@ class LoggedDecision:
         decision : Decision
             What `Bandit.ask` returned.
         loss, reward : float, optional
-            What it brought.
+            The outcome.
         **extra : str, int or float
-            Whatever else to keep with it.
+            Further values to keep with it.
 
         Examples
         --------
