@@ -109,3 +109,28 @@ def test_docstrings_become_markdown():
     for line in ("| name | value |", "| a | 1 \\| 2 more |", "| b | 3 |", "$$x^2 + 1$$"):
         assert f"    {line}\n" in shown
     assert "As $x$ here:\n" in shown
+
+
+FEWEST = {
+    "a policy": 4,
+    "an environment": 5,
+    "a route of the service": 5,
+    "a setting of an experiment": 2,
+    "a metric of the service": 3,
+    "a panel of the dashboard": 3,
+}
+"""Files that a contributor edits to add something, at most; generated files do not count."""
+
+
+def edited(text):
+    """Return how many numbered steps each section on adding something has."""
+    sections = re.findall(r"^## Adding (.*)\n\n((?:.|\n)*?)(?=\n## |\Z)", text, re.MULTILINE)
+    return {name: len(re.findall(r"^\d+\. ", steps, re.MULTILINE)) for name, steps in sections}
+
+
+def test_adding_something_takes_few_files():
+    found = edited((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert {name: found.get(name, 99) <= most for name, most in FEWEST.items()} == dict.fromkeys(
+        FEWEST, True
+    )
+    assert edited("## Adding a toy\n\n1. `a`\n   b\n2. `c`\n\n## Next\n") == {"a toy": 2}

@@ -11,7 +11,7 @@ import pytest
 import bothworlds.serve.dashboard.sessions as sessions_module
 from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
-from bothworlds.serve.dashboard import front, reading
+from bothworlds.serve.dashboard import experiment, front, reading
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
 from bothworlds.serve.domain import records, tokens
 from bothworlds.serve.domain.service import Service
@@ -190,6 +190,34 @@ def test_pages_are_there_before_the_first_decision(dashboard):
         assert "curl -X POST http://localhost:8080/v1/experiments/headline/decisions" in page.text
 
     dashboard(work, arms=None)
+
+
+def test_a_toy_panel_is_a_function_and_a_row(dashboard, monkeypatch):
+    """The page, its list of contents and the live updates follow from the row."""
+    toy = experiment.Panel(
+        {"toy": lambda shown: h.p("A toy about ", named(shown.described["name"]), id="toys")},
+        (("toys", "Toys"),),
+        lambda viewer, shown, made: h.section(h.h2("Toys"), made),
+    )
+    secret = experiment.Panel({"secret": lambda shown: h.p("A secret")}, admin=True)
+
+    async def work(app, browser):
+        pages = []
+        for scopes in (["read", "admin"], ["read"]):
+            key, _ = await app.service.create_key(Service.LOCAL, scopes)
+            await browser.login(key)
+            assert "Toys" not in (await browser.get("/experiments/headline")).text
+            with monkeypatch.context() as patched:
+                patched.setattr(experiment, "PANELS", (*experiment.PANELS, toy, secret))
+                pages.append((await browser.get("/experiments/headline")).text)
+                assert "A toy about" in (await browser.get("/experiments/headline/parts")).text
+        for page in pages:
+            assert '<a href="#toys">Toys</a>' in page
+            assert '<p id="toys">A toy about <bdi>headline</bdi></p>' in page
+            assert 'data-part="toy"' in page
+        assert ["A secret" in page for page in pages] == [True, False]
+
+    dashboard(work, keys=True)
 
 
 def test_static_files_and_no_others(dashboard):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,31 @@ ALARMS = 6
 """How many alarms are spelt out."""
 
 
+Drawing = Callable[[Viewer, Shown, list[Markup]], Any]
+
+
+class Panel(NamedTuple):
+    """A panel of the page; a new one is a function and a row of `PANELS`.
+
+    Parameters
+    ----------
+    parts : mapping of str to callable
+        Functions that make its parts, by the names under which the live page replaces them.
+    links : tuple of (str, str)
+        Anchors and texts for the list of contents.
+    draw : callable
+        Returns the panel, given the viewer, the experiment and the finished parts; the parts one
+        after the other by default.
+    admin : bool
+        Whether only those who may change the experiment see it.
+    """
+
+    parts: Mapping[str, Callable[[Shown], Markup]] = {}
+    links: tuple[tuple[str, str], ...] = ()
+    draw: Drawing = lambda viewer, shown, made: made
+    admin: bool = False
+
+
 def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> bytes:
     """Return the page of an experiment."""
     described = shown.described
@@ -57,10 +82,10 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
     where = address(name)
     other, others = ("loss", "losses") if shown.rewards else ("reward", "rewards")
     about = described["description"]
-
-    def placed(*names: str) -> list[Markup]:
-        return [part(each, made[each]) for each in names if each in made]
-
+    first, *panels = [
+        panel.draw(viewer, shown, [part(each, made[each]) for each in panel.parts if each in made])
+        for panel in PANELS
+    ]
     return framed(
         viewer,
         name,
@@ -69,37 +94,16 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
         said and h.p(said, role="status", class_="done"),
         h.h1(named(name)),
         about and h.p(named(about), class_="about"),
-        placed("summary", "alarms"),
+        first,
         h.nav(
-            [
-                h.a(text, href=f"#{anchor}")
-                for anchor, text in (
-                    ("probabilities", "Probabilities"), ("arms", "Arms"), ("report", "Report"),
-                    ("drift", "Drift"), ("lag", "Lag"), ("replicas", "Replicas"),
-                    ("controls", "Controls"), ("export", "Export"),
-                )
-            ],
+            [h.a(text, href=f"#{anchor}") for panel in PANELS for anchor, text in panel.links],
             h.a(f"Count {others}", href=f"{where}?as={other}", class_="quiet"),
             aria_label="On this page",
             class_="contents",
         ),
-        h.section(
-            h.h2("Probability of each arm", id="probabilities"),
-            _chart("shares", _shares_figure(shown), shown),
-            placed("shares-data"),
-        ),
-        placed("arms", "report"),
-        h.section(
-            h.h2(f"Mean {shown.word} over time, and drift", id="drift"),
-            _chart("means", _means_figure(shown), shown),
-            placed("means-data", "drift"),
-        ),
-        h.div(placed("lag", "replicas"), class_="columns"),
-        _controls(viewer, shown),
-        placed("quarantine", "changes"),
-        _export(viewer, shown),
+        panels,
         live=f"{where}{_query(shown, shown.page)}",
-    )  # fmt: skip
+    )
 
 
 def _query(shown: Shown, page: int) -> str:
@@ -114,21 +118,12 @@ def _query(shown: Shown, page: int) -> str:
 
 def parts(shown: Shown, admin: bool) -> dict[str, Markup]:
     """Return the parts of an experiment's page."""
-    made = {
-        "summary": _summary(shown),
-        "alarms": _alarms(shown),
-        "shares-data": _shares_data(shown),
-        "arms": _arms(shown),
-        "report": _report(shown),
-        "means-data": _means_data(shown),
-        "drift": _drift(shown),
-        "lag": _lag(shown),
-        "replicas": _replicas(shown),
+    return {
+        name: make(shown)
+        for panel in PANELS
+        if admin or not panel.admin
+        for name, make in panel.parts.items()
     }
-    if admin:
-        made["quarantine"] = _quarantine(shown)
-        made["changes"] = _changes(shown)
-    return made
 
 
 def _summary(shown: Shown) -> Markup:
@@ -677,3 +672,33 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
             class_="quiet",
         ),
     )  # fmt: skip
+
+
+def _probabilities(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
+    heading = h.h2("Probability of each arm", id="probabilities")
+    return h.section(heading, _chart("shares", _shares_figure(shown), shown), made)
+
+
+def _over_time(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
+    heading = h.h2(f"Mean {shown.word} over time, and drift", id="drift")
+    return h.section(heading, _chart("means", _means_figure(shown), shown), made)
+
+
+PANELS = (
+    Panel({"summary": _summary, "alarms": _alarms}),
+    Panel({"shares-data": _shares_data}, (("probabilities", "Probabilities"),), _probabilities),
+    Panel({"arms": _arms, "report": _report}, (("arms", "Arms"), ("report", "Report"))),
+    Panel({"means-data": _means_data, "drift": _drift}, (("drift", "Drift"),), _over_time),
+    Panel(
+        {"lag": _lag, "replicas": _replicas},
+        (("lag", "Lag"), ("replicas", "Replicas")),
+        lambda viewer, shown, made: h.div(made, class_="columns"),
+    ),
+    Panel(
+        links=(("controls", "Controls"),),
+        draw=lambda viewer, shown, made: _controls(viewer, shown),
+    ),
+    Panel({"quarantine": _quarantine, "changes": _changes}, admin=True),
+    Panel(links=(("export", "Export"),), draw=lambda viewer, shown, made: _export(viewer, shown)),
+)
+"""The panels of the page, in their order; the first stands above the list of contents."""
