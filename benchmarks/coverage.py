@@ -8,7 +8,7 @@ withheld where a few runs carry the mean, as `Result.compare` and `Result.rankin
 import numpy as np
 
 import bothworlds as bw
-from bothworlds.simulation.intervals import pivots, resampled, rests_on, standard_error, withheld
+from bothworlds.simulation.intervals import pivots, resampled, standard_error, withheld
 
 SAMPLES, RUNS, POPULATION, RESAMPLES = 300, 64, 2048, 1999
 TAILS = (0.025, 0.975)
@@ -46,7 +46,7 @@ def intervals(runs: np.ndarray, weights: np.ndarray) -> list[tuple[float, float]
     alike = np.quantile(np.abs(t), 0.95)
     left, right = np.quantile(t, TAILS)
     each = (mean - right * error, mean - left * error)
-    ours = (-np.inf, np.inf) if withheld(rests_on(influence)) else each
+    ours = (-np.inf, np.inf) if withheld(influence, mean) else each
     return [(mean + low, mean + high), (mean - alike * error, mean + alike * error), each, ours]
 
 

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from bothworlds.bandit import SegmentedBandit as SegmentedBandit
     from bothworlds.bandit import replay as replay
     from bothworlds.bandit import shared as shared
+    from bothworlds.plotting.many import figure as figure
     from bothworlds.policies._typing import *  # noqa: F403
     from bothworlds.policies.sparring import Sparring as Sparring
     from bothworlds.simulation import Result as Result
     from bothworlds.simulation import simulate as simulate
+    from bothworlds.simulation import table as table
     from bothworlds.theory import bounds as bounds
 
 __version__ = "0.3.0"
@@ -63,6 +65,7 @@ _HOMES = {
     "environments": "bothworlds.environments",
     "errors": "bothworlds.errors",
     "experiments": "bothworlds.experiments",
+    "figure": "bothworlds.plotting",
     "inference": "bothworlds.inference",
     "interop": "bothworlds.interop",
     "omd": "bothworlds.omd",
@@ -72,6 +75,7 @@ _HOMES = {
     "shared": "bothworlds.bandit",
     "simulate": "bothworlds.simulation",
     "simulation": "bothworlds.simulation",
+    "table": "bothworlds.simulation",
     "theory": "bothworlds.theory",
 }
 """Where the public names are, or what modules they are; `registry` knows the policies."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import bothworlds
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 OURS = {"bothworlds", "litellm", "matplotlib", "numpy", "openfeature"}
 """What examples may import besides the standard library."""
@@ -93,8 +95,17 @@ def shown(source, namespace):
     return None
 
 
+FIGURES = {"four_policies": 4, "paper_figure": 2}
+"""How many figures each notebook shows."""
+
+
+def test_a_paper_takes_less_than_forty_lines():
+    (notebook,) = [path for path in NOTEBOOKS if path.stem == "paper_figure"]
+    assert sum(len(source.splitlines()) for source in cells_of(notebook)) < 40
+
+
 def test_there_is_a_notebook():
-    assert [path.stem for path in NOTEBOOKS] == ["four_policies"]
+    assert [path.stem for path in NOTEBOOKS] == ["four_policies", "paper_figure"]
 
 
 @pytest.mark.slow
@@ -104,10 +115,11 @@ def test_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch, capsy
     namespace = {"__name__": "notebook"}
     values = [shown(source, namespace) for source in cells_of(notebook)]
     figures = [value for value in values if hasattr(value, "savefig")]
-    assert len(figures) == 4
+    assert len(figures) == FIGURES[notebook.stem]
     for number, figure in enumerate(figures):
         figure.savefig(tmp_path / f"{number}.png")
-    assert values[1]._repr_html_().startswith("<pre>")
+    tables = [value for value in values if isinstance(value, bothworlds.Result)]
+    assert all(value._repr_html_().startswith("<pre>") for value in tables)
     printed = capsys.readouterr().out
     assert "hold together" in printed
     assert r"\begin{tabular}" in printed

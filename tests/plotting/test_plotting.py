@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 
+import bothworlds as bw
 from bothworlds import plotting
 from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError
 from bothworlds.experiments.algorithms import KL, lineup
@@ -292,3 +293,77 @@ def test_the_table_of_many_results_shows_every_mean(tmp_path):
         plotting.plot_regret_table({})
     with pytest.raises(InvalidParameter, match="a checkpoint of every result"):
         plotting.plot_regret_table(results, at=7)
+
+
+# --- several results, tails -------------------------------------------------------------------
+
+
+def two_results():
+    """Return results of two policies in two worlds, one of them with negative regret."""
+    rng = np.random.default_rng(5)
+    t = np.array([1, 10, 100])
+    found = {}
+    for title, sign in (("gain", -1.0), ("loss", 1.0)):
+        regret = {
+            name: sign * np.outer(rng.gamma(4.0, 1.0, 32), t) * factor
+            for name, factor in (("a", 1.0), ("b", 2.0))
+        }
+        found[title] = bw.Result(
+            checkpoints=t, regret=regret, plays={n: np.ones((32, 2), dtype=int) for n in regret},
+            repetitions={n: np.arange(32) for n in regret}, wall={}, cpu={},
+            policies={n: n for n in regret}, environment=title, seed=1,
+        )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("show", ["regret", "tail"])
+def test_a_figure_has_a_panel_for_every_result_and_one_legend(show, tmp_path):
+    results = two_results()
+    drawn = bw.figure(results, tmp_path / "figure.png", show=show)
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    assert [axes.get_title("left") for axes in drawn.axes] == ["gain", "loss"]
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+    assert drawn.axes[0].get_ylabel()
+    assert not drawn.axes[1].get_ylabel()
+    assert len(bw.figure(results, columns=1, policies=["a"], show=show).axes) == 2
+
+
+def test_a_tail_falls_from_all_runs_to_none():
+    results = two_results()
+    (axes,) = results["loss"].plot_tail().axes
+    assert axes.get_xscale() == "log"
+    for line, runs in zip(axes.lines, results["loss"].at().values(), strict=True):
+        x, y = line.get_data()
+        assert y[0] == 1.0
+        assert y[-1] < 1.0 / len(runs)
+        middle = float(np.median(runs))
+        # The share above the median is a half, read off the steps.
+        assert y[np.searchsorted(x, middle, side="right") - 1] == pytest.approx(0.5, abs=1 / 32)
+    (axes,) = results["gain"].plot_tail(policies=["b"], at=10).axes
+    assert axes.get_xscale() == "symlog"
+    assert len(axes.lines) == 1
+
+
+def test_negative_regret_is_shaded_by_its_distance_to_the_least():
+    results = two_results()
+    (axes,) = bw.plotting.plot_regret_table(results).axes
+    shades = np.asarray(axes.images[0].get_array())
+    # Less regret is lighter in both columns: b gains more, and loses more.
+    assert shades[1, 0] == 0.0 < shades[0, 0]
+    assert shades[0, 1] == 0.0 < shades[1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda r: bw.figure([]), "The results of figure must be a dict of names to results"),
+        (lambda r: bw.figure(r, show="arms"), "The show of figure must be"),
+        (lambda r: bw.table({}), "The results of table must be a dict of names to results"),
+        (lambda r: bw.table(r, "html"), "The form of table must be"),
+        (lambda r: bw.table(r, bold="all"), "The bold of table must be one of"),
+    ],
+)
+def test_figures_and_tables_refuse(call, sentence):
+    with pytest.raises(InvalidParameter, match=f"^{sentence}"):
+        call(two_results())

@@ -25,8 +25,10 @@ from bothworlds.plotting.draw import (
     symlog_axes,
 )
 from bothworlds.plotting.looks import LOOKS, Look, looks, shade
+from bothworlds.plotting.many import figure
 from bothworlds.plotting.pairs import plot_ranking, plot_regret_table
 from bothworlds.plotting.result import draw_regret, log_limits, plot_result
+from bothworlds.plotting.tails import draw_tail, plot_tail
 
 __all__ = [
     "BANDS",
@@ -39,7 +41,9 @@ __all__ = [
     "draw_curve",
     "draw_points",
     "draw_regret",
+    "draw_tail",
     "end_labels",
+    "figure",
     "linear_axes",
     "log_axes",
     "log_heights",
@@ -52,6 +56,7 @@ __all__ = [
     "plot_ranking",
     "plot_regret_table",
     "plot_result",
+    "plot_tail",
     "rounds_label",
     "save",
     "shade",

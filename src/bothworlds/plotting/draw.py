@@ -280,27 +280,38 @@ def log_heights(axes: Any, low: float, high: float) -> None:
 
 def symlog_axes(axes: Any, first: float, last: float, low: float, high: float) -> None:
     """Set both axes logarithmic, the vertical one in both directions from a stretch around 0."""
+    log_rounds(axes, first, last)
+    _symlog(axes, "y", low, high)
+    axes.axhline(0.0, color="#9A9A9A", linewidth=0.7, zorder=1.2)
+
+
+def symlog_values(axes: Any, low: float, high: float) -> None:
+    """Set the horizontal axis logarithmic in both directions from a stretch around 0."""
+    _symlog(axes, "x", low, high)
+
+
+def _symlog(axes: Any, which: str, low: float, high: float) -> None:
+    """Set one axis logarithmic in both directions."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     size = max(abs(low), abs(high), 1e-9)
     linear = 10.0 ** max(0.0, np.floor(np.log10(size)) - 2.0)
-    log_rounds(axes, first, last)
-    axes.set_yscale("symlog", linthresh=linear)
-    axes.set_ylim(1.6 * min(low, 0.0), 1.6 * max(high, 0.0, 1e-9))
+    getattr(axes, f"set_{which}scale")("symlog", linthresh=linear)
+    axes.set(**{f"{which}lim": (1.6 * min(low, 0.0), 1.6 * max(high, 0.0, 1e-9))})
     # Few enough that none lies over another, the outermost included.
     powers = np.arange(np.log10(linear), np.floor(np.log10(size)) + 0.5)[::-1]
     shown = 10.0 ** powers[:: -(-len(powers) // 3)]
     marked = shown[shown > linear] if len(shown) > 1 else shown
-    axes.yaxis.set_major_locator(FixedLocator([*(-marked), 0.0, *marked]))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(
+    axis = getattr(axes, f"{which}axis")
+    axis.set_major_locator(FixedLocator([*(-marked), 0.0, *marked]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(
         FuncFormatter(
             lambda value, _: (
                 ("\N{MINUS SIGN}" if value < 0 else "") + (_power(abs(value), 0) or "0")
             )
         )
     )
-    axes.axhline(0.0, color="#9A9A9A", linewidth=0.7, zorder=1.2)
 
 
 def _log_ticks(axis: Any, span: float) -> None:

@@ -127,7 +127,8 @@ def plot_regret_table(
 ) -> Figure:
     """Draw a heat map of mean regret: a row for every policy, a column for every result.
 
-    A cell is as dark as its regret is larger than the least of its column; the number is the mean.
+    A cell is as dark as its regret exceeds the least of its column, relative to it, which holds for
+    negative regret as well; the number is the mean.
 
     Parameters
     ----------
@@ -192,8 +193,8 @@ def _column(result: Curves, at: int | None) -> int:
 
 def _heat(axes: Any, means: Any, names: list[str], columns: list[str]) -> None:
     """Fill a panel with cells and their numbers."""
-    least = np.nanmin(np.maximum(means, 1.0), axis=0)
-    shades = np.log10(np.maximum(means, 1.0) / least)
+    least = np.nanmin(means, axis=0)
+    shades = np.log10(1.0 + (means - least) / np.maximum(np.abs(least), 1.0))
     axes.imshow(
         np.ma.masked_invalid(shades), cmap="Greys", vmin=-0.15, vmax=2.2, aspect="auto",
         interpolation="nearest",

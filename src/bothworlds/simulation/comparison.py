@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bothworlds.simulation.intervals import withheld
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -78,7 +76,7 @@ class Comparison:
         if not self.withheld:
             resting = f", rests on {self.resting}" if self.rests_on else ""
             return f"[{self.low:+,.{digits}f}, {self.high:+,.{digits}f}{resting}]"
-        if withheld(self.rests_on):
+        if self.rests_on:
             return f"[withheld: rests on {self.resting}]"
         return f"[withheld: {self.runs} runs are too few]"
 

@@ -12,8 +12,9 @@ that it is longer on the side of the long tail. `Result.compare`, `Result.rankin
 No method that only knows the runs covers the mean where a few of them carry it: most samples hold
 none, or twice too many, of the runs that matter. Such data show themselves. Where the heaviest
 twentieth of the runs deviates from the median more than all others together, the statistic *rests
-on* these runs; where they are fewer than eight besides, the interval is withheld, which is to say
-infinite. Below eight runs this cannot be seen.
+on* these runs. Where they are fewer than eight besides, the interval is withheld, which is to say
+infinite; unless ten times as much of them would not carry the statistic over the value it is
+compared with, which is 0 or the threshold of a claim. Below eight runs this cannot be seen.
 
 References: P. Hall, *Theoretical comparison of bootstrap confidence intervals*, Annals of
 Statistics 16, 1988; B. Efron and R. Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter
@@ -32,6 +33,9 @@ HEAVY = 0.05
 
 FEW = 8
 """A statistic that rests on fewer runs than this has no interval."""
+
+HARMLESS = 0.1
+"""Runs that carry less than this share of the margin leave the interval."""
 
 Floats = NDArray[np.float64]
 
@@ -73,8 +77,8 @@ def pivots(change: Floats, influence: Floats, weights: Floats) -> Floats:
     return found
 
 
-def rests_on(runs: Floats) -> int:
-    """Return on how few runs a mean rests, or 0 where it rests on many.
+def rests_on(influence: Floats) -> int:
+    """Return on how few runs a statistic rests, or 0 where it rests on many.
 
     These are the fewest runs that deviate from the median more than all others together, if they
     are a twentieth of the runs or less.
@@ -84,23 +88,100 @@ def rests_on(runs: Floats) -> int:
     >>> rests_on(np.append(np.zeros(62), [50.0, 90.0])), rests_on(np.linspace(-1.0, 1.0, 64))
     (1, 0)
     """
-    n = len(runs)
-    carried = np.cumsum(np.sort(deviations(runs))[::-1])
+    n = len(influence)
+    carried = np.cumsum(_heaviest_first(influence))
     if n < FEW or not carried[-1] > 0.0:
         return 0
     heaviest = int(np.searchsorted(carried, carried[-1] / 2.0, side="right")) + 1
     return heaviest if heaviest <= math.ceil(HEAVY * n) else 0
 
 
-def deviations(runs: Floats) -> Floats:
-    """Return how far each run is from the median."""
-    found: Floats = np.abs(runs - np.median(runs))
-    return found
+def withheld(influence: Floats, margin: float) -> bool:
+    """Tell whether a statistic has no interval: a few runs carry it, and could carry it over.
+
+    Parameters
+    ----------
+    influence : ndarray (runs,)
+        Influence of each run.
+    margin : float
+        How far the statistic is from the value it is compared with.
+
+    Examples
+    --------
+    >>> few = np.append(np.zeros(62), [50.0, 90.0])
+    >>> withheld(few, 1.0), withheld(few, 50.0)
+    (True, False)
+    """
+    resting = rests_on(influence)
+    heavy = float(_heaviest_first(influence)[:resting].sum())
+    return 0 < resting < FEW and not heavy < HARMLESS * len(influence) * abs(margin)
 
 
-def withheld(resting: int) -> bool:
-    """Tell whether a statistic that rests on so many runs has no interval."""
-    return 0 < resting < FEW
+def _heaviest_first(influence: Floats) -> Floats:
+    """Return how far each run is from the median, the farthest first."""
+    return np.sort(np.abs(influence - np.median(influence)))[::-1]
+
+
+def means(
+    runs: Floats, level: float, resamples: int, seed: int
+) -> tuple[Floats, Floats, Floats, list[int]]:
+    """Return means of columns, intervals that hold together, and on how few runs each rests.
+
+    Parameters
+    ----------
+    runs : ndarray (runs, columns)
+        What was measured; the columns of a run belong together.
+    level : float
+        Confidence that all intervals hold.
+    resamples, seed : int
+        Bootstrap samples, and what draws them.
+
+    Returns
+    -------
+    tuple
+        Means, lower and upper ends, infinite where withheld, and `rests_on` of every column.
+
+    Examples
+    --------
+    >>> runs = np.random.default_rng(1).normal(5.0, 2.0, size=(64, 1))
+    >>> _, low, high, _ = means(runs, 0.95, 999, 7)
+    >>> bool(low[0] < 5.0 < high[0] < low[0] + 1.2)
+    True
+    """
+    n, columns = runs.shape
+    value: Floats = runs.mean(axis=0)
+    influence = runs - value
+    resting = [rests_on(each) for each in influence.T]
+    pairs = zip(influence.T, value, strict=True)
+    stated = np.array([n > 1 and not withheld(each, float(mean)) for each, mean in pairs])
+    low, high = np.full(columns, -np.inf), np.full(columns, np.inf)
+    if stated.any():
+        errors = standard_error(influence[:, stated])
+        rng = np.random.default_rng(seed)
+        below, above = _extremes(influence[:, stated], level, resamples, rng)
+        # Runs that do not differ at all have a certain mean, however far others reach.
+        with np.errstate(invalid="ignore"):
+            low[stated] = value[stated] - np.where(errors > 0.0, above * errors, 0.0)
+            high[stated] = value[stated] - np.where(errors > 0.0, below * errors, 0.0)
+    return value, low, high, resting
+
+
+def _extremes(
+    influence: Floats, level: float, resamples: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return the quantiles of the least and of the greatest t* over all columns."""
+    n = len(influence)
+    least, greatest = np.zeros(resamples), np.zeros(resamples)
+    step = max(1, 2**22 // n)
+    for first in range(0, resamples, step):
+        some = slice(first, min(resamples, first + step))
+        weights = resampled(n, some.stop - first, rng)
+        t = pivots(weights @ influence, influence, weights)
+        least[some], greatest[some] = t.min(axis=1), t.max(axis=1)
+    tail = (1.0 - level) / 2.0
+    below = np.quantile(least, tail, method="lower")
+    above = np.quantile(greatest, 1.0 - tail, method="higher")
+    return float(below), float(above)
 
 
 def exact_share(count: int, runs: int, level: float) -> tuple[float, float]:

@@ -12,15 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.simulation import intervals, tables
 from bothworlds.simulation.comparison import Comparison
-from bothworlds.simulation.intervals import (
-    exact_share,
-    pivots,
-    resampled,
-    rests_on,
-    standard_error,
-    withheld,
-)
 from bothworlds.simulation.measures import MEASURES, title
 
 if TYPE_CHECKING:
@@ -89,11 +82,44 @@ class Ranking:
     def __repr__(self) -> str:
         return str(self)
 
+    def to_latex(self) -> str:
+        r"""Return the ranking as a LaTeX ``tabular`` for the package booktabs.
+
+        The policies from the best on: mean regret, difference to the best with its interval, and
+        the runs in which the best has less regret. A policy that is not told apart from the best
+        is bold, as the best is.
+        """
+        best = next(iter(self.means))
+        against = {pair.first: pair for pair in self.pairs if pair.second == best}
+        rows = []
+        for name, mean in self.means.items():
+            pair = against.get(name)
+            cells = [tables.escaped(name), tables.signed(f"{mean:,.1f}"), "", "", ""]
+            if pair is None or not pair.apart:
+                cells[:2] = [rf"\textbf{{{cell}}}" for cell in cells[:2]]
+            if pair is not None:
+                cells[2:] = [
+                    tables.signed(f"{pair.difference:+,.1f}"),
+                    _interval(pair),
+                    f"{pair.worse:,}",
+                ]
+            rows.append(cells)
+        head = ["policy", "mean", "difference", rf"{self.level * 100:g}\,\% interval", "worse in"]
+        return tables.booktabs(head, rows)
+
     def plot(self, path: str | os.PathLike[str] | None = None) -> matplotlib.figure.Figure:
         """Draw every difference with its interval; save it if a path is given."""
         from bothworlds.plotting.pairs import plot_ranking
 
         return plot_ranking(self, path)
+
+
+def _interval(pair: Comparison) -> str:
+    """Return the interval in LaTeX, or the runs the difference rests on."""
+    if pair.withheld:
+        many = "" if pair.rests_on == 1 else "s"
+        return f"rests on {pair.rests_on} run{many}" if pair.rests_on else "too few runs"
+    return tables.signed(f"[{pair.low:+,.1f}, {pair.high:+,.1f}]")
 
 
 def ranked(
@@ -147,19 +173,7 @@ def paired(
         raise InvalidParameter(must("level", owner, "between 0 and 1", level))
     differences = np.stack([runs[first] - runs[second] for first, second in pairs], axis=1)
     n = len(differences)
-    means = differences.mean(axis=0)
-    influence = differences - means
-    resting = [rests_on(each) for each in influence.T]
-    stated = np.array([n > 1 and not withheld(each) for each in resting])
-    low, high = np.full(len(pairs), -np.inf), np.full(len(pairs), np.inf)
-    if stated.any():
-        errors = standard_error(influence[:, stated])
-        rng = np.random.default_rng(seed)
-        below, above = _extremes(influence[:, stated], level, resamples, rng)
-        # Runs that do not differ at all have a certain difference, however far others reach.
-        with np.errstate(invalid="ignore"):
-            low[stated] = means[stated] - np.where(errors > 0.0, above * errors, 0.0)
-            high[stated] = means[stated] - np.where(errors > 0.0, below * errors, 0.0)
+    means, low, high, resting = intervals.means(differences, level, resamples, seed)
     worse = np.count_nonzero(differences > 0.0, axis=0)
     medians = np.median(differences, axis=0)
     each_level = 1.0 - (1.0 - level) / len(pairs)
@@ -167,7 +181,7 @@ def paired(
         Comparison(
             first, second, round, n, float(means[k]), float(low[k]), float(high[k]), level,
             rests_on=resting[k], worse=int(worse[k]),
-            share=exact_share(int(worse[k]), n, each_level), median=float(medians[k]),
+            share=intervals.exact_share(int(worse[k]), n, each_level), median=float(medians[k]),
         )
         for k, (first, second) in enumerate(pairs)
     )  # fmt: skip
@@ -179,21 +193,3 @@ def _common(numbers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     for other in numbers[1:]:
         found = np.intersect1d(found, other)
     return np.unique(found)
-
-
-def _extremes(
-    influence: NDArray[np.float64], level: float, resamples: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Return the quantiles of the least and of the greatest t* over all pairs."""
-    n = len(influence)
-    least, greatest = np.zeros(resamples), np.zeros(resamples)
-    step = max(1, 2**22 // n)
-    for first in range(0, resamples, step):
-        some = slice(first, min(resamples, first + step))
-        weights = resampled(n, some.stop - first, rng)
-        t = pivots(weights @ influence, influence, weights)
-        least[some], greatest[some] = t.min(axis=1), t.max(axis=1)
-    tail = (1.0 - level) / 2.0
-    below = np.quantile(least, tail, method="lower")
-    above = np.quantile(greatest, 1.0 - tail, method="higher")
-    return float(below), float(above)

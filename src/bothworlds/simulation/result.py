@@ -223,6 +223,13 @@ class Result:
             expected = f"one of {', '.join(known)}"
         raise InvalidParameter(must("regret", owner, expected, regret))
 
+    def at(
+        self, round: int | None = None, regret: str = "pseudo"
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return the regret of every run at one checkpoint, the last by default, by policy."""
+        column = self._column(round, "Result.at")
+        return {name: runs[:, column] for name, runs in self._chosen(regret, "Result.at").items()}
+
     def summary(self, at: int | None = None, regret: str = "pseudo") -> Summary:
         """Return mean, trimmed mean, standard deviation and quantiles of the regret.
 
@@ -461,6 +468,38 @@ class Result:
         return plot_result(
             shown, path, title=title, ax=ax, scale=scale, band=band, policies=policies,
             bounds=bounds, size=size, regret=MEASURES[regret],
+        )  # fmt: skip
+
+    def plot_tail(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        at: int | None = None,
+        title: str | None = None,
+        ax: Any = None,
+        policies: Iterable[str] | None = None,
+        size: Literal["page", "column"] | tuple[float, float] | None = None,
+        regret: str = "pseudo",
+    ) -> matplotlib.figure.Figure:
+        """Draw the tail of the regret: the share of runs with more than x, P(regret > x).
+
+        Where a few runs carry a mean, the tail shows what the mean hides. Both axes are
+        logarithmic; where regret is negative, the horizontal one is so in both directions from 0.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to save it: .png, .pdf or .svg.
+        at : int, optional
+            A checkpoint; the last by default.
+        title, ax, policies, size, regret
+            As in `plot`.
+        """
+        from bothworlds.plotting.tails import plot_tail
+
+        return plot_tail(
+            self, self.at(at, regret), path, title=title, ax=ax, policies=policies, size=size,
+            regret=MEASURES[regret],
         )  # fmt: skip
 
     def plot_arms(

@@ -44,7 +44,7 @@ def latex(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
 
     def line(cells: Sequence[str]) -> str:
-        return " & ".join(map(_escaped, cells)) + r" \\"
+        return " & ".join(map(escaped, cells)) + r" \\"
 
     columns = "l" + "r" * (len(head) - 1)
     return "\n".join(
@@ -60,8 +60,55 @@ def latex(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    r"""Return text as LaTeX prints it.
+
+    Examples
+    --------
+    >>> print(escaped("5 % of a_b"))
+    5 \% of a\_b
+    """
     return re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), text)
+
+
+def signed(numbers: str) -> str:
+    """Return numbers with the minus sign of LaTeX.
+
+    Examples
+    --------
+    >>> signed("[-3.5, +2.0]")
+    '[$-$3.5, +2.0]'
+    """
+    return numbers.replace("-", "$-$")
+
+
+def booktabs(head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    r"""Return a LaTeX tabular for the package booktabs, from cells that are LaTeX.
+
+    Examples
+    --------
+    >>> print(booktabs(["policy", "mean"], [["UCB1", r"\textbf{3.5}"]], ["64 runs."]))
+    \begin{tabular}{lr}
+    \toprule
+    policy & mean \\
+    \midrule
+    UCB1 & \textbf{3.5} \\
+    \bottomrule
+    \multicolumn{2}{l}{\footnotesize 64 runs.} \\
+    \end{tabular}
+    """
+    columns = len(head)
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
+        r"\toprule",
+        " & ".join(head) + r" \\",
+        r"\midrule",
+        *(" & ".join(row) + r" \\" for row in rows),
+        r"\bottomrule",
+        *(rf"\multicolumn{{{columns}}}{{l}}{{\footnotesize {each}}} \\" for each in notes),
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
 
 
 def comma_separated(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

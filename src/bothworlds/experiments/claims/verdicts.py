@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from bothworlds.experiments.claims.statements import Statement
 from bothworlds.experiments.model import Cell, Claim, Outcome, Verdict
 from bothworlds.simulation.intervals import (
-    deviations,
     pivots,
     resampled,
     rests_on,
@@ -49,9 +48,6 @@ LEVEL = 0.05
 
 FEWEST = 8
 """Repetitions below which a bootstrap says nothing."""
-
-HARMLESS = 0.1
-"""A verdict stands where the runs a statistic rests on carry less than this of its margin."""
 
 Draws = NDArray[np.float64]
 """A statistic of the runs, then without each run in turn, then of every bootstrap sample."""
@@ -103,13 +99,8 @@ class Place:
 
     @functools.cached_property
     def withheld(self) -> bool:
-        """Whether there is no interval: a few runs carry the statistic, and could carry it over.
-
-        Those that could not, were they ten times as heavy, do no harm to the verdict.
-        """
-        heavy = np.sort(deviations(self.influence))[self.runs - self.rests_on :].sum()
-        margin = self.runs * abs(self.value - self.limit)
-        return withheld(self.rests_on) and not heavy < HARMLESS * margin
+        """Whether there is no interval, as a few runs could carry it over the threshold."""
+        return withheld(self.influence, self.value - self.limit)
 
     @functools.cached_property
     def _pivots(self) -> Draws:
