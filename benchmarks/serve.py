@@ -75,9 +75,9 @@ commit.LOOP_SECONDS = 0.0
 """
 SLOW = f"""
 import time
-from bothworlds.serve.store.sqlite import SqliteStore
-fast = SqliteStore.commit
-SqliteStore.commit = lambda *given: (time.sleep({storing.SLOW}), fast(*given))[1]
+from bothworlds.serve.store.sqlite import SqliteWriter
+fast = SqliteWriter.commit
+SqliteWriter.commit = lambda *given: (time.sleep({storing.SLOW}), fast(*given))[1]
 """
 
 LUA = {

@@ -17,12 +17,13 @@ from typing import Any
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain.sums import Ledger
 from bothworlds.serve.domain.tokens import Identities
 from bothworlds.serve.ops.verify import replay
 from bothworlds.serve.store.base import Store
-from bothworlds.serve.store.commit import Ledger
 from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import Batch, DecisionRow, FeedbackRow
+from bothworlds.serve.store.writer import Outcome
 
 ARMS = 8
 WRITERS = 8
@@ -72,17 +73,21 @@ def feedback(identities: Identities, number: int) -> FeedbackRow:
     return FeedbackRow(1, id, 0, raw, 0.5, "client", "learned", now, "key")
 
 
+def _kept(ledger: Ledger, outcome: Outcome) -> None:
+    ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
+
+
 def transactions(store: str, seconds: float = SECONDS) -> float:
     """Return how many feedbacks a second are stored with a transaction for each."""
     asyncio.run(_closed(store))
     with contextlib.closing(opened(store)) as found:
-        ledger = Ledger(found, {})
-        ledger.read()
+        ledger = Ledger(found.replica, {})
+        ledger.load(found.writer.own_states())
         identities, number, begun = Identities(), 0, time.monotonic()
         while time.monotonic() - begun < seconds:
             number += 1
             batch = Batch(feedback=[feedback(identities, number)])
-            ledger.keep(found.commit(batch, ledger.settle).states)
+            _kept(ledger, found.writer.commit(batch, ledger.settle))
         return number / (time.monotonic() - begun)
 
 
@@ -92,8 +97,8 @@ def rows_a_second(store: str, seconds: float = SECONDS) -> tuple[float, float]:
     identities, number = Identities(), 0
     found = []
     with contextlib.closing(opened(store)) as open_store:
-        ledger = Ledger(open_store, {})
-        ledger.read()
+        ledger = Ledger(open_store.replica, {})
+        ledger.load(open_store.writer.own_states())
         for kind in ("decisions", "feedback"):
             written, begun = 0, time.monotonic()
             while time.monotonic() - begun < seconds:
@@ -104,7 +109,7 @@ def rows_a_second(store: str, seconds: float = SECONDS) -> tuple[float, float]:
                     logged = DecisionRow(1, told.id, told.record, 0, 1, number, None)
                     rows.append(logged if kind == "decisions" else told)
                 batch = Batch(**{kind: rows})
-                ledger.keep(open_store.commit(batch, ledger.settle).states)
+                _kept(ledger, open_store.writer.commit(batch, ledger.settle))
                 written += len(rows)
             found.append(written / (time.monotonic() - begun))
     return found[0], found[1]
@@ -138,10 +143,10 @@ def stalls(store: str, windows: int = 6) -> tuple[float, float]:
 
     async def both() -> tuple[float, float]:
         service = await _experiment(store)
-        kept, found = service._committer.append, ([], [])
+        kept, found = service.state.committer.append, ([], [])
         for number in range(2 * windows):
             way = number % 2
-            service._committer.append = kept if way == 0 else lambda row: None  # type: ignore[method-assign]
+            service.state.committer.append = kept if way == 0 else lambda row: None  # type: ignore[method-assign]
             found[way].append(await window(service))
         await service.close()
         return min(found[0]), min(found[1])
@@ -153,12 +158,12 @@ def replayed(store: str, count: int = REPLAYED) -> float:
     """Return the CPU seconds of rebuilding the state from so many feedbacks."""
     asyncio.run(_closed(store))
     with contextlib.closing(opened(store)) as found:
-        ledger = Ledger(found, {})
-        ledger.read()
+        ledger = Ledger(found.replica, {})
+        ledger.load(found.writer.own_states())
         identities = Identities()
         for start in range(1, count + 1, 5_000):
             rows = [feedback(identities, number) for number in range(start, start + 5_000)]
-            ledger.keep(found.commit(Batch(feedback=rows), ledger.settle).states)
+            _kept(ledger, found.writer.commit(Batch(feedback=rows), ledger.settle))
     begun = time.process_time()
     if not all(each.equal for each in replay(store)):
         raise SystemExit("The replayed state differs.")

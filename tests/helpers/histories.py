@@ -10,9 +10,10 @@ from bothworlds.serve.domain import records, tokens
 from bothworlds.serve.domain.config import ArmSpec, ExperimentSpec
 from bothworlds.serve.domain.draws import PER_ONE
 from bothworlds.serve.domain.service import Service, Settings
-from bothworlds.serve.domain.sums import Counts, Sums, as_bytes
+from bothworlds.serve.domain.sums import Counts, StateRow, Sums
 from bothworlds.serve.store.opening import opened
-from bothworlds.serve.store.rows import CheckpointRow, DecisionRow, FeedbackRow, StateRow
+from bothworlds.serve.store.rows import Batch, CheckpointRow, DecisionRow, FeedbackRow
+from bothworlds.serve.store.writer import as_bytes
 
 QUIET = Settings(poll_seconds=3600, sweep_seconds=3600, checkpoint_seconds=3600)
 
@@ -63,7 +64,7 @@ def made(store, name, arms, *, rounds=0, logged=0, checkpoints=0, drift=False, m
     late = means[::-1] if drift else means
     best = int(means.argmin())
     opening = opened(str(store), serve=False)
-    number = next(row.id for row in opening.configuration().experiments if row.name == name)
+    number = next(row.id for row in opening.reader.configuration().experiments if row.name == name)
     # The best arm is played more and more; the others share what is left.
     at = np.linspace(0.0, 1.0, max(2, checkpoints))
     shares = np.full((at.size, K), 1.0 / K)
@@ -86,23 +87,20 @@ def made(store, name, arms, *, rounds=0, logged=0, checkpoints=0, drift=False, m
                             seconds))  # fmt: skip
     feedback = [each for _, each in records_of if each is not None]
     held = {id(each) for each in feedback[-quarantined:]} if quarantined else set()
-    with opening.transaction():
-        # At these sums Tsallis-INF has about these shares: w = 4 / (eta (L - x))^2.
-        heights = 2.0 / (4.0 / np.sqrt(rounds) * np.sqrt(shares[-1]))
-        sums = ((heights - heights.min()) * PER_ONE).astype(np.int64)
-        state = Sums(
-            np.append(sums, 0),
-            told[-1], lost[-1], int(told[-1].sum()), rounds,
-        )  # fmt: skip
-        opening._put_state(
-            StateRow(number, 0, 0, 0, state, Counts(decided[-1].astype(int).tolist(), rounds))
-        )
-        opening._insert_decisions([row for row, _ in records_of])
-        opening._insert_feedback(
-            [each._replace(status="quarantined") if id(each) in held else each for each in feedback]
-        )
+    # At these sums Tsallis-INF has about these shares: w = 4 / (eta (L - x))^2.
+    heights = 2.0 / (4.0 / np.sqrt(rounds) * np.sqrt(shares[-1]))
+    sums = ((heights - heights.min()) * PER_ONE).astype(np.int64)
+    state = Sums(np.append(sums, 0), told[-1], lost[-1], int(told[-1].sum()), rounds)
+    counts = Counts(decided[-1].astype(int).tolist(), rounds)
+    batch = Batch(
+        feedback=[
+            each._replace(status="quarantined") if id(each) in held else each for each in feedback
+        ],
+        decisions=[row for row, _ in records_of],
+    )
+    opening.writer.commit(batch, lambda new: [StateRow(number, 0, 0, 0, state, counts)])
     if checkpoints:
-        opening.put_checkpoints(
+        opening.writer.put_checkpoints(
             [
                 CheckpointRow(
                     number, 0, now - seconds * (1.0 - at[n]), int(rounds * at[n]),

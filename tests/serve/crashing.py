@@ -16,7 +16,7 @@ from bothworlds.serve.ops import upkeep as module
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.commit import Committer
 from bothworlds.serve.store.opening import is_postgres
-from bothworlds.serve.store.sqlite import SqliteStore
+from bothworlds.serve.store.sqlite import SqliteWriter
 
 ME = Service.LOCAL
 POINTS = {
@@ -24,19 +24,19 @@ POINTS = {
     "in_write": "_insert_feedback",
     "after_write": "_post",
     "in_the_log": "_insert_decisions",
-    "in_a_migration": "_run_script",
+    "in_a_migration": "run_script",
     "in_the_sweeper": "put_swept",
-    "in_retention": "_write_many",
+    "in_retention": "execute_many",
 }
 
 
 def arm(store, point, count):
     """Let the process die at a point."""
-    kind = SqliteStore
+    kind = SqliteWriter
     if point == "after_write":
         kind = Committer
     elif is_postgres(store):
-        from bothworlds.serve.store.postgres import PostgresStore as kind
+        from bothworlds.serve.store.postgres import PostgresWriter as kind
     name = POINTS[point]
     method = getattr(kind, name)
     passed = 0
@@ -96,7 +96,7 @@ async def one(service, number):
     try:
         name = "e" if number % 2 else "after"
         decided = await service.decide(ME, name)
-        id = service._keyring.verify(decided.decision_id)[1].id.hex()
+        id = service.state.keyring.verify(decided.decision_id)[1].id.hex()
         if name == "e":
             say("decided", id)
         if number == 7:

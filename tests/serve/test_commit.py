@@ -10,7 +10,7 @@ from bothworlds.serve.store import commit
 
 
 def logged(service):
-    return service.store._read("SELECT COUNT(*) FROM decision")[0][0]
+    return service.store.reader.rows("SELECT COUNT(*) FROM decision")[0][0]
 
 
 def test_the_log_is_written_in_its_own_time(on_service, monkeypatch):
@@ -21,7 +21,7 @@ def test_the_log_is_written_in_its_own_time(on_service, monkeypatch):
         await service.feedback(Service.LOCAL, made[0].decision_id, loss=0.5)
         assert logged(service) == 0
         # When its time has come, it goes along with what is written anyway.
-        service._committer._flush()
+        service.state.committer._flush()
         await service.feedback(Service.LOCAL, made[1].decision_id, loss=0.5)
         while logged(service) == 0:
             await asyncio.sleep(0)
@@ -46,11 +46,11 @@ def test_a_batch_is_what_came_until_the_last_one_was_answered(on_service):
         def later(outcome):
             told.append(outcome.status)
             if len(told) == len(made):
-                commits.append(service._committer.commits)
+                commits.append(service.state.committer.commits)
                 done.set_result(None)
 
         def first(outcome):
-            commits.append(service._committer.commits)
+            commits.append(service.state.committer.commits)
             for each in made[1:]:
                 service.tell(Service.LOCAL, each.decision_id, 0.5, None, later)
                 # The writing thread would have the time to take it.

@@ -133,7 +133,7 @@ def dashboard(tmp_path, unsynced, monkeypatch):
 
 def changes(service):
     """Return how often the configuration was changed."""
-    return service._configuration.version
+    return service.state.configuration.version
 
 
 # --- what pages say ----------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_names_of_arms_are_never_markup(dashboard):
         for _ in range(5):
             decided = await app.service.decide(Service.LOCAL, "headline")
             await app.service.feedback(Service.LOCAL, decided.decision_id, loss=0.5)
-        await app.service._upkeep.checkpoint()
+        await app.service.upkeep.checkpoint()
         await app.service.set_mode(Service.LOCAL, "headline", "pin", arm=HOSTILE[0])
         page = (await browser.get("/experiments/headline")).text
         parts = (await browser.get("/experiments/headline/parts")).text
@@ -265,7 +265,7 @@ def test_thousands_of_arms_have_pages(dashboard):
         for _ in range(3):
             decided = await app.service.decide(Service.LOCAL, "headline")
             await app.service.feedback(Service.LOCAL, decided.decision_id, loss=0.5)
-            await app.service._upkeep.checkpoint()
+            await app.service.upkeep.checkpoint()
         first = (await browser.get("/experiments/headline?as=reward")).text
         last = (await browser.get("/experiments/headline?as=reward&arms=47")).text
         beyond = (await browser.get("/experiments/headline?arms=99999")).text
@@ -518,7 +518,7 @@ def log(experiment, rows, now):
 
 def test_the_window_counts_what_became_of_decisions(dashboard):
     async def work(app, _):
-        experiment = app.service._experiment(Service.LOCAL, "headline")
+        experiment = app.service.experiment_state(Service.LOCAL, "headline")
         rows = log(
             experiment,
             [
@@ -552,7 +552,7 @@ def test_the_report_is_that_of_inference(dashboard):
         await service.set_mode(Service.LOCAL, "headline", "pin", arm="a")
         decided = await service.decide(Service.LOCAL, "headline")
         await service.feedback(Service.LOCAL, decided.decision_id, loss=12.0)
-        await service._committer.run(lambda: None)
+        await service.flushed()
         window = await reading.Watching(service).window(Service.LOCAL, "headline", HANG)
         expected = await reports.report(service, Service.LOCAL, "headline", 0.95)
         found = window.report.as_dict()
@@ -565,7 +565,7 @@ def test_the_report_is_that_of_inference(dashboard):
 def test_drift_is_told_and_only_where_there_is_some(dashboard):
     async def work(app, _):
         service = app.service
-        experiment = service._experiment(Service.LOCAL, "headline")
+        experiment = service.experiment_state(Service.LOCAL, "headline")
         described = service.experiment(Service.LOCAL, "headline")
         rows = [(n % 3, 600.0 - n, float(n % 9 == 0), 0.1, "learned") for n in range(300)]
         window = reading.counted(log(experiment, rows, 1e9), experiment, 1e9)
@@ -590,8 +590,8 @@ def test_every_store_is_read_alike(on_service, monkeypatch):
         for _ in range(4):
             decided = await service.decide(Service.LOCAL, "headline", unit="bot")
             await service.feedback(Service.LOCAL, decided.decision_id, loss=0.5)
-        await service._upkeep.checkpoint()
-        await service._committer.run(lambda: None)
+        await service.upkeep.checkpoint()
+        await service.flushed()
         watching = reading.Watching(service)
         facts = await watching.facts(Service.LOCAL, "headline", HANG)
         assert facts.rate == 4 / HANG

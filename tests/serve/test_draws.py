@@ -13,8 +13,9 @@ from bothworlds.policies.late import CARRIED, INVERSE_P, MEAN_BASELINE
 from bothworlds.seeding import stream_words
 from bothworlds.serve import contribution, draw
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain.draws import PER_ONE, UNIT, Lineup, add_records, check_served, grown
+from bothworlds.serve.domain.draws import PER_ONE, UNIT, Lineup, check_served
 from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME, encode
+from bothworlds.serve.domain.sums import add_records, grown
 
 SERVED = [
     bw.TsallisINF(),
@@ -140,8 +141,8 @@ def test_late_feedback_with_arms_away_added_and_retired_equals_a_bandit(policy):
         waiting.append(decision.id)
         while len(waiting) > 20:
             number = waiting.pop(int(rng.integers(len(waiting))))
-            if bandit._fresh:
-                bandit._settle()
+            if bandit._core.fresh:
+                bandit._core.settle()
             raw = record_of(bandit, number)
             loss = float(rng.random())
             sums.add([raw], [loss])
@@ -175,7 +176,7 @@ def test_a_draw_is_the_draw_of_a_bandit(policy, arms):
         np.testing.assert_allclose(shares, given, rtol=1e-6)
         # The probability in a record is the one that was drawn from.
         assert drawn.inverse_p * shares[drawn.arm] == pytest.approx(1.0, rel=1e-9)
-        bandit._settle()
+        bandit._core.settle()
         raw = record_of(bandit, decision.id)
         ours = encode(
             1, 1, 0, drawn.arm, arms, t, bytes(16), drawn.inverse_p, drawn.near, drawn.baseline,

@@ -13,10 +13,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bothworlds.errors import StoreError
-from bothworlds.serve.domain import service as module
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
@@ -219,11 +219,10 @@ def test_a_store_that_takes_no_writes_changes_nothing(on_service, tmp_path, monk
     monkeypatch.setattr(sqlite, "BUSY", 0.05)
 
     async def body(service):
-        writer = service.store._writer
+        writer = service.store.writer
         other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
         first = await service.decide(ME, "headline")
-        while service._committer.log:
-            await asyncio.sleep(0.01)
+        await service.flushed()
         if fault == "full":
             pages = writer.execute("PRAGMA page_count").fetchone()[0]
             writer.execute(f"PRAGMA max_page_count = {pages}")
@@ -263,8 +262,7 @@ def test_a_store_that_takes_no_writes_changes_nothing(on_service, tmp_path, monk
             assert status in ("learned", "duplicate")
         assert service.ready() is None
         assert service.experiment(ME, "headline")["learned"] == len(tokens)
-        while service._committer.log:
-            await asyncio.sleep(0.01)
+        await service.flushed()
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert len(rows) == len(tokens)
 
@@ -275,16 +273,16 @@ def test_a_store_that_takes_no_writes_changes_nothing(on_service, tmp_path, monk
 def test_a_commit_whose_end_nobody_knows_is_found_out(on_service, tmp_path):
     async def body(service):
         tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 10)]
-        commit = service.store.commit
+        commit = service.store.writer.commit
 
         def unknown(batch, settle):
             commit(batch, settle)
             raise ConnectionError("the connection broke after the commit")
 
-        service.store.commit = unknown
+        service.store.writer.commit = unknown
         for token in tokens[:5]:
             await refused("store_unavailable", service.feedback(ME, token, loss=1.0))
-        service.store.commit = commit
+        service.store.writer.commit = commit
         statuses = [(await service.feedback(ME, token, loss=1.0)).status for token in tokens]
         assert statuses == ["duplicate"] * 5 + ["learned"] * 5
         assert service.experiment(ME, "headline")["learned"] == 10
@@ -312,7 +310,7 @@ def test_somebody_else_who_writes_this_replicas_state_is_noticed(on_service, tmp
 
 def test_feedback_before_its_record_is_in_the_log(on_service, tmp_path):
     async def body(service):
-        log = service._committer.log
+        log = service.state.committer.log
         decided = await service.decide(ME, "headline")
         row = log.popleft()
         assert (await service.feedback(ME, decided.decision_id, loss=0.25)).status == "learned"
@@ -321,10 +319,8 @@ def test_feedback_before_its_record_is_in_the_log(on_service, tmp_path):
             (False, 0.25, decided.arm)
         ]
         assert (await service.gaps(ME, "headline"))["missing"] == 1
-        service._committer.append(row)
-        while log:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
+        service.state.committer.append(row)
+        await service.flushed()
         assert (await service.gaps(ME, "headline"))["missing"] == 0
 
     on_service(body)
@@ -350,13 +346,13 @@ def test_each_experiment_is_kept_for_its_own_time(served, monkeypatch):
         swept = spec(
             missing="default", default_loss=1.0, log="before", feedback_window=90 * 86400.0
         )
-        await service.create(ME, replace(swept, name="swept"))
+        await service.create(ME, msgspec.structs.replace(swept, name="swept"))
         await service.create(ME, spec(log="before"))
         for name in ("swept", "headline"):
             await service.decide_many(ME, name, 3)
         clock = time.time
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 35 * 86400)
-        await service._upkeep.sweep()
+        monkeypatch.setattr(time, "time", lambda: clock() + 35 * 86400)
+        await service.upkeep.sweep()
         kept = {
             name: sum([len(page) async for page in service.rows(ME, name)])
             for name in ("swept", "headline")
@@ -375,21 +371,20 @@ def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, mon
         old = [each.decision_id for each in await service.decide_many(ME, "headline", 30)]
         for token in old[:20]:
             await service.feedback(ME, token, loss=0.5)
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 35 * 86400)
-        while service._committer.log:
-            await asyncio.sleep(0.01)
+        monkeypatch.setattr(time, "time", lambda: clock() + 35 * 86400)
+        await service.flushed()
         await service.decide_many(ME, "headline", 5)
-        state = service._experiment(ME, "headline").total.sums.copy()
-        await service._upkeep.sweep()
+        state = service.experiment_state(ME, "headline").total.sums.copy()
+        await service.upkeep.sweep()
         # The records are gone; what keeps decisions from being told twice is not.
         assert (await service.feedback(ME, old[0], loss=0.5)).status == "duplicate"
         assert (await service.feedback(ME, old[25], loss=0.5)).status == "learned"
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert sum(row["logged"] for row in rows) == 5
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 42 * 86400)
-        await service._upkeep.sweep()
+        monkeypatch.setattr(time, "time", lambda: clock() + 42 * 86400)
+        await service.upkeep.sweep()
         await refused("expired", service.feedback(ME, old[0], loss=0.5))
-        now = service._experiment(ME, "headline").total
+        now = service.experiment_state(ME, "headline").total
         assert now.learned == 21
         assert (now.sums != state).any()
         return now.sums
@@ -401,7 +396,7 @@ def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, mon
     check(tmp_path / "store.db")
 
     async def again(service):
-        return service._experiment(ME, "headline").total.sums
+        return service.experiment_state(ME, "headline").total.sums
 
     assert (served(again) == before).all()
 
@@ -445,7 +440,7 @@ def test_replay_rebuilds_a_state_that_was_lost(on_service, served, tmp_path):
 
     async def body(service):
         await some(service)
-        return service._experiment(ME, "headline").total.sums.copy()
+        return service.experiment_state(ME, "headline").total.sums.copy()
 
     before = on_service(body)
     assert [each.equal for each in replay(str(store))] == [True]
@@ -458,7 +453,7 @@ def test_replay_rebuilds_a_state_that_was_lost(on_service, served, tmp_path):
     check(store)
 
     async def again(service):
-        experiment = service._experiment(ME, "headline")
+        experiment = service.experiment_state(ME, "headline")
         return experiment.total.sums
 
     assert (served(again) == before).all()

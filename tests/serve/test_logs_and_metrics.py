@@ -51,7 +51,7 @@ def test_a_line_break_does_not_forge_a_line(lines):
 
 
 def test_a_histogram_counts_what_it_is_told():
-    metrics = Metrics(lambda: {"commits": 3.0, "log_buffer": 2.0})
+    metrics = Metrics(lambda: ({"commits": 3.0}, {"log_buffer": 2.0}))
     for seconds in (5e-5, 1e-4, 2e-4, 0.3, 60.0):
         metrics.count("decide", 201, seconds)
     metrics.count("feedback", 409, 1e-3)

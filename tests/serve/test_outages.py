@@ -236,9 +236,9 @@ def test_a_change_reaches_another_replica_without_its_poll(where):
             while not other.experiments(ME):
                 await asyncio.sleep(0.01)
             # Without being announced, a change is heard of by polling.
-            other.settings = replace(QUIET, poll_seconds=0.05)
-            one.store._announce = None
-            other._announced.set()
+            other.state.settings = replace(QUIET, poll_seconds=0.05)
+            one.store.writer.announce = None
+            other.replicas.nudge()
             await one.set_mode(ME, "headline", "pause")
             while other.experiment(ME, "headline")["mode"] != "paused":
                 await asyncio.sleep(0.01)
@@ -258,9 +258,8 @@ def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, m
         try:
             await service.create(ME, spec())
             tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 3)]
-            while service._committer.log:
-                await asyncio.sleep(0.01)
-            session = service.store._backend
+            await service.flushed()
+            session = service.store.writer.backend
             # Whoever holds the table lets the service's statement stand still.
             loop = asyncio.get_running_loop()
             other = await loop.run_in_executor(None, module.psycopg.connect, where())
@@ -272,7 +271,7 @@ def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, m
             while await told(service, tokens[1]) == "store_unavailable":
                 await asyncio.sleep(0.05)
             # The session that was cut has not kept its lock, and may have committed.
-            assert service.store._backend != session
+            assert service.store.writer.backend != session
             assert await told(service, tokens[0]) in ("learned", "duplicate")
             assert await told(service, tokens[0], 0.25) == "already_told"
             assert service.ready() is None
@@ -286,22 +285,22 @@ def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, m
 
 def test_a_number_is_free_when_its_replica_has_stopped_or_is_long_gone(where):
     first, second = opened(where()), opened(where())
-    assert (first.shard, second.shard) == (0, 1)
+    assert (first.replica.shard, second.replica.shard) == (0, 1)
     first.close()
     third = opened(where())
-    assert third.shard == 0
+    assert third.replica.shard == 0
     # Its session is gone, but it may come back.
-    third._writer.close()
+    third.writer.line.close()
     fourth = opened(where())
-    assert fourth.shard == 2
-    third.own_states()
-    assert third.shard == 0
-    third._writer.close()
+    assert fourth.replica.shard == 2
+    third.writer.own_states()
+    assert third.replica.shard == 0
+    third.writer.line.close()
     later = f"UPDATE replica SET alive_at = alive_at - {2 * module.LEASE} WHERE shard = 0"
     query(where(), later)
     fifth = opened(where())
     # Also after a restart of the database, which is younger than a lease here.
-    assert fifth.shard == 3
+    assert fifth.replica.shard == 3
     for store in (second, third, fourth, fifth):
         store.close()
 
@@ -314,11 +313,11 @@ def test_a_replica_that_lost_its_number_takes_another(where, monkeypatch):
         for token in tokens[:4]:
             assert await told(one, token) == "learned"
         # It is cut off for so long that another one takes its number, with what it has learned.
-        one.store._writer.close()
+        one.store.writer.line.close()
         with monkeypatch.context() as patched:
             patched.setattr(module, "LEASE", 0.0)
             other = await Service.open(where(), QUIET)
-        assert (one.store.shard, other.store.shard) == (0, 0)
+        assert (one.store.replica.shard, other.store.replica.shard) == (0, 0)
         try:
             assert await told(other, tokens[4]) == "learned"
             # The first who writes finds out, and whoever comes back is told.
@@ -326,11 +325,11 @@ def test_a_replica_that_lost_its_number_takes_another(where, monkeypatch):
             assert [await told(one, token) for token in tokens] == [
                 *["duplicate"] * 5, *["learned"] * 3
             ]  # fmt: skip
-            assert one.store.shard == 1
+            assert one.store.replica.shard == 1
             await one.decide(ME, "headline")
             for service in (one, other):
-                await service._poll_once()
-            totals = [service._experiment(ME, "headline").total for service in (one, other)]
+                await service.replicas.poll_once()
+            totals = [service.experiment_state(ME, "headline").total for service in (one, other)]
             assert totals[0].same(totals[1])
             assert totals[0].learned == 8
         finally:

@@ -6,12 +6,11 @@ import threading
 
 import pytest
 
-from bothworlds.serve.domain import draws
-from bothworlds.serve.domain import service as service_module
+from bothworlds.serve.domain import administration, draws, replicas
 from bothworlds.serve.domain.service import ArmSpec, Service
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store import base
+from bothworlds.serve.store import reader
 from bothworlds.serve.store.sqlite import SqliteStore
 from helpers.waiting import HANG
 from serve.conftest import BOTH, QUIET, spec
@@ -26,7 +25,7 @@ class SharedStore(SqliteStore):
 
     def __init__(self, path, shard):
         super().__init__(path, serve=False)
-        self.shard = shard
+        self.replica.shard = shard
 
 
 @pytest.fixture(params=BOTH)
@@ -52,7 +51,7 @@ def replicated(where, dialect):
                     services.append(service)
                 await services[0].create(ME, spec(**more))
                 for service in services[1:]:
-                    await service._poll_once()
+                    await service.replicas.poll_once()
                 await body(*services)
 
         asyncio.run(running())
@@ -72,17 +71,17 @@ async def code_of(awaitable):
 
 async def heard(*services):
     for service in services:
-        await service._poll_once()
+        await service.replicas.poll_once()
 
 
 def total(service):
-    return service._experiment(ME, "headline").total
+    return service.experiment_state(ME, "headline").total
 
 
-@pytest.mark.parametrize("few", [base.FEW_PEERS, -1])
+@pytest.mark.parametrize("few", [reader.FEW_PEERS, -1])
 def test_what_one_learns_all_know(replicated, monkeypatch, few):
     # Many states are read by what has changed of them.
-    monkeypatch.setattr(base, "FEW_PEERS", few)
+    monkeypatch.setattr(reader, "FEW_PEERS", few)
 
     async def body(*services):
         for n in range(200):
@@ -99,10 +98,10 @@ def test_what_one_learns_all_know(replicated, monkeypatch, few):
         for service in services:
             assert (total(service).sums == total(services[0]).sums).all()
             assert total(service).learned == 200
-            assert service._experiment(ME, "headline").round == 200
-            shares = service._experiment(ME, "headline").probabilities()
+            assert service.experiment_state(ME, "headline").round == 200
+            shares = service.experiment_state(ME, "headline").probabilities()
             assert max(shares, key=shares.get) == "b"
-        assert {service.store.shard for service in services} == {0, 1, 2, 3}
+        assert {service.store.replica.shard for service in services} == {0, 1, 2, 3}
 
     replicated(body, replicas=4)
 
@@ -132,15 +131,15 @@ def test_the_same_feedback_on_two_replicas_counts_once(replicated):
 def test_changes_reach_the_others_with_the_next_poll(replicated):
     async def body(one, other):
         await one.set_mode(ME, "headline", "pin", arm="c")
-        if other.store.dialect == "sqlite":
+        if other.store.writer.dialect == "sqlite":
             assert (await other.decide(ME, "headline")).mode == "learn"
-        await other._poll_once()
+        await other.replicas.poll_once()
         assert (await other.decide(ME, "headline")).arm == "c"
         secret, shown = await one.create_key(ME, ["read"])
-        await other._poll_once()
+        await other.replicas.poll_once()
         assert other.principal(secret) is not None
         await one.revoke_key(ME, shown["id"])
-        await other._poll_once()
+        await other.replicas.poll_once()
         assert other.principal(secret) is None
 
     replicated(body)
@@ -214,7 +213,7 @@ def test_the_round_never_falls(replicated):
             if n % 5 == 0:
                 for service in (one, other):
                     # Rounds are written with the log.
-                    await service._committer.run(lambda: None)
+                    await service.flushed()
                 await heard(one, other)
         assert seen == sorted(seen)
         assert seen[-1] > 50
@@ -225,10 +224,10 @@ def test_the_round_never_falls(replicated):
 def test_a_replica_that_hears_nothing_is_not_ready(replicated):
     async def body(one, other):
         assert other.ready() is None
-        other._heard -= 11.0
+        other.replicas.polled_at -= 11.0
         assert other.state_age() > 10
         assert "too old" in other.ready()
-        await other._poll_once()
+        await other.replicas.poll_once()
         assert other.ready() is None
 
     replicated(body)
@@ -247,10 +246,11 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
             return real(policy)
 
         real = draws.warm
-        monkeypatch.setattr(service_module, "warm", slow)
+        monkeypatch.setattr(administration, "warm", slow)
+        monkeypatch.setattr(replicas, "warm", slow)
         with monkeypatch.context() as quiet:
             # Announced at once, it would be taken over while it still counts as compiled.
-            quiet.setattr(second, "_look", lambda: (None, None))
+            quiet.setattr(second.store.watcher, "pulse", lambda: False)
             creating = loop.create_task(first.create(ME, spec("other", floor=0.25)))
             for _ in range(20):
                 await first.decide(ME, "headline")
@@ -262,13 +262,14 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
             # As in another process, which has compiled nothing of it.
             monkeypatch.setattr(draws, "_warm", ready)
         compiling.clear()
-        await second._poll_once()
+        await second.replicas.poll_once()
         assert await code_of(second.decide(ME, "other")) == "store_unavailable"
         assert await code_of(second.feedback(ME, token, loss=0.5)) == "store_unavailable"
         assert await code_of(second.decide(ME, "nobody")) == "experiment_not_found"
         await second.decide(ME, "headline")
         compiling.set()
-        await second._warming
+        while len(second.experiments(ME)) < 2:
+            await asyncio.sleep(0.01)
         assert (await second.feedback(ME, token, loss=0.5)).status == "learned"
         await second.decide(ME, "other")
 

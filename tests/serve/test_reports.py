@@ -1,7 +1,5 @@
 """Reports of the service: every arm, targets, and what of the log they count."""
 
-import asyncio
-
 import pytest
 
 from bothworlds import inference
@@ -24,7 +22,7 @@ async def played(service, count, **given):
 
 
 async def rows(service):
-    await asyncio.sleep(0.3)
+    await service.flushed()
     return [row async for page in service.rows(ME, "headline") for row in page]
 
 

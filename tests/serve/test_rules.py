@@ -88,7 +88,7 @@ def test_a_unit_has_one_rule(on_service, unit):
 def test_an_idempotency_key_has_one_rule(on_service, key):
     async def body(service):
         await refuses(service.decide(ME, "headline", idempotency_key=key))
-        assert service.figures()["decisions"] == 0
+        assert service.counters()["decisions"] == 0
 
     on_service(body)
 

@@ -12,7 +12,7 @@ import pytest
 
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain import service as module
+from bothworlds.serve.domain.keys import SCOPES
 from bothworlds.serve.domain.service import ArmSpec, FeedbackItem, Principal, Service
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.ops.verify import verify
@@ -36,7 +36,7 @@ async def refused(code, awaitable):
 
 
 def sums(service, name="headline"):
-    return service._experiment(ME, name).total.sums.copy()
+    return service.experiment_state(ME, name).total.sums.copy()
 
 
 def healthy(where):
@@ -75,10 +75,10 @@ def test_a_state_survives_the_process_bit_for_bit(served, where):
             decided = await service.decide(ME, "headline")
             await service.feedback(ME, decided.decision_id, loss=0.25)
         pending = await service.decide(ME, "headline")
-        return sums(service), service._experiment(ME, "headline").round, pending.decision_id
+        return sums(service), service.experiment_state(ME, "headline").round, pending.decision_id
 
     async def second(service):
-        experiment = service._experiment(ME, "headline")
+        experiment = service.experiment_state(ME, "headline")
         found = experiment.total.sums.copy(), experiment.round
         told = await service.feedback(ME, token, loss=0.5)
         return *found, told.status
@@ -110,7 +110,7 @@ def test_the_probability_in_a_token_is_the_one_drawn_from(on_service):
     async def body(service):
         for _ in range(200):
             decided = await service.decide(ME, "headline", vector=True)
-            record = service._keyring.verify(decided.decision_id)[1]
+            record = service.state.keyring.verify(decided.decision_id)[1]
             share = decided.probabilities[decided.arm]
             assert record.inverse_p * share == pytest.approx(1.0, rel=1e-9)
             assert decided.probability == pytest.approx(share, rel=1e-9)
@@ -209,7 +209,7 @@ def test_a_batch_is_answered_item_by_item(on_service, where):
         assert found == [
             "learned", "out_of_bounds", "bad_token", "duplicate", "already_told", "learned",
         ]  # fmt: skip
-        assert service._committer.commits <= 3
+        assert service.state.committer.commits <= 3
         await refused("invalid_request", service.feedback_many(ME, items * 200))
         assert await service.feedback_many(ME, []) == []
 
@@ -251,7 +251,7 @@ def test_tokens_of_nobody_of_others_and_of_the_past_are_refused(served):
     async def body(service):
         await service.create(ME, spec())
         decided = await service.decide(ME, "headline")
-        raw, record = service._keyring.verify(decided.decision_id)
+        raw, record = service.state.keyring.verify(decided.decision_id)
         other = Keyring({record.key: b"x" * 32}, record.key)
         await refused("bad_signature", service.feedback(ME, other.sign(raw), loss=0.0))
         await refused("bad_token", service.feedback(ME, "x" + decided.decision_id, loss=0.0))
@@ -279,10 +279,10 @@ def test_feedback_comes_too_late_after_the_window(on_service, monkeypatch):
     async def body(service):
         decided = await service.decide(ME, "headline")
         clock = time.time
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 7 * 86400 + 1)
+        monkeypatch.setattr(time, "time", lambda: clock() + 7 * 86400 + 1)
         await refused("expired", service.feedback(ME, decided.decision_id, loss=0.0))
         await refused("expired", service.activate(ME, decided.decision_id))
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 7 * 86400 - 60)
+        monkeypatch.setattr(time, "time", lambda: clock() + 7 * 86400 - 60)
         assert (await service.feedback(ME, decided.decision_id, loss=0.0)).status == "learned"
 
     on_service(body)
@@ -293,7 +293,7 @@ def test_a_clock_that_jumps_loses_nothing(on_service, monkeypatch, where):
         clock = time.time
         tokens = []
         for hours in (0, 1, -1, 0, 2, -2):
-            monkeypatch.setattr(module.time, "time", lambda hours=hours: clock() + 3600 * hours)
+            monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
             tokens += [each.decision_id for each in await service.decide_many(ME, "headline", 3)]
             await service.feedback(ME, tokens[-1], loss=0.5)
         for token in tokens:
@@ -314,20 +314,18 @@ def test_rotated_keys_verify_until_the_window_has_passed(served, monkeypatch):
         old = await service.decide(ME, "headline")
         assert await service.rotate_token_key(ME) == 2
         new = await service.decide(ME, "headline")
-        assert service._keyring.verify(new.decision_id)[1].key == 2
+        assert service.state.keyring.verify(new.decision_id)[1].key == 2
         assert (await service.feedback(ME, old.decision_id, loss=0.0)).status == "learned"
         clock = time.time
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 3 * 86400)
+        monkeypatch.setattr(time, "time", lambda: clock() + 3 * 86400)
         assert await service.rotate_token_key(ME) == 3
         assert await service.rotate_token_key(ME) == 4
         with pytest.raises(Problem, match="signed"):
-            service._keyring.verify(old.decision_id)
+            service.state.keyring.verify(old.decision_id)
         # The key that signed until a moment ago still verifies.
-        service._keyring.verify(new.decision_id)
+        service.state.keyring.verify(new.decision_id)
         for expected in (*range(5, 12), *range(12, 20)):
-            monkeypatch.setattr(
-                module.time, "time", lambda days=expected: clock() + 3 * 86400 * days
-            )
+            monkeypatch.setattr(time, "time", lambda days=expected: clock() + 3 * 86400 * days)
             assert await service.rotate_token_key(ME) == expected
 
     served(body)
@@ -372,7 +370,7 @@ def test_a_sticky_unit_gets_the_same_decision_while_it_lasts(served, monkeypatch
         bob = await service.decide(ME, "headline", unit="bob")
         assert bob.decision_id != eve.decision_id
         clock = time.time
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 601)
+        monkeypatch.setattr(time, "time", lambda: clock() + 601)
         later = await service.decide(ME, "headline", unit="eve")
         assert later.decision_id != eve.decision_id
         # What cannot be played is not given again.
@@ -398,8 +396,11 @@ def test_units_are_nowhere_in_the_store(served, where):
 
     served(body)
     with contextlib.closing(opened(where(), serve=False)) as store:
-        tables = store._read("SELECT * FROM claim"), store._read("SELECT * FROM decision")
-        tables += (store._read("SELECT * FROM feedback"),)
+        tables = (
+            store.reader.rows("SELECT * FROM claim"),
+            store.reader.rows("SELECT * FROM decision"),
+        )
+        tables += (store.reader.rows("SELECT * FROM feedback"),)
     assert all(tables)
     assert b"eve@example" not in pickle.dumps(tables)
 
@@ -409,8 +410,8 @@ def test_a_log_before_the_answer_is_there_before_the_answer(served):
         await service.create(ME, spec(log="before"))
         decided = await service.decide(ME, "headline")
         more = await service.decide_many(ME, "headline", 3)
-        found = await service._read(service.store._read, "SELECT id FROM decision")
-        ids = {service._keyring.verify(each.decision_id)[1].id for each in [decided, *more]}
+        found = service.store.reader.rows("SELECT id FROM decision")
+        ids = {service.state.keyring.verify(each.decision_id)[1].id for each in [decided, *more]}
         assert {bytes(id) for (id,) in found} == ids
 
     served(body)
@@ -420,7 +421,7 @@ def test_decide_never_waits_for_the_disk(on_service, monkeypatch):
     async def body(service):
         release = asyncio.Event()
         stuck = asyncio.Event()
-        commit = service.store.commit
+        commit = service.store.writer.commit
         loop = asyncio.get_running_loop()
 
         def slow(batch, settle):
@@ -429,7 +430,7 @@ def test_decide_never_waits_for_the_disk(on_service, monkeypatch):
             return commit(batch, settle)
 
         first = await service.decide(ME, "headline")
-        monkeypatch.setattr(service.store, "commit", slow)
+        monkeypatch.setattr(service.store.writer, "commit", slow)
         telling = asyncio.ensure_future(service.feedback(ME, first.decision_id, loss=0.0))
         await stuck.wait()
         for _ in range(2000):
@@ -450,17 +451,18 @@ def test_a_full_buffer_refuses_and_drops_nothing(served):
         def broken(batch, settle):
             raise OSError("disk I/O error")
 
-        commit = service.store.commit
-        service.store.commit = broken
+        commit = service.store.writer.commit
+        service.store.writer.commit = broken
         for _ in range(100):
             await service.decide(ME, "headline")
         problem = await refused("overloaded", service.decide(ME, "headline"))
         assert problem.status == 503 and problem.retry_after > 0
-        await asyncio.sleep(0.2)
-        assert service.ready() is not None
-        service.store.commit = commit
-        while service._committer.log or service.ready() is not None:
-            await asyncio.sleep(0.05)
+        while service.state.committer.failing is None:
+            await asyncio.sleep(0)
+        assert service.ready() == "The store does not take writes."
+        service.store.writer.commit = commit
+        await service.flushed()
+        assert service.ready() is None
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert len(rows) == 100
         assert await service.gaps(ME, "headline") == {"missing": 0, "unclean": 0}
@@ -476,14 +478,14 @@ def test_missing_feedback_counts_as_the_default_loss(served, monkeypatch, where)
         tokens = [each.decision_id for each in await service.decide_many(ME, "headline", 30)]
         for token in tokens[:10]:
             await service.feedback(ME, token, loss=0.0)
-        await service._upkeep.sweep()
-        assert service.figures()["swept"] == 0
+        await service.upkeep.sweep()
+        assert service.counters()["swept"] == 0
         clock = time.time
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 200)
+        monkeypatch.setattr(time, "time", lambda: clock() + 200)
         await service.decide_many(ME, "headline", 5)
-        await service._upkeep.sweep()
-        await service._upkeep.sweep()
-        assert service.figures()["swept"] == 20
+        await service.upkeep.sweep()
+        await service.upkeep.sweep()
+        assert service.counters()["swept"] == 20
         assert service.experiment(ME, "headline")["learned"] == 30
         await refused("expired", service.feedback(ME, tokens[-1], loss=0.0))
         rows = [row async for page in service.rows(ME, "headline") for row in page]
@@ -507,9 +509,9 @@ def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, w
         # Feedback of one that nobody activated shows that it took effect.
         assert (await service.feedback(ME, made[2].decision_id, loss=0.0)).status == "learned"
         clock = time.time
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 200)
-        await service._upkeep.sweep()
-        assert service.figures()["swept"] == 1
+        monkeypatch.setattr(time, "time", lambda: clock() + 200)
+        await service.upkeep.sweep()
+        assert service.counters()["swept"] == 1
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert [row["source"] for row in rows] == [
             "sweep", "client", "client", None, None, None,
@@ -529,21 +531,21 @@ def test_decisions_of_a_clock_that_was_put_back_are_swept_as_well(served, monkey
         )
         clock = time.time
         await service.decide_many(ME, "headline", 3)
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 600)
+        monkeypatch.setattr(time, "time", lambda: clock() + 600)
         await service.decide_many(ME, "headline", 3)
-        await service._upkeep.sweep()
-        assert service.figures()["swept"] == 3
-        monkeypatch.setattr(module.time, "time", lambda: clock() - 3600)
+        await service.upkeep.sweep()
+        assert service.counters()["swept"] == 3
+        monkeypatch.setattr(time, "time", lambda: clock() - 3600)
         decided = await service.decide(ME, "headline")
         assert (await service.feedback(ME, decided.decision_id, loss=0.0)).status == "learned"
         await service.decide_many(ME, "headline", 3)
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 900)
-        await service._upkeep.sweep()
-        assert service.figures()["swept"] == 9
+        monkeypatch.setattr(time, "time", lambda: clock() + 900)
+        await service.upkeep.sweep()
+        assert service.counters()["swept"] == 9
         # Nobody believes a clock that is years ahead for longer than it is.
-        monkeypatch.setattr(module.time, "time", lambda: clock() + 1e9)
+        monkeypatch.setattr(time, "time", lambda: clock() + 1e9)
         await service.decide(ME, "headline")
-        monkeypatch.setattr(module.time, "time", clock)
+        monkeypatch.setattr(time, "time", clock)
         assert (await service.decide(ME, "headline")).expires_at < clock() + 120
 
     served(body)
@@ -583,7 +585,7 @@ def test_modes(on_service, where):
         shadow = await service.decide(ME, "headline")
         assert (shadow.arm, shadow.probability, shadow.mode) == ("d", 1.0, "shadow")
         assert (await service.feedback(ME, shadow.decision_id, loss=1.0)).status == "not_learnable"
-        await asyncio.sleep(0.1)
+        await service.flushed()
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert rows[-1]["shadow"]["arm"] in "abcd"
         assert 0 < rows[-1]["shadow"]["probability"] <= 1
@@ -784,14 +786,14 @@ def test_changes_at_the_same_time_all_happen(on_service):
 
 def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, where):
     async def body(service):
-        write = service.store._write
+        write = service.store.writer.execute
 
         def broken(sql, values=()):
             if sql.startswith("INSERT INTO audit"):
                 raise OSError("disk full")
             return write(sql, values)
 
-        service.store._write = broken
+        service.store.writer.execute = broken
         before = service.experiment(ME, "headline")
         for change in (
             service.set_mode(ME, "headline", "pin", arm="a"),
@@ -802,11 +804,11 @@ def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, where
             service.rotate_token_key(ME),
         ):
             await refused("store_unavailable", change)
-        service.store._write = write
+        service.store.writer.execute = write
         assert service.ready() is not None
-        await service._reload()
+        await service.replicas.reload()
         # Also without anybody who asks: load balancers would send nobody.
-        await service._upkeep.sweep()
+        await service.upkeep.sweep()
         assert service.ready() is None
         # But for its age.
         assert {**service.experiment(ME, "headline"), "state_age": before["state_age"]} == before
@@ -892,7 +894,7 @@ def test_keys(served):
 
 def test_tenants_see_nothing_of_each_other(served, where):
     async def body(service):
-        secret, _ = await service.create_key(ME, sorted(module.SCOPES), tenant="acme")
+        secret, _ = await service.create_key(ME, sorted(SCOPES), tenant="acme")
         acme = service.principal(secret)
         assert acme.tenant != ME.tenant
         await service.create(ME, spec())
@@ -918,12 +920,13 @@ def test_tenants_see_nothing_of_each_other(served, where):
 
 def test_sums_do_not_leave_their_range(on_service):
     async def body(service):
-        experiment = service._experiment(ME, "headline")
+        experiment = service.experiment_state(ME, "headline")
         decided = await service.decide(ME, "headline")
-        raw, record = service._keyring.verify(decided.decision_id)
+        raw, record = service.state.keyring.verify(decided.decision_id)
         huge = records.encode(*record[:7], 2.0**33, 0)
         await refused(
-            "contribution_too_large", service.feedback(ME, service._keyring.sign(huge), loss=1.0)
+            "contribution_too_large",
+            service.feedback(ME, service.state.keyring.sign(huge), loss=1.0),
         )
         experiment.own.sums[0] = 2**62 - 2**30
         experiment.refresh()

@@ -208,13 +208,13 @@ class Machine(RuleBasedStateMachine):
     def state_is_the_sum_of_contributions(self):
         if self.service is None:
             return
-        total = self.service._experiment(ME, "headline").total
+        total = self.service.experiment_state(ME, "headline").total
         expected = [0] * (len(self.names) + 1)
         learned = 0
         for token, loss in self.told.items():
             epoch, mode = self.made[token]
             if epoch == self.epoch and mode in ("learn", "uniform"):
-                record = self.service._keyring.verify(token)[1]
+                record = self.service.state.keyring.verify(token)[1]
                 added = contribution(record, loss, len(self.names))
                 expected = [a + b for a, b in zip(expected, added, strict=True)]
                 learned += 1

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bothworlds.serve.domain.draws import contribution, draw
+    from bothworlds.serve.domain.draws import draw
+    from bothworlds.serve.domain.sums import contribution
 
 __all__ = ["contribution", "draw"]
 
@@ -20,6 +21,6 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from bothworlds.serve.domain import draws
+        from bothworlds.serve.domain import draws, sums
 
-        return getattr(draws, name)
+        return getattr(draws if name == "draw" else sums, name)

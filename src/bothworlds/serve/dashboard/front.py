@@ -290,13 +290,14 @@ class Dashboard:
 
     async def _overview(self, visit: Visit) -> Reply:
         shown = await self._all(visit)
-        figured = self._service.figures()
+        figured = {**self._service.counters(), **self._service.gauges()}
         page = await asyncio.to_thread(overview.page, self._viewer(visit), shown, figured)
         return _html(page)
 
     async def _overview_made(self, visit: Visit) -> tuple[dict[str, str], int]:
         shown = await self._all(visit)
-        parts = await asyncio.to_thread(overview.parts, shown, self._service.figures())
+        figured = {**self._service.counters(), **self._service.gauges()}
+        parts = await asyncio.to_thread(overview.parts, shown, figured)
         return _texts(parts), 0
 
     async def _overview_parts(self, visit: Visit) -> Reply:

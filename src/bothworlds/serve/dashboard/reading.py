@@ -23,16 +23,17 @@ from bothworlds.inference import report as inferred
 from bothworlds.logs.record import LoggedDecision
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import UNIT
-from bothworlds.serve.domain.sums import from_bytes
+from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.ops.logs import LOGGER
-from bothworlds.serve.ops.upkeep import DAY
+from bothworlds.serve.store import dashboard as queries
+from bothworlds.serve.store.rows import from_bytes
 
 if TYPE_CHECKING:
     from bothworlds.serve.domain.answers import Principal
     from bothworlds.serve.domain.experiment import Experiment
     from bothworlds.serve.domain.service import Service
-    from bothworlds.serve.store.base import Store
+    from bothworlds.serve.store.reader import Reader
     from bothworlds.serve.store.rows import AuditRow, CheckpointRow, LogRow, ReplicaRow
 
 WINDOW = 10_000
@@ -187,7 +188,7 @@ class Watching:
         make: Callable[[], Coroutine[Any, Any, Any]],
     ) -> Any:
         """Return what was made lately, or make it; one at a time for all who ask."""
-        stamp = self._service.stamp(who, name)
+        stamp = self._service.version_key(who, name)
         entry = self._kept.pop((who.tenant, name, kind), None)
         if entry is None or entry.stamp != stamp:
             entry = _Entry(stamp)
@@ -228,25 +229,26 @@ class _Entry:
 # --- in the reading thread ---------------------------------------------------------------------
 
 
-def _newest(store: Store, experiment: Experiment) -> tuple[list[LogRow], Experiment]:
-    after = store.nth_newest(experiment.id, WINDOW)
+def _newest(reader: Reader, experiment: Experiment) -> tuple[list[LogRow], Experiment]:
+    after = queries.nth_newest(reader, experiment.id, WINDOW)
     before = first_identity(time.time() + DAY)
-    return store.log(experiment.id, after, before, WINDOW), experiment
+    return reader.log(experiment.id, after, before, WINDOW), experiment
 
 
-def _checkpoints(store: Store, experiment: Experiment) -> tuple[list[CheckpointRow], Experiment]:
-    return store.some_checkpoints(experiment.id, experiment.epoch, POINTS), experiment
+def _checkpoints(reader: Reader, experiment: Experiment) -> tuple[list[CheckpointRow], Experiment]:
+    found = queries.some_checkpoints(reader, experiment.id, experiment.epoch, POINTS)
+    return found, experiment
 
 
-def _facts(store: Store, experiment: Experiment) -> Facts:
+def _facts(reader: Reader, experiment: Experiment) -> Facts:
     now = time.time()
-    recent = store.count_since(experiment.id, first_identity(now - RATE_SECONDS), MOST)
+    recent = queries.count_since(reader, experiment.id, first_identity(now - RATE_SECONDS), MOST)
     lags = [
         max(0.0, told - int.from_bytes(id[:6], "big") / 1000.0)
-        for id, told in store.newest_feedback(experiment.id, 200)
+        for id, told in queries.newest_feedback(reader, experiment.id, 200)
     ]
     held: dict[int, int] = {}
-    for row in store.quarantined(experiment.id, 1000):
+    for row in reader.quarantined(experiment.id, 1000):
         epoch, arm = records.epoch_and_arm(row.record)
         if epoch == experiment.epoch:
             held[arm] = held.get(arm, 0) + 1
@@ -254,8 +256,8 @@ def _facts(store: Store, experiment: Experiment) -> Facts:
         recent / RATE_SECONDS,
         statistics.median(lags) if lags else None,
         held,
-        store.replicas(experiment.id, experiment.epoch),
-        store.changes_of(experiment.tenant, experiment.name, 50),
+        queries.replicas(reader, experiment.id, experiment.epoch),
+        queries.changes_of(reader, experiment.tenant, experiment.name, 50),
     )
 
 

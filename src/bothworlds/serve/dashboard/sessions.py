@@ -52,7 +52,7 @@ class Sessions:
         self._service = service
 
     def _signed(self, purpose: bytes, text: str) -> str:
-        secret = self._service.derived(b"dashboard")
+        secret = self._service.derive_secret(b"dashboard")
         return hashlib.blake2b(
             text.encode(), key=secret, person=purpose, digest_size=16
         ).hexdigest()

@@ -1,17 +1,10 @@
-"""Draws and contributions: the two compiled steps of the decision service.
+"""Draws: the first of the two compiled steps of the decision service.
 
 The state of a served experiment is one whole number per arm, its cumulative loss estimate in units
-of 2^-30.  `Lineup.draw` goes from these numbers to an arm and its probability; `add_records` goes
-from the records of decisions and their losses to what is added to the numbers.  Whole numbers have
-one sum whatever the order of the terms, so the state is exactly the sum over the log, on any
-replica.
+of 2^-30.  `Lineup.draw` goes from these numbers to an arm and its probability.  The second step,
+what feedback adds to the numbers, is in `bothworlds.serve.domain.sums`.
 
-The mathematics is the policies' own: a draw runs the kernel ``choose`` of a `bothworlds.Bandit`, a
-contribution is the estimator of `bothworlds.omd.estimators`.
-
-What a decision adds to an arm depends on the arm and the record alone, also for arms that came
-later: an arm that could not be drawn gets the algorithm's own estimated loss.  The place behind
-the last arm, ``later``, holds what an arm gets that does not exist yet.
+The mathematics is the policies' own: a draw runs the kernel ``choose`` of a `bothworlds.Bandit`.
 """
 
 from __future__ import annotations
@@ -25,12 +18,10 @@ from numpy.typing import NDArray
 
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.direct import direct
-from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import HEAD, PARAMETERS, ROUND, unpack
 from bothworlds.lanes.random import WORDS
-from bothworlds.lanes.vectors import bits_float
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd.estimators import BASELINE, baseline, correction, estimated_loss
+from bothworlds.omd.estimators import BASELINE
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Policy, Program
 from bothworlds.policies.late import (
@@ -42,7 +33,6 @@ from bothworlds.policies.late import (
     width,
 )
 from bothworlds.policies.packed import pack
-from bothworlds.serve.domain import records
 from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
 
 Units = NDArray[np.int64]
@@ -76,69 +66,6 @@ def drawing(F: Any, L: Any, indices: Any, t: float, u: float, N: Any, flags: Any
     slot = choose(K, now, C, S, G, u)
     note(F, indices, N, flags, w)
     return slot
-
-
-@jit
-def units(x: float) -> Any:
-    """Return a number in whole units, rounded half to even."""
-    return np.int64(np.rint(x * PER_ONE))
-
-
-@jit
-def double_at(raw: Any, at: int) -> Any:
-    """Return the little-endian double at a place of a buffer."""
-    word = np.int64(0)
-    for place in range(8):
-        word |= np.int64(raw[at + place]) << (8 * place)
-    return bits_float(word)
-
-
-@jit
-def bit(raw: Any, at: int, index: int) -> Any:
-    """Return the bit of an arm in the mask at a place of a buffer."""
-    return (raw[at + (index >> 3)] >> (7 - (index & 7))) & 1 != 0
-
-
-@jit
-def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) -> None:
-    """Add the contributions of decisions, whose records stand in ``raw`` one after the other.
-
-    ``ends`` are where the records end, ``sums`` is by arm and then ``later``, ``told`` counts the
-    feedback of every arm, ``lost`` sums its losses, in units.
-    """
-    n = told.size
-    begin = 0
-    for row in range(ends.size):
-        arm = int(raw[begin + records.ARM]) | int(raw[begin + records.ARM + 1]) << 8
-        known = int(raw[begin + records.KNOWN]) | int(raw[begin + records.KNOWN + 1]) << 8
-        inverse_p = double_at(raw, begin + records.INVERSE_P)
-        flags = int(raw[begin + records.FLAGS])
-        loss = losses[row]
-        size = (known + 7) >> 3
-        near_at = begin + records.END
-        present_at = near_at
-        mean = 0.0
-        kind = flags & records.NEAR
-        if kind == NEAR_ALL:
-            mean = BASELINE
-        elif kind == NEAR_SOME:
-            mean = double_at(raw, near_at)
-            near_at += 8
-            present_at = near_at + size
-        some = flags & records.PRESENT != 0
-        its_base = baseline(kind == NEAR_ALL or (kind == NEAR_SOME and bit(raw, near_at, arm)), 0.0)
-        later = units(estimated_loss(loss, its_base, mean))
-        for i in range(n):
-            if i >= known or (some and not bit(raw, present_at, i)):
-                sums[i] += later
-            elif kind != NEAR_NONE:
-                near = kind == NEAR_ALL or bit(raw, near_at, i)
-                sums[i] += units(baseline(near, 0.0))
-        sums[arm] += units(correction(loss, its_base, inverse_p))
-        sums[n] += later
-        told[arm] += 1
-        lost[arm] += units(loss)
-        begin = ends[row]
 
 
 class Draw(NamedTuple):
@@ -310,42 +237,6 @@ class Lineup:
         return self._w.copy()
 
 
-def add_records(
-    raws: Sequence[bytes], losses: Sequence[float], sums: Units, told: Units, lost: Units
-) -> None:
-    """Add what decisions contribute, given their records and losses in [0, 1].
-
-    Parameters
-    ----------
-    raws : sequence of bytes
-        Records of decisions of one experiment and epoch, among at most as many arms as ``told``
-        has. They must have come out of `records.encode`: nothing is checked here.
-    losses : sequence of float
-        What they brought.
-    sums : array of int
-        By arm, and one more for ``later``; changed.
-    told, lost : array of int
-        Feedback by arm, and its losses in units; changed.
-
-    Examples
-    --------
-    >>> raw = records.encode(1, 7, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
-    >>> sums, told, lost = np.zeros(5, np.int64), np.zeros(4, np.int64), np.zeros(4, np.int64)
-    >>> add_records([raw], [0.5], sums, told, lost)
-    >>> (sums * UNIT).tolist(), told.tolist()
-    ([0.0, 0.0, 2.0, 0.0, 0.5], [0, 0, 1, 0])
-    """
-    ends = np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)))
-    joined = np.frombuffer(bytearray(b"").join(raws), np.uint8)
-    adding(joined, ends, np.asarray(losses, np.float64), sums, told, lost)
-
-
-def prepare() -> None:
-    """Compile or load what `add_records` runs, before anybody waits for it."""
-    raw = records.encode(0, 0, 0, 0, 2, 1, bytes(16), 2.0, NEAR_NONE)
-    add_records([raw], [0.0], *(np.zeros(n, np.int64) for n in (3, 2, 2)))
-
-
 _warm: set[Policy] = set()
 
 
@@ -409,44 +300,3 @@ def draw(
         expected = f"distinct arms from 0 to {n - 1}"
         raise InvalidParameter(must("available", "serve.draw", expected, available))
     return Lineup(policy, indices, n).draw(np.ascontiguousarray(estimates, np.int64), round, u)
-
-
-def contribution(record: bytes, loss: float, n_arms: int) -> Units:
-    """Return what a decision adds to the estimates of the arms, in units of 2^-30.
-
-    Parameters
-    ----------
-    record : bytes
-        The record of the decision, as `records.encode` made it.
-    loss : float
-        What it brought, in [0, 1].
-    n_arms : int
-        How many arms the experiment has by now.
-
-    Examples
-    --------
-    >>> raw = records.encode(1, 7, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
-    >>> (contribution(raw, 0.5, 4) * UNIT).tolist()
-    [0.0, 0.0, 2.0, 0.0]
-    """
-    given = records.decode(record)
-    if not 0.0 <= loss <= 1.0:
-        raise InvalidParameter(must("loss", "serve.contribution", "a number in [0, 1]", loss))
-    if not given.known <= n_arms <= records.MOST_ARMS:
-        expected = f"from {given.known} to {records.MOST_ARMS}"
-        raise InvalidParameter(must("n_arms", "serve.contribution", expected, n_arms))
-    sums, told, lost = np.zeros(n_arms + 1, np.int64), *np.zeros((2, n_arms), np.int64)
-    add_records([record], [loss], sums, told, lost)
-    return sums[:-1]
-
-
-def grown(sums: Units, n_arms: int) -> Units:
-    """Return sums by arm, and ``later``, for an experiment that has more arms by now.
-
-    Examples
-    --------
-    >>> grown(np.array([5, 6, 7]), 4)
-    array([5, 6, 7, 7, 7])
-    """
-    more = n_arms + 1 - sums.size
-    return sums if more <= 0 else np.concatenate([sums, np.full(more, sums[-1], np.int64)])

@@ -1,8 +1,8 @@
-"""Experiment in memory: its configuration, its state, and draws from it.
+"""Experiments in memory: configuration, state, and draws from it.
 
 All of it belongs to the event loop.  The state is the sum of what this replica has learned, which
-`bothworlds.serve.store.commit` hands over after every commit, and of what the others have, which is
-polled.
+`bothworlds.serve.store.commit` hands over after every commit, and of what its peers have learned,
+which `bothworlds.serve.domain.replicas` polls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units
 from bothworlds.serve.domain.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
 from bothworlds.serve.domain.records import UNIT as HAS_UNIT
-from bothworlds.serve.domain.sums import Counts, Sums
+from bothworlds.serve.domain.sums import Counts, StateRow, Sums
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import ArmRow, ExperimentRow
 
@@ -45,8 +45,8 @@ class Experiment:
     def __init__(self, row: ExperimentRow) -> None:
         self.own = Sums.blank(0)
         self.peers: Sums | None = None
-        # Of whom the peers' sums are made: shards and versions.
-        self.heard: list[tuple[int, int]] = []
+        # Shards and versions of the states that the peers' sums are made of.
+        self.peer_versions: list[tuple[int, int]] = []
         self.counts = Counts()
         self.peer_counts = Counts()
         self.round = 0
@@ -65,7 +65,7 @@ class Experiment:
         if row.epoch != self.epoch:
             self.own = Sums.blank(0)
             self.peers = None
-            self.heard = []
+            self.peer_versions = []
             self.counts = Counts()
             self.peer_counts = Counts()
             self.round = 0
@@ -89,17 +89,17 @@ class Experiment:
         self.refresh()
 
     def refresh(self) -> None:
-        """Make the estimates of what this replica and the others have learned."""
+        """Compute the estimates from what this replica and its peers have learned."""
         own = self.own
-        if own.n_arms < self.known:
+        if own.told.size < self.known:
             own = self.own = own.grown(self.known)
         total = own if self.peers is None else own.plus(self.peers)
         self.total = total
-        # A replica may learn from an arm of which this one is about to be told.
+        # A peer may have learned from an arm whose configuration this replica has not read yet.
         self.estimates: Units = total.sums[: self.known] + self.entries
-        heard = self.counts.rounds + self.peer_counts.rounds
+        counted = self.counts.rounds + self.peer_counts.rounds
         # A crash can lose the last rounds, but none whose feedback came.
-        self.round = max(self.round, heard, total.newest)
+        self.round = max(self.round, counted, total.newest)
         self.largest = float(np.abs(total.sums).max())
 
     def lineup_of(self, available: list[str] | tuple[str, ...]) -> Lineup:
@@ -203,25 +203,6 @@ class Experiment:
 
     # --- learning --------------------------------------------------------------------------------
 
-    def promise(self, inverse_p: float) -> float:
-        """Reserve room in the sums for a feedback; return how much, to be given back.
-
-        Raises
-        ------
-        Problem
-            ``contribution_too_large`` if the sums might leave their range.
-        """
-        bound = (inverse_p + 1.0) * PER_ONE
-        if inverse_p > records.LARGEST_INVERSE_P or self.largest + self.promised + bound > MOST:
-            self.alarm = "The sums are about to leave their range; reset the experiment."
-            raise Problem("contribution_too_large")
-        self.promised += bound
-        return bound
-
-    def give_back(self, promised: float) -> None:
-        """Free the room that `promise` reserved; a reset may have freed it already."""
-        self.promised = max(0.0, self.promised - promised)
-
     def entry(self, probability: float | None) -> int:
         """Return the entry of a new arm, at which it has this probability in the next round."""
         active = self.estimates[list(self.active)]
@@ -308,6 +289,67 @@ class Experiment:
                     f"Feedback is missing more often for arm {low[0]!r} than for {high[0]!r}."
                 )
         return found
+
+
+COLD = "This replica is still compiling the experiment's draws."
+
+
+class Experiments:
+    """The experiments of a service.
+
+    Attributes
+    ----------
+    by_id : dict of int to Experiment
+        By number.
+    by_name : dict of pairs to Experiment
+        By tenant and name.
+    cold : dict of int to pairs
+        Tenant and name of experiments whose draws are being compiled, by number.
+    """
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Experiment] = {}
+        self.by_name: dict[tuple[int, str], Experiment] = {}
+        self.cold: dict[int, tuple[int, str]] = {}
+
+    def add(self, row: ExperimentRow) -> Experiment:
+        """Take an experiment over from the store."""
+        made = Experiment(row)
+        self.by_id[row.id] = self.by_name[row.tenant, row.name] = made
+        return made
+
+    def find(self, tenant: int, name: str) -> Experiment:
+        """Return an experiment of a tenant.
+
+        Raises
+        ------
+        Problem
+            If there is none, or this replica is not ready for it yet.
+        """
+        found = self.by_name.get((tenant, name))
+        if found is None:
+            if (tenant, name) in self.cold.values():
+                raise Problem("store_unavailable", COLD, retry_after=1.0)
+            raise Problem("experiment_not_found", f"There is no experiment {short(name)}.")
+        return found
+
+    def of_tenant(self, tenant: int) -> list[Experiment]:
+        """Return all experiments of a tenant."""
+        return [each for each in self.by_id.values() if each.tenant == tenant]
+
+    def learned(self, states: list[StateRow]) -> None:
+        """Apply states of this replica that were committed."""
+        for row in states:
+            experiment = self.by_id.get(row.experiment)
+            if experiment is not None and experiment.epoch == row.epoch:
+                experiment.own = row.sums
+                experiment.refresh()
+
+
+def short(name: object) -> str:
+    """Return a name that a caller sent, quoted for a message and not too long."""
+    text = repr(name)
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def unequal(k1: int, n1: int, k2: int, n2: int) -> float:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from bothworlds.serve.domain.administration import Administration
+from bothworlds.serve.domain.answers import Principal
+from bothworlds.serve.domain.experiment import short
 from bothworlds.serve.domain.rules import check_name
+from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.tokens import LAST_KEY, new_key
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.rows import KeyRow
+from bothworlds.serve.store.writer import Writer
 
 Scope = Literal["decide", "feedback", "read", "admin"]
 SCOPES: frozenset[str] = frozenset(get_args(Scope))
@@ -65,12 +71,12 @@ class NewKey:
         row = KeyRow(id, owner, digest, frozenset(scopes), label, time.time(), None)
         return cls(f"bw_{id}_{secret}", row, tenant)
 
-    def put(self, store: Store) -> None:
+    def put(self, writer: Writer) -> None:
         """Store the key, in a transaction of the caller."""
         owner = self.row.tenant
         if self.tenant is not None:
-            owner = store.put_tenant(self.tenant, self.row.created_at)
-        store.put_key(replace(self.row, tenant=owner))
+            owner = writer.put_tenant(self.tenant, self.row.created_at)
+        writer.put_key(replace(self.row, tenant=owner))
 
     def change(self) -> dict[str, Any]:
         """Return what the audit log says about it."""
@@ -91,3 +97,117 @@ def key_document(key: KeyRow) -> dict[str, Any]:
         "created_at": key.created_at,
         "revoked_at": key.revoked_at,
     }
+
+
+def _principal(key: KeyRow) -> Principal:
+    return Principal(key.tenant, key.id, key.scopes)
+
+
+class Keys:
+    """The API keys and token keys of a service.
+
+    Parameters
+    ----------
+    state : State
+        Of the service.
+    administration : Administration
+        What runs a change with its audit row.
+    """
+
+    def __init__(self, state: State, administration: Administration) -> None:
+        self._state = state
+        self._administration = administration
+
+    def principal(self, key: str) -> Principal | None:
+        """Return the holder of a key, None if the key is not valid."""
+        known = self._state.verified_keys.get(key)
+        if known is not None:
+            return known
+        try:
+            prefix, id, secret = key.split("_", 2)
+            given = hashlib.sha256(secret.encode("ascii")).digest()
+        except (ValueError, AttributeError):
+            return None
+        found = self._state.keys.get(id)
+        if found is None or prefix != "bw":
+            return None
+        if not hmac.compare_digest(given, found.hash) or found.revoked_at is not None:
+            return None
+        # The look-up is by a hash that callers cannot predict: its time reveals no other key.
+        known = self._state.verified_keys[key] = _principal(found)
+        return known
+
+    def holder(self, key_id: str) -> Principal | None:
+        """Return the holder of the key of this id, None if there is none or it was revoked."""
+        found = self._state.keys.get(key_id)
+        return None if found is None or found.revoked_at is not None else _principal(found)
+
+    def derive_secret(self, purpose: bytes) -> bytes:
+        """Return a secret for one purpose, the same for all replicas of the deployment."""
+        return hashlib.blake2b(
+            purpose, key=self._state.configuration.unit_key, person=b"bw-derived"
+        ).digest()
+
+    async def create_key(
+        self,
+        who: Principal,
+        scopes: Sequence[str],
+        *,
+        label: str = "",
+        tenant: str | None = None,
+        request_id: str = "",
+    ) -> tuple[str, dict[str, Any]]:
+        """Make an API key; return its secret, which is nowhere kept, and its document.
+
+        ``tenant`` names another tenant, new if it is; only a caller without a key may.
+        """
+        if tenant is not None and who.key_id is not None:
+            raise Problem("scope_missing", "A key cannot make keys of other tenants.")
+        made = NewKey.made(who.tenant, scopes, label, tenant)
+        await self._administration.administer(
+            who, "create_key", None, request_id, made.change(), made.put
+        )
+        return made.secret, key_document(self._state.keys[made.row.id])
+
+    async def revoke_key(self, who: Principal, key_id: str, *, request_id: str = "") -> None:
+        """Revoke an API key of this tenant."""
+        at = time.time()
+
+        def work(writer: Writer) -> None:
+            if not writer.revoke_key(who.tenant, key_id, at):
+                raise Problem("key_not_found", f"There is no valid key {short(key_id)}.")
+
+        await self._administration.administer(
+            who, "revoke_key", None, request_id, {"key": key_id}, work
+        )
+
+    def keys(self, who: Principal) -> list[dict[str, Any]]:
+        """Return the API keys of this tenant, without secrets."""
+        return [key_document(key) for key in self._state.keys.values() if key.tenant == who.tenant]
+
+    async def rotate_token_key(self, who: Principal, *, request_id: str = "") -> int:
+        """Sign with a new token key from now on; return its number.
+
+        Older keys verify until the longest feedback window there is has passed.
+        """
+        now = time.time()
+        windows = [each.config.feedback_window for each in self._state.experiments.by_id.values()]
+        keep = now - max(windows, default=0.0) - DAY
+        kept = {
+            key.id for key in self._state.configuration.token_keys
+            if key.signs_until is None or key.signs_until >= keep
+        }  # fmt: skip
+        number = self._state.keyring.current % LAST_KEY + 1
+        while number in kept:
+            number = number % LAST_KEY + 1
+            if number == self._state.keyring.current:
+                raise Problem("mode_conflict", "Too many token keys are still needed.")
+        secret = new_key()
+
+        def work(writer: Writer) -> None:
+            writer.put_token_key(number, secret, now, keep)
+
+        await self._administration.administer(
+            who, "rotate_token_key", None, request_id, {"key": number}, work
+        )
+        return number

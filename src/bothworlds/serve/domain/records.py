@@ -39,7 +39,6 @@ DOUBLE = struct.Struct("<d")
 _EPOCH_AND_ARM = struct.Struct("<5xHH")
 PLACE = struct.Struct("<IH")
 """The experiment and the epoch, as `place` returns them."""
-_KNOWN_AND_ROUND = struct.Struct("<9xHIB")
 
 # Offsets of what compiled code reads.
 EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
@@ -156,18 +155,6 @@ def place(raw: bytes) -> bytes:
     (7, 3)
     """
     return raw[1:ARM]
-
-
-def known_and_round(raw: bytes) -> tuple[int, int]:
-    """Return two fields of a record that is one.
-
-    Examples
-    --------
-    >>> known_and_round(encode(1, 7, 0, 2, 8, 2**39 + 41, bytes(16), 4.0, NEAR_ALL))
-    (8, 549755813929)
-    """
-    known, low, high = _KNOWN_AND_ROUND.unpack_from(raw)
-    return known, low | high << 32
 
 
 def decode(raw: bytes) -> Record:

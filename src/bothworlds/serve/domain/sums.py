@@ -1,7 +1,16 @@
-"""State of an experiment: sums of contributions, and counts, by arm.
+"""Sums: what feedback contributes to the state of an experiment, added up by arm.
 
-A replica has a `Sums` of its own, which only it writes; the state of an experiment is the sum over
-the replicas'.
+`add_records` goes from the records of decisions and their losses to what is added to the whole
+numbers of the state.  Whole numbers have one sum in any order of the terms, so the state is exactly
+the sum over the log, on any replica.  A contribution is the estimator of
+`bothworlds.omd.estimators`.
+
+What a decision adds to an arm depends on the arm and the record alone, also for arms that came
+later: an arm that could not be drawn gets the algorithm's own estimated loss.  The place behind
+the last arm, ``later``, holds what an arm gets that does not exist yet.
+
+A replica has `Sums` of its own, which only it writes; the state of an experiment is the sum over
+the replicas'.  The `Ledger` has those of this replica.
 """
 
 from __future__ import annotations
@@ -9,31 +18,184 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import bits_float
+from bothworlds.omd.estimators import BASELINE, baseline, correction, estimated_loss
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain.draws import Units, add_records, grown
+from bothworlds.serve.domain.draws import PER_ONE, Units
+from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
+from bothworlds.serve.store.rows import FeedbackRow, Replica, from_bytes
 
-if TYPE_CHECKING:
-    from bothworlds.serve.store.rows import FeedbackRow
+Place = tuple[int, int]
+"""An experiment and an epoch."""
+
+STATE = "sums, told, lost, decided, learned, rounds, newest"
+"""Columns of the table ``state`` that hold a `StateRow`, but for its key and version."""
 
 
-def as_bytes(values: Units) -> bytes:
-    """Return whole numbers as the store keeps them.
+@jit
+def units(x: float) -> Any:
+    """Return a number in whole units, rounded half to even."""
+    return np.int64(np.rint(x * PER_ONE))
+
+
+@jit
+def double_at(raw: Any, at: int) -> Any:
+    """Return the little-endian double at a place of a buffer."""
+    word = np.int64(0)
+    for place in range(8):
+        word |= np.int64(raw[at + place]) << (8 * place)
+    return bits_float(word)
+
+
+@jit
+def bit(raw: Any, at: int, index: int) -> Any:
+    """Return the bit of an arm in the mask at a place of a buffer."""
+    return (raw[at + (index >> 3)] >> (7 - (index & 7))) & 1 != 0
+
+
+@jit
+def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) -> None:
+    """Add the contributions of decisions, whose records stand in ``raw`` one after the other.
+
+    ``ends`` are where the records end, ``sums`` is by arm and then ``later``, ``told`` counts the
+    feedback of every arm, ``lost`` sums its losses, in units.
+    """
+    n = told.size
+    begin = 0
+    for row in range(ends.size):
+        arm = int(raw[begin + records.ARM]) | int(raw[begin + records.ARM + 1]) << 8
+        known = int(raw[begin + records.KNOWN]) | int(raw[begin + records.KNOWN + 1]) << 8
+        inverse_p = double_at(raw, begin + records.INVERSE_P)
+        flags = int(raw[begin + records.FLAGS])
+        loss = losses[row]
+        size = (known + 7) >> 3
+        near_at = begin + records.END
+        present_at = near_at
+        mean = 0.0
+        kind = flags & records.NEAR
+        if kind == NEAR_ALL:
+            mean = BASELINE
+        elif kind == NEAR_SOME:
+            mean = double_at(raw, near_at)
+            near_at += 8
+            present_at = near_at + size
+        some = flags & records.PRESENT != 0
+        its_base = baseline(kind == NEAR_ALL or (kind == NEAR_SOME and bit(raw, near_at, arm)), 0.0)
+        later = units(estimated_loss(loss, its_base, mean))
+        for i in range(n):
+            if i >= known or (some and not bit(raw, present_at, i)):
+                sums[i] += later
+            elif kind != NEAR_NONE:
+                near = kind == NEAR_ALL or bit(raw, near_at, i)
+                sums[i] += units(baseline(near, 0.0))
+        sums[arm] += units(correction(loss, its_base, inverse_p))
+        sums[n] += later
+        told[arm] += 1
+        lost[arm] += units(loss)
+        begin = ends[row]
+
+
+@jit
+def extent(raw: Any, ends: Any) -> Any:
+    """Return how many arms the decisions know of at most, and the latest of their rounds."""
+    known, newest, begin = np.int64(0), np.int64(0), 0
+    for row in range(ends.size):
+        at = begin + records.KNOWN
+        arms = np.int64(raw[at]) | np.int64(raw[at + 1]) << 8
+        number = np.int64(0)
+        for place in range(records.IDENTITY - 1, records.KNOWN + 1, -1):
+            number = number << 8 | np.int64(raw[begin + place])
+        known, newest = max(known, arms), max(newest, number)
+        begin = ends[row]
+    return known, newest
+
+
+def _joined(raws: Sequence[bytes]) -> tuple[NDArray[np.uint8], Units]:
+    """Return records one after the other, and where each ends."""
+    ends = np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)))
+    return np.frombuffer(bytearray(b"").join(raws), np.uint8), ends
+
+
+def add_records(
+    raws: Sequence[bytes], losses: Sequence[float], sums: Units, told: Units, lost: Units
+) -> None:
+    """Add what decisions contribute, given their records and losses in [0, 1].
+
+    Parameters
+    ----------
+    raws : sequence of bytes
+        Records of decisions of one experiment and epoch, among at most as many arms as ``told``
+        has. They must have come out of `records.encode`: nothing is checked here.
+    losses : sequence of float
+        What they brought.
+    sums : array of int
+        By arm, and one more for ``later``; changed.
+    told, lost : array of int
+        Feedback by arm, and its losses in units; changed.
 
     Examples
     --------
-    >>> from_bytes(as_bytes(np.array([1, -2]))).tolist()
-    [1, -2]
+    >>> raw = records.encode(1, 7, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
+    >>> sums, told, lost = np.zeros(5, np.int64), np.zeros(4, np.int64), np.zeros(4, np.int64)
+    >>> add_records([raw], [0.5], sums, told, lost)
+    >>> (sums * 2.0**-30).tolist(), told.tolist()
+    ([0.0, 0.0, 2.0, 0.0, 0.5], [0, 0, 1, 0])
     """
-    return values.astype("<i8").tobytes()
+    adding(*_joined(raws), np.asarray(losses, np.float64), sums, told, lost)
 
 
-def from_bytes(raw: bytes) -> Units:
-    """Return the numbers that `as_bytes` wrote."""
-    return np.frombuffer(raw, "<i8").astype(np.int64)
+def prepare() -> None:
+    """Compile or load what `Sums.learned_from` runs, before the first request needs it."""
+    raw = records.encode(0, 0, 0, 0, 2, 1, bytes(16), 2.0, NEAR_NONE)
+    Sums.blank(0).learned_from([raw], [0.0])
+
+
+def contribution(record: bytes, loss: float, n_arms: int) -> Units:
+    """Return what a decision adds to the estimates of the arms, in units of 2^-30.
+
+    Parameters
+    ----------
+    record : bytes
+        The record of the decision, as `records.encode` made it.
+    loss : float
+        What it brought, in [0, 1].
+    n_arms : int
+        How many arms the experiment has by now.
+
+    Examples
+    --------
+    >>> raw = records.encode(1, 7, 0, 2, 4, 1, bytes(16), 4.0, NEAR_NONE)
+    >>> (contribution(raw, 0.5, 4) * 2.0**-30).tolist()
+    [0.0, 0.0, 2.0, 0.0]
+    """
+    given = records.decode(record)
+    if not 0.0 <= loss <= 1.0:
+        raise InvalidParameter(must("loss", "serve.contribution", "a number in [0, 1]", loss))
+    if not given.known <= n_arms <= records.MOST_ARMS:
+        expected = f"from {given.known} to {records.MOST_ARMS}"
+        raise InvalidParameter(must("n_arms", "serve.contribution", expected, n_arms))
+    sums, told, lost = np.zeros(n_arms + 1, np.int64), *np.zeros((2, n_arms), np.int64)
+    add_records([record], [loss], sums, told, lost)
+    return sums[:-1]
+
+
+def grown(sums: Units, n_arms: int) -> Units:
+    """Return sums by arm, and ``later``, for an experiment that has more arms by now.
+
+    Examples
+    --------
+    >>> grown(np.array([5, 6, 7]), 4)
+    array([5, 6, 7, 7, 7])
+    """
+    more = n_arms + 1 - sums.size
+    return sums if more <= 0 else np.concatenate([sums, np.full(more, sums[-1], np.int64)])
 
 
 def _zeros(n: int) -> Units:
@@ -88,11 +250,23 @@ class Sums:
             self.newest,
         )
 
-    def learn(self, raws: Sequence[bytes], losses: Sequence[float], newest: int) -> None:
-        """Add what decisions contribute, the latest of them of round ``newest``."""
-        add_records(raws, losses, self.sums, self.told, self.lost)
-        self.learned += len(raws)
-        self.newest = max(self.newest, newest)
+    def learned_from(self, raws: Sequence[bytes], losses: Sequence[float]) -> Sums:
+        """Return these sums with what some decisions contribute, given records and losses.
+
+        Examples
+        --------
+        >>> raw = records.encode(1, 7, 0, 2, 4, 2**39 + 41, bytes(16), 4.0, NEAR_NONE)
+        >>> found = Sums.blank(0).learned_from([raw], [0.5])
+        >>> (found.sums * 2.0**-30).tolist(), found.learned, found.newest
+        ([0.0, 0.0, 2.0, 0.0, 0.5], 1, 549755813929)
+        """
+        joined, ends = _joined(raws)
+        known, newest = extent(joined, ends)
+        found = self.grown(known)
+        adding(joined, ends, np.asarray(losses, np.float64), found.sums, found.told, found.lost)
+        found.learned += len(raws)
+        found.newest = max(found.newest, newest)
+        return found
 
     def plus(self, other: Sums) -> Sums:
         """Return the sum of the two."""
@@ -164,6 +338,81 @@ class Counts:
         return Counts(both, self.rounds + other.rounds)
 
 
+@dataclass(eq=False)
+class StateRow:
+    """A replica's own state of an experiment and epoch."""
+
+    experiment: int
+    epoch: int
+    shard: int
+    version: int
+    sums: Sums
+    decided: Counts
+
+    @classmethod
+    def read(cls, row: tuple[Any, ...]) -> StateRow:
+        """Return a row of the table ``state``: experiment, epoch, shard, version and `STATE`."""
+        experiment, epoch, shard, version, sums, told, lost, decided, learned, rounds, newest = row
+        return cls(
+            experiment,
+            epoch,
+            shard,
+            version,
+            Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned, newest),
+            Counts(from_bytes(decided).tolist(), rounds),
+        )
+
+
+class Ledger:
+    """States of this replica, by experiment and epoch; they belong to the writing thread.
+
+    Parameters
+    ----------
+    replica : Replica
+        Whose states they are.
+    counts : dict
+        Decisions by experiment and epoch, which the event loop counts.
+    """
+
+    def __init__(self, replica: Replica, counts: dict[Place, Counts]) -> None:
+        self.replica = replica
+        self.counts = counts
+        self.shard = replica.shard
+        self.states: dict[Place, StateRow] = {}
+
+    def load(self, rows: list[StateRow]) -> list[StateRow]:
+        """Take the states that were read from the store, and return them."""
+        self.shard = self.replica.shard
+        self.states = {(row.experiment, row.epoch): row for row in rows}
+        return rows
+
+    def settle(
+        self, feedback: Iterable[FeedbackRow], decided: Iterable[Place] = ()
+    ) -> list[StateRow]:
+        """Return the states that change with this feedback, and with decisions at these places."""
+        learned: dict[Place, list[FeedbackRow]] = {place: [] for place in decided}
+        for row in feedback:
+            if row.status == "learned":
+                learned.setdefault((row.experiment, row.epoch), []).append(row)
+        return [self._changed(place, rows) for place, rows in learned.items()]
+
+    def _changed(self, place: Place, rows: list[FeedbackRow]) -> StateRow:
+        experiment, epoch = place
+        now = self.states.get(place)
+        sums = now.sums if now else Sums.blank(0)
+        raws = [row.record for row in rows]
+        if raws:
+            sums = sums.learned_from(raws, [row.loss for row in rows])
+        counted = self.counts.get(place)
+        if counted is not None:
+            counted = Counts(counted.by_arm.copy(), counted.rounds)
+        else:
+            counted = now.decided if now else Counts()
+        return StateRow(
+            experiment, epoch, self.replica.shard, now.version if now else 0, sums, counted
+        )
+
+
 def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sums]:
     """Return the sums of deleted feedback by epoch, with rows that are deleted now."""
     by_epoch: dict[int, list[FeedbackRow]] = {}
@@ -178,8 +427,6 @@ def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sum
 
 def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
     """Return the sums of what learned feedback of one experiment and epoch contributes."""
-    known = max((records.known_and_round(row.record)[0] for row in rows), default=0)
-    sums = (before or Sums.blank(0)).grown(known)
-    if rows:
-        sums.learn([row.record for row in rows], [row.loss for row in rows], 0)
-    return sums
+    return (before or Sums.blank(0)).learned_from(
+        [row.record for row in rows], [row.loss for row in rows]
+    )

@@ -22,7 +22,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bothworlds.serve.domain.answers import Principal, Told
-from bothworlds.serve.domain.service import Behind
+from bothworlds.serve.domain.replicas import StaleReplica
 from bothworlds.serve.http import handlers, wire
 from bothworlds.serve.http.app import ROUTES, Application
 from bothworlds.serve.http.messages import PROBLEM, UNKNOWN, Headers, Reply, Request
@@ -199,7 +199,7 @@ def _feedback(app: FastApplication, request: Request, callback: Callback) -> Non
     loss, reward = request.body.given()
     try:
         app.service.tell(request.who, request.given[0], loss, reward, told)
-    except Behind:
+    except StaleReplica:
         app.answer_later(request, handlers.feedback(app, request), callback)
 
 
@@ -316,7 +316,7 @@ class FastApplication(Application):
             if known is None:
                 self.admit(request, query)
             else:
-                keys = self.service.shown
+                keys = self.service.state.verified_keys
                 if known.keys is keys and request.route.scope in known.who.scopes:
                     request.who = known.who
                     self.read_query(request, query)

@@ -16,7 +16,7 @@ from typing import Any
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http.routes import Route
-from bothworlds.serve.ops.metrics import Metrics
+from bothworlds.serve.ops.metrics import Figures, Metrics
 
 Header = tuple[bytes, bytes]
 Headers = dict[bytes, bytes]
@@ -154,5 +154,6 @@ class Context:
         assert self._service is not None
         return self._service
 
-    def _figures(self) -> dict[str, float]:
-        return {} if self._service is None else self._service.figures()
+    def _figures(self) -> Figures:
+        found = self._service
+        return ({}, {}) if found is None else (found.counters(), found.gauges())

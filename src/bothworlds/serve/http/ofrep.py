@@ -41,7 +41,7 @@ _TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
 )  # fmt: skip
 async def evaluate(app: Context, request: Request) -> Reply:
     """Evaluate one flag."""
-    experiment = app.service.held(request.who, request.given[0])
+    experiment = app.service.experiment_state(request.who, request.given[0])
     found = await _evaluated(app.service, request.who, experiment, _unit(request.body))
     return Reply(200, wire.encode(found))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from bothworlds.serve.domain.keys import NewKey
 from bothworlds.serve.store.opening import opened
@@ -47,5 +46,5 @@ def create_key(
     made = NewKey.made(1, scopes, label, tenant)
     with contextlib.closing(opened(where, serve=False)) as store:
         audit = AuditRow(time.time(), 1, None, "create_key", None, "shell", made.change())
-        store.administer(audit, partial(made.put, store))
+        store.writer.administer(audit, made.put)
     return made.secret

@@ -20,8 +20,8 @@ from prometheus_client.core import (
 BUCKETS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 """Upper ends of the histogram of seconds."""
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
-GAUGES = frozenset({"commit_queue", "log_buffer", "state_age_seconds", "experiments"})
-"""Figures of the service that go up and down; the others are counters."""
+Figures = tuple[Mapping[str, float], Mapping[str, float]]
+"""Counters and gauges by name."""
 
 
 class Metrics:
@@ -30,11 +30,11 @@ class Metrics:
     Parameters
     ----------
     figures : callable
-        Returns the service's own figures by name.
+        Returns the service's own counters and gauges by name.
 
     Examples
     --------
-    >>> metrics = Metrics(lambda: {"state_age_seconds": 0.5})
+    >>> metrics = Metrics(lambda: ({}, {"state_age_seconds": 0.5}))
     >>> metrics.count("decide", 201, 0.0002)
     >>> text = metrics.text().decode()
     >>> 'bothworlds_requests_total{route="decide",status="201"} 1.0' in text
@@ -43,7 +43,7 @@ class Metrics:
     True
     """
 
-    def __init__(self, figures: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(self, figures: Callable[[], Figures]) -> None:
         self._figures = figures
         self._requests: dict[tuple[str, int], int] = {}
         self._seconds: dict[str, list[float]] = {}
@@ -92,7 +92,9 @@ class Metrics:
                 buckets.append((end, total))
             seconds.add_metric([route], buckets, held[-1])
         yield seconds
-        for name, value in self._figures().items():
-            kind = GaugeMetricFamily if name in GAUGES else CounterMetricFamily
-            title = name.replace("_", " ").capitalize()
-            yield kind(f"bothworlds_{name}", f"{title}.", value=value)
+        for kind, figures in zip(
+            (CounterMetricFamily, GaugeMetricFamily), self._figures(), strict=True
+        ):
+            for name, value in figures.items():
+                title = name.replace("_", " ").capitalize()
+                yield kind(f"bothworlds_{name}", f"{title}.", value=value)

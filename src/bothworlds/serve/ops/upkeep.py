@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.experiment import Experiment
-from bothworlds.serve.domain.sums import as_bytes, compact
+from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.sums import compact
 from bothworlds.serve.domain.tokens import first_identity
-from bothworlds.serve.store.base import Store
-from bothworlds.serve.store.commit import Committer
+from bothworlds.serve.store import retention
 from bothworlds.serve.store.rows import CheckpointRow, FeedbackRow
+from bothworlds.serve.store.writer import Writer, as_bytes
 
-DAY = 86_400.0
 GRACE = 60.0
 """Seconds that a sweep waits beyond the feedback window, for clocks that differ."""
 PAGE = 2000
@@ -28,52 +27,33 @@ CHECKPOINTS = 2000
 
 
 class Upkeep:
-    """What a service does now and then; of several replicas, the one that leads.
+    """Periodic work of a service; of several replicas, the one that leads does it.
 
     Parameters
     ----------
-    store : Store
-        Where everything is kept.
-    committer : Committer
-        What writes to it.
-    read : callable
-        Lets the reading thread call something.
-    experiments : mapping of int to Experiment
-        Those of the service, by number; it may grow.
-    figures : dict of str to int
-        Its counts, of which ``swept`` is kept here.
-    retention_days : float, optional
-        After how many days the log is deleted; by default never.
+    state : State
+        Of the service.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        committer: Committer,
-        read: Callable[..., Any],
-        experiments: Mapping[int, Experiment],
-        figures: dict[str, int],
-        retention_days: float | None,
-    ) -> None:
-        self._store = store
-        self._committer = committer
-        self._read = read
-        self._experiments = experiments
-        self._figures = figures
-        self._retention_days = retention_days
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._committer = state.committer
+        self._experiments = state.experiments.by_id
         self._checkpointed: dict[int, tuple[int, int, int]] = {}
 
     async def sweep(self) -> None:
         """Fill in missing feedback, and delete what has been kept long enough."""
-        if not await self._committer.run(self._store.leads):
+        if not await self._committer.run(lambda writer: writer.leads()):
             return
         for experiment in list(self._experiments.values()):
             if experiment.config.missing != "drop":
                 while await self._sweep_some(experiment):
                     pass
-        await self._committer.run(partial(self._store.forget_claims, time.time()))
-        if self._retention_days is not None:
-            await self._forget(self._retention_days * DAY)
+        now = time.time()
+        await self._committer.run(lambda writer: retention.forget_claims(writer, now))
+        days = self._state.settings.retention_days
+        if days is not None:
+            await self._forget(days * DAY)
 
     async def _sweep_some(self, experiment: Experiment, limit: int = PAGE) -> bool:
         """Fill in some missing feedback; tell whether there may be more."""
@@ -81,8 +61,8 @@ class Upkeep:
         loss = config.default()
         now = time.time()
         before = first_identity(now - config.feedback_window - GRACE)
-        raws, upto = await self._read(
-            self._store.untold, experiment.id, before, limit, config.missing == "deferred"
+        raws, upto = await self._state.read(
+            lambda reader: reader.untold(experiment.id, before, limit, config.missing == "deferred")
         )
         if upto is None:
             return False
@@ -98,26 +78,32 @@ class Upkeep:
             )
         if rows:
             written = await self._committer.written(feedback=rows)
-            self._figures["swept"] += sum(before is None for before in written.feedback)
-        await self._committer.run(partial(self._store.put_swept, experiment.id, upto))
+            self._state.counters["swept"] += sum(before is None for before in written.feedback)
+        swept = upto
+        await self._committer.run(lambda writer: writer.put_swept(experiment.id, swept))
         return True
 
     async def _forget(self, seconds: float) -> None:
         """Delete decisions, and feedback that can no longer be sent again."""
         now = time.time()
         for experiment in list(self._experiments.values()):
-            # Feedback is what keeps the same decision from being told twice.
+            # The row of a feedback is what keeps the same decision from being learned twice.
             told = max(seconds, experiment.config.feedback_window + DAY)
             # Where missing feedback is filled in, what a sweep has not seen yet stays, too.
             decided = seconds if experiment.config.missing == "drop" else told
+            until = first_identity(now - decided)
             await self._drain(
-                self._store.forget_decisions, experiment.id, first_identity(now - decided)
+                partial(retention.forget_decisions, experiment=experiment.id, before=until)
             )
             until = first_identity(now - told)
-            await self._drain(self._store.forget_feedback, experiment.id, until, compact)
+            await self._drain(
+                partial(
+                    retention.forget_feedback, experiment=experiment.id, before=until, add=compact
+                )
+            )
 
-    async def _drain(self, work: Callable[..., int], *arguments: Any) -> None:
-        while await self._committer.run(partial(work, *arguments)):
+    async def _drain(self, work: Callable[[Writer], int]) -> None:
+        while await self._committer.run(work):
             await asyncio.sleep(0)
 
     async def checkpoint(self) -> None:
@@ -137,5 +123,7 @@ class Upkeep:
                     as_bytes(experiment.total.lost), np.array(by_arm, "<f8").tobytes(),
                 )
             )  # fmt: skip
-        if rows and await self._committer.run(self._store.leads):
-            await self._committer.run(partial(self._store.put_checkpoints, rows, CHECKPOINTS))
+        if rows:
+            leading = await self._committer.run(lambda writer: writer.leads())
+            if leading:
+                await self._committer.run(lambda writer: writer.put_checkpoints(rows, CHECKPOINTS))

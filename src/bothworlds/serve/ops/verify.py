@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import MOST
 from bothworlds.serve.domain.records import Record
-from bothworlds.serve.domain.sums import Sums, summed
-from bothworlds.serve.store.base import Store
-from bothworlds.serve.store.commit import Place
+from bothworlds.serve.domain.sums import Place, Sums, summed
 from bothworlds.serve.store.opening import opened
+from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import Configuration, FeedbackRow
 
 
@@ -43,15 +42,15 @@ class Replayed:
 class _Fold:
     """The feedback of a store, summed by experiment and epoch, and what is wrong with it."""
 
-    def __init__(self, store: Store) -> None:
-        self.configuration: Configuration = store.configuration()
+    def __init__(self, reader: Reader) -> None:
+        self.configuration: Configuration = reader.configuration()
         self.sums: dict[Place, Sums] = {}
         self.rows = 0
         self.learned: dict[Place, int] = {}
         self.faults: dict[str, list[str]] = {}
         arms = {each.id: len(each.arms) for each in self.configuration.experiments}
         epochs = {each.id: each.epoch for each in self.configuration.experiments}
-        for rows in store.feedback():
+        for rows in reader.feedback():
             self.rows += len(rows)
             for row in rows:
                 self._check(row, arms, epochs)
@@ -104,9 +103,9 @@ def _by_place(rows: list[FeedbackRow]) -> Iterator[tuple[Place, list[FeedbackRow
     yield from places.items()
 
 
-def _totals(store: Store) -> dict[Place, Sums]:
+def _totals(reader: Reader) -> dict[Place, Sums]:
     found: dict[Place, Sums] = {}
-    for row in store.states():
+    for row in reader.states():
         place = row.experiment, row.epoch
         found[place] = row.sums.plus(found[place]) if place in found else row.sums
     return found
@@ -131,22 +130,22 @@ def verify(where: str) -> list[Finding]:
         If the store cannot be opened.
     """
     with contextlib.closing(opened(where, serve=False, create=False)) as store:
-        return verify_store(store)
+        return verify_store(store.reader)
 
 
-def verify_store(store: Store) -> list[Finding]:
+def verify_store(reader: Reader) -> list[Finding]:
     """Check the invariants of a store that is open."""
-    with store.snapshot():
-        fold = _Fold(store)
-        totals = _totals(store)
-        kept = store.compacted()
+    with reader.snapshot():
+        fold = _Fold(reader)
+        totals = _totals(reader)
+        kept = reader.compacted()
         found = [Finding("I1", True, f"{fold.rows} feedbacks, one for a decision")]
         found.append(_sums_agree(fold, totals, kept))
         found.append(fold.finding("I3", "every feedback has a record of its own experiment"))
         found.append(fold.finding("I4", "every loss lies in [0, 1]"))
         found.append(fold.finding("I5", "every probability is one that can be drawn with"))
         found.append(_arms_are_distinct(fold.configuration))
-        found.append(_changes_are_audited(store))
+        found.append(_changes_are_audited(reader))
         return found
 
 
@@ -174,8 +173,8 @@ def _arms_are_distinct(configuration: Configuration) -> Finding:
     return Finding("I7", True, "no arm has the place or the name of another")
 
 
-def _changes_are_audited(store: Store) -> Finding:
-    changes, rows = store.changes()
+def _changes_are_audited(reader: Reader) -> Finding:
+    changes, rows = reader.changes()
     if changes != rows:
         return Finding("I8", False, f"{changes} changes of the configuration, {rows} audit rows")
     return Finding("I8", True, f"{changes} changes of the configuration, each with its audit row")
@@ -197,10 +196,11 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
         By experiment and epoch, with whether the stored state is the same, integer by integer.
     """
     with contextlib.closing(opened(where, serve=write, create=False, alone=write)) as store:
-        with store.snapshot():
-            fold = _Fold(store)
-            totals = _totals(store)
-            kept = store.compacted()
+        reader = store.reader
+        with reader.snapshot():
+            fold = _Fold(reader)
+            totals = _totals(reader)
+            kept = reader.compacted()
         names = {each.id: each.name for each in fold.configuration.experiments}
         answers = []
         rebuilt: dict[Place, Sums] = {}
@@ -212,5 +212,5 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
             name = names.get(place[0], str(place[0]))
             answers.append(Replayed(name, place[1], fold.learned.get(place, 0), equal))
         if write and rebuilt:
-            store.replace_states(rebuilt)
+            store.writer.replace_states(rebuilt)
         return answers

@@ -21,12 +21,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain.sums import Counts, Sums
+from bothworlds.serve.domain.sums import Counts, Ledger, Place, StateRow, Sums
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.rows import (
     Activation,
     Batch,
@@ -34,9 +33,9 @@ from bothworlds.serve.store.rows import (
     ClaimRow,
     DecisionRow,
     FeedbackRow,
-    StateRow,
     Stored,
 )
+from bothworlds.serve.store.writer import Writer
 
 MOST = 2048
 """Rows and items of a batch, give or take one item."""
@@ -55,9 +54,7 @@ LOOP_SECONDS = 5.0
 """How long the thread waits for the event loop, which does nothing that takes long."""
 
 _LOG = logging.getLogger("bothworlds.serve")
-
-Place = tuple[int, int]
-"""An experiment and an epoch."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -88,65 +85,7 @@ class Job:
     """Something else for the writing thread, in a transaction of its own."""
 
     future: asyncio.Future[Any]
-    work: Callable[[], Any]
-
-
-class Ledger:
-    """States of this replica, by experiment and epoch; the writing thread's.
-
-    Parameters
-    ----------
-    store : Store
-        Where they are kept.
-    counts : dict
-        Decisions by experiment and epoch, which the event loop counts.
-    """
-
-    def __init__(self, store: Store, counts: dict[Place, Counts]) -> None:
-        self.store = store
-        self.counts = counts
-        self.shard = store.shard
-        self.states: dict[Place, StateRow] = {}
-
-    def read(self) -> list[StateRow]:
-        """Read the states from the store, and return them."""
-        rows = self.store.own_states()
-        self.shard = self.store.shard
-        self.states = {(row.experiment, row.epoch): row for row in rows}
-        return rows
-
-    def settle(
-        self, feedback: Iterable[FeedbackRow], decided: Iterable[Place] = ()
-    ) -> list[StateRow]:
-        """Return the states that change with this feedback, and with decisions at these places."""
-        learned: dict[Place, list[FeedbackRow]] = {place: [] for place in decided}
-        for row in feedback:
-            if row.status == "learned":
-                learned.setdefault((row.experiment, row.epoch), []).append(row)
-        return [self._changed(place, rows) for place, rows in learned.items()]
-
-    def _changed(self, place: Place, rows: list[FeedbackRow]) -> StateRow:
-        experiment, epoch = place
-        now = self.states.get(place)
-        sums = now.sums if now else Sums.blank(0)
-        raws = [row.record for row in rows]
-        if raws:
-            known, newest = map(max, zip(*map(records.known_and_round, raws), strict=True))
-            sums = sums.grown(known)
-            sums.learn(raws, [row.loss for row in rows], newest)
-        counted = self.counts.get(place)
-        if counted is not None:
-            counted = Counts(counted.by_arm.copy(), counted.rounds)
-        else:
-            counted = now.decided if now else Counts()
-        return StateRow(
-            experiment, epoch, self.store.shard, now.version if now else 0, sums, counted
-        )
-
-    def keep(self, rows: Iterable[StateRow]) -> None:
-        """Take states that were committed."""
-        for row in rows:
-            self.states[row.experiment, row.epoch] = row
+    work: Callable[[Writer], Any]
 
 
 class Committer:
@@ -154,8 +93,10 @@ class Committer:
 
     Parameters
     ----------
+    writer : Writer
+        The connection; no other thread uses it once this one has started.
     ledger : Ledger
-        The states, read already.
+        The states, loaded already.
     loop : event loop
         Where answers are given.
     changed : callable
@@ -166,13 +107,14 @@ class Committer:
 
     def __init__(
         self,
+        writer: Writer,
         ledger: Ledger,
         loop: asyncio.AbstractEventLoop,
         changed: Callable[[list[StateRow]], None],
         log_limit: int,
     ) -> None:
+        self.writer = writer
         self.ledger = ledger
-        self.store = ledger.store
         self.log: deque[DecisionRow] = deque()
         self.log_limit = log_limit
         self.commits = 0
@@ -212,12 +154,20 @@ class Committer:
         self.submit(Item(partial(resolve, future), **rows))
         return await future
 
-    def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Let the writing thread call ``work``, between two batches."""
+    def run(self, work: Callable[[Writer], T]) -> asyncio.Future[T]:
+        """Let the writing thread call ``work`` with its writer, between two batches."""
         job = Job(self._loop.create_future(), work)
         self._queue.append(job)
         self._wake.set()
         return job.future
+
+    async def flushed(self) -> None:
+        """Wait until everything handed in so far is written, the log included."""
+        while True:
+            self._flush()
+            await self.run(lambda writer: None)
+            if not self.log:
+                return
 
     def append(self, row: DecisionRow) -> None:
         """Hand a row of the log in; whoever decides has looked whether there is `room`."""
@@ -311,11 +261,11 @@ class Committer:
         places = [records.PLACE.unpack(each) for each in decided]
         try:
             self._reread()
-            outcome = self.store.commit(batch, lambda new: self.ledger.settle(new, places))
+            outcome = self.writer.commit(batch, partial(self.ledger.settle, decided=places))
         except Exception as error:
             self._failed(error, items, rows)
             return
-        self.ledger.keep(outcome.states)
+        self.ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
         self.commits += 1
         self.failing = None
         self._pause = 0.0
@@ -344,7 +294,7 @@ class Committer:
         if not self._stale:
             return
         former, shard = self.ledger.states, self.ledger.shard
-        rows = self.ledger.read()
+        rows = self.ledger.load(self.writer.own_states())
         if self.ledger.shard != shard:
             # What was written under the former number is another replica's now.
             now = dict(self.ledger.states)
@@ -379,7 +329,7 @@ class Committer:
     def _work(self, job: Job) -> None:
         try:
             self._reread()
-            result = job.work()
+            result = job.work(self.writer)
         except (LookupError, Problem) as refused:
             # The job's own refusal: its transaction was rolled back.
             self._post(resolve, job.future, refused)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.sqlite import SqliteStore
 
@@ -16,11 +17,11 @@ def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool =
     where : str
         A path of a SQLite file, or ``postgresql://...``.
     serve : bool
-        Whether to serve from it; otherwise to administer or read, beside a running server.
+        Whether to serve from it; otherwise to administer or read, alongside a running server.
     create : bool
         Whether to make what is missing.
     alone : bool
-        Whether nobody else may serve from it meanwhile, which with SQLite nobody ever may.
+        Whether no other process may serve from it meanwhile; with SQLite none ever may.
 
     Raises
     ------
@@ -32,7 +33,7 @@ def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool =
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = opened(os.path.join(folder, "bothworlds.db"))
-    ...     store.configuration().tenants
+    ...     store.reader.configuration().tenants
     ...     store.close()
     {'default': 1}
     """
@@ -44,7 +45,7 @@ def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool =
     else:
         store = SqliteStore(where, serve=serve, create=create)
     try:
-        store.check_version()
+        schema.check_version(store.writer)
     except BaseException:
         store.close()
         raise
@@ -64,7 +65,7 @@ def migrate(where: str) -> tuple[int, int]:
     else:
         store = SqliteStore(where, create=False)
     with contextlib.closing(store):
-        return store.migrate()
+        return schema.migrate(store.writer)
 
 
 def is_postgres(where: str) -> bool:

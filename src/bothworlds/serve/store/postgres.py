@@ -5,9 +5,9 @@ writing connection lives, and a lease in the table ``replica``: a number is free
 once both are gone, so that a restart of the database takes nobody's number away.  A replica that
 comes back later than that takes another number, if its own has a new holder.
 
-Connections are opened when they are needed and opened anew after a failure.  One writes; every
-thread that reads has one of its own, so that an export keeps nobody from hearing of a change; one
-listens for changes of the configuration, and cuts connections on which nothing moves any more.
+Connections are opened when they are needed and opened again after a failure.  One writes; two
+read, so that a long export does not delay polling; one listens for changes of the configuration,
+and cuts connections on which a statement takes too long.
 
 Advisory locks belong to a session: a pooler in between must give every client a session.
 """
@@ -29,8 +29,19 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
 from bothworlds.errors import StoreError
-from bothworlds.serve.store.base import DECISION, FEEDBACK, Rows, Settle, Store
-from bothworlds.serve.store.rows import Batch, DecisionRow, FeedbackRow, Outcome
+from bothworlds.serve.store import schema
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.reader import Reader
+from bothworlds.serve.store.rows import (
+    DECISION,
+    FEEDBACK,
+    Batch,
+    DecisionRow,
+    FeedbackRow,
+    Replica,
+    Rows,
+)
+from bothworlds.serve.store.writer import Outcome, Settle, Writer
 
 CHANNEL = "bothworlds"
 """Where changes of the configuration are announced."""
@@ -64,7 +75,7 @@ STARTED = "EXTRACT(EPOCH FROM pg_postmaster_start_time())::float8"
 
 
 class _Line:
-    """A connection that is opened when it is needed, and anew after a failure.
+    """A connection that is opened when it is needed, and again after a failure.
 
     One thread uses it; another may `cut` it.
 
@@ -186,6 +197,222 @@ class _Line:
                 found.close()
 
 
+class PostgresWriter(Writer):
+    """The connection that writes, with the locks of this replica.
+
+    Parameters
+    ----------
+    url : str
+        Of the database.
+    address : str
+        The same without secrets, for messages.
+    alone : bool
+        Whether no replica may serve meanwhile.
+    """
+
+    dialect = "postgres"
+    for_update = " FOR UPDATE"
+    lock_tables = f"SELECT pg_advisory_xact_lock({LOCKS}, {SCHEMA})"
+    announce = f"NOTIFY {CHANNEL}"
+
+    def __init__(self, url: str, address: str, replica: Replica, alone: bool) -> None:
+        self.line = _Line(url, "bothworlds", WRITE_SECONDS, self._greet)
+        super().__init__(self.line.run, replica)
+        self._address = address
+        self._alone = alone
+        self.backend: int | None = None
+        self._leading: int | None = None
+        self._unsure = False
+
+    # --- statements ------------------------------------------------------------------------------
+
+    @property
+    def inside(self) -> bool:
+        """Whether a transaction is open."""
+        return self.line.inside
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once per row."""
+        with self.line.busy() as connection, connection.cursor() as cursor:
+            cursor.executemany(_placed(sql), rows)
+
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """Commit what the block writes, synced to the disk of the database, or none of it."""
+        return self.line.transaction("BEGIN ISOLATION LEVEL READ COMMITTED")
+
+    def has_schema(self) -> bool:
+        """Tell whether there is a table ``schema_version``."""
+        return self.rows("SELECT to_regclass('schema_version') IS NOT NULL") == [(True,)]
+
+    def run_script(self, script: str) -> None:
+        """Run the statements of a file, inside the transaction that is open."""
+        self.execute("SET LOCAL statement_timeout = 0")
+        # Without values a text of several statements is sent as it is.
+        with self.line.busy() as connection:
+            connection.execute(script.encode())
+
+    def commit(self, batch: Batch, settle: Settle) -> Outcome:
+        """Write a batch as one transaction."""
+        try:
+            outcome = super().commit(batch, settle)
+        except BaseException:
+            self._unsure = True
+            raise
+        self._unsure = False
+        return outcome
+
+    def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
+        # An array for each column: a row costs a quarter of what it does with values of its own,
+        # and there is one statement, whatever the number of rows.
+        return self.rows(INSERT_FEEDBACK, [list(column) for column in zip(*rows, strict=True)])
+
+    def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
+        # COPY costs a seventh of an insert, but fails on what is there already; that can only be
+        # after a commit whose end is not known.
+        if self._unsure:
+            super()._insert_decisions(rows)
+            return
+        with (
+            self.line.busy() as connection,
+            connection.cursor() as cursor,
+            cursor.copy(f"COPY decision ({DECISION}) FROM STDIN (FORMAT BINARY)") as copy,
+        ):
+            copy.set_types(["int8", "bytea", "bytea", "int8", "int8", "int8", "text"])
+            for row in rows:
+                copy.write_row(row)
+
+    # --- which replica this is -------------------------------------------------------------------
+
+    def _greet(self, connection: psycopg.Connection[Any]) -> None:
+        """Prepare a new writing connection, and take this replica's number again."""
+        for name, value in WRITING.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        # What is acknowledged must be on a disk, whatever the database does by default.
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) "
+            "WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        if self.replica.shard < 0:
+            return
+        held = connection.execute(
+            "SELECT pg_try_advisory_lock_shared(%(locks)s, %(serving)s), "
+            "pg_try_advisory_lock(%(locks)s, %(shard)s)",
+            {"locks": _int4(LOCKS), "serving": _int4(SERVING), "shard": _int4(self.replica.shard)},
+        ).fetchone()
+        assert held is not None
+        serving, own = held
+        if not serving:
+            raise StoreError(f"The store {self._address!r} is being changed by a command.")
+        self.backend, former = connection.info.backend_pid, self.backend
+        if own:
+            return
+        if self._end_former(connection, former):
+            self.backend = former
+            raise StoreError(f"The number {self.replica.shard} is held by a former session.")
+        # Another replica took it, because this one was away for longer than its lease.
+        self.take_shard()
+        self.begin_run()
+
+    def _end_former(self, connection: psycopg.Connection[Any], former: int | None) -> bool:
+        """End the session of this replica that was lost, if the database still keeps it."""
+        found = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+            "AND classid = %s AND objid = %s AND objsubid = 2 AND granted AND pid = %s",
+            (LOCKS, self.replica.shard, former),
+        )
+        return bool(found.fetchall())
+
+    def _locked(self, how: str, lock: int) -> bool:
+        """Take an advisory lock on the writing connection; tell whether it is held."""
+        found = self.rows(f"SELECT {how}(?::int4, ?::int4)", (LOCKS, lock))
+        return found[0][0] is not False
+
+    def take_shard(self) -> None:
+        """Take the number of a replica that is gone, or a new one."""
+        with self.transaction():
+            self._locked("pg_advisory_xact_lock", TAKING)
+            if not self._alone and not self._locked("pg_try_advisory_lock_shared", SERVING):
+                raise StoreError(f"The store {self._address!r} is being changed by a command.")
+            free = self.rows(
+                f"SELECT shard FROM replica WHERE alive_at = 0 "
+                f"OR GREATEST(alive_at, {STARTED}) < {NOW} - ? ORDER BY shard",
+                (LEASE,),
+            )
+            numbers = [int(shard) for (shard,) in free]
+            last = self.rows("SELECT COALESCE(MAX(shard), -1) FROM replica")[0][0]
+            numbers += range(last + 1, last + 1000)
+            shard = next(each for each in numbers if self._locked("pg_try_advisory_lock", each))
+            self.execute(
+                f"INSERT INTO replica VALUES (?, {NOW}) "
+                f"ON CONFLICT (shard) DO UPDATE SET alive_at = {NOW}",
+                (shard,),
+            )
+        self.replica.shard = shard
+        self.backend = self.line.connected().info.backend_pid
+
+    def keep_others_out(self, how: str = "pg_try_advisory_lock") -> None:
+        """Refuse if a replica serves, and let none start while this connection lives."""
+        if not self._locked(how, SERVING):
+            raise StoreError(
+                f"The store {self._address!r} is being served; stop all replicas first."
+            )
+
+    def check_not_served(self) -> None:
+        """Refuse if a replica serves, in the transaction of a migration."""
+        self.keep_others_out("pg_try_advisory_xact_lock")
+
+    def leads(self) -> bool:
+        """Tell whether this replica does what only one needs to do.
+
+        It leads as long as its writing connection lives.
+        """
+        session = self.line.connected().info.backend_pid
+        if self._leading != session and self._locked("pg_try_advisory_lock", LEADING):
+            self._leading = session
+        return self._leading == session
+
+    def give_shard_back(self) -> None:
+        """Let another replica take the number of this one."""
+        self.execute("UPDATE replica SET alive_at = 0 WHERE shard = ?", (self.replica.shard,))
+
+
+class PostgresReader(Reader):
+    """A connection that reads."""
+
+    def __init__(self, url: str, replica: Replica) -> None:
+        self.line = _Line(url, "bothworlds reading", READ_SECONDS)
+        super().__init__(self.line.run, replica)
+        self._beaten = time.monotonic()
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read one state of the database in the block; inside another one, the same state."""
+        if self.line.inside:
+            yield
+            return
+        with self.line.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+            yield
+
+    def pulse(self) -> bool:
+        """Report that this replica lives; others may have written at any time."""
+        now, shard = time.monotonic(), self.replica.shard
+        if shard >= 0 and now - self._beaten > BEAT:
+            self.execute(f"UPDATE replica SET alive_at = {NOW} WHERE shard = ?", (shard,))
+            self._beaten = now
+        return True
+
+    def serving(self) -> set[int]:
+        """Return the shards of the replicas that serve now."""
+        found = self.rows(
+            "SELECT objid::int8 FROM pg_locks WHERE locktype = 'advisory' "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+            "AND classid = ?::oid AND objsubid = 2 AND granted AND objid < 2147483648::oid",
+            (LOCKS,),
+        )
+        return {int(shard) for (shard,) in found}
+
+
 class PostgresStore(Store):
     """A store in a PostgreSQL database.
 
@@ -198,7 +425,7 @@ class PostgresStore(Store):
     create : bool
         Whether to make the tables where there are none.
     alone : bool
-        Whether nobody may serve from it meanwhile.
+        Whether no replica may serve from it meanwhile.
 
     Raises
     ------
@@ -206,242 +433,50 @@ class PostgresStore(Store):
         If the database cannot be used: in one sentence why.
     """
 
-    dialect = "postgres"
     has_peers = True
     failures = (psycopg.Error, OSError)
-    _for_update = " FOR UPDATE"
-    _lock_tables = f"SELECT pg_advisory_xact_lock({LOCKS}, {SCHEMA})"
-    _announce = f"NOTIFY {CHANNEL}"
+    writer: PostgresWriter
+    reader: PostgresReader
+    watcher: PostgresReader
 
     def __init__(
         self, url: str, *, serve: bool = True, create: bool = True, alone: bool = False
     ) -> None:
-        super().__init__()
         try:
-            self._given = conninfo_to_dict(url)
+            given = conninfo_to_dict(url)
         except psycopg.Error:
-            # What the driver says of it repeats it, with the password.
+            # The driver's own message would repeat the address, with the password.
             raise StoreError("The address of the store must be postgresql://...") from None
-        self.shard = -1
-        self.run = 0
+        port = f":{given['port']}" if given.get("port") else ""
+        address = f"postgresql://{given.get('host') or ''}{port}/{given.get('dbname') or ''}"
         self._url = url
-        self._alone = alone
-        self._backend: int | None = None
-        self._leading: int | None = None
-        self._beaten = time.monotonic()
-        self._unsure = False
-        self._readers: dict[int, _Line] = {}
         self._listener: threading.Thread | None = None
         self._closing = threading.Event()
-        self._writer = _Line(url, "bothworlds", WRITE_SECONDS, self._greet)
+        self.replica = Replica(-1)
+        self.writer = PostgresWriter(url, address, self.replica, alone)
+        self.reader = PostgresReader(url, self.replica)
+        self.watcher = PostgresReader(url, self.replica)
         try:
             # Asked also of a store that is not to be made: the first question connects.
-            if self.version() == 0 and create:
-                self.migrate()
+            if schema.version(self.writer) == 0 and create:
+                schema.migrate(self.writer)
             if alone:
-                self._keep_others_out()
+                self.writer.keep_others_out()
             if serve:
-                self.check_version()
-                self._take_shard()
+                schema.check_version(self.writer)
+                self.writer.take_shard()
         except (psycopg.Error, OSError) as error:
             self.close()
             raise StoreError(
-                f"The store {self.shown!r} cannot be opened: {_sentence(error)}."
+                f"The store {address!r} cannot be opened: {_sentence(error)}."
             ) from error
         except BaseException:
             self.close()
             raise
 
     @property
-    def shown(self) -> str:
-        """The address, without what is secret."""
-        given = self._given
-        port = f":{given['port']}" if given.get("port") else ""
-        return f"postgresql://{given.get('host') or ''}{port}/{given.get('dbname') or ''}"
-
-    # --- statements ------------------------------------------------------------------------------
-
-    def _write(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        cursor = self._writer.run(sql, values)
-        return cursor.fetchall() if cursor.description else []
-
-    def _write_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        with self._writer.busy() as connection, connection.cursor() as cursor:
-            cursor.executemany(_placed(sql), rows)
-            return cursor.rowcount
-
-    @property
-    def _reader(self) -> _Line:
-        """The connection of this thread."""
-        thread = threading.get_ident()
-        found = self._readers.get(thread)
-        if found is None:
-            found = self._readers[thread] = _Line(self._url, "bothworlds reading", READ_SECONDS)
-        return found
-
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        return self._reader.run(sql, values).fetchall()
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what the block writes, synced to the disk of the database, or none of it."""
-        with self._writer.transaction("BEGIN ISOLATION LEVEL READ COMMITTED"):
-            yield
-
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Read one state of the database in the block; inside another one, the same state."""
-        reader = self._reader
-        if reader.inside:
-            yield
-            return
-        with reader.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
-            yield
-
-    def _has_schema(self) -> bool:
-        return self._write("SELECT to_regclass('schema_version') IS NOT NULL") == [(True,)]
-
-    def _run_script(self, script: str) -> None:
-        self._write("SET LOCAL statement_timeout = 0")
-        # Without values a text of several statements is sent as it is.
-        with self._writer.busy() as connection:
-            connection.execute(script.encode())
-
-    def commit(self, batch: Batch, settle: Settle) -> Outcome:
-        """Write a batch as one transaction; for the writing thread."""
-        try:
-            outcome = super().commit(batch, settle)
-        except BaseException:
-            self._unsure = True
-            raise
-        self._unsure = False
-        return outcome
-
-    def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
-        # An array for each column: a row costs a quarter of what it does with values of its own,
-        # and there is one statement, whatever the number of rows.
-        return self._write(INSERT_FEEDBACK, [list(column) for column in zip(*rows, strict=True)])
-
-    def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
-        # COPY costs a seventh of an insert, but fails on what is there already; that can only be
-        # after a commit whose end nobody knows.
-        if self._unsure:
-            super()._insert_decisions(rows)
-            return
-        with (
-            self._writer.busy() as connection,
-            connection.cursor() as cursor,
-            cursor.copy(f"COPY decision ({DECISION}) FROM STDIN (FORMAT BINARY)") as copy,
-        ):
-            copy.set_types(["int8", "bytea", "bytea", "int8", "int8", "int8", "text"])
-            for row in rows:
-                copy.write_row(row)
-
-    # --- who serves ------------------------------------------------------------------------------
-
-    def _greet(self, connection: psycopg.Connection[Any]) -> None:
-        """Prepare a new writing connection, and take this replica's number again."""
-        for name, value in WRITING.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        # What is acknowledged must be on a disk, whatever the database does by default.
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) "
-            "WHERE current_setting('synchronous_commit') = 'off'"
-        )
-        if self.shard < 0:
-            return
-        held = connection.execute(
-            "SELECT pg_try_advisory_lock_shared(%(locks)s, %(serving)s), "
-            "pg_try_advisory_lock(%(locks)s, %(shard)s)",
-            {"locks": _int4(LOCKS), "serving": _int4(SERVING), "shard": _int4(self.shard)},
-        ).fetchone()
-        assert held is not None
-        serving, own = held
-        if not serving:
-            raise StoreError(f"The store {self.shown!r} is being changed by a command.")
-        self._backend, former = connection.info.backend_pid, self._backend
-        if own:
-            return
-        if self._end_former(connection, former):
-            self._backend = former
-            raise StoreError(f"The number {self.shard} is held by a former session.")
-        # Another replica took it, because this one was away for longer than its lease.
-        self._take_shard()
-        self.begin_run()
-
-    def _end_former(self, connection: psycopg.Connection[Any], former: int | None) -> bool:
-        """End the session of this replica that was lost, if the database still keeps it."""
-        found = connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
-            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND classid = %s AND objid = %s AND objsubid = 2 AND granted AND pid = %s",
-            (LOCKS, self.shard, former),
-        )
-        return bool(found.fetchall())
-
-    def _locked(self, how: str, lock: int) -> bool:
-        """Take an advisory lock on the writing connection; tell whether it is held."""
-        found = self._write(f"SELECT {how}(?::int4, ?::int4)", (LOCKS, lock))
-        return found[0][0] is not False
-
-    def _take_shard(self) -> None:
-        """Take the number of a replica that is gone, or a new one."""
-        with self.transaction():
-            self._locked("pg_advisory_xact_lock", TAKING)
-            if not self._alone and not self._locked("pg_try_advisory_lock_shared", SERVING):
-                raise StoreError(f"The store {self.shown!r} is being changed by a command.")
-            free = self._write(
-                f"SELECT shard FROM replica WHERE alive_at = 0 "
-                f"OR GREATEST(alive_at, {STARTED}) < {NOW} - ? ORDER BY shard",
-                (LEASE,),
-            )
-            numbers = [int(shard) for (shard,) in free]
-            last = self._write("SELECT COALESCE(MAX(shard), -1) FROM replica")[0][0]
-            numbers += range(last + 1, last + 1000)
-            shard = next(each for each in numbers if self._locked("pg_try_advisory_lock", each))
-            self._write(
-                f"INSERT INTO replica VALUES (?, {NOW}) "
-                f"ON CONFLICT (shard) DO UPDATE SET alive_at = {NOW}",
-                (shard,),
-            )
-        self.shard = shard
-        self._backend = self._writer.connected().info.backend_pid
-
-    def _keep_others_out(self, how: str = "pg_try_advisory_lock") -> None:
-        if not self._locked(how, SERVING):
-            raise StoreError(f"The store {self.shown!r} is being served; stop all replicas first.")
-
-    def _check_nobody_serves(self) -> None:
-        self._keep_others_out("pg_try_advisory_xact_lock")
-
-    def _serving(self) -> set[int]:
-        found = self._read(
-            "SELECT objid::int8 FROM pg_locks WHERE locktype = 'advisory' "
-            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND classid = ?::oid AND objsubid = 2 AND granted AND objid < 2147483648::oid",
-            (LOCKS,),
-        )
-        return {int(shard) for (shard,) in found}
-
-    def leads(self) -> bool:
-        """Tell whether this replica does what only one needs to do; for the writing thread.
-
-        It leads as long as its writing connection lives.
-        """
-        session = self._writer.connected().info.backend_pid
-        if self._leading != session and self._locked("pg_try_advisory_lock", LEADING):
-            self._leading = session
-        return self._leading == session
-
-    # --- hearing of others -----------------------------------------------------------------------
-
-    def pulse(self) -> bool:
-        """Say that this replica lives; others may have written at any time."""
-        now = time.monotonic()
-        if self.shard >= 0 and now - self._beaten > BEAT:
-            self._reader.run(f"UPDATE replica SET alive_at = {NOW} WHERE shard = ?", (self.shard,))
-            self._beaten = now
-        return True
+    def _lines(self) -> tuple[_Line, ...]:
+        return self.writer.line, self.reader.line, self.watcher.line
 
     def listen(self, heard: Callable[[], None]) -> None:
         """Call ``heard``, in a thread, whenever the configuration may have changed."""
@@ -468,7 +503,7 @@ class PostgresStore(Store):
 
     def _cut_the_stuck(self) -> None:
         now = time.monotonic()
-        for line in (self._writer, *list(self._readers.values())):
+        for line in self._lines:
             line.cut(now=now)
 
     def close(self) -> None:
@@ -477,10 +512,10 @@ class PostgresStore(Store):
         if self._listener is not None:
             self._listening.cut()
             self._listener.join()
-        if self.shard >= 0:
+        if self.replica.shard >= 0:
             with contextlib.suppress(psycopg.Error, OSError, StoreError):
-                self._write("UPDATE replica SET alive_at = 0 WHERE shard = ?", (self.shard,))
-        for line in (self._writer, *self._readers.values()):
+                self.writer.give_shard_back()
+        for line in self._lines:
             line.close()
 
 

@@ -3,9 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from bothworlds.serve.domain.sums import Counts, Sums
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = list[tuple[Any, ...]]
+
+FEEDBACK = "experiment, id, epoch, record, loss, source, status, told_at, key_id"
+DECISION = "experiment, id, record, shard, run, seq, shadow"
+CHECKPOINT = "epoch, at, round, learned, told, lost, probabilities, id"
+
+
+class Cursor(Protocol):
+    """Result of a statement, as every driver has it."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+        ...
+
+
+@dataclass
+class Replica:
+    """Number of this process among those that serve; only the writing thread changes it.
+
+    Parameters
+    ----------
+    shard : int
+        Which rows of ``state`` are its own; -1 for a process that only administers.
+    run : int
+        Which start of the replica this is.
+    """
+
+    shard: int
+    run: int = 0
 
 
 class FeedbackRow(NamedTuple):
@@ -86,18 +117,6 @@ class Activation(NamedTuple):
     at: float
 
 
-@dataclass(eq=False)
-class StateRow:
-    """A replica's own state of an experiment and epoch."""
-
-    experiment: int
-    epoch: int
-    shard: int
-    version: int
-    sums: Sums
-    decided: Counts
-
-
 class Stored(NamedTuple):
     """What the store has of a feedback that came before."""
 
@@ -120,18 +139,6 @@ class Batch:
     decisions: list[DecisionRow] = field(default_factory=list)
     claims: list[ClaimRow] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
-
-
-@dataclass
-class Outcome:
-    """What became of a batch."""
-
-    told_before: dict[tuple[int, bytes], Stored]
-    """Feedback that the store had already, by experiment and id."""
-    claimed_before: dict[int, Claimed]
-    """Claims that others had made already, by their place in the batch."""
-    states: list[StateRow]
-    """The states of this replica that have changed, with their new versions."""
 
 
 @dataclass(frozen=True)
@@ -224,3 +231,27 @@ class CheckpointRow:
     lost: bytes
     probabilities: bytes
     id: int = 0
+
+
+def from_bytes(raw: bytes) -> NDArray[np.int64]:
+    """Return the whole numbers that `bothworlds.serve.store.writer.as_bytes` wrote.
+
+    Examples
+    --------
+    >>> from_bytes(bytes.fromhex("0100000000000000feffffffffffffff")).tolist()
+    [1, -2]
+    """
+    return np.frombuffer(raw, "<i8").astype(np.int64)
+
+
+def feedback_row(row: tuple[Any, ...]) -> FeedbackRow:
+    """Return a row of the columns `FEEDBACK`."""
+    return FeedbackRow(row[0], bytes(row[1]), row[2], bytes(row[3]), *row[4:])
+
+
+def checkpoint_row(experiment: int, row: tuple[Any, ...]) -> CheckpointRow:
+    """Return a row of the columns `CHECKPOINT`."""
+    epoch, at, round, learned, told, lost, shares, id = row
+    return CheckpointRow(
+        experiment, epoch, at, round, learned, bytes(told), bytes(lost), bytes(shares), id
+    )

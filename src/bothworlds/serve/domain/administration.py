@@ -1,0 +1,256 @@
+"""Administration: experiments are created and changed, each change with its audit row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Literal, TypeVar
+
+from bothworlds.arguments import is_number
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.answers import Principal
+from bothworlds.serve.domain.config import ArmSpec, ExperimentSpec, check_arm, checked
+from bothworlds.serve.domain.draws import warm
+from bothworlds.serve.domain.experiment import Experiment, short
+from bothworlds.serve.domain.replicas import Replicas
+from bothworlds.serve.domain.state import State
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.rows import ArmRow, AuditRow, ExperimentRow
+from bothworlds.serve.store.writer import Writer
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+"""How often a change is tried while other changes of the experiment come first."""
+
+
+class Administration:
+    """Changes of the configuration of a service.
+
+    Parameters
+    ----------
+    state : State
+        Of the service.
+    replicas : Replicas
+        What reads the configuration after a change.
+    """
+
+    def __init__(self, state: State, replicas: Replicas) -> None:
+        self._state = state
+        self._replicas = replicas
+
+    def _document(self, who: Principal, name: str) -> dict[str, Any]:
+        found = self._state.experiments.find(who.tenant, name)
+        return found.document(self._replicas.state_age())
+
+    async def administer(
+        self,
+        who: Principal,
+        action: str,
+        name: str | None,
+        request_id: str,
+        change: Mapping[str, Any],
+        work: Callable[[Writer], Any],
+        expected: Experiment | None = None,
+    ) -> None:
+        """Run a change and its audit row as one transaction, and serve the new configuration."""
+        self._state.check_open()
+        audit = AuditRow(
+            time.time(), who.tenant, who.key_id, action, name, request_id, dict(change)
+        )
+        pair = None if expected is None else (expected.id, expected.version)
+        try:
+            await self._state.committer.run(lambda writer: writer.administer(audit, work, pair))
+        except LookupError:
+            await self._replicas.reload()
+            raise Problem("config_changed") from None
+        await self._replicas.reload()
+
+    async def _insist(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Try a change again while other requests change the experiment at the same time."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await attempt()
+            except Problem as problem:
+                if problem.code != "config_changed":
+                    raise
+        return await attempt()
+
+    async def create(
+        self, who: Principal, spec: ExperimentSpec, *, request_id: str = ""
+    ) -> dict[str, Any]:
+        """Create an experiment; return its document."""
+        config, arms = checked(spec)
+        # Before anybody can ask for it, so that nobody waits for the compiler.
+        await self._state.loop.run_in_executor(None, warm, config.served)
+        now = time.time()
+        row = ExperimentRow(
+            0, who.tenant, spec.name, config.document(), "learn", None, 0, 1, now,
+            tuple(
+                ArmRow(place, arm.name, arm.value, "active", 0, now)
+                for place, arm in enumerate(arms)
+            ),
+        )  # fmt: skip
+
+        def work(writer: Writer) -> None:
+            if writer.put_experiment(row) is None:
+                raise Problem("experiment_exists", f"There is an experiment {short(spec.name)}.")
+
+        change = {"config": config.document(), "arms": [arm.name for arm in arms]}
+        await self.administer(who, "create", spec.name, request_id, change, work)
+        return self._document(who, spec.name)
+
+    async def patch(
+        self,
+        who: Principal,
+        name: str,
+        changes: Mapping[str, Any],
+        *,
+        if_match: int,
+        request_id: str = "",
+    ) -> dict[str, Any]:
+        """Change the configuration of an experiment, if it still has version ``if_match``."""
+        experiment = self._state.experiments.find(who.tenant, name)
+        config = experiment.config.changed(changes)
+        if experiment.version != if_match:
+            raise Problem("config_changed")
+        await self._state.loop.run_in_executor(None, warm, config.served)
+
+        def work(writer: Writer) -> None:
+            writer.put_config(
+                experiment.id, config.document(), experiment.mode, experiment.pinned,
+                experiment.epoch,
+            )  # fmt: skip
+
+        before = experiment.config.document()
+        change = {key: [before[key], value] for key, value in changes.items()}
+        await self.administer(who, "patch", name, request_id, change, work, experiment)
+        return self._document(who, name)
+
+    async def set_mode(
+        self,
+        who: Principal,
+        name: str,
+        action: Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"],
+        *,
+        arm: str | None = None,
+        request_id: str = "",
+    ) -> dict[str, Any]:
+        """Pin an arm, decide evenly, pause, resume, archive, reset, or play an arm for a shadow.
+
+        ``pin`` and ``shadow`` play ``arm`` alone, with probability 1, so that nothing is learned;
+        ``shadow`` also logs what the policy would have drawn. ``pause`` and ``archive`` decide
+        nothing; feedback is still learned. ``reset`` begins a new epoch with nothing learned.
+        """
+
+        async def attempt() -> dict[str, Any]:
+            experiment = self._state.experiments.find(who.tenant, name)
+            mode, pinned, epoch = _next_mode(experiment, action, arm)
+
+            def work(writer: Writer) -> None:
+                writer.put_config(experiment.id, experiment.config.document(), mode, pinned, epoch)
+                if epoch != experiment.epoch:
+                    writer.clear_entries(experiment.id)
+
+            change = {
+                "mode": [experiment.mode, mode], "epoch": [experiment.epoch, epoch], "arm": arm,
+            }  # fmt: skip
+            await self.administer(who, action, name, request_id, change, work, experiment)
+            return self._document(who, name)
+
+        return await self._insist(attempt)
+
+    async def add_arm(
+        self,
+        who: Principal,
+        name: str,
+        arm: ArmSpec,
+        *,
+        probability: float | None = None,
+        request_id: str = "",
+    ) -> dict[str, Any]:
+        """Add an arm, which begins with a probability, by default 1 / K."""
+        check_arm(arm)
+        if probability is not None and not (is_number(probability) and 0 < probability < 1):
+            raise Problem("invalid_request", "The probability must be strictly between 0 and 1.")
+
+        async def attempt() -> dict[str, Any]:
+            experiment = self._state.experiments.find(who.tenant, name)
+            if arm.name in experiment.places:
+                raise Problem("arm_id_used")
+            if experiment.known >= records.MOST_ARMS:
+                raise Problem(
+                    "invalid_request", f"An experiment has at most {records.MOST_ARMS} arms."
+                )
+            row = ArmRow(
+                experiment.known, arm.name, arm.value, "active", experiment.entry(probability),
+                time.time(),
+            )  # fmt: skip
+
+            def work(writer: Writer) -> None:
+                if not writer.put_arm(experiment.id, row):
+                    raise Problem("arm_id_used")
+                _touch(writer, experiment)
+
+            change = {"arm": arm.name, "place": row.place, "entry": row.entry}
+            await self.administer(who, "add_arm", name, request_id, change, work, experiment)
+            return self._document(who, name)
+
+        return await self._insist(attempt)
+
+    async def retire_arm(
+        self, who: Principal, name: str, arm: str, *, request_id: str = ""
+    ) -> None:
+        """Retire an arm for good; its name is not used again."""
+
+        async def attempt() -> None:
+            experiment = self._state.experiments.find(who.tenant, name)
+            place = experiment.places.get(arm)
+            if place is None or place not in experiment.active:
+                raise Problem("arm_not_found", f"There is no active arm {short(arm)}.")
+            if len(experiment.active) <= 2:
+                raise Problem("last_arms")
+            if place == experiment.pinned:
+                raise Problem("mode_conflict", "The arm is pinned; resume the experiment first.")
+
+            def work(writer: Writer) -> None:
+                writer.retire_arm(experiment.id, place)
+                _touch(writer, experiment)
+
+            change = {"arm": arm, "place": place}
+            await self.administer(who, "retire_arm", name, request_id, change, work, experiment)
+
+        await self._insist(attempt)
+
+
+def _next_mode(experiment: Experiment, action: str, arm: str | None) -> tuple[str, int | None, int]:
+    """Return mode, pinned arm and epoch after an action."""
+    if action in ("pin", "shadow"):
+        if arm is None:
+            raise Problem("invalid_request", f"To {action} needs an arm.")
+        place = experiment.places.get(arm)
+        if place is None or place not in experiment.active:
+            raise Problem("arm_not_found", f"There is no active arm {short(arm)}.")
+        return ("pinned" if action == "pin" else "shadow"), place, experiment.epoch
+    if arm is not None:
+        raise Problem("invalid_request", f"To {action} takes no arm.")
+    if action == "reset":
+        if experiment.mode == "archived":
+            raise Problem("mode_conflict", "An archived experiment cannot be reset.")
+        if experiment.epoch >= 2**16 - 1:
+            raise Problem("mode_conflict", "The experiment was reset too often.")
+        return experiment.mode, experiment.pinned, experiment.epoch + 1
+    modes = {
+        "uniform": "uniform", "pause": "paused", "resume": "learn", "archive": "archived",
+    }  # fmt: skip
+    if action not in modes:
+        raise Problem("invalid_request", f"There is no action {short(action)}.")
+    return modes[action], None, experiment.epoch
+
+
+def _touch(writer: Writer, experiment: Experiment) -> None:
+    """Give an experiment its next version."""
+    writer.put_config(
+        experiment.id, experiment.config.document(), experiment.mode, experiment.pinned,
+        experiment.epoch,
+    )  # fmt: skip

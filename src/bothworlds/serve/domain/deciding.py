@@ -1,0 +1,264 @@
+"""Deciding: an arm is drawn in memory, signed, and answered; the log follows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from bothworlds.protocol import DECISION_BATCH
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.answers import Decided, Principal, Replayed
+from bothworlds.serve.domain.draws import Lineup
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.rules import check_request_key, check_unit
+from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.sums import Counts
+from bothworlds.serve.domain.tokens import Identities, unit_hash
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.rows import Claimed, ClaimRow, DecisionRow
+
+REQUEST_SECONDS = DAY
+"""How long an Idempotency-Key is remembered."""
+
+
+class Deciding:
+    """Decisions of a service.
+
+    Parameters
+    ----------
+    state : State
+        Of the service.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._experiments = state.experiments
+        self._by_name = state.experiments.by_name
+        self._committer = state.committer
+        self._counters = state.counters
+        self._replica = state.store.replica
+        self._identities = Identities()
+        self._seq = 0
+        self._latest = 0.0
+
+    async def decide(
+        self,
+        who: Principal,
+        name: str,
+        *,
+        available: Sequence[str] | None = None,
+        unit: str | None = None,
+        deferred: bool = False,
+        idempotency_key: str | None = None,
+        vector: bool = False,
+    ) -> Decided:
+        """Decide which arm to play.
+
+        Parameters
+        ----------
+        who : Principal
+            Who asks.
+        name : str
+            The experiment.
+        available : sequence of str, optional
+            The arms that can be played; by default all active ones.
+        unit : str, optional
+            Whom the decision is for. It is kept as a keyed hash; with ``sticky_seconds`` the same
+            unit gets the same decision again.
+        deferred : bool
+            Whether the decision counts only once it is activated.
+        idempotency_key : str, optional
+            Name of the request: the same request with the same name gets the same decision.
+        vector : bool
+            Whether the answer has the probabilities of all arms.
+        """
+        if unit is None and idempotency_key is None:
+            made = self.decide_at_once(
+                who, name, available=available, deferred=deferred, vector=vector
+            )
+            if made is not None:
+                return made
+        if idempotency_key is not None:
+            check_request_key(idempotency_key)
+        experiment = self._experiments.find(who.tenant, name)
+        self._state.check_open()
+        lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
+        hashed = b"" if unit is None else self._unit(experiment, unit)
+        decided, row = self._draw(experiment, lineup, hashed, deferred, vector)
+        counts = experiment.counts
+        drawn: tuple[Decided, DecisionRow | None] = decided, row
+        sticky = experiment.config.sticky_seconds if hashed else 0.0
+        if sticky and decided.mode == "learn":
+            drawn = await self._stick(experiment, drawn, hashed, sticky, lineup.places)
+        if idempotency_key is not None:
+            asked = (sorted(lineup.places), hashed.hex(), deferred)
+            drawn = await self._remember(experiment, drawn, idempotency_key, asked)
+        decided, row_left = drawn
+        if row_left is not None:
+            if experiment.config.log == "before":
+                await self._committer.written(decisions=[row_left])
+            else:
+                self._committer.append(row_left)
+        if not decided.replayed:
+            self._count(counts, experiment.places[decided.arm])
+        return decided
+
+    def decide_at_once(
+        self,
+        who: Principal,
+        name: str,
+        *,
+        available: Sequence[str] | None = None,
+        deferred: bool = False,
+        vector: bool = False,
+    ) -> Decided | None:
+        """Decide for nobody in particular; None if the log must have the decision first."""
+        experiment = self._by_name.get((who.tenant, name)) or self._experiments.find(
+            who.tenant, name
+        )
+        if self._state.closing:
+            self._state.check_open()
+        if experiment.config.log != "after":
+            return None
+        lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
+        decided, row = self._draw(experiment, lineup, b"", deferred, vector)
+        self._committer.append(row)
+        self._count(experiment.counts, experiment.places[decided.arm])
+        return decided
+
+    async def decide_many(self, who: Principal, name: str, count: int) -> list[Decided]:
+        """Make up to 256 decisions at once."""
+        experiment = self._experiments.find(who.tenant, name)
+        self._state.check_open()
+        if type(count) is not int or not 1 <= count <= DECISION_BATCH:
+            raise Problem(
+                "invalid_request",
+                f"The count must be a whole number in [1, {DECISION_BATCH}].",
+            )
+        made = [self._draw(experiment, experiment.lineup, b"", False, False) for _ in range(count)]
+        rows = [row for _, row in made]
+        counts = experiment.counts
+        if experiment.config.log == "before":
+            await self._committer.written(decisions=rows)
+        else:
+            for row in rows:
+                self._committer.append(row)
+        for decided, _ in made:
+            self._count(counts, experiment.places[decided.arm])
+        return [decided for decided, _ in made]
+
+    def _draw(
+        self, experiment: Experiment, lineup: Lineup, unit: bytes, deferred: bool, vector: bool
+    ) -> tuple[Decided, DecisionRow]:
+        """Draw and sign; nothing is written or counted yet."""
+        committer = self._committer
+        if len(committer.log) >= committer.log_limit:
+            self._counters["overloaded"] += 1
+            raise Problem("overloaded", retry_after=1.0)
+        identities, keyring = self._identities, self._state.keyring
+        drawn, mode, shadow = experiment.draw(lineup, identities.uniform())
+        now = time.time()
+        if now < self._latest <= now + DAY:
+            # A clock that was put back must not date a decision before what was swept already.
+            now = self._latest
+        self._latest = now
+        id = identities.identity(now)
+        raw, number = experiment.record(drawn, mode, keyring.current, id, lineup, unit, deferred)
+        self._seq += 1
+        row = DecisionRow(
+            experiment.id, id, raw, self._replica.shard, self._replica.run, self._seq, shadow
+        )
+        arm = experiment.arms[drawn.arm]
+        shares = None
+        if vector:
+            shares = experiment.probabilities(lineup) if mode != "learn" else {
+                experiment.arms[place].name: share
+                for place, share in zip(
+                    lineup.places, lineup.probabilities().tolist(), strict=True
+                )
+            }  # fmt: skip
+        decided = Decided(
+            keyring.sign(raw), arm.name, min(1.0, 1.0 / drawn.inverse_p), number, mode,  # type: ignore[arg-type]
+            records.made_at(id) + experiment.config.feedback_window, arm.value, shares,
+        )  # fmt: skip
+        return decided, row
+
+    def _count(self, counts: Counts, place: int) -> None:
+        """Count a decision for an arm, among those of the epoch in which it was made."""
+        self._counters["decisions"] += 1
+        counts.by_arm[place] += 1
+
+    def _unit(self, experiment: Experiment, unit: str) -> bytes:
+        check_unit(unit)
+        return unit_hash(self._state.configuration.unit_key, experiment.id, unit)
+
+    async def _stick(
+        self,
+        experiment: Experiment,
+        drawn: tuple[Decided, DecisionRow | None],
+        hashed: bytes,
+        sticky: float,
+        places: tuple[int, ...],
+    ) -> tuple[Decided, DecisionRow | None]:
+        """Return the unit's decision: the one it has, or this one, which it has from now on."""
+        decided, row = drawn
+        now = time.time()
+        claim = ClaimRow(
+            experiment.id, "unit", hashed, b"", decided.decision_id, now + sticky, now, row
+        )
+        before = (await self._committer.written(claims=[claim])).claims[0]
+        if before is None:
+            return decided, None
+        again = self._again(experiment, before)
+        if again is not None and experiment.places[again.arm] in places:
+            return again, None
+        # It was for another epoch, or an arm that cannot be played: this one takes its place.
+        await self._committer.written(claims=[claim._replace(now=float("inf"))])
+        return decided, None
+
+    async def _remember(
+        self,
+        experiment: Experiment,
+        drawn: tuple[Decided, DecisionRow | None],
+        key: str,
+        asked: tuple[Any, ...],
+    ) -> tuple[Decided, DecisionRow | None]:
+        """Return the decision that the request of this name was given, or give it this one."""
+        decided, row = drawn
+        now = time.time()
+        secret = self._state.configuration.unit_key
+        hashed = hashlib.blake2b(
+            key.encode(), digest_size=16, key=secret, person=b"bw-request"
+        ).digest()
+        fingerprint = hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).digest()
+        claim = ClaimRow(
+            experiment.id, "request", hashed, fingerprint, decided.decision_id,
+            now + REQUEST_SECONDS, now, row,
+        )  # fmt: skip
+        before = (await self._committer.written(claims=[claim])).claims[0]
+        if before is None:
+            return decided, None
+        if before.fingerprint != fingerprint:
+            raise Problem("idempotency_key_reused")
+        again = self._again(experiment, before)
+        if again is None:
+            raise Problem("epoch_over", "The request was answered before the experiment's reset.")
+        return again, None
+
+    def _again(self, experiment: Experiment, claimed: Claimed) -> Decided | None:
+        """Return a decision that was given before; None if it is of another epoch."""
+        try:
+            raw, record = self._state.keyring.verify(claimed.token)
+        except Problem:
+            # Its key was retired.
+            return None
+        if record.epoch != experiment.epoch or record.arm >= experiment.known:
+            return None
+        arm = experiment.arms[record.arm]
+        return Replayed(
+            claimed.token, arm.name, min(1.0, 1.0 / record.inverse_p), record.round,
+            record.mode, record.at + experiment.config.feedback_window, arm.value,  # type: ignore[arg-type]
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""History: what the store knows of the past, read for callers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bothworlds.serve.domain.answers import Principal, log_document
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.ops.upkeep import CHECKPOINTS, PAGE
+from bothworlds.serve.store.reader import Reader
+from bothworlds.serve.store.rows import LogRow, from_bytes
+
+T = TypeVar("T")
+
+
+class History:
+    """Log, checkpoints and audit rows of a service.
+
+    Parameters
+    ----------
+    state : State
+        Of the service.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def audit(
+        self, who: Principal, *, after: int = 0, limit: int = 1000
+    ) -> list[dict[str, Any]]:
+        """Return who changed what, oldest first."""
+        rows = await self._state.read(lambda reader: reader.audit(who.tenant, after, limit))
+        return [
+            {
+                "id": row.id, "at": row.at, "key_id": row.key_id, "action": row.action,
+                "experiment": row.experiment, "request_id": row.request_id, "change": row.change,
+            }
+            for row in rows
+        ]  # fmt: skip
+
+    async def checkpoints(
+        self, who: Principal, name: str, *, after: int = 0, limit: int = CHECKPOINTS
+    ) -> list[dict[str, Any]]:
+        """Return where an experiment stood at some moments, oldest first."""
+        experiment = self._state.experiments.find(who.tenant, name)
+        rows = await self._state.read(
+            lambda reader: reader.checkpoints(experiment.id, after, limit)
+        )
+        names = [arm.name for arm in experiment.arms]
+        return [
+            {
+                "id": row.id,
+                "at": row.at,
+                "epoch": row.epoch,
+                "round": row.round,
+                "learned": row.learned,
+                "probabilities": dict(
+                    zip(names, np.frombuffer(row.probabilities, "<f8").tolist(), strict=False)
+                ),
+                "told": dict(zip(names, from_bytes(row.told).tolist(), strict=False)),
+            }
+            for row in rows
+        ]
+
+    async def rows(
+        self, who: Principal, name: str, *, since: float | None = None
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield the log in pieces, oldest decision first, each with its feedback if there is any.
+
+        Decisions that a clock dates more than a day ahead are left out.
+        """
+        experiment = self._state.experiments.find(who.tenant, name)
+        after = b"" if since is None else first_identity(since)
+        before = first_identity(time.time() + DAY)
+
+        def following(reader: Reader) -> list[LogRow]:
+            return reader.log(experiment.id, after, before, PAGE)
+
+        while True:
+            page = await self._state.read(following)
+            if page:
+                yield [log_document(experiment, row) for row in page]
+            if len(page) < PAGE:
+                return
+            after = page[-1].id
+
+    async def looked_up(
+        self, who: Principal, name: str, work: Callable[[Reader, Experiment], T]
+    ) -> T:
+        """Let the reading thread look something up about an experiment."""
+        experiment = self._state.experiments.find(who.tenant, name)
+        return await self._state.read(lambda reader: work(reader, experiment))
+
+    async def gaps(self, who: Principal, name: str) -> dict[str, int]:
+        """Return what the log lacks: ``missing`` decisions, and runs that ended ``unclean``.
+
+        A decision is known to be missing if its feedback came. A process that was killed may have
+        lost decisions of its last moments; nobody can know how many.
+        """
+        experiment = self._state.experiments.find(who.tenant, name)
+        missing, unclean = await self._state.read(lambda reader: reader.lost(experiment.id))
+        return {"missing": missing, "unclean": unclean}

@@ -1,0 +1,123 @@
+"""Quarantine: feedback beyond the caps, until it is released or dropped."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bothworlds.serve.domain import records
+from bothworlds.serve.domain.answers import Principal
+from bothworlds.serve.domain.draws import MOST
+from bothworlds.serve.domain.state import State
+from bothworlds.serve.domain.sums import StateRow
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.rows import AuditRow
+from bothworlds.serve.store.writer import Writer
+
+
+class Quarantine:
+    """Feedback of a service that was stored and not learned from.
+
+    Parameters
+    ----------
+    state : State
+        Of the service.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def quarantined(
+        self, who: Principal, name: str, limit: int = 1000
+    ) -> list[dict[str, Any]]:
+        """Return feedback in quarantine, oldest first."""
+        experiment = self._state.experiments.find(who.tenant, name)
+        rows = await self._state.read(lambda reader: reader.quarantined(experiment.id, limit))
+        low, high = experiment.config.bounds
+        found = []
+        for row in rows:
+            record = records.decode(row.record)
+            found.append(
+                {
+                    "decision_id": str(uuid.UUID(bytes=row.id)),
+                    "arm": experiment.arms[record.arm].name,
+                    "loss": low + row.loss * (high - low),
+                    "unit": None if record.unit is None else record.unit.hex(),
+                    "key_id": row.key_id,
+                    "epoch": row.epoch,
+                    "told_at": row.told_at,
+                }
+            )
+        return found
+
+    async def release(
+        self,
+        who: Principal,
+        name: str,
+        ids: Sequence[str] | None = None,
+        *,
+        request_id: str = "",
+    ) -> int:
+        """Learn from feedback in quarantine, all or some by UUID; return how many."""
+        return await self._judge(who, name, ids, "learned", "release", request_id)
+
+    async def drop(
+        self,
+        who: Principal,
+        name: str,
+        ids: Sequence[str] | None = None,
+        *,
+        request_id: str = "",
+    ) -> int:
+        """Never learn from feedback in quarantine, all or some by UUID; return how many."""
+        return await self._judge(who, name, ids, "not_learnable", "drop", request_id)
+
+    async def _judge(
+        self,
+        who: Principal,
+        name: str,
+        ids: Sequence[str] | None,
+        status: str,
+        action: str,
+        request_id: str,
+    ) -> int:
+        experiment = self._state.experiments.find(who.tenant, name)
+        if ids is None:
+            rows = await self._state.read(lambda reader: reader.quarantined(experiment.id, 100_000))
+            chosen = [row.id for row in rows]
+        else:
+            try:
+                chosen = [uuid.UUID(each).bytes for each in ids]
+            except (ValueError, AttributeError, TypeError):
+                raise Problem("invalid_request", "The ids must be UUIDs.") from None
+        change: dict[str, Any] = {"ids": [str(uuid.UUID(bytes=id)) for id in chosen[:1000]]}
+        self._state.check_open()
+        ledger = self._state.ledger
+        audit = AuditRow(time.time(), who.tenant, who.key_id, action, name, request_id, change)
+
+        def work(writer: Writer) -> tuple[int, list[StateRow]]:
+            states: list[StateRow] = []
+
+            def judged(writer: Writer) -> int:
+                taken = writer.judge(experiment.id, chosen, status)
+                change["count"] = len(taken)
+                states.extend(ledger.settle(taken))
+                for state in states:
+                    if int(np.abs(state.sums.sums).max()) > MOST:
+                        raise Problem("contribution_too_large")
+                writer.put_states(states)
+                return len(taken)
+
+            count = writer.administer(audit, judged)
+            for state in states:
+                state.version += 1
+            ledger.states.update(((row.experiment, row.epoch), row) for row in states)
+            return count, states
+
+        count, states = await self._state.committer.run(work)
+        self._state.experiments.learned(states)
+        return count

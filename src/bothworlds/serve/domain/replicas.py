@@ -1,0 +1,194 @@
+"""Replicas: how a service follows the configuration and the states of the other replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from bothworlds.serve.domain.config import Config
+from bothworlds.serve.domain.draws import is_warm, warm
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.state import State
+from bothworlds.serve.domain.sums import Place, StateRow
+from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.store.reader import Reader
+from bothworlds.serve.store.rows import Configuration, ExperimentRow
+
+_LOG = logging.getLogger("bothworlds.serve")
+T = TypeVar("T")
+
+
+class StaleReplica(Exception):
+    """A token is about something that this replica does not know yet."""
+
+
+class Replicas:
+    """The configuration and the peers of a service.
+
+    Parameters
+    ----------
+    state : State
+        Of the service.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._announced = asyncio.Event()
+        self._failing = False
+        self.polled_at = time.monotonic()
+        self._reloading = asyncio.Lock()
+        self._catching: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
+
+    def state_age(self) -> float:
+        """Return the age in seconds of what this replica knows of its peers."""
+        return time.monotonic() - self.polled_at if self._state.store.has_peers else 0.0
+
+    def nudge(self) -> None:
+        """Poll soon; from any thread."""
+        # A loop that has ended without closing the service takes no more calls.
+        with contextlib.suppress(RuntimeError):
+            self._state.loop.call_soon_threadsafe(self._announced.set)
+
+    # --- configuration ---------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the configuration, with every experiment ready to be drawn from."""
+        found = await self._state.watch(lambda reader: reader.configuration())
+        for row in found.experiments:
+            await self._state.loop.run_in_executor(
+                None, warm, Config.from_document(row.config).served
+            )
+        self._configure(found)
+
+    def _configure(self, found: Configuration) -> None:
+        state = self._state
+        state.configuration = found
+        state.keys = {key.id: key for key in found.keys}
+        state.verified_keys = {}
+        current = [key.id for key in found.token_keys if key.signs_until is None][-1]
+        state.keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
+        cold: dict[int, ExperimentRow] = {}
+        for row in found.experiments:
+            known = state.experiments.by_id.get(row.id)
+            if known is not None and known.version == row.version:
+                continue
+            if not is_warm(Config.from_document(row.config).served):
+                cold[row.id] = row
+            elif known is None:
+                self._adopt(state.experiments.add(row))
+            else:
+                epoch = known.epoch
+                known.configure(row)
+                if epoch != row.epoch:
+                    self._adopt(known)
+        state.experiments.cold = {number: (row.tenant, row.name) for number, row in cold.items()}
+        if cold and (self._warming is None or self._warming.done()):
+            self._warming = state.loop.create_task(self._warm(list(cold.values())))
+
+    async def _warm(self, rows: list[ExperimentRow]) -> None:
+        """Compile the draws of experiments that another replica created, and serve them."""
+        for row in rows:
+            policy = Config.from_document(row.config).served
+            await self._state.loop.run_in_executor(None, warm, policy)
+        self._warming = None
+        self._configure(self._state.configuration)
+
+    def _adopt(self, experiment: Experiment) -> None:
+        """Give an experiment, or a new epoch of it, what this replica has learned already."""
+        state = self._state
+        place = experiment.id, experiment.epoch
+        experiment.counts = state.counts.setdefault(place, experiment.counts)
+        experiment.counts.grow(experiment.known)
+        own = state.ledger.states.get(place)
+        if own is not None:
+            experiment.own = own.sums
+        experiment.refresh()
+
+    async def reload(self) -> None:
+        """Read the configuration again if it has changed."""
+        async with self._reloading:
+            # Forged tokens must not make the service read everything each time.
+            known = self._state.configuration.version
+            if await self._state.watch(lambda reader: reader.config_version()) == known:
+                return
+            found = await self._state.watch(lambda reader: reader.configuration())
+            if found.version >= self._state.configuration.version:
+                self._configure(found)
+
+    async def knowing(self, work: Callable[[bool], T]) -> T:
+        """Call ``work``, which is told whether this replica has caught up, and catch up if needed.
+
+        ``work`` raises `StaleReplica` if a newer configuration may help.
+        """
+        try:
+            return work(False)
+        except StaleReplica:
+            # Requests that need the configuration meanwhile share the reading.
+            if self._catching is None or self._catching.done():
+                self._catching = self._state.loop.create_task(self.reload())
+            await asyncio.shield(self._catching)
+            return work(True)
+
+    # --- peers -----------------------------------------------------------------------------------
+
+    async def poll(self) -> None:
+        """Poll every so often, and when another replica announces a change, until closing."""
+        # `wait_for` forgets that it was cancelled if what it waits for happens at that moment.
+        while not self._state.closing:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._announced.wait(), self._state.settings.poll_seconds)
+            self._announced.clear()
+            try:
+                await self.poll_once()
+                self._failing = False
+            except Exception as error:
+                if not self._failing:
+                    _LOG.error("The store could not be read: %s", error.__cause__ or error)
+                self._failing = True
+
+    async def poll_once(self) -> None:
+        """Read what has changed, and apply it."""
+        known = self._state.configuration.version
+        version, peers = await self._state.watch(self._look)
+        if version is not None and version != known:
+            await self.reload()
+        if peers is not None:
+            self._apply(peers)
+        self.polled_at = time.monotonic()
+
+    def _look(self, reader: Reader) -> tuple[int | None, list[StateRow] | None]:
+        """Return the version of the configuration and the peers' states; in the polling thread."""
+        if not reader.pulse():
+            return None, None
+        has_peers = self._state.store.has_peers
+        return reader.config_version(), reader.peer_states() if has_peers else None
+
+    def _apply(self, rows: list[StateRow]) -> None:
+        """Apply the states of the other replicas."""
+        by_place: dict[Place, list[StateRow]] = {}
+        for row in rows:
+            by_place.setdefault((row.experiment, row.epoch), []).append(row)
+        for experiment in self._state.experiments.by_id.values():
+            found = by_place.get((experiment.id, experiment.epoch))
+            if found is None:
+                continue
+            versions = [(row.shard, row.version) for row in found]
+            if versions == experiment.peer_versions:
+                continue
+            sums, counts = found[0].sums, found[0].decided
+            for row in found[1:]:
+                sums, counts = row.sums.plus(sums), row.decided.plus(counts)
+            experiment.peers, experiment.peer_counts = sums, counts
+            experiment.peer_versions = versions
+            experiment.refresh()
+
+    async def close(self) -> None:
+        """Stop compiling for experiments of other replicas."""
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)

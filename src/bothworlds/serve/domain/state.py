@@ -1,0 +1,143 @@
+"""State of a service: what the parts of a `Service` share, all of it in the event loop.
+
+Other threads write (`bothworlds.serve.store.commit`) and read; they never see this object.  Work
+for a reading thread is a function that is given its `Reader`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bothworlds.serve.domain.answers import Principal
+from bothworlds.serve.domain.experiment import Experiments
+from bothworlds.serve.domain.sums import Counts, Ledger, Place
+from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.commit import Committer
+from bothworlds.serve.store.reader import Reader
+from bothworlds.serve.store.rows import Configuration, KeyRow
+
+T = TypeVar("T")
+
+DAY = 86_400.0
+
+COUNTERS = (
+    "decisions", "learned", "duplicates", "quarantined", "not_learnable", "swept",
+    "contradictions", "overloaded",
+)  # fmt: skip
+"""What a service counts from its start; each is a metric."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a running service.
+
+    Parameters
+    ----------
+    poll_seconds : float
+        How often this replica polls the other replicas and the configuration.
+    sweep_seconds, checkpoint_seconds : float
+        How often the service looks for missing feedback, and notes the state for charts.
+    log_buffer : int
+        How many decisions may wait for the log.
+    retention_days : float, optional
+        After how many days the log is deleted; by default never.
+    state_age_limit : float
+        Age of the other replicas' states, in seconds, beyond which the service is not ready.
+    """
+
+    poll_seconds: float = 0.2
+    sweep_seconds: float = 5.0
+    checkpoint_seconds: float = 10.0
+    log_buffer: int = 65_536
+    retention_days: float | None = None
+    state_age_limit: float = 10.0
+
+
+class State:
+    """What the parts of a service share.
+
+    Parameters
+    ----------
+    store : Store
+        Where everything is kept.
+    settings : Settings
+        How the service runs.
+
+    Attributes
+    ----------
+    experiments : Experiments
+        The experiments in memory.
+    counters : dict of str to int
+        `COUNTERS`, since the start.
+    ledger, committer : Ledger, Committer
+        This replica's states, and the thread that writes them.
+    configuration : Configuration
+        The newest that was read; the next three follow from it.
+    keyring : Keyring
+        The token keys.
+    keys : dict of str to KeyRow
+        The API keys by id, revoked ones included.
+    verified_keys : dict of str to Principal
+        API keys that callers have sent and that are valid; a new dictionary with every
+        configuration, so that its identity tells whether anything may have changed.
+    closing : bool
+        Whether the service is stopping.
+    """
+
+    configuration: Configuration
+    keyring: Keyring
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.loop = asyncio.get_running_loop()
+        self.closing = False
+        self.counters = dict.fromkeys(COUNTERS, 0)
+        self.experiments = Experiments()
+        self.keys: dict[str, KeyRow] = {}
+        self.verified_keys: dict[str, Principal] = {}
+        self.counts: dict[Place, Counts] = {}
+        self.ledger = Ledger(store.replica, self.counts)
+        self.committer = Committer(
+            store.writer, self.ledger, self.loop, self.experiments.learned, settings.log_buffer
+        )
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="bothworlds-read")
+        # Where other replicas write as well, a long export must not delay polling.
+        self._watching = (
+            ThreadPoolExecutor(1, thread_name_prefix="bothworlds-watch")
+            if store.has_peers
+            else self._reading
+        )
+
+    def check_open(self) -> None:
+        """Refuse if the service is stopping."""
+        if self.closing:
+            raise Problem("shutting_down", retry_after=1.0)
+
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        """Let the reading thread call ``work`` with its connection."""
+        return await self._call(self._reading, work, self.store.reader)
+
+    async def watch(self, work: Callable[[Reader], T]) -> T:
+        """Let the thread that polls call ``work`` with its connection."""
+        return await self._call(self._watching, work, self.store.watcher)
+
+    async def _call(
+        self, thread: ThreadPoolExecutor, work: Callable[[Reader], T], reader: Reader
+    ) -> T:
+        try:
+            return await self.loop.run_in_executor(thread, work, reader)
+        except self.store.failures as error:
+            raise Problem("store_unavailable", retry_after=1.0) from error
+
+    def close(self) -> None:
+        """End the threads that read, and close the store."""
+        self._reading.shutdown()
+        self._watching.shutdown()
+        self.store.close()

@@ -1,0 +1,105 @@
+"""Queries of the dashboard."""
+
+from __future__ import annotations
+
+import json
+
+from bothworlds.serve.store.reader import Reader
+from bothworlds.serve.store.rows import (
+    CHECKPOINT,
+    AuditRow,
+    CheckpointRow,
+    ReplicaRow,
+    checkpoint_row,
+)
+
+
+def nth_newest(reader: Reader, experiment: int, n: int) -> bytes:
+    """Return the id of the n-th newest decision, one before all others if there are fewer."""
+    found = reader.rows(
+        "SELECT id FROM decision WHERE experiment = ? ORDER BY id DESC LIMIT 1 OFFSET ?",
+        (experiment, n),
+    )
+    return bytes(found[0][0]) if found else b""
+
+
+def some_checkpoints(reader: Reader, experiment: int, epoch: int, most: int) -> list[CheckpointRow]:
+    """Return some checkpoints of an epoch, evenly from the first to the last."""
+    ids = [
+        id
+        for (id,) in reader.rows(
+            "SELECT id FROM checkpoint WHERE experiment = ? AND epoch = ? ORDER BY id",
+            (experiment, epoch),
+        )
+    ]
+    if len(ids) > most:
+        last = len(ids) - 1
+        ids = [ids[place] for place in sorted({n * last // (most - 1) for n in range(most)})]
+    if not ids:
+        return []
+    return [
+        checkpoint_row(experiment, row)
+        for row in reader.rows(
+            f"SELECT {CHECKPOINT} FROM checkpoint "
+            f"WHERE id IN ({', '.join('?' * len(ids))}) ORDER BY id",
+            ids,
+        )
+    ]
+
+
+def count_since(reader: Reader, experiment: int, after: bytes, most: int) -> int:
+    """Return how many decisions came after an id; counting stops at ``most``."""
+    found = reader.rows(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM decision WHERE experiment = ? AND id > ? "
+        "LIMIT ?) AS newest",
+        (experiment, after, most),
+    )
+    return int(found[0][0])
+
+
+def newest_feedback(reader: Reader, experiment: int, limit: int) -> list[tuple[bytes, float]]:
+    """Return ids and times of the feedback that callers gave to the newest decisions."""
+    found = reader.rows(
+        "SELECT id, told_at FROM feedback WHERE experiment = ? AND source = 'client' "
+        "ORDER BY id DESC LIMIT ?",
+        (experiment, limit),
+    )
+    return [(bytes(id), told_at) for id, told_at in found]
+
+
+def replicas(reader: Reader, experiment: int, epoch: int) -> list[ReplicaRow]:
+    """Return the replicas that serve now or have learned something in an epoch."""
+    runs = {
+        shard: (started, ended)
+        for shard, started, ended in reader.rows(
+            "SELECT r.shard, r.started_at, r.ended_at FROM run r WHERE r.run = "
+            "(SELECT MAX(run) FROM run WHERE shard = r.shard)"
+        )
+    }
+    sums = {
+        shard: (learned, rounds)
+        for shard, learned, rounds in reader.rows(
+            "SELECT shard, learned, rounds FROM state WHERE experiment = ? AND epoch = ?",
+            (experiment, epoch),
+        )
+    }
+    serving = reader.serving()
+    return [
+        ReplicaRow(
+            shard, shard == reader.replica.shard, shard in serving, *runs.get(shard, (None, None)),
+            *sums.get(shard, (0, 0)),
+        )
+        for shard in sorted(serving | set(sums))
+    ]  # fmt: skip
+
+
+def changes_of(reader: Reader, tenant: int, experiment: str, limit: int) -> list[AuditRow]:
+    """Return audit rows of one experiment, newest first."""
+    return [
+        AuditRow(at, tenant, key, action, experiment, request, json.loads(change), id)
+        for id, at, key, action, request, change in reader.rows(
+            "SELECT id, at, key_id, action, request_id, change FROM audit "
+            "WHERE tenant = ? AND experiment = ? ORDER BY id DESC LIMIT ?",
+            (tenant, experiment, limit),
+        )
+    ]

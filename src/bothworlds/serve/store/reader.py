@@ -1,0 +1,292 @@
+"""Reader: queries of a store, in SQL that SQLite and PostgreSQL share.
+
+A `Reader` has a connection of its own, and belongs to one thread.  A store has two of them: one for
+whatever a request looks up, one that polls for changes.  With SQLite, where no other process
+serves, both are one.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from bothworlds.serve.domain.sums import STATE, StateRow, Sums
+from bothworlds.serve.store.rows import (
+    CHECKPOINT,
+    FEEDBACK,
+    ArmRow,
+    AuditRow,
+    CheckpointRow,
+    Configuration,
+    Cursor,
+    ExperimentRow,
+    FeedbackRow,
+    KeyRow,
+    LogRow,
+    Replica,
+    Rows,
+    TokenKeyRow,
+    checkpoint_row,
+    feedback_row,
+    from_bytes,
+)
+from bothworlds.serve.store.writer import at_once
+
+FEW_PEERS = 100
+"""States of other replicas up to which a poll reads them all, in one query: 10 us each, half of it
+in the event loop, five times a second."""
+
+
+class Reader(ABC):
+    """A connection that reads.
+
+    Parameters
+    ----------
+    execute : callable
+        Runs a query, in which ``?`` are values, and returns a cursor.
+    replica : Replica
+        Which replica reads.
+    """
+
+    def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
+        self.execute = execute
+        self.replica = replica
+        # States of the other replicas as they were read last, by experiment, epoch and shard.
+        self._peers: dict[tuple[Any, ...], StateRow] = {}
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read one state of the store in the block; inside another one, the same state."""
+
+    @abstractmethod
+    def pulse(self) -> bool:
+        """Tell, cheaply, whether other connections may have written since the last call."""
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """Run a query and return its rows."""
+        return self.execute(sql, values).fetchall()
+
+    # --- configuration ---------------------------------------------------------------------------
+
+    def config_version(self) -> int:
+        """Return the version of the configuration."""
+        return int(self.rows("SELECT config_version FROM deployment")[0][0])
+
+    def configuration(self) -> Configuration:
+        """Return the whole configuration."""
+        with self.snapshot():
+            version, unit_key = self.rows("SELECT config_version, unit_key FROM deployment")[0]
+            arms: dict[int, list[ArmRow]] = {}
+            for experiment, place, name, value, status, entry, at in self.rows(
+                "SELECT experiment, place, name, value, status, entry, added_at FROM arm "
+                "ORDER BY experiment, place"
+            ):
+                read = None if value is None else json.loads(value)
+                arms.setdefault(experiment, []).append(ArmRow(place, name, read, status, entry, at))
+            experiments = tuple(
+                ExperimentRow(
+                    number, tenant, name, json.loads(config), mode, pinned, epoch, own, at,
+                    tuple(arms.get(number, ())),
+                )
+                for number, tenant, name, config, mode, pinned, epoch, own, at in self.rows(
+                    "SELECT id, tenant, name, config, mode, pinned, epoch, version, created_at "
+                    "FROM experiment ORDER BY id"
+                )
+            )  # fmt: skip
+            keys = tuple(
+                KeyRow(number, tenant, bytes(digest), frozenset(scopes.split()), label, at, gone)
+                for number, tenant, digest, scopes, label, at, gone in self.rows(
+                    "SELECT id, tenant, hash, scopes, label, created_at, revoked_at FROM api_key "
+                    "ORDER BY created_at, id"
+                )
+            )
+            token_keys = tuple(
+                TokenKeyRow(number, bytes(secret), at, until)
+                for number, secret, at, until in self.rows(
+                    "SELECT id, secret, created_at, signs_until FROM token_key ORDER BY created_at"
+                )
+            )
+            tenants = {name: int(id) for name, id in self.rows("SELECT name, id FROM tenant")}
+        return Configuration(version, bytes(unit_key), tenants, keys, token_keys, experiments)
+
+    def peer_states(self) -> list[StateRow]:
+        """Return the states of the other replicas.
+
+        Where there are many, only those are read that have changed; the others are the same
+        objects as before.
+        """
+        if len(self._peers) <= FEW_PEERS:
+            found = self.rows(
+                f"SELECT experiment, epoch, shard, version, {STATE} FROM state WHERE shard <> ?",
+                (self.replica.shard,),
+            )
+            self._peers = {row[:3]: StateRow.read(row) for row in found}
+            return list(self._peers.values())
+        places = self.rows(
+            "SELECT experiment, epoch, shard, version FROM state WHERE shard <> ?",
+            (self.replica.shard,),
+        )
+        before, self._peers = self._peers, {}
+        changed = []
+        for *place, version in places:
+            known = before.get(tuple(place))
+            if known is not None and known.version == version:
+                self._peers[tuple(place)] = known
+            else:
+                changed.append(place)
+        for values, flat in at_once(changed):
+            for row in self.rows(
+                f"SELECT experiment, epoch, shard, version, {STATE} FROM state "
+                f"WHERE (experiment, epoch, shard) IN (VALUES {values})",
+                flat,
+            ):
+                self._peers[row[:3]] = StateRow.read(row)
+        return list(self._peers.values())
+
+    def states(self) -> list[StateRow]:
+        """Return the states of all replicas."""
+        found = self.rows(f"SELECT experiment, epoch, shard, version, {STATE} FROM state")
+        return [StateRow.read(row) for row in found]
+
+    def compacted(self) -> dict[tuple[int, int], Sums]:
+        """Return what deleted feedback contributed, by experiment and epoch."""
+        found = self.rows("SELECT experiment, epoch, sums, told, lost, learned FROM compacted")
+        return {
+            (experiment, epoch): Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned)
+            for experiment, epoch, sums, told, lost, learned in found
+        }
+
+    def changes(self) -> tuple[int, int]:
+        """Return how often the configuration was changed, and how many audit rows there are."""
+        version = self.config_version()
+        rows = self.rows("SELECT COUNT(*) FROM audit")
+        return version - 1, int(rows[0][0])
+
+    def log(self, experiment: int, after: bytes, before: bytes, limit: int = 2000) -> list[LogRow]:
+        """Return decisions with their feedback, by id, of ids in (after, before).
+
+        Feedback whose decision the log has lost is there as well, without a sequence number.
+        """
+        values = (experiment, after, before, experiment, after, before, limit)
+        found = self.rows(
+            "SELECT d.id, d.record, d.shard, d.run, d.seq, d.shadow, f.loss, f.source, f.status, "
+            "f.told_at, a.at FROM decision d "
+            "LEFT JOIN feedback f ON f.experiment = d.experiment AND f.id = d.id "
+            "LEFT JOIN activation a ON a.experiment = d.experiment AND a.id = d.id "
+            "WHERE d.experiment = ? AND d.id > ? AND d.id < ? "
+            "UNION ALL SELECT f.id, f.record, NULL, NULL, NULL, NULL, f.loss, f.source, f.status, "
+            "f.told_at, a.at FROM feedback f "
+            "LEFT JOIN decision d ON d.experiment = f.experiment AND d.id = f.id "
+            "LEFT JOIN activation a ON a.experiment = f.experiment AND a.id = f.id "
+            "WHERE f.experiment = ? AND f.id > ? AND f.id < ? AND d.id IS NULL "
+            "ORDER BY 1 LIMIT ?",
+            values,
+        )
+        return [LogRow(bytes(row[0]), bytes(row[1]), *row[2:]) for row in found]
+
+    def lost(self, experiment: int) -> tuple[int, int]:
+        """Return how many decisions the log is known to lack, and how many runs ended early.
+
+        A run that ended early may have lost what it decided in its last moments.
+        """
+        missing = self.rows(
+            "SELECT COUNT(*) FROM feedback f LEFT JOIN decision d "
+            "ON d.experiment = f.experiment AND d.id = f.id "
+            "WHERE f.experiment = ? AND d.id IS NULL",
+            (experiment,),
+        )
+        open_runs = self.rows(
+            "SELECT shard, MAX(run), COUNT(*) FROM run WHERE ended_at IS NULL GROUP BY shard"
+        )
+        last: dict[int, int] = dict(self.rows("SELECT shard, MAX(run) FROM run GROUP BY shard"))
+        serving = self.serving()
+        ended = sum(
+            count - (shard in serving and last[shard] == run) for shard, run, count in open_runs
+        )
+        return int(missing[0][0]), int(ended)
+
+    def serving(self) -> set[int]:
+        """Return the shards of the replicas that serve now."""
+        return {self.replica.shard}
+
+    def feedback(
+        self, experiment: int | None = None, limit: int = 20_000
+    ) -> Iterator[list[FeedbackRow]]:
+        """Yield all feedback in pieces, by experiment and id."""
+        at: tuple[int, bytes] = (-1 if experiment is None else experiment, b"")
+        while True:
+            found = self.rows(
+                f"SELECT {FEEDBACK} "
+                "FROM feedback WHERE (experiment, id) > (?, ?) AND (experiment = ? OR ?) "
+                "ORDER BY experiment, id LIMIT ?",
+                (*at, at[0], experiment is None, limit),
+            )
+            if not found:
+                return
+            rows = [feedback_row(r) for r in found]
+            at = rows[-1].experiment, rows[-1].id
+            yield rows
+
+    def quarantined(self, experiment: int, limit: int) -> list[FeedbackRow]:
+        """Return feedback in quarantine, oldest first."""
+        return [
+            feedback_row(r)
+            for r in self.rows(
+                f"SELECT {FEEDBACK} FROM feedback "
+                "WHERE experiment = ? AND status = 'quarantined' "
+                "ORDER BY id LIMIT ?",
+                (experiment, limit),
+            )
+        ]
+
+    def untold(
+        self, experiment: int, before: bytes, limit: int, activated: bool
+    ) -> tuple[list[bytes], bytes | None]:
+        """Return records of decisions made before an id that have no feedback.
+
+        Returns the records, and up to where the log was looked through; None if nothing was.
+        ``activated`` asks for those only that need no activation or have one.
+        """
+        swept = self.rows("SELECT swept FROM sweep WHERE experiment = ?", (experiment,))
+        after = bytes(swept[0][0]) if swept else b""
+        seen = self.rows(
+            "SELECT id FROM decision WHERE experiment = ? AND id > ? AND id < ? "
+            "ORDER BY id LIMIT ?",
+            (experiment, after, before, limit),
+        )
+        if not seen:
+            return [], None
+        upto = bytes(seen[-1][0])
+        found = self.rows(
+            "SELECT d.record, a.id FROM decision d "
+            "LEFT JOIN feedback f ON f.experiment = d.experiment AND f.id = d.id "
+            "LEFT JOIN activation a ON a.experiment = d.experiment AND a.id = d.id "
+            "WHERE d.experiment = ? AND d.id > ? AND d.id <= ? AND f.id IS NULL ORDER BY d.id",
+            (experiment, after, upto),
+        )
+        return [bytes(raw) for raw, active in found if active is not None or not activated], upto
+
+    def checkpoints(self, experiment: int, after: int, limit: int) -> list[CheckpointRow]:
+        """Return checkpoints, oldest first."""
+        return [
+            checkpoint_row(experiment, row)
+            for row in self.rows(
+                f"SELECT {CHECKPOINT} FROM checkpoint "
+                "WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
+                (experiment, after, limit),
+            )
+        ]
+
+    def audit(self, tenant: int, after: int, limit: int) -> list[AuditRow]:
+        """Return audit rows of a tenant, oldest first."""
+        return [
+            AuditRow(at, tenant, key, action, experiment, request, json.loads(change), id)
+            for id, at, key, action, experiment, request, change in self.rows(
+                "SELECT id, at, key_id, action, experiment, request_id, change FROM audit "
+                "WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?",
+                (tenant, after, limit),
+            )
+        ]

@@ -1,0 +1,89 @@
+"""Retention: claims, decisions and feedback that are old enough are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bothworlds.serve.domain.sums import Sums
+from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow, feedback_row, from_bytes
+from bothworlds.serve.store.writer import Writer, as_bytes
+
+
+def forget_claims(writer: Writer, now: float, limit: int = 1000) -> int:
+    """Delete claims that have expired."""
+    with writer.transaction():
+        found = writer.rows(
+            "SELECT experiment, kind, hash FROM claim WHERE expires_at <= ? LIMIT ?",
+            (now, limit),
+        )
+        if found:
+            writer.execute_many(
+                "DELETE FROM claim WHERE experiment = ? AND kind = ? AND hash = ? "
+                "AND expires_at <= ?",
+                [(*row, now) for row in found],
+            )
+    return len(found)
+
+
+def forget_decisions(writer: Writer, experiment: int, before: bytes, limit: int = 5000) -> int:
+    """Delete the oldest records of the log, and activations."""
+    with writer.transaction():
+        found = writer.rows(
+            "SELECT experiment, id FROM decision WHERE experiment = ? AND id < ? "
+            "ORDER BY id LIMIT ?",
+            (experiment, before, limit),
+        )
+        if found:
+            writer.execute_many("DELETE FROM decision WHERE experiment = ? AND id = ?", found)
+            writer.execute_many("DELETE FROM activation WHERE experiment = ? AND id = ?", found)
+    return len(found)
+
+
+def forget_feedback(
+    writer: Writer,
+    experiment: int,
+    before: bytes,
+    add: Callable[[dict[int, Sums], list[FeedbackRow]], dict[int, Sums]],
+    limit: int = 5000,
+) -> int:
+    """Delete the oldest feedback, and keep what it contributed.
+
+    ``add`` takes the sums of deleted feedback by epoch and the rows that are deleted now, and
+    returns the sums with them. Feedback in quarantine stays.
+    """
+    with writer.transaction():
+        found = [
+            feedback_row(r)
+            for r in writer.rows(
+                f"SELECT {FEEDBACK} FROM feedback "
+                "WHERE experiment = ? AND id < ? AND status <> 'quarantined' "
+                "ORDER BY id LIMIT ?" + writer.for_update,
+                (experiment, before, limit),
+            )
+        ]
+        if not found:
+            return 0
+        kept = {
+            epoch: Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned)
+            for epoch, sums, told, lost, learned in writer.rows(
+                "SELECT epoch, sums, told, lost, learned FROM compacted WHERE experiment = ?"
+                + writer.for_update,
+                (experiment,),
+            )
+        }
+        for epoch, sums in add(kept, found).items():
+            writer.execute(
+                "INSERT INTO compacted (experiment, epoch, sums, told, lost, learned) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, epoch) DO UPDATE SET "
+                "sums = excluded.sums, told = excluded.told, lost = excluded.lost, "
+                "learned = excluded.learned",
+                (
+                    experiment, epoch, as_bytes(sums.sums), as_bytes(sums.told),
+                    as_bytes(sums.lost), sums.learned,
+                ),
+            )  # fmt: skip
+        writer.execute_many(
+            "DELETE FROM feedback WHERE experiment = ? AND id = ?",
+            [(experiment, row.id) for row in found],
+        )
+    return len(found)

@@ -1,0 +1,517 @@
+"""Writer: all that is written to a store, in SQL that SQLite and PostgreSQL share.
+
+A `Writer` has the one connection that writes, and belongs to one thread: the thread of
+`bothworlds.serve.store.commit` while a service runs.  Work for that thread is a function that is
+given the writer, so that no other code holds one.
+
+A batch is one transaction: its feedback, once per decision; what that contributes, added to the
+state of this replica; claims, activations and records of the log.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bothworlds.errors import StoreError
+from bothworlds.serve.domain.draws import Units
+from bothworlds.serve.domain.sums import STATE, Counts, StateRow, Sums
+from bothworlds.serve.store.rows import (
+    DECISION,
+    FEEDBACK,
+    ArmRow,
+    AuditRow,
+    Batch,
+    CheckpointRow,
+    Claimed,
+    ClaimRow,
+    Cursor,
+    DecisionRow,
+    ExperimentRow,
+    FeedbackRow,
+    KeyRow,
+    Replica,
+    Rows,
+    Stored,
+    feedback_row,
+)
+
+T = TypeVar("T")
+
+SIZES = (1024, 256, 64)
+"""How many rows a statement inserts; what is left, less than the last, has one of its own."""
+Settle = Callable[[list[FeedbackRow]], list[StateRow]]
+"""From the feedback that is new to the states of this replica that change, versions unchanged."""
+
+
+class Conflict(StoreError):
+    """Another process has written this replica's own state; it must be read again."""
+
+
+@dataclass
+class Outcome:
+    """What became of a batch."""
+
+    told_before: dict[tuple[int, bytes], Stored]
+    """Feedback that the store had already, by experiment and id."""
+    claimed_before: dict[int, Claimed]
+    """Claims that other requests had made already, by their place in the batch."""
+    states: list[StateRow]
+    """The states of this replica that have changed, with their new versions."""
+
+
+class Writer(ABC):
+    """The connection that writes.
+
+    Parameters
+    ----------
+    execute : callable
+        Runs a statement, in which ``?`` are values, and returns a cursor.
+    replica : Replica
+        Which replica writes.
+    """
+
+    dialect: str
+    """Name of the folder with the tables."""
+    begin = "BEGIN IMMEDIATE"
+    """Statement that begins a transaction."""
+    for_update = ""
+    """What a dialect appends to a query to lock the rows it returns."""
+    lock_tables: str | None = None
+    """Statement that keeps others from migrating, where a transaction alone does not."""
+    announce: str | None = None
+    """Statement that lets other replicas know, once committed, of another configuration."""
+
+    def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
+        self.execute = execute
+        self.replica = replica
+
+    # --- what a dialect provides -----------------------------------------------------------------
+
+    @abstractmethod
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once per row."""
+
+    @property
+    @abstractmethod
+    def inside(self) -> bool:
+        """Whether a transaction is open."""
+
+    @abstractmethod
+    def has_schema(self) -> bool:
+        """Tell whether there is a table ``schema_version``."""
+
+    @abstractmethod
+    def run_script(self, script: str) -> None:
+        """Run the statements of a file, inside the transaction that is open."""
+
+    @abstractmethod
+    def check_not_served(self) -> None:
+        """Refuse if a process serves from the store, in the transaction of a migration."""
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """Run a statement and return its rows."""
+        return self.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.execute(self.begin)
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            # A full disk or an error of the device has rolled back by itself.
+            if self.inside:
+                self.execute("ROLLBACK")
+            raise
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit what the block writes, durably, or none of it."""
+        return self._transaction()
+
+    # --- configuration ---------------------------------------------------------------------------
+
+    def administer(
+        self,
+        audit: AuditRow,
+        change: Callable[[Writer], T],
+        expected: tuple[int, int] | None = None,
+    ) -> T:
+        """Run a change of the configuration and its audit row as one transaction.
+
+        Parameters
+        ----------
+        audit : AuditRow
+            Who does what.
+        change : callable
+            Changes tables by the ``put_`` methods of the writer it is given; its result is
+            returned.
+        expected : pair of int, optional
+            An experiment and the version it must have: otherwise `LookupError`, and nothing
+            is changed.
+        """
+        with self.transaction():
+            if expected is not None:
+                found = self.rows(
+                    "SELECT version FROM experiment WHERE id = ?" + self.for_update, expected[:1]
+                )
+                if not found or found[0][0] != expected[1]:
+                    raise LookupError(expected)
+            self.execute("UPDATE deployment SET config_version = config_version + 1 WHERE id = 1")
+            returned = change(self)
+            self.execute(
+                "INSERT INTO audit (at, tenant, key_id, action, experiment, request_id, change) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    audit.at, audit.tenant, audit.key_id, audit.action, audit.experiment,
+                    audit.request_id, json.dumps(audit.change),
+                ),
+            )  # fmt: skip
+            if self.announce is not None:
+                self.execute(self.announce)
+        return returned
+
+    def leads(self) -> bool:
+        """Tell whether this replica does what only one has to do."""
+        return True
+
+    def put_tenant(self, name: str, at: float) -> int:
+        """Return the number of a tenant, new if it is."""
+        self.execute(
+            "INSERT INTO tenant (id, name, created_at) "
+            "SELECT COALESCE(MAX(id), 0) + 1, ?, ? FROM tenant WHERE true "
+            "ON CONFLICT (name) DO NOTHING",
+            (name, at),
+        )
+        return int(self.rows("SELECT id FROM tenant WHERE name = ?", (name,))[0][0])
+
+    def put_experiment(self, row: ExperimentRow) -> int | None:
+        """Insert an experiment with its arms; return its number, None if the name is taken."""
+        made = self.rows(
+            "INSERT INTO experiment "
+            "(id, tenant, name, config, mode, pinned, epoch, version, created_at) "
+            "SELECT COALESCE(MAX(id), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ? FROM experiment WHERE true "
+            "ON CONFLICT (tenant, name) DO NOTHING RETURNING id",
+            (
+                row.tenant, row.name, json.dumps(row.config), row.mode, row.pinned, row.epoch,
+                row.version, row.created_at,
+            ),
+        )  # fmt: skip
+        if not made:
+            return None
+        number = int(made[0][0])
+        for arm in row.arms:
+            self.put_arm(number, arm)
+        return number
+
+    def put_config(
+        self, experiment: int, config: dict[str, Any], mode: str, pinned: int | None, epoch: int
+    ) -> None:
+        """Change an experiment, which gets its next version."""
+        self.execute(
+            "UPDATE experiment SET config = ?, mode = ?, pinned = ?, epoch = ?, "
+            "version = version + 1 WHERE id = ?",
+            (json.dumps(config), mode, pinned, epoch, experiment),
+        )
+
+    def put_arm(self, experiment: int, arm: ArmRow) -> bool:
+        """Insert an arm; False if its place or its name was ever used."""
+        value = None if arm.value is None else json.dumps(arm.value)
+        return bool(
+            self.rows(
+                "INSERT INTO arm (experiment, place, name, value, status, entry, added_at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING place",
+                (experiment, arm.place, arm.name, value, arm.status, arm.entry, arm.added_at),
+            )
+        )
+
+    def retire_arm(self, experiment: int, place: int) -> None:
+        """Mark an arm as retired."""
+        self.execute(
+            "UPDATE arm SET status = 'retired' WHERE experiment = ? AND place = ?",
+            (experiment, place),
+        )
+
+    def clear_entries(self, experiment: int) -> None:
+        """Let all arms begin level, for a new epoch."""
+        self.execute("UPDATE arm SET entry = 0 WHERE experiment = ?", (experiment,))
+
+    def put_key(self, key: KeyRow) -> None:
+        """Insert an API key."""
+        self.execute(
+            "INSERT INTO api_key (id, tenant, hash, scopes, label, created_at, revoked_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                key.id, key.tenant, key.hash, " ".join(sorted(key.scopes)), key.label,
+                key.created_at, key.revoked_at,
+            ),
+        )  # fmt: skip
+
+    def revoke_key(self, tenant: int, key: str, at: float) -> bool:
+        """Revoke a key; False if the tenant has none such that is still good."""
+        return bool(
+            self.rows(
+                "UPDATE api_key SET revoked_at = ? "
+                "WHERE id = ? AND tenant = ? AND revoked_at IS NULL RETURNING id",
+                (at, key, tenant),
+            )
+        )
+
+    def put_token_key(self, number: int, secret: bytes, at: float, keep: float) -> None:
+        """Make a token key the one that signs; forget those that signed last before ``keep``."""
+        self.execute("UPDATE token_key SET signs_until = ? WHERE signs_until IS NULL", (at,))
+        self.execute("DELETE FROM token_key WHERE signs_until < ? OR id = ?", (keep, number))
+        self.execute(
+            "INSERT INTO token_key (id, secret, created_at, signs_until) VALUES (?, ?, ?, NULL)",
+            (number, secret, at),
+        )
+
+    def commit(self, batch: Batch, settle: Settle) -> Outcome:
+        """Write a batch as one transaction.
+
+        Raises whatever the database raises, and `Conflict`; then nothing was written, or, where
+        the connection broke during the commit itself, nobody knows.
+        """
+        with self.transaction():
+            before = self._insert_feedback(batch.feedback) if batch.feedback else {}
+            new = batch.feedback
+            if before:
+                new = [row for row in new if (row.experiment, row.id) not in before]
+            claimed: dict[int, Claimed] = {}
+            decisions = batch.decisions
+            # Here too in one order on every replica.
+            for place, claim in sorted(enumerate(batch.claims), key=lambda each: each[1][:3]):
+                found = self._claim(claim)
+                if found is not None:
+                    claimed[place] = found
+                elif claim.decision is not None:
+                    decisions = [*decisions, claim.decision]
+            if batch.activations:
+                self.execute_many(
+                    "INSERT INTO activation (experiment, id, at) VALUES (?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    sorted(batch.activations),
+                )
+            if decisions:
+                self._insert_decisions(decisions)
+            states = settle(new)
+            for row in states:
+                self._put_state(row)
+        for row in states:
+            row.version += 1
+        return Outcome(before, claimed, states)
+
+    def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
+        """Insert feedback; return what the store had already."""
+        made = {(experiment, bytes(id)) for experiment, id in self._insert_new(rows)}
+        if len(made) == len(rows):
+            return {}
+        others = [row[:2] for row in rows if row[:2] not in made]
+        before: dict[tuple[int, bytes], Stored] = {}
+        for places, values in at_once(others):
+            for experiment, id, loss, status in self.rows(
+                "SELECT experiment, id, loss, status FROM feedback "
+                f"WHERE (experiment, id) IN (VALUES {places})",
+                values,
+            ):
+                before[experiment, bytes(id)] = Stored(loss, status)
+        return before
+
+    def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
+        """Insert the feedback that the store does not have; return experiment and id of each."""
+        made: Rows = []
+        for places, values in at_once(rows):
+            made += self.rows(
+                f"INSERT INTO feedback ({FEEDBACK}) VALUES {places} "
+                "ON CONFLICT DO NOTHING RETURNING experiment, id",
+                values,
+            )
+        return made
+
+    def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
+        """Append to the log; what is there already, from a commit of unknown end, stays."""
+        self.execute_many(
+            f"INSERT INTO decision ({DECISION}) VALUES (?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING",
+            rows,
+        )
+
+    def _claim(self, claim: ClaimRow) -> Claimed | None:
+        """Write a claim, unless there is one that has not expired: return that."""
+        made = self.rows(
+            "INSERT INTO claim (experiment, kind, hash, fingerprint, token, expires_at) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, kind, hash) DO UPDATE SET "
+            "fingerprint = excluded.fingerprint, token = excluded.token, "
+            "expires_at = excluded.expires_at WHERE claim.expires_at <= ? RETURNING kind",
+            claim[:7],
+        )
+        if made:
+            return None
+        found = self.rows(
+            "SELECT fingerprint, token FROM claim WHERE experiment = ? AND kind = ? AND hash = ?",
+            claim[:3],
+        )
+        return Claimed(bytes(found[0][0]), found[0][1])
+
+    def _put_state(self, row: StateRow) -> None:
+        """Write this replica's state of an experiment and epoch as its next version."""
+        numbers = (
+            as_bytes(row.sums.sums), as_bytes(row.sums.told), as_bytes(row.sums.lost),
+            _packed(row.decided.by_arm), row.sums.learned, row.decided.rounds, row.sums.newest,
+        )  # fmt: skip
+        if row.version == 0:
+            made = self.rows(
+                f"INSERT INTO state (experiment, epoch, shard, version, {STATE}) "
+                "VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING version",
+                (row.experiment, row.epoch, row.shard, *numbers),
+            )
+        else:
+            made = self.rows(
+                "UPDATE state SET version = version + 1, sums = ?, told = ?, lost = ?, "
+                "decided = ?, learned = ?, rounds = ?, newest = ? "
+                "WHERE experiment = ? AND epoch = ? AND shard = ? AND version = ? "
+                "RETURNING version",
+                (*numbers, row.experiment, row.epoch, row.shard, row.version),
+            )
+        if not made:
+            raise Conflict("Another process wrote the state of this replica.")
+
+    def own_states(self) -> list[StateRow]:
+        """Return this replica's states."""
+        found = self.rows(
+            f"SELECT experiment, epoch, shard, version, {STATE} FROM state WHERE shard = ?",
+            (self.replica.shard,),
+        )
+        return [StateRow.read(row) for row in found]
+
+    def replace_states(self, rebuilt: dict[tuple[int, int], Sums]) -> None:
+        """Replace the states of some experiments and epochs, decisions counted as they were."""
+        with self.transaction():
+            for (experiment, epoch), sums in rebuilt.items():
+                rows = [
+                    StateRow.read(row)
+                    for row in self.rows(
+                        f"SELECT experiment, epoch, shard, version, {STATE} FROM state "
+                        "WHERE experiment = ? AND epoch = ?",
+                        (experiment, epoch),
+                    )
+                ]
+                self.execute(
+                    "DELETE FROM state WHERE experiment = ? AND epoch = ?", (experiment, epoch)
+                )
+                counts = Counts()
+                for row in rows:
+                    counts = counts.plus(row.decided)
+                    sums.newest = max(sums.newest, row.sums.newest)
+                self._put_state(StateRow(experiment, epoch, self.replica.shard, 0, sums, counts))
+
+    def judge(self, experiment: int, ids: Iterable[bytes], status: str) -> list[FeedbackRow]:
+        """Take feedback out of quarantine; return what was there."""
+        taken = []
+        for id in ids:
+            for r in self.rows(
+                "UPDATE feedback SET status = ? "
+                "WHERE experiment = ? AND id = ? AND status = 'quarantined' "
+                f"RETURNING {FEEDBACK}",
+                (status, experiment, id),
+            ):
+                taken.append(feedback_row(r))
+        return taken
+
+    def put_states(self, rows: Iterable[StateRow]) -> None:
+        """Write states of this replica; for a transaction, after which their versions are next."""
+        for row in rows:
+            self._put_state(row)
+
+    def put_swept(self, experiment: int, upto: bytes) -> None:
+        """Remember up to where missing feedback was looked for."""
+        with self.transaction():
+            self.execute(
+                "INSERT INTO sweep (experiment, swept) VALUES (?, ?) "
+                "ON CONFLICT (experiment) DO UPDATE SET swept = excluded.swept",
+                (experiment, upto),
+            )
+
+    def put_checkpoints(self, rows: Sequence[CheckpointRow], keep: int) -> None:
+        """Append checkpoints, and thin an experiment's to at most ``keep``."""
+        with self.transaction():
+            for row in rows:
+                self.execute(
+                    "INSERT INTO checkpoint (experiment, epoch, at, round, learned, told, lost, "
+                    "probabilities) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        row.experiment, row.epoch, row.at, row.round, row.learned, row.told,
+                        row.lost, row.probabilities,
+                    ),
+                )  # fmt: skip
+                kept = self.rows(
+                    "SELECT COUNT(*) FROM checkpoint WHERE experiment = ?", (row.experiment,)
+                )
+                if kept[0][0] > keep:
+                    # Every second one goes: the history stays whole, at half the resolution.
+                    ids = self.rows(
+                        "SELECT id FROM checkpoint WHERE experiment = ? ORDER BY id",
+                        (row.experiment,),
+                    )
+                    self.execute_many("DELETE FROM checkpoint WHERE id = ?", ids[1:-1:2])
+
+    def begin_run(self) -> None:
+        """Note that this replica begins to serve."""
+        with self.transaction():
+            last = self.rows("SELECT MAX(run) FROM run WHERE shard = ?", (self.replica.shard,))
+            self.replica.run = int(last[0][0] or 0) + 1
+            self.execute(
+                "INSERT INTO run (shard, run, started_at) VALUES (?, ?, ?)",
+                (self.replica.shard, self.replica.run, time.time()),
+            )
+
+    def end_run(self) -> None:
+        """Note that this replica stops with its log written."""
+        with self.transaction():
+            self.execute(
+                "UPDATE run SET ended_at = ? WHERE shard = ? AND run = ?",
+                (time.time(), self.replica.shard, self.replica.run),
+            )
+
+
+def as_bytes(values: Units) -> bytes:
+    """Return whole numbers as the store keeps them; `from_bytes` reads them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_bytes(np.array([1, -2])).hex()
+    '0100000000000000feffffffffffffff'
+    """
+    return values.astype("<i8").tobytes()
+
+
+def _packed(counts: list[int]) -> bytes:
+    return b"".join(count.to_bytes(8, "little", signed=True) for count in counts)
+
+
+def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the places and the values of rows that one statement takes.
+
+    Few statements, because between two of them a thread waits for the interpreter, which the event
+    loop holds, or for the network; of few lengths, because each is prepared once.
+
+    Examples
+    --------
+    >>> list(at_once([(1, "a"), (2, "b"), (3, "c")]))
+    [('(?, ?), (?, ?), (?, ?)', [1, 'a', 2, 'b', 3, 'c'])]
+    >>> [len(values) for _, values in at_once([(1,)] * 330)]
+    [256, 64, 10]
+    """
+    at = 0
+    while at < len(rows):
+        left = len(rows) - at
+        size = next((each for each in SIZES if each <= left), left)
+        one = f"({', '.join('?' * len(rows[at]))})"
+        yield ", ".join([one] * size), [value for row in rows[at : at + size] for value in row]
+        at += size
