@@ -9,7 +9,8 @@ import bothworlds as bw
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut, run_shard
 from bothworlds.engine.tile import TileJob, run_job
-from bothworlds.omd.leader import changing, membership
+from bothworlds.omd.leader import half as mode
+from bothworlds.omd.leader import membership
 from bothworlds.policies.tsallis_inf import half
 from helpers.programs import plain
 
@@ -25,7 +26,7 @@ EVERY = pytest.mark.parametrize("name", POLICIES)
 
 def first_round(name, n_arms):
     if name in ("iw", "rv"):
-        return changing.first_round.py_func(n_arms)
+        return mode.first_round.py_func(n_arms)
     return membership.FIRST
 
 

@@ -12,7 +12,8 @@ from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import select, splat
 from bothworlds.omd import half
-from bothworlds.omd.leader import changing, layout, membership
+from bothworlds.omd.leader import half as mode
+from bothworlds.omd.leader import layout, membership
 from bothworlds.policies.tsallis_inf import LEADING, MANY, MOST_LEADING, leading_many
 from helpers.programs import own_program
 
@@ -64,7 +65,7 @@ def test_every_round_is_exact_and_every_draw_fair(policy, n_arms, rounds, lanes)
     found = traced(policy, n_arms, rounds)
     leading_now = np.flatnonzero(found[3][-1])
     assert leading_now.size >= lanes
-    assert not found[3][: changing.first_round(n_arms) - 1].any()
+    assert not found[3][: mode.first_round(n_arms) - 1].any()
     worst, surplus = replayed(policy, n_arms, found, leading_now[:lanes])
     assert worst <= 3e-12
     assert abs(surplus) < 4.0
@@ -130,7 +131,7 @@ def test_regret_is_that_of_looking_at_all_arms(policy):
     }
     result = bw.simulate(
         {"leading": policy, **rivals}, world, horizon=50_000, repetitions=2_048, seed=6,
-        checkpoints=[changing.first_round(8) - 1, 50_000], progress=False,
+        checkpoints=[mode.first_round(8) - 1, 50_000], progress=False,
     )  # fmt: skip
     late = {name: np.diff(regret)[:, 0] for name, regret in result.regret.items()}
 
@@ -220,7 +221,7 @@ def test_what_a_lane_leaves_behind_stays_finite(policy):
     jobs = TileJob("leading", policy, world, 3, 0, LANES, (80_000,), keep=True)
     with np.load(io.BytesIO(run_job(jobs).state)) as content:
         state = content["array0"].reshape(-1, LANES)
-    restless = state[half.ESTIMATES + 8 + layout.RESTLESS]
+    restless = state[half.ESTIMATES + 8 + membership.RESTLESS]
     assert (restless > 40_500).any()  # some left
     assert jobs.program.sound(state)
 

@@ -1,71 +1,79 @@
 """Leader mode: another arm is drawn by its weight, whatever the table was made for."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer
-from bothworlds.omd.leader import changing, drawing, layout, rounds
+from bothworlds.omd.leader import barrier, half, layout, powers
 from bothworlds.omd.leader.membership import LEADER, NOBODY
-from bothworlds.policies.tsallis_inf.parameters import near_limit
 
 PLACE = 5
 POINTS = 200_000
 ARMS = pytest.mark.parametrize("n_arms", [2, 3, 16, 17, 40])
-BOTH = pytest.mark.parametrize("reduced", [False, True], ids=["iw", "rv"])
+FAMILIES = {
+    "iw": (half.mode, 0.5, False),
+    "rv": (half.mode, 0.5, True),
+    "barrier": (barrier.mode, 1.0, False),
+    "alpha 0.7": (powers.mode, 0.3, False),
+    "alpha 0.3, rv": (powers.mode, 0.7, True),
+}
+"""Functions, c, and whether variance is reduced."""
+ALL = pytest.mark.parametrize("name", FAMILIES)
+BOTH = pytest.mark.parametrize("name", ["iw", "rv"])
 
 
-@compiled
-def begin_iw(K, t, L, M, eta):
-    changing.enter(K, t, pointer(L), 1, L.min() - 2.0 / eta, pointer(M), PLACE, LANES, eta, None)
+@functools.cache
+def functions(name):
+    """Return compiled functions that let a lane enter, draw and learn."""
+    mode, _, reduced = FAMILIES[name]
+    enter, find_other, learn_other = mode.enter, mode.find_other, mode.learn_other
 
+    @compiled
+    def begin(K, t, L, M, B, c, eta, near_below):
+        x = L.min() - 1.0 / (c * eta)
+        limit = near_below if reduced else None
+        m, b, unit = pointer(M), pointer(B), c * eta
+        enter(K, t, pointer(L), 1, x, unit, m, PLACE, LANES, b, eta, limit)
 
-@compiled
-def begin_rv(K, t, L, M, eta):
-    x = L.min() - 2.0 / eta
-    changing.enter(K, t, pointer(L), 1, x, pointer(M), PLACE, LANES, eta, near_limit(eta))
+    @compiled
+    def draw(K, M, B, s, f, r, arms):
+        limit = 1.0 if reduced else None
+        for k in range(r.size):
+            arms[k] = find_other(K, pointer(M), PLACE, LANES, pointer(B), s, f, limit, r[k])
 
+    @compiled
+    def learn(K, M, B, arm, inverse_p, loss):
+        how = True if reduced else None
+        learn_other(K, pointer(M), PLACE, LANES, pointer(B), how, arm, inverse_p, loss)
 
-@compiled
-def draw_iw(K, M, s, f, r, arms):
-    for k in range(r.size):
-        arms[k] = drawing.find_other(K, pointer(M), PLACE, LANES, s, f, None, r[k])
-
-
-@compiled
-def draw_rv(K, M, s, f, r, arms):
-    for k in range(r.size):
-        arms[k] = drawing.find_other(K, pointer(M), PLACE, LANES, s, f, 1.0, r[k])
-
-
-@compiled
-def learn_iw(K, M, arm, inverse_p, loss):
-    rounds.learn_other(K, pointer(M), PLACE, LANES, None, arm, inverse_p, loss)
-
-
-@compiled
-def learn_rv(K, M, arm, inverse_p, loss):
-    rounds.learn_other(K, pointer(M), PLACE, LANES, True, arm, inverse_p, loss)
+    return begin, draw, learn
 
 
 class Lane:
     """A lane of a tile that has just entered the mode, in round ``t``."""
 
-    def __init__(self, n_arms, reduced, t=40_000, seed=0):
-        rng = np.random.default_rng([seed, n_arms, reduced])
-        self.K, self.reduced = n_arms, reduced
-        self.eta = (4.0 if reduced else 2.0) / np.sqrt(t)
+    def __init__(self, n_arms, name, t=40_000, seed=0):
+        _, self.c, self.reduced = FAMILIES[name]
+        rng = np.random.default_rng([seed, n_arms, self.reduced])
+        self.K = n_arms
+        self.B = np.array(powers.parameters(1.0 - self.c))
+        self.eta = (4.0 if self.reduced else 2.0) / np.sqrt(t)
         estimates = t * rng.uniform(0.02, 0.6, n_arms)
         estimates[rng.integers(n_arms)] = 0.0
-        self.rows = np.zeros((layout.rows(n_arms, reduced), LANES))
+        self.rows = np.zeros((layout.rows(n_arms, self.reduced), LANES))
         self.M = self.rows.reshape(-1)
-        (begin_rv if reduced else begin_iw)(n_arms, t, estimates, self.M, self.eta)
+        begin, self.draw, self.tell = functions(name)
+        limit = self.eta ** -(1.0 + 2.0 * self.c) / self.c
+        begin(n_arms, t, estimates, self.M, self.B, self.c, self.eta, limit)
         self.leader = int(self.rows[LEADER, PLACE])
         start = (layout.OTHERS + PLACE * -(-n_arms // LANES)) * LANES
         self.V = self.M[start : start + n_arms]
         far = start + 2 * LANES * -(-n_arms // LANES) * LANES
-        self.far = self.M[far : far + n_arms] if reduced else np.zeros(n_arms)
+        self.far = self.M[far : far + n_arms] if self.reduced else np.zeros(n_arms)
 
     def at(self, share, far_share):
         """Return s and f, as shares of their radii."""
@@ -77,18 +85,18 @@ class Lane:
         return self.V + np.where(self.far != 0.0, f, s)
 
     def weights(self, s, f):
-        w = self.moved(s, f) ** -2.0
+        w = self.moved(s, f) ** (-1.0 / self.c)
         w[self.leader] = 0.0
         return w / w.sum()
 
     def learn(self, arm, s, f, loss):
-        v = self.moved(s, f)[arm]
-        (learn_rv if self.reduced else learn_iw)(self.K, self.M, arm, v * v, loss)
+        inverse_p = self.moved(s, f)[arm] ** (1.0 / self.c)
+        self.tell(self.K, self.M, self.B, arm, inverse_p, loss)
 
     def counts(self, s, f, r):
         """Return how many of the points ``r`` fall to every arm."""
         arms = np.zeros(r.size, np.int64)
-        (draw_rv if self.reduced else draw_iw)(self.K, self.M, s, f, r, arms)
+        self.draw(self.K, self.M, self.B, s, f, r, arms)
         assert self.leader not in arms
         return np.bincount(arms, minlength=self.K)
 
@@ -104,18 +112,18 @@ def tolerance(n_arms):
     return 30.0 + 2.0 * n_arms
 
 
-@BOTH
+@ALL
 @ARMS
 @pytest.mark.parametrize("share", [-0.98, 0.0, 0.98])
-def test_points_of_a_grid_fall_to_arms_by_their_weights(n_arms, reduced, share):
-    lane = Lane(n_arms, reduced)
+def test_points_of_a_grid_fall_to_arms_by_their_weights(n_arms, name, share):
+    lane = Lane(n_arms, name)
     assert lane.surplus(*lane.at(share, -share)) < tolerance(n_arms)
 
 
-@BOTH
+@ALL
 @ARMS
-def test_they_do_after_arms_have_moved(n_arms, reduced):
-    lane = Lane(n_arms, reduced)
+def test_they_do_after_arms_have_moved(n_arms, name):
+    lane = Lane(n_arms, name)
     s, f = lane.at(0.5, 0.5)
     rng = np.random.default_rng(1)
     arms = [i for i in range(n_arms) if i != lane.leader]
@@ -127,8 +135,8 @@ def test_they_do_after_arms_have_moved(n_arms, reduced):
 
 @BOTH
 @pytest.mark.parametrize("n_arms", [150, 520, 2048])
-def test_random_points_fall_to_many_arms_by_their_weights(n_arms, reduced):
-    lane = Lane(n_arms, reduced)
+def test_random_points_fall_to_many_arms_by_their_weights(n_arms, name):
+    lane = Lane(n_arms, name)
     s, f = lane.at(-0.9, -0.9)
     r = np.random.default_rng(2).random(4_000_000)
     others = np.arange(n_arms) != lane.leader
@@ -146,7 +154,7 @@ def test_random_points_fall_to_many_arms_by_their_weights(n_arms, reduced):
 
 def fallen(widened):
     """Return a lane of which one arm has fallen, with or without more room for it."""
-    lane = Lane(40, True)
+    lane = Lane(40, "rv")
     near = [i for i in range(40) if i != lane.leader and lane.far[i] == 0.0]
     start = (layout.OTHERS + LANES * -(-40 // LANES)) * LANES
     room = lane.M[start : start + LANES * 48].copy(), lane.rows[layout.ENDS + PLACE].copy()
@@ -167,19 +175,18 @@ def test_the_grid_sees_a_rise_that_was_not_noted():
 
 
 @BOTH
-def test_the_grid_sees_a_shift_to_the_wrong_side(reduced):
-    lane = Lane(40, reduced)
+def test_the_grid_sees_a_shift_to_the_wrong_side(name):
+    lane = Lane(40, name)
     s, f = lane.at(0.98, 0.98)
     lane.weights = lambda *_: Lane.weights(lane, -s, -f)
     assert lane.surplus(s, f) > 2 * tolerance(40)
 
 
 @BOTH
-def test_a_crafted_table_cannot_lead_out_of_bounds(reduced):
-    lane = Lane(20, reduced)
+def test_a_crafted_table_cannot_lead_out_of_bounds(name):
+    lane = Lane(20, name)
     arms = np.zeros(3, np.int64)
-    draw = draw_rv if reduced else draw_iw
     for bad in (np.nan, 0.0, -1.0, 1e60):
         lane.rows[layout.ENDS + PLACE] = bad
-        draw(20, lane.M, 0.0, 0.0, np.array([0.0, 0.5, 1.0]), arms)
+        lane.draw(20, lane.M, lane.B, 0.0, 0.0, np.array([0.0, 0.5, 1.0]), arms)
         assert ((arms >= 0) & (arms < 20) & (arms != lane.leader)).all()

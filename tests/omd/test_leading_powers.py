@@ -8,11 +8,9 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.engine.tile import TileJob, run_job
-from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import pointer
 from bothworlds.omd import late_rates, powers
-from bothworlds.omd.leader import membership
+from bothworlds.omd.leader import layout, membership
 from bothworlds.omd.leader import powers as mode
 from bothworlds.policies.tsallis_inf.tiles import STEEPEST
 
@@ -27,7 +25,7 @@ def policy_of(alpha, estimator="iw", **options):
 def has_mode(policy, n_arms):
     """Tell whether the state in lanes has the rows of a leader mode."""
     rows = policy.program(n_arms, lanes=True).start().size
-    assert rows in (own_rows(n_arms), own_rows(n_arms) + membership.rows(n_arms))
+    assert rows in (own_rows(n_arms), own_rows(n_arms) + layout.rows(n_arms, True))
     return rows > own_rows(n_arms)
 
 
@@ -101,7 +99,8 @@ def test_arms_beyond_the_limit_of_the_near_ones_fall():
     policy, K = policy_of(0.45, "rv"), 4
     world = bw.environments.Stochastic.gap(K, 0.9)
     found = traced(policy, K, 50_000, 0.9)
-    far = trace(policy, world, 50_000, own_rows(K) + mode.FAR)[3] * found[3]
+    lowest = trace(policy, world, 50_000, own_rows(K) + layout.LOWEST)[3]
+    far = (lowest < membership.NOBODY) & (found[3] == 1.0)
     lane = int(far.sum(axis=0).argmax())
     assert far[:, lane].sum() > 100
     worst, surplus = replayed(policy, K, found, lane)
@@ -147,7 +146,7 @@ def test_the_replay_sees_a_small_error():
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.75, STEEPEST["iw"]])
 def test_what_the_series_leaves_out_is_as_said(alpha):
-    _, radius, *binomials = mode.parameters(alpha)
+    _, radius, _, *binomials = mode.parameters(alpha)
     p = 1.0 / (1.0 - alpha)
     for s in (radius, -radius):
         left_out = (1.0 + s) ** -p - sum(c * s**n for n, c in enumerate(binomials))
@@ -155,36 +154,6 @@ def test_what_the_series_leaves_out_is_as_said(alpha):
     for s in (3.0 * radius, -3.0 * radius):
         left_out = (1.0 + s) ** -p - sum(c * s**n for n, c in enumerate(binomials))
         assert abs(left_out) > 1e3 * mode.LEFT_OUT
-
-
-@compiled
-def find_all(K, M, place, s, targets, c, arms, found):
-    """Find the arm of every target, and its power."""
-    V = membership.others(K, pointer(M), place)
-    for k in range(targets.size):
-        arms[k], found[k] = mode.find_other(K, pointer(M), V, place, (s, c), targets[k])
-
-
-def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
-    K, place, leader, s, c = 21, 3, 5, -0.25, 0.4
-    rng = np.random.default_rng(1)
-    V = rng.uniform(2.0, 9.0, K)
-    V[leader] = membership.NOBODY
-    M = np.zeros((membership.rows(K), LANES))
-    M[membership.LEADER, place] = leader
-    places = M.ravel()[(membership.OWN + membership.OWN_ROWS) * LANES :].reshape(LANES, -1)
-    places[place] = membership.NOBODY
-    places[place, :K] = V
-    w = (V + s) ** (-1.0 / c)
-    sums = np.cumsum(w)
-    targets = np.append(rng.uniform(0.0, sums[-1], 500), [0.0, 1.1 * sums[-1]])
-    arms, found = np.zeros(targets.size, np.int64), np.zeros(targets.size)
-    find_all(K, M.ravel(), place, s, targets, c, arms, found)
-    expected = np.searchsorted(sums, targets, side="right")
-    expected[-1] = V.argmin()  # beyond all sums: the heaviest
-    assert np.array_equal(arms, expected)
-    assert leader not in arms
-    assert np.allclose(found, w[arms], rtol=1e-13, atol=0.0)
 
 
 # --- regret, neighbours, continuing --------------------------------------------------------------
@@ -222,11 +191,11 @@ def test_regret_is_that_of_looking_at_all_arms(estimator, alpha):
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 def test_a_lane_does_not_depend_on_its_neighbours(estimator):
     policy = policy_of(0.25, estimator)
-    together = traced(policy, 4, 90_000, loss=fickle)
+    together = traced(policy, 4, 125_000, loss=fickle)
     changes = (np.diff(together[3], axis=0) != 0.0).sum(axis=0)
     lane = int(changes.argmax())
     assert changes[lane] >= 3
-    alone = traced(policy, 4, 90_000, loss=fickle, repetitions=[lane] * LANES)
+    alone = traced(policy, 4, 125_000, loss=fickle, repetitions=[lane] * LANES)
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one[:, lane], other[:, 0])
     shares = together[3].mean(axis=1)

@@ -91,7 +91,8 @@ def chosen(policy, L, state, t=50):
     """Return 1 / w and the arm's w of `omd.weights`, lane by lane, from a state with these L."""
     K = L.shape[0]
     state[powers.ESTIMATES : powers.ESTIMATES + K] = L
-    S, u = state.ravel().copy(), np.linspace(0.0, 0.999, LANES)
+    # Not 0: at the edge of what is a number, the first arm with a weight is a matter of rounding.
+    S, u = state.ravel().copy(), np.linspace(1e-9, 0.999, LANES)
     program = policy.program(K, lanes=True)
     choose = program.kernels.choose
     choose.compile(CHOOSE_WIDE)

@@ -30,25 +30,26 @@ the first round of a span is one in which the table is asked for."""
 NODES = 6
 GAP = SPAN / (NODES - 1)
 
-START, RATES, POWERS = 0, 1, 1 + NODES
-"""Places in a table: t_0, the c_k of eta, and those of a power of eta."""
+START, RATES, POWERS, LIMITS = 0, 1, 1 + NODES, 1 + 2 * NODES
+"""Places in a table: t_0, the c_k of eta, and those of eta^-p and eta^-(1 + 2 / p)."""
+PLACES = LIMITS + NODES
 
 
 @jit
-def tabulate(
-    T: Any, code: int, parameter: float, alpha: float, K: int, t: int, exponent: Any
-) -> None:
-    """Make the table of the span of round t, of eta and, unless None, of eta^exponent."""
+def tabulate(T: Any, code: int, parameter: float, alpha: float, K: int, t: int, p: Any) -> None:
+    """Make the table of the span of round t, of eta and, unless p is None, of its powers."""
     start = t - t % SPAN
     T[START] = start
     for k in range(NODES):
         eta = rate(code, parameter, alpha, K, start + k * GAP)
         T[RATES + k] = eta
-        if exponent is not None:
-            T[POWERS + k] = exp(exponent * log(eta))
+        if p is not None:
+            T[POWERS + k] = exp(-p * log(eta))
+            T[LIMITS + k] = exp(-(1.0 + 2.0 / p) * log(eta))
     difference(T, RATES)
-    if exponent is not None:
+    if p is not None:
         difference(T, POWERS)
+        difference(T, LIMITS)
 
 
 @jit

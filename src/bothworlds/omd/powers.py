@@ -80,8 +80,8 @@ DRAWN = 9
 """Row of s_I at the root; w_I, p_I and xi_I follow."""
 DRAWN_W, DRAWN_P, DRAWN_XI = 10, 11, 12
 TABLE = 13
-"""Row with a table of `bothworlds.omd.late_rates`, in its places."""
-ESTIMATES = 14
+"""First of two rows with a table of `bothworlds.omd.late_rates`, in their places."""
+ESTIMATES = 15
 """First row of the loss estimates; K rows each of s, w and p follow."""
 PER_ARM = 4
 
@@ -309,9 +309,8 @@ def restart(K: int, S: Any, place: int, y: float) -> None:
 
     All powers are then computed anew, from rows as they are before the first round.
     """
-    for row in range(MISSING, ESTIMATES):
-        if row != TABLE:
-            S[row * LANES + place] = 0.0
+    for row in range(MISSING, TABLE):
+        S[row * LANES + place] = 0.0
     S[STEP * LANES + place] = 0.0
     S[SUM1 * LANES + place] = 1.0
     S[FRAME * LANES + place] = y

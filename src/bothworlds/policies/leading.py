@@ -14,7 +14,7 @@ import numpy as np
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, load, select, splat_int, store
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd.leader import membership
+from bothworlds.omd.leader import layout, membership
 from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY, everybody_leads, nobody_leads
 from bothworlds.policies.base import LARGEST, Array, Kernels, Program
 
@@ -108,7 +108,7 @@ def leading_program(
 
     def start() -> Array:
         """Return the state of the algorithm, with no lane in the mode."""
-        return np.append(own.start(), np.zeros(membership.rows(n_arms)))
+        return np.append(own.start(), np.zeros(layout.rows(n_arms, True)))
 
     def sound(state: Array) -> bool:
         """Tell whether the mode is sound in every lane, and those in it are as many as counted."""

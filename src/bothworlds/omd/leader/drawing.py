@@ -4,17 +4,17 @@ Symbols and equations are those of `bothworlds.omd.leader`.  The arms of a lane 
 classes, arm i into class i mod `LANES`, so that a vector has one arm of each.
 
 ======== ==========================================================================
-``p_i``  V_i^-2 when the lane was last rebuilt, or the most it was since: the room of arm i
+``p_i``  V_i^-p when the lane was last rebuilt, or the most it was since: the room of arm i
 ``T``    the table: sums of p_i along each class
 ``ends`` sums of p_i over all classes up to each
-``a_i``  ``cut`` (V_i + s)^-2, or with f for a far arm: proportional to its weight
+``a_i``  ``cut`` (V_i + s)^-p, or with f for a far arm: proportional to its weight
 ======== ==========================================================================
 
 All p_i lie on a line, class by class.  A point of it, drawn uniformly, lies in the room of arm i,
 and i is drawn if it lies in the first a_i of that room.  If not, the point is uniform in the rest
 of the room, and makes the next one.  So i is drawn with probability a_i / sum_j a_j whatever the
-p_i are, as long as a_i <= p_i.  That is what ``cut`` is for: within the radius of a series (V_i +
-s)^-2 exceeds V_i^-2 by at most 1 / (1 - RADIUS)^2.  Where V_i itself falls, the arm gets more room.
+p_i are, as long as a_i <= p_i.  That is what ``cut`` is for: within the radius R of a series
+(V_i + s)^-p is at most (1 - R)^-p V_i^-p.  Where V_i itself falls, the arm gets more room.
 """
 
 from typing import Any
@@ -23,7 +23,6 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     counting,
-    fma,
     lane_bits,
     load,
     lowest_bit,
@@ -32,28 +31,29 @@ from bothworlds.lanes.vectors import (
     store,
     zeros,
 )
-from bothworlds.omd.leader.layout import ends, far_marks, others, table
-from bothworlds.omd.leader.membership import LEADER, vectors
+from bothworlds.omd.leader.layout import ends, far_marks, others, table, vectors
+from bothworlds.omd.leader.membership import LEADER
 
-RADIUS = 1 / 32
-"""Largest |s| and |f|, as a share of the least V of the series."""
-CUT = 0.999 * (1.0 - RADIUS) ** 2
-"""``cut``, a little less than it might be: for what rounding takes from a room."""
+ROUNDING = 0.999
+"""Share of what ``cut`` might be, for what rounding takes from a room."""
 MAX_POINTS = 200  # never reached: a bound on the loop; nearly all points are taken
 STRIDE = 8
 """Places of a class between two looks of the first kind: 2,048 arms take 16 of these and 7 more."""
 BELOW_1 = 1.0 - 2.0**-53
 
+# Templates: `bothworlds.omd.leader.families` fills in what differs from family to family.
+power: Any = None
+cut: Any = None
+
 
 @jit
 def tabulate(K: int, M: Any, place: int, W: int) -> None:
-    """Make the table, where the 1 / V_i have been left."""
+    """Make the table, where the V_i^-p have been left."""
     like = zeros()
     T = table(K, M, place, W)
     run = splat(0.0, like)
     for i in range(vectors(K)):
-        r = load(T, i, like)
-        run = fma(r, r, run)
+        run = run + load(T, i, like)
         store(T, i, run)
     total = 0.0
     last = (vectors(K) - 1) * LANES
@@ -63,15 +63,15 @@ def tabulate(K: int, M: Any, place: int, W: int) -> None:
 
 
 @jit
-def widen(K: int, M: Any, place: int, W: int, arm: int, r: float) -> None:
-    """Give an arm whose 1 / V is now ``r`` room for its square, if it has less."""
+def widen(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
+    """Give an arm whose V^-p is now ``w`` room for it, if it has less."""
     like = zeros()
     T = table(K, M, place, W)
     E = ends(M, place, W)
     p = T[arm]
     if arm >= LANES:
         p -= T[arm - LANES]
-    more = r * r - p
+    more = w - p
     if more > 0.0:
         for i in range(arm, vectors(K) * LANES, LANES):
             T[i] += more
@@ -79,11 +79,10 @@ def widen(K: int, M: Any, place: int, W: int, arm: int, r: float) -> None:
         store(E, 0, load(E, 0, like) + select(behind, splat(more, like), 0.0))
 
 
-@jit
 def find_other(
-    K: int, M: Any, place: int, W: int, s: float, f: float, near_below: Any, r: float
+    K: int, M: Any, place: int, W: int, B: Any, s: float, f: float, near_below: Any, r: float
 ) -> Any:
-    """Return an arm other than the leader, drawn by ``r``, uniform in [0, 1)."""
+    """Return an arm other than the leader, drawn by ``r``, uniform in [0, 1); a template."""
     like = zeros()
     T = table(K, M, place, W)
     V = others(K, M, place, W)
@@ -102,7 +101,7 @@ def find_other(
         v = V[arm] + s
         if near_below is not None and far_marks(K, M, place, W)[arm] != 0.0:
             v = V[arm] + f
-        a = CUT / (v * v)
+        a = cut(B) * power(v, 1.0 / v, B)
         if y < a and arm < K and arm != leader:
             return arm
         r = (y - a) / (p - a) if y > a and p > a else 0.0

@@ -40,6 +40,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     absolute,
+    advance,
     any_lane,
     fma,
     lane_bits,
@@ -55,21 +56,10 @@ from bothworlds.lanes.vectors import (
     to_int,
     zeros,
 )
-from bothworlds.lanes.wrap import bound
 from bothworlds.omd.leader import membership
-from bothworlds.omd.leader.membership import (
-    LEADER,
-    LEADS,
-    OWN,
-    ROOM,
-    SPENT,
-    add_powers,
-    cost,
-    crown,
-    lower,
-    others,
-    vectors,
-)
+from bothworlds.omd.leader.layout import others, vectors
+from bothworlds.omd.leader.membership import LEADER, LEADS, OWN, SPENT, cost
+from bothworlds.omd.leader.rebuilding import crown, lower
 from bothworlds.omd.recentring import RECENTRE_EVERY
 
 RADIUS = 1 / 256
@@ -95,6 +85,8 @@ SERIES = OWN + 10
 """First row of c_0, c_1, ..."""
 SUMS = SERIES + ORDER + 1
 """First of as many rows in which they are summed."""
+ROOM = SUMS + ORDER + 1
+"""Row for a vector that is looked at number by number."""
 
 SAVED, OTHER, REBUILD = (1.0, 1.2), (200.0, 0.5), (100.0, 2.0)
 """What a round saves that looks at no arm, what one costs in which another arm is played, and what
@@ -116,8 +108,8 @@ def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
 
     ``tally`` are the rows that count the plays and losses of every arm, if there are any.
     """
-    V = others(K, M, place)
-    least = lower(K, V, 1.0, M[RISE * LANES + place])
+    V = others(K, M, place, LANES)
+    least = lower(K, V, 1.0, M[RISE * LANES + place], None, 0.0)
     if tally is not None and least < 0.0:
         write_counts(K, M, place, tally)
     least = crown(K, M, LEADER * LANES + place, V, least)
@@ -140,7 +132,10 @@ def sum_terms(K: int, M: Any, V: Any, place: int, eta: float, least: float) -> N
         y = eta * (least - load(V, i, like))
         p = exp(y)
         # Where exp is 0, powers of y may be too large.
-        add_powers(M, SUMS, ORDER, p, select(p > 0.0, y, 0.0))
+        y = select(p > 0.0, y, 0.0)
+        for n in range(SUMS, SUMS + ORDER + 1):
+            store(M, n, load(M, n, like) + p)
+            p = p * y
     factorial = 1.0
     for n in range(ORDER + 1):
         M[(SERIES + n) * LANES + place] = sum_lanes(load(M, SUMS + n, like)) / factorial
@@ -150,7 +145,7 @@ def sum_terms(K: int, M: Any, V: Any, place: int, eta: float, least: float) -> N
 @jit
 def move_other(K: int, M: Any, place: int, arm: int, by: float, tally: Any) -> None:
     """Add ``by`` to the V of an arm, and let the series know."""
-    V = others(K, M, place)
+    V = others(K, M, place, LANES)
     eta = 1.0 / M[SCALE * LANES + place]
     least = M[LEAST * LANES + place]
     y0 = eta * (least - V[arm])
@@ -171,13 +166,27 @@ def move_other(K: int, M: Any, place: int, arm: int, by: float, tally: Any) -> N
 
 
 @jit
-def weigh(v: Any, at: Any) -> Any:
-    """Return e of an arm by its V."""
-    eta, rise = at
-    return exp(eta * (rise - v))
-
-
-find_other = bound(membership.find_other, weigh=weigh)
+def find_other(K: int, M: Any, V: Any, place: int, eta: float, target: float) -> Any:
+    """Return the first arm but the leader at which sums of e pass ``target``, and its e."""
+    like = zeros()
+    rise = M[RISE * LANES + place]
+    leader = int(M[LEADER * LANES + place])
+    total = 0.0
+    for i in range(vectors(K)):
+        e = exp(eta * (rise - load(V, i, like)))
+        beyond = total + sum_lanes(e)
+        if beyond > target:
+            store(M, ROOM, e)
+            for j in range(min(LANES, K - i * LANES)):
+                total += M[ROOM * LANES + j]
+                if total > target and i * LANES + j != leader:
+                    return i * LANES + j, M[ROOM * LANES + j]
+        total = beyond
+    best = 0  # rounding: u was next to 1
+    for i in range(1, K):
+        if V[i] < V[best]:
+            best = i
+    return best, exp(eta * (rise - V[best]))
 
 
 @jit
@@ -265,8 +274,7 @@ def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u
 @jit
 def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None:
     """Draw another arm than the leader in a lane."""
-    V = others(K, M, place)
-    at = eta, M[RISE * LANES + place]
+    V = others(K, M, place, LANES)
     Z = M[SUM * LANES + place]
     target = M[TARGET * LANES + place]
     share = 1.0
@@ -277,9 +285,9 @@ def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None
         target = target - floor * (K - 1)
     if cap is not None and target < 0.0:
         j = find_any(K, M, place, 1.0 + target / (floor * (K - 1)))
-        e = weigh(V[j], at)
+        e = exp(eta * (M[RISE * LANES + place] - V[j]))
     else:
-        j, e = find_other(K, M, V, place, at, target / share)
+        j, e = find_other(K, M, V, place, eta, target / share)
     S[place] = Z / fma(e, share, floor)
     M[PICK * LANES + place] = j
     M[SPENT * LANES + place] += cost(OTHER, K)
@@ -319,22 +327,27 @@ def look_around(
 
     Estimates begin at row ``first`` of the state, the weights of the last round at row ``drawn``.
     """
-    saved = cost(SAVED, K)
-    bits = membership.entering(K, t, S, drawn, M, saved, cost(OTHER, K), like)
-    while bits != 0:
-        place = lowest_bit(bits)
-        membership.opened(K, S, first, M, others(K, M, place), place, 1.0)
+    best, total = membership.heaviest(K, S, drawn, like)
+    leaving, entering = membership.decide(
+        t, M, best, total, cost(SAVED, K), cost(OTHER, K), membership.FIRST, None
+    )
+    while entering != 0:
+        place = lowest_bit(entering)
+        V = others(K, M, place, LANES)
+        L = advance(S, first * LANES + place)
+        b = membership.distances(K, L, LANES, V, vectors(K) * LANES, 1.0)
+        membership.open_lane(M, place, LANES, b)
         M[RISE * LANES + place] = 0.0
         M[PLAYS * LANES + place] = 0.0
         M[LOSSES * LANES + place] = 0.0
         rebuild(K, M, place, eta, tally)
-        bits &= bits - 1
+        entering &= entering - 1
     if t % RECENTRE_EVERY == 0:
         bits = lane_bits(load(M, LEADS, like) != 0.0)
         while bits != 0:
             rebuild(K, M, lowest_bit(bits), eta, tally)
             bits &= bits - 1
-    leave(K, t, S, first, M, tally, membership.leaving(t, M, saved, like), like)
+    leave(K, t, S, first, M, tally, leaving, like)
 
 
 @jit
@@ -342,10 +355,14 @@ def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, bits: int, lik
     """End the mode in some lanes, and count those that are in it."""
     while bits != 0:
         place = lowest_bit(bits)
-        V = others(K, M, place)
         if tally is not None:
             write_counts(K, M, place, tally)
-        rise = M[RISE * LANES + place]
-        membership.close(K, t, S, first, M, V, place, rise, 1.0, cost(SAVED, K))
+        V = others(K, M, place, LANES)
+        V[int(M[LEADER * LANES + place])] = M[RISE * LANES + place]
+        L = advance(S, first * LANES + place)
+        for i in range(K):
+            L[i * LANES] = V[i] - M[RISE * LANES + place]
+        membership.write_estimates(K, L, LANES, 1.0)
+        membership.close_lane(t, M, place, LANES)
         bits &= bits - 1
     membership.count(M, like)

@@ -1,11 +1,11 @@
 """A round of leader mode: find the weights and draw an arm, learn its loss.
 
-Symbols and equations are those of `bothworlds.omd.leader`.
+Symbols and equations are those of `bothworlds.omd.leader`.  The functions are templates, which
+`bothworlds.omd.leader.families` binds to a family of weights.
 """
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
@@ -21,9 +21,8 @@ from bothworlds.lanes.vectors import (
     to_int,
     width,
 )
-from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, correction
-from bothworlds.omd.leader import costs, drawing, rebuilding, series
+from bothworlds.omd.leader.drawing import widen
 from bothworlds.omd.leader.layout import (
     ARM,
     BASE,
@@ -35,12 +34,10 @@ from bothworlds.omd.leader.layout import (
     LOWEST,
     NEAR_BY,
     ORIGIN,
-    PREDICTED,
     RATE,
+    RATE_POWER,
     REACH,
     SERIES,
-    SLOPE,
-    SPENT,
     WEIGHT,
     brink,
     fallen,
@@ -48,92 +45,125 @@ from bothworlds.omd.leader.layout import (
     far_marks,
     others,
 )
-from bothworlds.omd.leader.membership import LEADER, NOBODY
+from bothworlds.omd.leader.membership import LEADER, NOBODY, SPENT, cost
 
 MAX_STEPS = 4
-TOLERANCE = 3e-14  # of z
+TOLERANCE = 6e-14  # of Y
+
+SLOPPY: float = 0.0
+"""Relative error of the derivative that ``evaluate`` returns."""
+OTHER: Any = None
+REBUILD: Any = None
+CROSSING: Any = None
+"""Costs of a round in which another arm is played, of a rebuild and of arms that cross the brink;
+see `membership.cost`."""
+shape: Any = None
+radius: Any = None
+power: Any = None
+evaluate: Any = None
+some_far: Any = None
+growth: Any = None
+start: Any = None
+lifted: Any = None
+refreshed: Any = None
+note: Any = None
+note_other: Any = None
+predict: Any = None
+replace: Any = None
+find_other: Any = None
+rebuild: Any = None
+cross: Any = None
 
 
-@jit
-def step(M: Any, q: Any, s: Any, f: Any, z: Any, near_below: Any) -> Any:
-    """Return the step in z, the weight of the leader after it, a, and the lanes to step again."""
-    value, slope = series.evaluate(M, SERIES, s)
-    if near_below is not None:
-        far_value, far_slope = series.evaluate(M, FAR_SERIES, f)
+def step(
+    M: Any, B: Any, q: Any, grown: Any, s: Any, f: Any, z: Any, Y: Any, near_below: Any
+) -> Any:
+    """Return h, the weight of the leader after the step, a / z, a, and the lanes to step again.
+
+    ``grown`` is q^p.
+    """
+    c = shape(B)
+    value, slope = evaluate(M, SERIES, s)
+    if near_below is not None and some_far(M, s):
+        far_value, far_slope = evaluate(M, FAR_SERIES, f)
         value = value + far_value
         slope = slope + far_slope
-    q2 = q * q
-    z2 = z * z
-    o = fma(-q2, value, 1.0)
-    slope = q2 * q * slope  # W'(z)
-    a = 0.5 * (z2 * z) * slope
-    e = fma(-o, z2, 1.0)
-    d = (e * fma(0.375, e, 0.5)) * (z * fma(a, a, 1.0 + a))
-    left = absolute(d) * fma(absolute(a), fma(a, a, 3e-4), 1e-7)
-    return d, fma(-slope, d, o), a, negate(left <= TOLERANCE)
+    o = fma(-grown, value, 1.0)
+    slope = grown * q * slope  # W'(z)
+    a_over_z = c * (Y * slope)
+    a = z * a_over_z
+    e = fma(-o, Y, 1.0)
+    h = e * (fma(0.5 * c * (c + 1.0), e, c) * fma(a, a, 1.0 + a))
+    size = absolute(e)
+    left = size * fma(absolute(a), fma(a, a, fma(size, 4.0, SLOPPY)), e * e)
+    return h, fma(-slope, z * h, o), a_over_z, a, negate(left <= TOLERANCE)
 
 
-@jit
 def draw(
-    K: int, t: int, S: Any, M: Any, eta: float, over: float, near_below: Any, leads: Any, u: Any
-) -> Any:
-    """Find the weights and draw an arm, in the lanes in the mode; ``over`` is 1 / eta.
+    K: int, t: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float,
+    near_below: Any, leads: Any, u: Any,
+) -> Any:  # fmt: skip
+    """Find the weights and draw an arm, in the lanes in the mode; row 0 of the state takes 1 / w.
 
-    Everything rare is left to `look_closer`, so that what is common stays in registers.
+    ``over`` is 1 / eta and ``over_power`` eta^-p.  Everything rare is left to `look_closer`, so
+    that what is common stays in registers.
     """
     rate = load(M, RATE, u)
     q = rate * over
-    z = load(M, PREDICTED, u)
+    grown = growth(load(M, RATE_POWER, u), q, over_power)
+    z, Y = start(M, u)
     s = fma(z, q, -load(M, BASE, u))
     f = s
     if near_below is not None:
-        f = s + fallen(t, rate, load(M, ORIGIN, u))
-    d, weight, a, pending = step(M, q, s, f, z, near_below)
+        f = s + fallen(t, shape(B), rate, load(M, ORIGIN, u))
+    h, weight, a_over_z, a, pending = step(M, B, q, grown, s, f, z, Y, near_below)
+    d = z * h
     z = z + d
     s = fma(d, q, s)
-    # What the root moves by, to first order, for half of what the leader's estimate moves by.
-    store(M, SLOPE, eta * fma(a, a, a))
-    store(M, PREDICTED, z)
-    store(S, half.INVERSE_P, z * z)
+    Y = lifted(Y, h, z, B)
+    note(M, B, eta, z, Y, a_over_z, a, weight)
+    store(S, 0, Y)
     rare = pending | negate(absolute(s) <= load(M, REACH, u)) | (u >= weight)
     if near_below is not None:
         f = fma(d, q, f)
         rare = rare | negate(absolute(f) <= load(M, FAR_REACH, u))
-        rare = rare | crossing(M, rate, s, f, near_below)
+        edge = brink(shape(B), rate, near_below)
+        rare = rare | (load(M, HIGHEST, s) + s > edge) | (load(M, LOWEST, s) + f <= edge)
     rare = rare & leads
     if any_lane(rare):
-        return look_closer(K, t, S, M, eta, near_below, rare, u, z, s, f, weight, pending)
+        return look_closer(
+            K, t, S, M, B, eta, over, over_power, near_below, rare, u, z, Y, s, f, a_over_z, a,
+            weight, pending,
+        )  # fmt: skip
     return to_int(load(M, LEADER, u))
 
 
-@jit
-def crossing(M: Any, rate: Any, s: Any, f: Any, near_below: float) -> Any:
-    """Tell in which lanes an arm may have become near, or have ceased to be."""
-    edge = brink(rate, near_below)
-    return (load(M, HIGHEST, s) + s > edge) | (load(M, LOWEST, s) + f <= edge)
-
-
-@jit
 def look_closer(
-    K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, rare: Any, u: Any, z: Any, s: Any,
-    f: Any, weight: Any, pending: Any,
+    K: int, t: int, S: Any, M: Any, B: Any, eta: float, over: float, over_power: float,
+    near_below: Any, rare: Any, u: Any, z: Any, Y: Any, s: Any, f: Any, a_over_z: Any,
+    a: Any, weight: Any, pending: Any,
 ) -> Any:  # fmt: skip
     """Finish a round in which some lane needs more than one step to find its leader playing."""
-    q = load(M, RATE, u) * (1.0 / eta)
+    q = load(M, RATE, u) * over
+    grown = growth(load(M, RATE_POWER, u), q, over_power)
     pending = pending & rare
     steps = 1
     while any_lane(pending) and steps < MAX_STEPS:
-        d, again, a, unsure = step(M, q, s, f, z, near_below)
-        d = select(pending, d, 0.0)
+        Y = refreshed(Y, z, pending, B)
+        h, again, b_over_z, b, unsure = step(M, B, q, grown, s, f, z, Y, near_below)
+        h = select(pending, h, 0.0)
+        d = z * h
         z = z + d
+        Y = lifted(Y, h, z, B)
         s = fma(d, q, s)
         f = fma(d, q, f)
         weight = select(pending, again, weight)
-        store(M, SLOPE, select(pending, eta * fma(a, a, a), load(M, SLOPE, u)))
+        a_over_z = select(pending, b_over_z, a_over_z)
+        a = select(pending, b, a)
         pending = pending & unsure
         steps += 1
-    store(M, PREDICTED, z)
-    store(S, half.INVERSE_P, z * z)
+    note(M, B, eta, z, Y, a_over_z, a, weight)
+    store(S, 0, Y)
     store(M, NEAR_BY, select(pending, NOBODY, s))  # beyond any radius
     store(M, FAR_BY, f)
     store(M, WEIGHT, weight)
@@ -141,13 +171,15 @@ def look_closer(
     store(M, ARM, load(M, LEADER, u))
     bits = lane_bits(rare)
     while bits != 0:
-        finish(K, t, S, M, lowest_bit(bits), width(u), eta, near_below)
+        finish(K, t, S, M, lowest_bit(bits), width(u), B, eta, over, over_power, near_below)
         bits &= bits - 1
     return to_int(load(M, ARM, u))
 
 
-@jit
-def finish(K: int, t: int, S: Any, M: Any, place: int, W: int, eta: float, near_below: Any) -> None:
+def finish(
+    K: int, t: int, S: Any, M: Any, place: int, W: int, B: Any, eta: float, over: float,
+    over_power: float, near_below: Any,
+) -> None:  # fmt: skip
     """Rebuild a lane or let arms cross the brink, if it is time, and draw."""
     rate = M[RATE * W + place]
     s = M[NEAR_BY * W + place]
@@ -156,90 +188,93 @@ def finish(K: int, t: int, S: Any, M: Any, place: int, W: int, eta: float, near_
     astray = not abs(s) <= M[REACH * W + place]
     if near_below is not None:
         astray = astray or not abs(f) <= M[FAR_REACH * W + place]
-        edge = brink(rate, near_below)
-        over = M[HIGHEST * W + place] + s > edge or M[LOWEST * W + place] + f <= edge
-        if over and not astray:
-            rebuilding.cross(K, M, place, W, s, f, edge)
-    stretch = eta / rate
+        edge = brink(shape(B), rate, near_below)
+        beyond = M[HIGHEST * W + place] + s > edge or M[LOWEST * W + place] + f <= edge
+        if beyond and not astray:
+            cross(K, M, place, W, B, s, f, edge)
+            M[SPENT * W + place] += cost(CROSSING, K)
+    grown = growth(M[RATE_POWER * W + place], rate * over, over_power)
     if astray:
-        z = rebuilding.rebuild(K, t, M, place, W, eta, near_below)
-        weight = 1.0 / (z * z)
-        stretch = 1.0
+        z = rebuild(K, t, M, place, W, B, eta, near_below)
+        weight = power(z, 1.0 / z, B)
+        grown = 1.0
         s = z - M[BASE * W + place]
         if near_below is not None:
-            f = s + fallen_in(t, M, place, W)
-        S[half.INVERSE_P * W + place] = z * z
+            f = s + fallen_in(t, shape(B), M, place, W)
+        S[place] = 1.0 / weight
         M[ARM * W + place] = M[LEADER * W + place]
-        M[SPENT * W + place] += costs.rebuild(K)
+        M[SPENT * W + place] += cost(REBUILD, K)
     u = M[DRAW * W + place]
     if u >= weight:
-        j = drawing.find_other(K, M, place, W, s, f, near_below, (u - weight) / (1.0 - weight))
+        j = find_other(K, M, place, W, B, s, f, near_below, (u - weight) / (1.0 - weight))
         v = others(K, M, place, W)[j] + s
         if near_below is not None and far_marks(K, M, place, W)[j] != 0.0:
             v = others(K, M, place, W)[j] + f
         M[ARM * W + place] = j
-        S[half.INVERSE_P * W + place] = v * v * (stretch * stretch)
-        M[SPENT * W + place] += costs.other(K)
+        S[place] = 1.0 / (power(v, 1.0 / v, B) * grown)
+        M[SPENT * W + place] += cost(OTHER, K)
+        note_other(S, M, place, W, weight)
 
 
-@jit
-def learn(K: int, M: Any, reduced: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
-    """Add to the estimate of the arm just drawn, in the lanes in the mode."""
-    b = load(M, LEADER, loss)
-    rate = load(M, RATE, loss)
-    other = to_float(arm) != b
+def learn(
+    K: int, M: Any, B: Any, reduced: Any, leads: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Add to the estimate of the arm just drawn, in the lanes in the mode.
+
+    ``reduced`` is None for importance weighting.
+    """
+    other = to_float(arm) != load(M, LEADER, loss)
     base = 0.0
     if reduced is not None:
         base = BASELINE
-    half_by = select(other, 0.0, 0.5 * correction(loss, base, inverse_p))
-    store(M, BASE, fma(rate, half_by, load(M, BASE, loss)))
-    store(M, PREDICTED, fma(-load(M, SLOPE, loss), half_by, load(M, PREDICTED, loss)))
-    other = other & leads
-    if any_lane(other):
-        learn_others(K, M, reduced, other, arm, inverse_p, loss)
+    by = select(other, 0.0, shape(B) * correction(loss, base, inverse_p))
+    store(M, BASE, fma(load(M, RATE, loss), by, load(M, BASE, loss)))
+    predict(M, B, by)
+    bits = lane_bits(other & leads)
+    if bits != 0:
+        learn_others(K, M, B, reduced, bits, arm, inverse_p, loss)
 
 
-@jit
 def learn_others(
-    K: int, M: Any, reduced: Any, other: Any, arm: Any, inverse_p: Any, loss: Any
+    K: int, M: Any, B: Any, reduced: Any, bits: int, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """Do the same in the lanes in which it was not the leader."""
-    bits = lane_bits(other)
+    W = width(loss)
     while bits != 0:
-        place = lowest_bit(bits)
-        learn_other(
-            K,
-            M,
-            place,
-            width(loss),
-            reduced,
-            lane(arm, place),
-            lane(inverse_p, place),
-            lane(loss, place),
-        )
+        k = lowest_bit(bits)
+        learn_other(K, M, k, W, B, reduced, lane(arm, k), lane(inverse_p, k), lane(loss, k))
         bits &= bits - 1
 
 
-@jit
 def learn_other(
-    K: int, M: Any, place: int, W: int, reduced: Any, arm: int, inverse_p: float, loss: float
+    K: int,
+    M: Any,
+    place: int,
+    W: int,
+    B: Any,
+    reduced: Any,
+    arm: int,
+    inverse_p: float,
+    loss: float,
 ) -> None:
     """Add to the estimate of an arm other than the leader, and let its series know."""
     V = others(K, M, place, W)
     r0 = 1.0 / V[arm]
-    scale = 0.5 * M[RATE * W + place]
-    if reduced is None:
-        V[arm] += scale * correction(loss, 0.0, inverse_p)
-        series.replace(M, place, W, SERIES, r0, 1.0 / V[arm])
-    elif far_marks(K, M, place, W)[arm] != 0.0:
-        V[arm] += scale * correction(loss, 0.0, inverse_p)
-        series.replace(M, place, W, FAR_SERIES, r0, 1.0 / V[arm])
-    else:
-        v = V[arm] + scale * correction(loss, BASELINE, inverse_p)
-        r1 = 1.0 / v
-        V[arm] = v
-        series.replace(M, place, W, SERIES, r0, r1)
+    w0 = power(V[arm], r0, B)
+    first = SERIES
+    base = 0.0
+    if reduced is not None:
+        base = BASELINE
+        if far_marks(K, M, place, W)[arm] != 0.0:
+            first = FAR_SERIES
+            base = 0.0
+    v = V[arm] + shape(B) * M[RATE * W + place] * correction(loss, base, inverse_p)
+    r1 = 1.0 / v
+    w1 = power(v, r1, B)
+    V[arm] = v
+    replace(M, place, W, B, first, w0, r0, w1, r1)
+    if reduced is not None and first == SERIES:
         # A near arm may fall, by a quarter of its v.
-        drawing.widen(K, M, place, W, arm, r1)
-        M[REACH * W + place] = min(M[REACH * W + place], drawing.RADIUS * v)
+        widen(K, M, place, W, arm, w1)
+        M[REACH * W + place] = min(M[REACH * W + place], radius(B) * v)
         M[HIGHEST * W + place] = max(M[HIGHEST * W + place], v)

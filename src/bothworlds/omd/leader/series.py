@@ -7,8 +7,10 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
-from bothworlds.omd.leader.layout import ORDER, far_marks, table
-from bothworlds.omd.leader.membership import vectors
+from bothworlds.omd.leader.layout import ORDER, far_marks, others, table, vectors
+
+# Templates: `bothworlds.omd.leader.families` fills in what differs from family to family.
+coefficient: Any = None
 
 
 @jit
@@ -28,21 +30,38 @@ def evaluate(M: Any, first: int, s: Any) -> Any:
 
 
 @jit
-def sum_powers(K: int, M: Any, place: int, W: int, first: int, far: Any) -> None:
-    """Compute the c_n of a lane, of all arms or of those whose mark is ``far``.
+def evaluate_to_four(M: Any, first: int, s: Any) -> Any:
+    """Return the same with a fourth term, which leaves an error of the derivative of 5e-5."""
+    value, slope = evaluate(M, first, s)
+    return value, fma(load(M, first + 4, s) * (4.0 * s), s * s, slope)
 
-    The room of the table has the 1 / V_i, and 0 where there is no arm: powers of `NOBODY` would be
-    too small for ordinary numbers, which the processor is slow at.
+
+@jit
+def evaluate_whole(M: Any, first: int, s: Any) -> Any:
+    """Return the same with all terms of the derivative."""
+    value = load(M, first + ORDER, s)
+    slope = splat(0.0, s)
+    for n in range(first + ORDER - 1, first - 1, -1):
+        slope = fma(slope, s, value)
+        value = fma(value, s, load(M, n, s))
+    return value, slope
+
+
+def sum_powers(K: int, M: Any, place: int, W: int, B: Any, first: int, far: Any) -> None:
+    """Compute the c_n of a lane, of all arms or of those whose mark is ``far``; a template.
+
+    The room of the table has the V_i^-p, and 0 where there is no arm.
     """
     like = zeros()
-    R = table(K, M, place, W)
+    V = others(K, M, place, W)
+    T = table(K, M, place, W)
     c0 = splat(0.0, like)
     c1, c2, c3, c4, c5, c6, c7, c8, c9 = c0, c0, c0, c0, c0, c0, c0, c0, c0
     for i in range(vectors(K)):
-        r = load(R, i, like)
+        r = 1.0 / load(V, i, like)
+        p = load(T, i, like)
         if far is not None:
-            r = select(load(far_marks(K, M, place, W), i, like) == far, r, 0.0)
-        p = r * r
+            p = select(load(far_marks(K, M, place, W), i, like) == far, p, 0.0)
         c0 = c0 + p
         p = p * r
         c1 = c1 + p
@@ -63,31 +82,28 @@ def sum_powers(K: int, M: Any, place: int, W: int, first: int, far: Any) -> None
         p = p * r
         c9 = c9 + p
     M[(first + 0) * W + place] = sum_lanes(c0)
-    M[(first + 1) * W + place] = -2.0 * sum_lanes(c1)
-    M[(first + 2) * W + place] = 3.0 * sum_lanes(c2)
-    M[(first + 3) * W + place] = -4.0 * sum_lanes(c3)
-    M[(first + 4) * W + place] = 5.0 * sum_lanes(c4)
-    M[(first + 5) * W + place] = -6.0 * sum_lanes(c5)
-    M[(first + 6) * W + place] = 7.0 * sum_lanes(c6)
-    M[(first + 7) * W + place] = -8.0 * sum_lanes(c7)
-    M[(first + 8) * W + place] = 9.0 * sum_lanes(c8)
-    M[(first + 9) * W + place] = -10.0 * sum_lanes(c9)
+    M[(first + 1) * W + place] = coefficient(1, B) * sum_lanes(c1)
+    M[(first + 2) * W + place] = coefficient(2, B) * sum_lanes(c2)
+    M[(first + 3) * W + place] = coefficient(3, B) * sum_lanes(c3)
+    M[(first + 4) * W + place] = coefficient(4, B) * sum_lanes(c4)
+    M[(first + 5) * W + place] = coefficient(5, B) * sum_lanes(c5)
+    M[(first + 6) * W + place] = coefficient(6, B) * sum_lanes(c6)
+    M[(first + 7) * W + place] = coefficient(7, B) * sum_lanes(c7)
+    M[(first + 8) * W + place] = coefficient(8, B) * sum_lanes(c8)
+    M[(first + 9) * W + place] = coefficient(9, B) * sum_lanes(c9)
 
 
-@jit
-def replace(M: Any, place: int, W: int, first: int, r0: float, r1: float) -> None:
-    """Let a series know that 1 / V of one of its arms changes from ``r0`` to ``r1``.
+def replace(
+    M: Any, place: int, W: int, B: Any, first: int, w0: float, r0: float, w1: float, r1: float
+) -> None:
+    """Let a series know that V^-p of an arm changes from ``w0`` to ``w1``; a template.
 
-    0 as the one or the other adds an arm or takes one away.
+    ``r0`` and ``r1`` are the 1 / V.  0 as the one or the other adds an arm or takes one away.
     """
-    p0 = r0 * r0
-    p1 = r1 * r1
-    sign = 1.0
     for n in range(ORDER + 1):
-        M[(first + n) * W + place] += sign * (n + 1) * (p1 - p0)
-        p0 *= r0
-        p1 *= r1
-        sign = -sign
+        M[(first + n) * W + place] += coefficient(n, B) * (w1 - w0)
+        w0 *= r0
+        w1 *= r1
 
 
 @jit

@@ -7,7 +7,8 @@ from typing import Any
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import any_lane, load, select, store
 from bothworlds.omd.leader import barrier as mode
-from bothworlds.omd.leader.membership import FIRST, LEADS, LOOK_EVERY, NOT_BEFORE, count
+from bothworlds.omd.leader.layout import SPREAD as SPREAD_NOW
+from bothworlds.omd.leader.membership import FIRST
 from bothworlds.policies.base import Program
 from bothworlds.policies.broad import kernels
 from bothworlds.policies.broad.kernels import ESTIMATES, RATE, ROOT, SPREAD
@@ -23,7 +24,7 @@ def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
 @jit
 def draw(K: int, t: int, C: Any, S: Any, M: Any, leads: Any, u: Any) -> Any:
     """Solve the OMD step and draw from it."""
-    return mode.draw(K, S, M, leads, u)
+    return mode.draw(K, t, S, M, leads, u)
 
 
 @jit
@@ -33,16 +34,13 @@ def learn(
     """L_I += l / w_I; restart where the losses have spread too far."""
     eta = load(S, RATE, loss)
     V = load(S, SPREAD, loss)
-    mode.learn(K, M, leads, arm, eta * (loss * inverse_p))
-    V = V + select(leads, loss * loss * load(M, mode.SPREAD, loss), 0.0)
+    mode.learn(K, M, leads, arm, inverse_p, eta * loss)
+    V = V + select(leads, loss * loss * load(M, SPREAD_NOW, loss), 0.0)
     store(S, SPREAD, V)
     over = leads & kernels.is_over(K, C, eta, V)
     if any_lane(over):
         kernels.restart(K, S, over, loss)
-        store(M, LEADS, select(over, 0.0, load(M, LEADS, loss)))
-        # The weights of the last round, by which lanes enter, are older than the restart.
-        store(M, NOT_BEFORE, select(over, t + LOOK_EVERY + 1.0, load(M, NOT_BEFORE, loss)))
-        count(M, loss)
+        mode.forget(t, M, over, loss)
 
 
 _KERNELS = kernels_of(

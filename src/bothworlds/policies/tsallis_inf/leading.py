@@ -16,7 +16,8 @@ from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, st
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.omd.leader import changing, layout, membership, rounds
+from bothworlds.omd.leader import half as mode
+from bothworlds.omd.leader import layout, membership
 from bothworlds.policies.base import Array, Kernels, Leaderless, Program
 from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf.half import one_solver
@@ -50,14 +51,14 @@ def nobody_leads(t: int, M: Any, like: Any) -> Any:
 
     Most loops then call the kernels of `Program.leaderless`; under attack they do not.
     """
-    return not (changing.is_due(t) or any_lane(load(M, membership.LEADS, like) != 0.0))
+    return not (membership.is_due(t) or any_lane(load(M, membership.LEADS, like) != 0.0))
 
 
 @jit
 def who_leads(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> Any:
     """Let lanes enter and leave the mode if it is time, and tell which are in it."""
-    if changing.is_due(t):
-        changing.look_around(K, t, S, M, eta, near_below, like)
+    if membership.is_due(t):
+        mode.look_around(K, t, S, M, eta, near_below, like)
     return load(M, membership.LEADS, like) != 0.0
 
 
@@ -67,11 +68,11 @@ def draw_beside(
     u: Any,
 ) -> Any:  # fmt: skip
     """Draw in the lanes in the mode; the others have drawn ``arm`` by a pass over their arms."""
-    if changing.is_due(t):
-        changing.see(K, S, M, eta, u)
+    if membership.is_due(t):
+        mode.see(K, S, M, eta, u)
     if any_lane(leads):
         inverse_p = load(S, half.INVERSE_P, u)
-        mine = rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
+        mine = mode.draw(K, t, S, M, eta, over, near_below, leads, u)
         arm = select(leads, mine, arm)
         store(S, half.INVERSE_P, select(leads, load(S, half.INVERSE_P, u), inverse_p))
     return arm
@@ -79,7 +80,7 @@ def draw_beside(
 
 @jit
 def count_loss(M: Any, loss: Any) -> None:
-    """Add to the losses of all lanes, by which `changing.decide` knows worlds not to enter in."""
+    """Add to the losses of all lanes, by which `mode.decide` knows worlds not to enter in."""
     store(M, layout.LOSSES, load(M, layout.LOSSES, loss) + loss)
 
 
@@ -90,36 +91,36 @@ update_by_pass: Any = None
 
 def choose_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with importance weighting."""
-    M = layout.mode_rows(K, S, width(u))
+    M = mode.rows_behind(K, S, width(u))
     if nobody_leads(t, M, u):
         return choose_by_pass(K, t, C, S, G, u)
     eta, over, _ = foreseen(K, t, C, M, u)
     leads = who_leads(K, t, S, M, eta, None, u)
     if not any_lane(negate(leads)):
-        return rounds.draw(K, t, S, M, eta, over, None, leads, u)
+        return mode.draw(K, t, S, M, eta, over, None, leads, u)
     arm = choose_by_pass(K, t, C, S, G, u)
     return draw_beside(K, t, S, M, eta, over, None, leads, arm, u)
 
 
 def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with reduced variance."""
-    M = layout.mode_rows(K, S, width(u))
+    M = mode.rows_behind(K, S, width(u))
     if nobody_leads(t, M, u):
         return choose_by_pass(K, t, C, S, G, u)
     eta, over, limit = foreseen(K, t, C, M, u)
     leads = who_leads(K, t, S, M, eta, limit, u)
     if not any_lane(negate(leads)):
-        return rounds.draw(K, t, S, M, eta, over, limit, leads, u)
+        return mode.draw(K, t, S, M, eta, over, limit, leads, u)
     arm = choose_by_pass(K, t, C, S, G, u)
     return draw_beside(K, t, S, M, eta, over, limit, leads, arm, u)
 
 
 def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I."""
-    M = layout.mode_rows(K, S, width(loss))
+    M = mode.rows_behind(K, S, width(loss))
     leads = load(M, membership.LEADS, loss) != 0.0
     if any_lane(leads):
-        rounds.learn(K, M, None, leads, arm, inverse_p, loss)
+        mode.learn(K, M, None, leads, arm, inverse_p, loss)
         if not any_lane(negate(leads)):
             return
         loss = select(leads, 0.0, loss)
@@ -128,11 +129,11 @@ def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, 
 
 def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    M = layout.mode_rows(K, S, width(loss))
+    M = mode.rows_behind(K, S, width(loss))
     leads = load(M, membership.LEADS, loss) != 0.0
     count_loss(M, loss)
     if any_lane(leads):
-        rounds.learn(K, M, True, leads, arm, inverse_p, loss)
+        mode.learn(K, M, True, leads, arm, inverse_p, loss)
         if not any_lane(negate(leads)):
             return
         # A near arm whose loss is its baseline: the lanes in the mode are not disturbed by it.
@@ -145,7 +146,7 @@ def update_leaderless_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """Do what `update_rv` does while no lane leads."""
-    count_loss(layout.mode_rows(K, S, width(loss)), loss)
+    count_loss(mode.rows_behind(K, S, width(loss)), loss)
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 
@@ -168,7 +169,7 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
     ``own`` is that without the mode, with one solver and less to compile, and plays runs that end
     before a lane may enter the mode.
     """
-    if horizon is not None and horizon < changing.first_round.py_func(n_arms):
+    if horizon is not None and horizon < mode.first_round.py_func(n_arms):
         return own
     rows = own.head_rows + n_arms
 

@@ -13,9 +13,10 @@ from bothworlds.lanes.vectors import advance, select
 from bothworlds.omd import late_rates, powers
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import powers as mode
+from bothworlds.omd.leader.layout import NEXT
 from bothworlds.policies.base import Array, Program
 from bothworlds.policies.leading import kernels_of, leading_program, silenced
-from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS, REDUCED
+from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS
 from bothworlds.policies.tsallis_inf.tiles import (
     rate_in_tile,
     solve_and_draw,
@@ -28,19 +29,26 @@ SERIES = FACTORS
 
 
 @jit
-def foresee(t: int, T: Any, M: Any) -> None:
+def near_below(t: int, c: float, T: Any) -> Any:
+    """Return the largest L_i - x of a near arm, one with w_i >= eta^2, so v_i <= eta^-2c."""
+    return late_rates.interpolate(T, late_rates.LIMITS, t) * (1.0 / c)
+
+
+@jit
+def foresee(t: int, c: float, T: Any, M: Any) -> None:
     """Note the learning rate of round t and what follows from it."""
     eta = late_rates.interpolate(T, late_rates.RATES, t)
-    M[mode.NEXT * LANES] = t
-    M[mode.NEXT * LANES + 1] = eta
-    M[mode.NEXT * LANES + 2] = 1.0 / eta
-    M[mode.NEXT * LANES + 3] = late_rates.interpolate(T, late_rates.POWERS, t)
+    M[NEXT * LANES] = t
+    M[NEXT * LANES + 1] = eta
+    M[NEXT * LANES + 2] = 1.0 / eta
+    M[NEXT * LANES + 3] = near_below(t, c, T)
+    M[NEXT * LANES + 4] = late_rates.interpolate(T, late_rates.POWERS, t)
 
 
 @jit
 def rate(K: int, t: int, C: Any, S: Any) -> Any:
     """Return eta_t; from `late_rates.FIRST` on the table then is that of round t."""
-    return rate_in_tile(K, t, C, S, -1.0 / (1.0 - C[ALPHA]))
+    return rate_in_tile(K, t, C, S, 1.0 / (1.0 - C[ALPHA]))
 
 
 @jit
@@ -50,11 +58,19 @@ def choose_by_pass(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 
 @jit
-def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
-    """Let lanes enter and leave the mode."""
+def look_around_iw(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
+    """Let lanes enter and leave the mode, with importance weighting."""
     if t >= late_rates.FIRST:
-        largest = mode.LARGEST_RATE if C[REDUCED] > 0.0 else mode.EXTREME
-        mode.look_around(K, t, S, M, advance(C, SERIES), rate(K, t, C, S), largest, like)
+        mode.look_around(K, t, S, M, advance(C, SERIES), rate(K, t, C, S), None, like)
+
+
+@jit
+def look_around_rv(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
+    """Let lanes enter and leave the mode, with reduced variance."""
+    if t >= late_rates.FIRST:
+        eta = rate(K, t, C, S)
+        limit = near_below(t, 1.0 - C[ALPHA], advance(S, powers.TABLE * LANES))
+        mode.look_around(K, t, S, M, advance(C, SERIES), eta, limit, like)
 
 
 @jit
@@ -64,15 +80,19 @@ def draw(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: An
     ``reduced`` is None for importance weighting.
     """
     T = advance(S, powers.TABLE * LANES)
-    if M[mode.NEXT * LANES] != t:
-        foresee(t, T, M)
-    eta = M[mode.NEXT * LANES + 1]
-    over = M[mode.NEXT * LANES + 2]
-    over_power = M[mode.NEXT * LANES + 3]
+    c = 1.0 - C[ALPHA]
+    if M[NEXT * LANES] != t:
+        foresee(t, c, T, M)
+    eta = M[NEXT * LANES + 1]
+    over = M[NEXT * LANES + 2]
+    limit = M[NEXT * LANES + 3]
+    over_power = M[NEXT * LANES + 4]
     if late_rates.is_for(T, t + 1):
-        foresee(t + 1, T, M)
+        foresee(t + 1, c, T, M)
     B = advance(C, SERIES)
-    return mode.draw(K, S, M, B, eta, over, over_power, reduced, leads, u)
+    if reduced is None:
+        return mode.draw(K, t, S, M, B, eta, over, over_power, None, leads, u)
+    return mode.draw(K, t, S, M, B, eta, over, over_power, limit, leads, u)
 
 
 @jit
@@ -117,9 +137,9 @@ def learn_outside_rv(
 _OWN = powers.ESTIMATES, powers.PER_ARM
 _KERNELS = {
     "iw": kernels_of(
-        _OWN, choose_by_pass, look_around, draw_iw, learn_iw, silenced(update_equal_iw)
+        _OWN, choose_by_pass, look_around_iw, draw_iw, learn_iw, silenced(update_equal_iw)
     ),
-    "rv": kernels_of(_OWN, choose_by_pass, look_around, draw_rv, learn_rv, learn_outside_rv),
+    "rv": kernels_of(_OWN, choose_by_pass, look_around_rv, draw_rv, learn_rv, learn_outside_rv),
 }
 
 

@@ -29,7 +29,8 @@ from bothworlds.lanes.vectors import (
     to_int,
 )
 from bothworlds.omd import half
-from bothworlds.omd.leader import changing, costs, layout, membership, rounds
+from bothworlds.omd.leader import half as mode
+from bothworlds.omd.leader import layout, membership
 from bothworlds.omd.many import layout as buckets
 from bothworlds.omd.many import rounds as many
 from bothworlds.policies.base import LARGEST, Array, Kernels, Program
@@ -58,11 +59,11 @@ def mode_rows(S: Any) -> Any:
 def alone(K: int, S: Any, place: int, reduced: Any) -> Any:
     """Return the state of the many-arms kernels of the lane at ``place``."""
     fields = buckets.FIELDS_IW
-    mode = layout.OTHERS + 2 * LANES * membership.vectors(K)
+    rows = layout.OTHERS + 2 * LANES * layout.vectors(K)
     if reduced is not None:
         fields = buckets.FIELDS_RV
-        mode += LANES * membership.vectors(K)
-    return advance(S, (MODE + mode) * LANES + place * (buckets.SHARED + fields * K))
+        rows += LANES * layout.vectors(K)
+    return advance(S, (MODE + rows) * LANES + place * (buckets.SHARED + fields * K))
 
 
 @jit
@@ -74,13 +75,15 @@ def outside(S: Any, M: Any, like: Any) -> Any:
 @jit
 def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
     """Let lanes enter and leave the mode, in a round in which they may."""
-    saved = costs.saved_of_many(near_below)
-    first = changing.first_round(K)
-    bits, entering = changing.decide(K, t, M, eta, near_below, saved, first, like)
+    saved = mode.SAVED_OF_MANY_REDUCED
+    if near_below is None:
+        saved = mode.SAVED_OF_MANY
+    first = mode.first_round(K)
+    bits, entering = mode.decide(K, t, M, eta, near_below, saved, first, like)
     while bits != 0:
         place = lowest_bit(bits)
         L = many.reopen(K, alone(K, S, place, near_below))
-        changing.write_back(K, t, M, place, LANES, near_below, L, 1)
+        mode.leave(K, t, L, 1, M, place, LANES, near_below)
         bits &= bits - 1
     entering &= outside(S, M, like)
     while entering != 0:
@@ -88,7 +91,7 @@ def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, lik
         s = alone(K, S, place, near_below)
         many.close(K, s)
         L = advance(s, buckets.SHARED)
-        changing.enter(K, t, L, 1, s[half.ROOT], M, place, LANES, eta, near_below)
+        mode.enter(K, t, L, 1, s[half.ROOT], M, place, LANES, eta, near_below)
         entering &= entering - 1
 
 
@@ -99,7 +102,7 @@ def choose_alone(
     """Solve and draw in some lanes, one by one; write arms and 1 / w where the tile has them."""
     M = mode_rows(S)
     store(M, layout.DRAW, u)
-    due = changing.is_due(t)
+    due = membership.is_due(t)
     g = own_words()
     while bits != 0:
         place = lowest_bit(bits)
@@ -124,15 +127,15 @@ def choose_alone(
 def choose_leading_many(
     K: int, t: int, C: Any, S: Any, G: Any, u: Any, eta: float, over: float, near_below: Any
 ) -> Any:
-    """Solve and draw; see `rounds.draw` and `many.choose`."""
+    """Solve and draw; see `mode.draw` and `many.choose`."""
     M = mode_rows(S)
-    if changing.is_due(t):
+    if membership.is_due(t):
         look_around(K, t, S, M, eta, near_below, u)
     leads = load(M, membership.LEADS, u) != 0.0
     bits = outside(S, M, u)
     arm = to_int(load(M, membership.LEADER, u))
     if any_lane(leads):
-        arm = rounds.draw(K, t, S, M, eta, over, near_below, leads, u)
+        arm = mode.draw(K, t, S, M, eta, over, near_below, leads, u)
     if bits != 0:
         store(M, layout.ARM, to_float(arm))
         choose_alone(K, t, C, S, G, u, eta, near_below, bits)
@@ -162,7 +165,7 @@ def learn(
     M = mode_rows(S)
     leads = load(M, membership.LEADS, loss) != 0.0
     if any_lane(leads):
-        rounds.learn(K, M, reduced, leads, arm, p, loss)
+        mode.learn(K, M, reduced, leads, arm, p, loss)
     bits = outside(S, M, loss)
     if bits == 0:
         return
@@ -210,7 +213,7 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
 
     It also plays runs that end before a lane may enter the mode.
     """
-    if horizon is not None and horizon < changing.first_round.py_func(n_arms):
+    if horizon is not None and horizon < mode.first_round.py_func(n_arms):
         return own
     first = MODE + layout.rows(n_arms, estimator == "rv")
 

@@ -32,16 +32,16 @@ CROWDED = 8.0
 
 
 @jit
-def rate_in_tile(K: int, t: int, C: Any, S: Any, exponent: Any) -> Any:
+def rate_in_tile(K: int, t: int, C: Any, S: Any, p: Any) -> Any:
     """Return eta_t, which costs a tile as much as several arms where it is not interpolated.
 
-    The table also has eta^exponent, unless that is None.
+    The table also has powers of eta that p needs, unless that is None.
     """
     if t < late_rates.FIRST:
         return rate_now(K, t, C)
     T = advance(S, powers.TABLE * LANES)
     if not late_rates.is_for(T, t):
-        late_rates.tabulate(T, int(C[CODE]), C[PARAMETER], C[ALPHA], K, t, exponent)
+        late_rates.tabulate(T, int(C[CODE]), C[PARAMETER], C[ALPHA], K, t, p)
     return late_rates.interpolate(T, late_rates.RATES, t)
 
 
