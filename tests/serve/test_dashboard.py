@@ -117,7 +117,7 @@ def dashboard(tmp_path, unsynced, monkeypatch):
     def run(work, *, keys=False, store="store.db", arms="abc", **more):
         async def running():
             app = Application(lambda: Service.open(str(tmp_path / store), QUIET), keys=keys)
-            app._service = await app._opening()
+            app.service = await app._opening()
             try:
                 if arms is not None:
                     await app.service.create(Service.LOCAL, spec(arms=arms, **more))

@@ -49,7 +49,7 @@ class Caller:
 async def application(store, work):
     settings = Settings(checkpoint_seconds=0.02, poll_seconds=0.05)
     app = Application(lambda: Service.open(str(store), settings), keys=False)
-    app._service = await app._opening()
+    app.service = await app._opening()
     try:
         spec = ExperimentSpec("headline", [ArmSpec("a"), ArmSpec("b")])
         await app.service.create(Service.LOCAL, spec)

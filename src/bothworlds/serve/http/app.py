@@ -96,7 +96,7 @@ class Application(Context):
             route.operation: route.query() for route in ROUTES if route.query is not None
         }
         prefix = secrets.token_hex(4)
-        self.ids = (f"{prefix}-{n:x}".encode() for n in itertools.count(1))
+        self.ids = map(f"{prefix}-%x".encode().__mod__, itertools.count(1))
         # Answers that are on their way outside ASGI: the server does not wait for them.
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -112,7 +112,7 @@ class Application(Context):
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            self._service = await self._opening()
+            self.service = await self._opening()
         except BothworldsError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
@@ -124,7 +124,7 @@ class Application(Context):
         await receive()
         self.stopping.set()
         await asyncio.gather(*self.tasks)
-        await self._service.close()
+        await self.service.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -195,7 +195,7 @@ class Application(Context):
 
     def note(self, request: Request, reply: Reply | Stream) -> None:
         """Count a request that was answered, and log it if it is to be logged."""
-        operation = request.operation
+        operation = getattr(request.route, "operation", None)
         seconds = time.perf_counter() - request.begun
         self.metrics.count(operation or "none", reply.status, seconds)
         if self._access_log or operation in _LOGGED or operation in self._dashboard.logged:

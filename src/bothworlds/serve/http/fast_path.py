@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec import UNSET
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bothworlds.serve.domain.answers import Principal, Told
@@ -196,7 +197,9 @@ def _feedback(app: FastApplication, request: Request, callback: Callback) -> Non
         app.note(request, reply)
         callback(request, reply)
 
-    loss, reward = request.body.given()
+    body = request.body
+    loss = None if body.loss is UNSET else body.loss
+    reward = None if body.reward is UNSET else body.reward
     try:
         app.service.tell(request.who, request.given[0], loss, reward, told)
     except StaleReplica:

@@ -13,9 +13,10 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http.routes import Route
 from bothworlds.serve.ops.metrics import Figures, Metrics
 
 Header = tuple[bytes, bytes]
@@ -27,7 +28,7 @@ JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 
 
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """An answer with all of its body.
 
     Parameters
@@ -42,15 +43,10 @@ class Reply:
         Further headers.
     """
 
-    __slots__ = ("body", "extra", "media", "status")
-
-    def __init__(
-        self, status: int, body: bytes, media: bytes = JSON, extra: list[Header] | None = None
-    ) -> None:
-        self.status = status
-        self.body = body
-        self.media = media
-        self.extra = extra
+    status: int
+    body: bytes
+    media: bytes = JSON
+    extra: list[Header] | None = None
 
     def headers(self, id: bytes) -> list[Header]:
         """Return the headers of the answer to a request."""
@@ -95,7 +91,7 @@ class Stream:
         return [(b"content-type", self.media), (b"x-request-id", id), *self.extra]
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """A request, as its handler sees it.
 
     Parameters
@@ -119,22 +115,19 @@ class Request:
         When it arrived, by `time.perf_counter`.
     """
 
-    __slots__ = ("begun", "body", "given", "headers", "id", "query", "route", "who")
-
-    def __init__(self, route: Any, given: list[str], headers: Headers, id: bytes) -> None:
-        self.begun = time.perf_counter()
-        self.route = route
-        self.given = given
-        self.headers = headers
-        self.who = UNKNOWN
-        self.id = id
-        self.query: Any = None
-        self.body: Any = None
+    route: Any
+    given: list[str]
+    headers: Headers
+    id: bytes
+    who: Principal = UNKNOWN
+    query: Any = None
+    body: Any = None
+    begun: float = msgspec.field(default_factory=time.perf_counter)
 
     @property
     def operation(self) -> str | None:
         """The name of the operation; None if there is no such route."""
-        return self.route.operation if isinstance(self.route, Route) else None
+        return getattr(self.route, "operation", None)
 
 
 class Context:
@@ -142,18 +135,13 @@ class Context:
 
     document: bytes
     """The OpenAPI document."""
+    service: Service
+    """The service, once the server has started."""
 
     def __init__(self) -> None:
-        self._service: Service | None = None
         self.stopping = asyncio.Event()
         self.metrics = Metrics(self._figures)
 
-    @property
-    def service(self) -> Service:
-        """The service, once the server has started."""
-        assert self._service is not None
-        return self._service
-
     def _figures(self) -> Figures:
-        found = self._service
+        found: Service | None = getattr(self, "service", None)
         return ({}, {}) if found is None else (found.counters(), found.gauges())
