@@ -1,16 +1,24 @@
 """Logs, metrics and rate limits of the decision service."""
 
+import asyncio
 import io
 import json
 import logging
+import re
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.http.app import Application
 from bothworlds.serve.http.limits import Buckets
 from bothworlds.serve.ops import logs
 from bothworlds.serve.ops.metrics import BUCKETS, Metrics
 from bothworlds.serve.problems import Problem
+from helpers.histories import QUIET
+
+OPERATING = Path(__file__).parents[2] / "docs" / "service" / "operating.md"
 
 
 @pytest.fixture
@@ -70,6 +78,39 @@ def test_a_histogram_counts_what_it_is_told():
     assert found["bothworlds_request_seconds_sum", "decide"] == pytest.approx(60.30035)
     assert found["bothworlds_commits_total",] == 3
     assert found["bothworlds_log_buffer",] == 2
+
+
+def exported(tmp_path):
+    """Return the metrics that a service exports before the first request."""
+
+    async def running():
+        app = Application(lambda: Service.open(str(tmp_path / "store.db"), QUIET), keys=False)
+        app.service = await app._opening()
+        text = app.metrics.text().decode()
+        await app.service.close()
+        return text
+
+    families = text_string_to_metric_families(asyncio.run(running()))
+    return {sample.name for family in families for sample in family.samples}
+
+
+def undescribed(names):
+    page = OPERATING.read_text(encoding="utf-8")
+    return {name for name in names if not re.search(rf"^\| .*`{name}[`{{]", page, re.MULTILINE)}
+
+
+def test_every_metric_is_described(tmp_path):
+    names = exported(tmp_path)
+    assert "bothworlds_decisions_total" in names
+    assert undescribed(names) == set()
+
+
+def test_a_toy_metric_is_one_figure_and_the_docs_miss_it(tmp_path, monkeypatch):
+    counters, gauges = Service.counters, Service.gauges
+    monkeypatch.setattr(Service, "counters", lambda self: {**counters(self), "toys_bought": 2})
+    monkeypatch.setattr(Service, "gauges", lambda self: {**gauges(self), "toys": 1})
+    names = exported(tmp_path)
+    assert undescribed(names) == {"bothworlds_toys_bought_total", "bothworlds_toys"}
 
 
 def test_a_bucket_holds_one_second_and_keys_have_their_own():
