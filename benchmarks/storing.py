@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
 from bothworlds.serve.domain.sums import Ledger
 from bothworlds.serve.domain.tokens import Identities
 from bothworlds.serve.ops.verify import replay
@@ -60,8 +60,8 @@ async def _experiment(store: str | Store) -> Service:
     settings = Settings(checkpoint_seconds=3600.0, sweep_seconds=3600.0)
     service = await Service.open(store, settings)
     if not service.experiments(Service.LOCAL):
-        arms = [ArmSpec(f"arm{i}") for i in range(ARMS)]
-        await service.create(Service.LOCAL, ExperimentSpec("bench", arms))
+        arms = [Arm(f"arm{i}") for i in range(ARMS)]
+        await service.create(Service.LOCAL, NewExperiment("bench", arms))
     return service
 
 

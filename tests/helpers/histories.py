@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from bothworlds.serve.domain import records, tokens
-from bothworlds.serve.domain.config import ArmSpec, ExperimentSpec
+from bothworlds.serve.domain.config import Arm, NewExperiment
 from bothworlds.serve.domain.draws import PER_ONE
 from bothworlds.serve.domain.service import Service, Settings
 from bothworlds.serve.domain.sums import Counts, StateRow, Sums
@@ -51,9 +51,7 @@ def made(store, name, arms, *, rounds=0, logged=0, checkpoints=0, drift=False, m
 
     async def create():
         service = await Service.open(str(store), QUIET)
-        await service.create(
-            Service.LOCAL, ExperimentSpec(name, [ArmSpec(arm) for arm in arms], **spec)
-        )
+        await service.create(Service.LOCAL, NewExperiment(name, [Arm(arm) for arm in arms], **spec))
         await service.close()
 
     asyncio.run(create())

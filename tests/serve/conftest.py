@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bothworlds.serve.domain import tokens
-from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
 from bothworlds.serve.store.sqlite import SqliteStore
 
 # Nothing happens by itself unless a test lets it.
@@ -17,7 +17,7 @@ QUIET = Settings(poll_seconds=3600, sweep_seconds=3600, checkpoint_seconds=3600)
 
 def spec(name="headline", arms="abcd", **more):
     """Return the specification of an experiment."""
-    return ExperimentSpec(name, [ArmSpec(arm) for arm in arms], **more)
+    return NewExperiment(name, [Arm(arm) for arm in arms], **more)
 
 
 @pytest.fixture

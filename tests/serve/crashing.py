@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 
-from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
 from bothworlds.serve.ops import upkeep as module
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.commit import Committer
@@ -67,13 +67,13 @@ async def drive(store, point):
     module.GRACE = 0.0
     service = await Service.open(store, settings)
     if not service.experiments(ME):
-        arms = [ArmSpec(name) for name in "abcd"]
+        arms = [Arm(name) for name in "abcd"]
         sweeping = point == "in_the_sweeper"
         more = {"missing": "default", "default_loss": 1.0} if sweeping else {}
         window = 1.0 if point in ("in_the_sweeper", "in_retention") else 3600.0
-        spec = ExperimentSpec("e", arms, log="before", feedback_window=window, **more)
+        spec = NewExperiment("e", arms, log="before", feedback_window=window, **more)
         await service.create(ME, spec)
-        await service.create(ME, ExperimentSpec("after", arms))
+        await service.create(ME, NewExperiment("after", arms))
     say("ready", os.getpid())
     n = 0
     while True:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
 from bothworlds.serve.http.app import Application
 from helpers.waiting import HANG
 
@@ -51,7 +51,7 @@ async def application(store, work):
     app = Application(lambda: Service.open(str(store), settings), keys=False)
     app.service = await app._opening()
     try:
-        spec = ExperimentSpec("headline", [ArmSpec("a"), ArmSpec("b")])
+        spec = NewExperiment("headline", [Arm("a"), Arm("b")])
         await app.service.create(Service.LOCAL, spec)
         return await work(app)
     finally:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bothworlds.serve.domain import administration, draws, replicas
-from bothworlds.serve.domain.service import ArmSpec, Service
+from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import reader
@@ -148,7 +148,7 @@ def test_changes_reach_the_others_with_the_next_poll(replicated):
 def test_tokens_about_what_a_replica_has_not_heard_of_are_understood(replicated):
     async def body(one, other):
         # A new arm, a new epoch, a new key and a new experiment, each with its first decision.
-        await one.add_arm(ME, "headline", ArmSpec("e"))
+        await one.add_arm(ME, "headline", Arm("e"))
         token = (await one.decide(ME, "headline", available=["e"])).decision_id
         assert await code_of(other.feedback(ME, token, loss=0.5)) == "learned"
         await one.set_mode(ME, "headline", "reset")
@@ -173,8 +173,8 @@ def test_tokens_about_what_a_replica_has_not_heard_of_are_understood(replicated)
 def test_arms_that_two_administrators_add_at_once(replicated):
     async def body(one, other):
         await asyncio.gather(
-            one.add_arm(ME, "headline", ArmSpec("e")),
-            other.add_arm(ME, "headline", ArmSpec("f")),
+            one.add_arm(ME, "headline", Arm("e")),
+            other.add_arm(ME, "headline", Arm("f")),
             one.set_mode(ME, "headline", "uniform"),
         )
         await heard(one, other)

@@ -3,7 +3,7 @@
 import pytest
 
 from bothworlds import inference
-from bothworlds.serve.domain.service import ArmSpec, Service
+from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.ops.exports import logged
 from bothworlds.serve.ops.reports import report
 from bothworlds.serve.problems import Problem
@@ -53,7 +53,7 @@ def test_a_report_lists_every_arm_and_counts_what_was_learned(on_service):
         await service.set_mode(ME, "headline", "pin", arm="a")
         await played(service, 10)
         await service.set_mode(ME, "headline", "resume")
-        await service.add_arm(ME, "headline", ArmSpec("never"))
+        await service.add_arm(ME, "headline", Arm("never"))
         await rows(service)
         found = await report(
             service, ME, "headline", 0.95, ["uniform", "arm:a", "arm:c", "arm:never"]

@@ -13,7 +13,7 @@ import pytest
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.keys import SCOPES
-from bothworlds.serve.domain.service import ArmSpec, FeedbackItem, Principal, Service
+from bothworlds.serve.domain.service import Arm, FeedbackItem, Principal, Service
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
@@ -609,7 +609,7 @@ def test_modes(on_service, where):
 
 def test_a_reset_starts_from_nothing(on_service, where):
     async def body(service):
-        await service.add_arm(ME, "headline", ArmSpec("e"))
+        await service.add_arm(ME, "headline", Arm("e"))
         for _ in range(60):
             decided = await service.decide(ME, "headline")
             await service.feedback(ME, decided.decision_id, loss=float(decided.arm != "a"))
@@ -631,13 +631,13 @@ def test_arms_come_and_go_and_never_come_again(on_service, served, where):
             decided = await service.decide(ME, "headline")
             await service.feedback(ME, decided.decision_id, loss=float(decided.arm != "a"))
         early = await service.decide(ME, "headline")
-        shown = await service.add_arm(ME, "headline", ArmSpec("e", {"x": 1}), probability=0.3)
+        shown = await service.add_arm(ME, "headline", Arm("e", {"x": 1}), probability=0.3)
         assert shown["arms"][4]["probability"] == pytest.approx(0.3, abs=1e-6)
-        await refused("arm_id_used", service.add_arm(ME, "headline", ArmSpec("e")))
+        await refused("arm_id_used", service.add_arm(ME, "headline", Arm("e")))
         await service.retire_arm(ME, "headline", "b")
         await refused("arm_not_found", service.retire_arm(ME, "headline", "b"))
         await refused("arm_not_found", service.retire_arm(ME, "headline", "x"))
-        await refused("arm_id_used", service.add_arm(ME, "headline", ArmSpec("b")))
+        await refused("arm_id_used", service.add_arm(ME, "headline", Arm("b")))
         seen = set()
         for _ in range(100):
             decided = await service.decide(ME, "headline")
@@ -775,9 +775,7 @@ def test_a_patch_needs_the_version_it_is_based_on(on_service):
 
 def test_changes_at_the_same_time_all_happen(on_service):
     async def body(service):
-        await asyncio.gather(
-            *(service.add_arm(ME, "headline", ArmSpec(f"new{i}")) for i in range(4))
-        )
+        await asyncio.gather(*(service.add_arm(ME, "headline", Arm(f"new{i}")) for i in range(4)))
         shown = service.experiment(ME, "headline")
         assert sorted(arm["name"] for arm in shown["arms"][4:]) == ["new0", "new1", "new2", "new3"]
 
@@ -797,7 +795,7 @@ def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, where
         before = service.experiment(ME, "headline")
         for change in (
             service.set_mode(ME, "headline", "pin", arm="a"),
-            service.add_arm(ME, "headline", ArmSpec("e")),
+            service.add_arm(ME, "headline", Arm("e")),
             service.retire_arm(ME, "headline", "a"),
             service.create(ME, spec("other")),
             service.create_key(ME, ["read"]),

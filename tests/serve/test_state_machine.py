@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from bothworlds.serve.domain.service import ArmSpec, Service
+from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.sqlite import SqliteStore
@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
     @rule(share=st.none() | st.sampled_from([0.1, 0.5]))
     def add_arm(self, share):
         name = f"new{len(self.names)}"
-        self.run(self.service.add_arm(ME, "headline", ArmSpec(name), probability=share))
+        self.run(self.service.add_arm(ME, "headline", Arm(name), probability=share))
         self.names.append(name)
 
     @rule(place=st.integers(0, 7))

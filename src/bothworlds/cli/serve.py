@@ -150,12 +150,12 @@ async def _opened(
     store: str, experiment: str | None, arms: list[str], retention_days: float | None
 ) -> Service:
     """Open the service, with the experiment that was asked for."""
-    from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service, Settings
+    from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
     from bothworlds.serve.problems import Problem
 
     service = await Service.open(store, Settings(retention_days=retention_days))
     if experiment is not None:
-        spec = ExperimentSpec(experiment, [ArmSpec(name) for name in arms])
+        spec = NewExperiment(experiment, [Arm(name) for name in arms])
         try:
             await service.create(Service.LOCAL, spec, request_id="command line")
         except Problem as problem:

@@ -131,16 +131,16 @@ def decide_once(policy: Policy, K: int) -> None:
     from pathlib import Path
 
     from bothworlds.bandit.state_file import describe
-    from bothworlds.serve.domain.service import ArmSpec, ExperimentSpec, Service
+    from bothworlds.serve.domain.service import Arm, NewExperiment, Service
 
     async def once(folder: str) -> None:
         service = await Service.open(str(Path(folder, "warm-up.db")))
         try:
-            arms = [ArmSpec(str(i)) for i in range(K)]
+            arms = [Arm(str(i)) for i in range(K)]
             for floor in (0.0, 0.1):
                 name = f"floor-{floor:g}"
                 described = describe(policy, "warm-up")
-                spec = ExperimentSpec(name, arms, policy=described, floor=floor)
+                spec = NewExperiment(name, arms, policy=described, floor=floor)
                 await service.create(Service.LOCAL, spec)
                 for available in (None, ["0", "1"]):
                     made = await service.decide(

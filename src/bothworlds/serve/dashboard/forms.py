@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from bothworlds.serve.domain.config import ArmSpec
+from bothworlds.serve.domain.config import Arm
 from bothworlds.serve.problems import Problem
 from bothworlds.text import counted
 
@@ -79,7 +79,7 @@ async def _pin(service: Service, who: Principal, name: str, fields: Fields, id: 
 
 
 async def _add(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    await service.add_arm(who, name, ArmSpec(fields.get("new", "")), request_id=id)
+    await service.add_arm(who, name, Arm(fields.get("new", "")), request_id=id)
     return "added"
 
 

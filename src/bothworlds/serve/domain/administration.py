@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from bothworlds.arguments import is_number
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal
-from bothworlds.serve.domain.config import ArmSpec, ExperimentSpec, check_arm, checked
+from bothworlds.serve.domain.config import Arm, NewExperiment, check_arm, checked
 from bothworlds.serve.domain.draws import warm
 from bothworlds.serve.domain.experiment import Experiment, short
 from bothworlds.serve.domain.replicas import Replicas
@@ -77,7 +77,7 @@ class Administration:
         return await attempt()
 
     async def create(
-        self, who: Principal, spec: ExperimentSpec, *, request_id: str = ""
+        self, who: Principal, spec: NewExperiment, *, request_id: str = ""
     ) -> dict[str, Any]:
         """Create an experiment; return its document."""
         config, arms = checked(spec)
@@ -164,7 +164,7 @@ class Administration:
         self,
         who: Principal,
         name: str,
-        arm: ArmSpec,
+        arm: Arm,
         *,
         probability: float | None = None,
         request_id: str = "",

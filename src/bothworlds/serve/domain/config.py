@@ -126,8 +126,6 @@ class NewExperiment(ExperimentSettings, frozen=True):
     arms: Annotated[list[Arm], Meta(min_length=2, max_length=MOST_ARMS)]
 
 
-ArmSpec = Arm
-ExperimentSpec = NewExperiment
 CHANGEABLE = Changeable.__struct_fields__
 """Names of the settings that can be changed after an experiment was created."""
 

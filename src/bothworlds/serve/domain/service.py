@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from bothworlds.serve.domain.administration import Administration
 from bothworlds.serve.domain.answers import Decided, FeedbackItem, Principal, Told
-from bothworlds.serve.domain.config import ArmSpec, ExperimentSpec
+from bothworlds.serve.domain.config import Arm, NewExperiment
 from bothworlds.serve.domain.deciding import Deciding
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.feedback import Feedback
@@ -37,10 +37,10 @@ from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.opening import opened
 
 __all__ = [
-    "ArmSpec",
+    "Arm",
     "Decided",
-    "ExperimentSpec",
     "FeedbackItem",
+    "NewExperiment",
     "Principal",
     "Service",
     "Settings",
@@ -69,7 +69,7 @@ class Service:
     >>> import asyncio, os, tempfile
     >>> async def example(folder):
     ...     service = await Service.open(os.path.join(folder, "bothworlds.db"))
-    ...     spec = ExperimentSpec("headline", [ArmSpec("a"), ArmSpec("b")])
+    ...     spec = NewExperiment("headline", [Arm("a"), Arm("b")])
     ...     await service.create(Service.LOCAL, spec)
     ...     decided = await service.decide(Service.LOCAL, "headline")
     ...     told = await service.feedback(Service.LOCAL, decided.decision_id, reward=1.0)
