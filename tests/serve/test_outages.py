@@ -312,7 +312,9 @@ def test_a_replica_that_lost_its_number_takes_another(where, monkeypatch):
         tokens = [(await one.decide(ME, "headline")).decision_id for _ in range(8)]
         for token in tokens[:4]:
             assert await told(one, token) == "learned"
-        # It is cut off for so long that another one takes its number, with what it has learned.
+        # With nothing left to write, it is cut off for so long that another one takes its number,
+        # with what it has learned.
+        await one.flushed()
         one.store.writer.line.close()
         with monkeypatch.context() as patched:
             patched.setattr(module, "LEASE", 0.0)
