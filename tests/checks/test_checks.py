@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-import bothworlds.bandit.bandit
+import bothworlds.bandit.feedback
 from bothworlds.bandit.state import first_row
 from bothworlds.checks import Outcome, Report, check_environment, check_policy
 from bothworlds.checks.environment import ENVIRONMENT_CHECKS
@@ -242,7 +242,7 @@ def only(name, checks):
 
 @pytest.mark.parametrize("lax", ["accepting", "changing"])
 def test_bad_feedback_is_noticed_where_a_bandit_takes_it(monkeypatch, lax):
-    strict = bothworlds.bandit.bandit.loss_within
+    strict = bothworlds.bandit.feedback.loss_within
     told = bw.Bandit.tell
 
     def accept(bounds, reward, loss, owner="Bandit.tell"):
@@ -253,7 +253,7 @@ def test_bad_feedback_is_noticed_where_a_bandit_takes_it(monkeypatch, lax):
         return told(bandit, decision, **feedback)
 
     if lax == "accepting":
-        monkeypatch.setattr(bothworlds.bandit.bandit, "loss_within", accept)
+        monkeypatch.setattr(bothworlds.bandit.feedback, "loss_within", accept)
     else:
         monkeypatch.setattr(bw.Bandit, "tell", change)
     found = failures(check_policy, bw.Exp3(), skip=only("bad_feedback", POLICY_CHECKS))

@@ -81,7 +81,6 @@ class Bandit(Inspectable):
     """
 
     __slots__ = ()
-
     _OWNER = "Bandit"
     _FORMAT = "bothworlds.bandit"
     _VERSION = 2
@@ -277,7 +276,8 @@ class Bandit(Inspectable):
             self._lock.wait()
         try:
             core = self._core
-            if type(decision) is Decision and decision._lineup is core.lineup:
+            lineup = core.lineup
+            if type(decision) is Decision and decision._lineup is lineup:
                 number = decision.round
             else:
                 number = _admitted(core, self._keys, decision, "Bandit.tell")
@@ -295,7 +295,7 @@ class Bandit(Inspectable):
                 slot = core.fresh_slot
                 core.tell(slot, core.fresh_inverse_p, value)
                 core.fresh = NOTHING_FRESH
-                index = core.lineup.indices[slot]
+                index = lineup.indices[slot]
                 roster = core.roster
                 roster.told[index] += 1
                 roster.losses[index] += value
@@ -517,8 +517,8 @@ class Bandit(Inspectable):
     def retire_arm(self, name: Arm) -> None:
         """Stop playing an arm, for every policy that keeps its numbers by arm.
 
-        The other arms' numbers stay. The arm keeps its index and history, and its pending
-        decisions can still be told. No regret theorem covers a changing set of arms.
+        The other arms' numbers stay. The arm keeps its index, history and pending decisions. No
+        regret theorem covers a changing set of arms.
 
         Parameters
         ----------
