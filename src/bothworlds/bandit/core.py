@@ -38,7 +38,7 @@ from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, mu
 from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ARMS, ROUND
 from bothworlds.lanes.wrap import drawing_code
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import Array, Policy, Program
 from bothworlds.policies.late import INVERSE_P, LateKernels, late_kernels
 from bothworlds.seeding import stream_words
 
@@ -87,7 +87,7 @@ class Core:
     __slots__ = (
         "F", "N", "N_bytes", "_late", "_learn", "_subsets", "ask", "flags", "fresh",
         "fresh_inverse_p", "fresh_slot", "fresh_time", "frozen", "keeper", "ledger", "lineup",
-        "note", "policy", "roster", "round", "rows", "seed", "start", "tell", "w",
+        "note", "policy", "program", "roster", "round", "rows", "seed", "start", "tell", "w",
     )  # fmt: skip
 
     F: Array
@@ -100,6 +100,8 @@ class Core:
     """``F`` as a memoryview: reading one number costs half of what indexing an array does."""
     tell: Callable[[int, float, float], None]
     """Learns from the fresh decision: slot, 1 / probability and loss."""
+    program: Program
+    """What plays the policy with the arms of ``F``."""
     note: Any
     """Writes the notes of the fresh decision into ``N``; None until late feedback is prepared."""
     _late: LateKernels | None
@@ -134,18 +136,17 @@ class Core:
         self.F = F
         self.rows = F.data
         self.start = first_row(F)
-        self.ask = self._asking(F)
-        self.lineup = self.lineup_of(self.roster.slots, origin, F)
-        telling = self.keeper.telling
-        self.tell = telling(self.policy, F, address(F), self.lineup) if told else self._tell_first
+        self.program = self.policy.program(int(F[ARMS]))
+        self.ask = self._asking(F, self.program)
+        self.lineup = self.lineup_of(self.roster.slots, origin, F, self.program)
+        self.tell = self._telling() if told else self._tell_first
         # Late feedback and missing arms get their code when they first occur.
         self.note = self._learn = self._late = None
         self._subsets: dict[tuple[Arm, ...], Subset] = {}
 
-    def _asking(self, F: Array) -> Callable[[], int]:
+    def _asking(self, F: Array, program: Program) -> Callable[[], int]:
         """Return the compiled function that draws an arm from ``F``."""
-        policy = self.policy
-        ask = policy.program(int(F[ARMS])).prompt.ask
+        policy, ask = self.policy, program.prompt.ask
         if policy.traits.trusted:
             made: Callable[[], int] = placed(drawing_code(ask), address(F))
             return made
@@ -153,14 +154,20 @@ class Core:
 
     def _tell_first(self, slot: int, inverse_p: float, loss: float) -> None:
         """Learn from the fresh decision for the first time since the code was placed."""
-        self.tell = self.keeper.telling(self.policy, self.F, address(self.F), self.lineup)
+        self.tell = self._telling()
         self.tell(slot, inverse_p, loss)
 
-    def lineup_of(self, indices: Iterable[int], origin: Origin, F: Array) -> Lineup:
+    def _telling(self) -> Callable[[int, float, float], None]:
+        """Return the compiled function that learns from the fresh decision."""
+        F, kernels = self.F, self.program.prompt
+        return self.keeper.telling(self.policy, kernels, F, address(F), self.lineup)
+
+    def lineup_of(
+        self, indices: Iterable[int], origin: Origin, F: Array, program: Program
+    ) -> Lineup:
         """Return what decisions drawn from ``F`` have in common."""
         names = self.roster.names
         indices = tuple(indices)
-        program = self.policy.program(len(indices))
         kernel = program.kernels.weights if self.policy.traits.knows_probability else None
         # With many arms a decision does not copy the packed state but reads the core's own.
         live = None if program.plain else partial(unchanged, F)
@@ -169,7 +176,7 @@ class Core:
     def late_kernels(self) -> LateKernels:
         """Return the compiled functions for late feedback; also make room for notes."""
         if self._late is None:
-            policy, program = self.policy, self.policy.program(len(self))
+            policy, program = self.policy, self.program
             late = self._late = late_kernels(policy, program)
             self._make_room(width(policy, program, len(self.roster.names)))
             self.note = direct(
@@ -220,7 +227,7 @@ class Core:
         else:
             F, lineup, slot = self.draw_aside(self.round + 1, subset.slots, centred=True)
             generator(self.F)[:] = generator(F)
-            asked = self.policy.program(len(self)).kernels.asked
+            asked = self.program.kernels.asked
             if asked is not None:
                 asked(self.F, subset.slots[slot])
             self.rows[ROUND] = self.round + 1
@@ -243,17 +250,18 @@ class Core:
         Returns the copy, its lineup and the place drawn.
         """
         if slots is None:
-            F, lineup = self.F.copy(), self.lineup
+            F, lineup, program = self.F.copy(), self.lineup, self.program
         else:
+            program = self.policy.program(slots.size)
             rows = columns(self.F, self.policy)[:, slots]
             if centred and self.policy.traits.estimates:
                 # Only differences matter, and far from 0 they would be lost.
                 rows[0] -= rows[0].min()
-            F = with_columns(self.F, self.policy, rows)
+            F = with_columns(self.F, self.policy, rows, program)
             indices = [self.roster.slots[slot] for slot in slots.tolist()]
-            lineup = self.lineup_of(indices, self.lineup.origin, F)
+            lineup = self.lineup_of(indices, self.lineup.origin, F, program)
         F[ROUND] = number
-        return F, lineup, self._asking(F)()
+        return F, lineup, self._asking(F, program)()
 
     def _draw_frozen(self, subset: Subset | None) -> Decision:
         """Draw from the distribution at the freeze; nothing is learned from the decision."""
@@ -261,8 +269,7 @@ class Core:
         generator(self.F)[:] = generator(F)
         self.round += 1
         time = now()
-        policy, known = self.policy, len(self.roster.names)
-        notes = np.zeros(width(policy, policy.program(len(self)), known))
+        notes = np.zeros(width(self.policy, self.program, len(self.roster.names)))
         notes[INVERSE_P] = F[first_row(F)]
         self.ledger.records[self.round] = pending(
             slot, notes.tobytes(), lineup, time, None, learn=False
@@ -502,8 +509,9 @@ class Core:
         if self.fresh:
             self.settle()
         policy, n_arms = self.policy, arms.shape[1]
-        F = with_columns(self.F, policy, arms)
-        if policy.program(n_arms).kernels.estimates_changed is None:
+        program = policy.program(n_arms)
+        F = with_columns(self.F, policy, arms, program)
+        if program.kernels.estimates_changed is None:
             return rebuilt(policy, n_arms, self.round, generator(F), saved(F, policy))
         return F
 
@@ -541,9 +549,11 @@ class Core:
         made.fresh_inverse_p, made.fresh_time = self.fresh_inverse_p, self.fresh_time
         made.frozen = self.frozen
         made.F, made.rows, made.start = F, F.data, self.start
+        made.program = self.program
         where = address(F)
         ask: Any = self.ask
-        made.ask = placed(ask.__func__, where) if self.policy.traits.trusted else made._asking(F)
+        trusted = self.policy.traits.trusted
+        made.ask = placed(ask.__func__, where) if trusted else made._asking(F, self.program)
         made.keeper = self.keeper.copy()
         lineup = self.lineup
         live = None if lineup.live is None else partial(unchanged, F)
@@ -551,7 +561,8 @@ class Core:
         if self.tell == self._tell_first:
             made.tell = made._tell_first
         else:
-            made.tell = made.keeper.telling_again(self.tell, self.policy, F, where, made.lineup)
+            again = made.keeper.telling_again
+            made.tell = again(self.tell, self.policy, self.program.prompt, F, where, made.lineup)
         made.note, made._learn, made._late = self.note, self._learn, self._late
         if self._late is not None:
             made._make_room(self.N.size)
@@ -598,12 +609,12 @@ def _subset_of(core: Core, slots: NDArray[np.intp]) -> Subset:
     """Return the arms in these slots, with compiled functions where the policy has them."""
     policy, n_arms = core.policy, slots.size
     program = policy.program(n_arms)
-    same = policy.program(len(core)).plain and program.plain
+    same = core.program.plain and program.plain
     if not (same and policy.traits.trusted) or core.frozen:
         return Subset(slots)
     F = pack(policy, n_arms, stream_words(core.seed, "Bandit"), program)
     indices = [core.roster.slots[slot] for slot in slots.tolist()]
-    lineup = core.lineup_of(indices, core.lineup.origin, F)
+    lineup = core.lineup_of(indices, core.lineup.origin, F, program)
     late = late_kernels(policy, program)
     N = np.zeros(width(policy, program, len(core.roster.names)))
     flags, w = np.zeros(n_arms, np.uint8), np.zeros(n_arms)
@@ -631,7 +642,7 @@ def adopt(core: Core, slot: int, probability: float | None) -> int:
     """Make the decision that a log names, and return its round."""
     if core.fresh:
         core.settle()
-    late, kernels = core.late_kernels(), core.policy.program(len(core)).kernels
+    late, kernels = core.late_kernels(), core.program.kernels
     number = core.round + 1
     # Drawn aside, for what the policy notes of its distribution in this round.
     F, lineup, _ = core.draw_aside(number)

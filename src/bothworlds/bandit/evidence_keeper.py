@@ -24,7 +24,7 @@ from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.wrap import telling_code
 from bothworlds.policies.alarm import BANDIT, EVIDENCE, listening_late_of, listening_of
-from bothworlds.policies.base import Policy
+from bothworlds.policies.base import Kernels, Policy
 
 MANY = 512
 """Number of arms from which nothing is kept: a look at every arm would cost more than a round."""
@@ -73,14 +73,15 @@ class EvidenceKeeper:
             self.alarms.A[EVIDENCE] = self.evidence.address
             self._late = None
 
-    def telling(self, policy: Policy, F: Array, where: int, lineup: Lineup) -> Callable[..., None]:
+    def telling(
+        self, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
+    ) -> Callable[..., None]:
         """Return what learns from the last decision of ``F`` and adds it to the evidence.
 
         It takes the slot of the arm, 1 / its probability and the loss; ``where`` is the address
         of ``F``.
         """
         evidence = self.evidence
-        kernels = policy.program(len(lineup.names)).prompt
         whole = evidence is not None and _every_arm(lineup, evidence)
         self._lineup = lineup if whole else None
         if kernels is not self._kernels:
@@ -99,11 +100,11 @@ class EvidenceKeeper:
         return tell if evidence is None else partial(self._tell_some, tell, lineup, F)
 
     def telling_again(
-        self, tell: Any, policy: Policy, F: Array, where: int, lineup: Lineup
+        self, tell: Any, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
     ) -> Callable[..., None]:
         """Return what `telling` does for the copy of a bandit, to which it returned ``tell``."""
         if not policy.traits.trusted or (self.evidence is not None and self._lineup is None):
-            return self.telling(policy, F, where, lineup)
+            return self.telling(policy, kernels, F, where, lineup)
         if self.evidence is None:
             again: Callable[..., None] = placed(tell.__func__, where)
             return again

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
-from bothworlds.policies.base import Array, Policy
+from bothworlds.policies.base import Array, Policy, Program
 from bothworlds.policies.packed import first_row as first_row
 from bothworlds.policies.packed import pack as pack
 
@@ -35,11 +35,13 @@ def columns(F: Array, policy: Policy) -> Array:
     return F[first_row(F) + program.head_rows :][: groups * n_arms].reshape(groups, -1)
 
 
-def with_columns(F: Array, policy: Policy, arms: Array) -> Array:
-    """Return the same bandit, round and generator with other arms, given as their columns."""
+def with_columns(F: Array, policy: Policy, arms: Array, program: Program) -> Array:
+    """Return the same bandit, round and generator with other arms, given as their columns.
+
+    ``program`` is that of so many arms.
+    """
     n_arms = arms.shape[1]
-    parameters = policy.parameters(n_arms)
-    program = policy.program(n_arms)
+    parameters = program.parameters()
     start, first = first_row(F), program.head_rows
     head = F[start : start + policy.traits.head_rows]
     state = np.concatenate([head, arms.ravel()])
