@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.plotting.draw import BANDS, WIDTH, note, panels, save, shared_legend, style
+from bothworlds.plotting.result import Curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bothworlds.simulation.result import Result
+
+class Plotted(Curves, Protocol):
+    """What a figure needs of a `bothworlds.Result`: its curves, and plots on given axes."""
+
+    @property
+    def plot(self) -> Callable[..., Any]:
+        """Draw the regret over time."""
+
+    @property
+    def plot_tail(self) -> Callable[..., Any]:
+        """Draw the tail of the regret."""
 
 
 def figure(
-    results: Mapping[str, Result],
+    results: Mapping[str, Plotted],
     path: str | os.PathLike[str] | None = None,
     *,
     show: Literal["regret", "tail"] = "regret",

@@ -5,6 +5,23 @@ theorems rest on, evaluated on trajectories. Where the printed statement and its
 functions return what the proof supports; docs/errata.md derives every difference.
 """
 
+from typing import TYPE_CHECKING
+
 from bothworlds.theory import bounds, lemmas
 
-__all__ = ["bounds", "lemmas"]
+if TYPE_CHECKING:
+    from bothworlds.theory.exact import exact_regret
+
+__all__ = ["bounds", "exact_regret", "lemmas"]
+
+
+# Enumerating histories needs Numba; a bound does not.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name != "exact_regret":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from bothworlds.theory.exact import exact_regret
+
+        globals()[name] = exact_regret
+        return exact_regret
