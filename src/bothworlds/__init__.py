@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bothworlds import policies as policies
     from bothworlds import simulation as simulation
     from bothworlds import theory as theory
+    from bothworlds.bandit import AdvisedBandit as AdvisedBandit
     from bothworlds.bandit import Bandit as Bandit
     from bothworlds.bandit import Decision as Decision
     from bothworlds.bandit import DuelingBandit as DuelingBandit
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 _HOMES = {
+    "AdvisedBandit": "bothworlds.bandit",
     "Bandit": "bothworlds.bandit",
     "Decision": "bothworlds.bandit",
     "DuelingBandit": "bothworlds.bandit",

@@ -1,8 +1,9 @@
-"""Bandits that decide and learn, one, one per segment or in duels, and their decisions."""
+"""Bandits that decide and learn: one, one per segment, with advice, or in duels."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bothworlds.bandit.advised import AdvisedBandit, AdvisedDecision
     from bothworlds.bandit.alarms import Alarm
     from bothworlds.bandit.arms import ArmHistory
     from bothworlds.bandit.bandit import Bandit
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from bothworlds.bandit.sharing import shared
 
 __all__ = [
+    "AdvisedBandit",
+    "AdvisedDecision",
     "Alarm",
     "ArmHistory",
     "Bandit",
@@ -31,6 +34,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name):
         homes = {
+            "AdvisedBandit": "advised",
+            "AdvisedDecision": "advised",
             "Alarm": "alarms",
             "ArmHistory": "arms",
             "Bandit": "bandit",

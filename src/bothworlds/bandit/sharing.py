@@ -14,6 +14,7 @@ from bothworlds.errors import StateFileError
 from bothworlds.files import PATIENCE, locked
 
 if TYPE_CHECKING:
+    from bothworlds.bandit.advised import AdvisedBandit
     from bothworlds.bandit.dueling import DuelingBandit
     from bothworlds.bandit.segmented import SegmentedBandit
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def shared(
     path: str | os.PathLike[str],
-    create: Callable[[], Bandit | DuelingBandit | SegmentedBandit] | None = None,
+    create: Callable[[], Bandit | DuelingBandit | SegmentedBandit | AdvisedBandit] | None = None,
     *,
     policy: Any = None,
     kind: Literal["bandit", "duel"] | None = None,
@@ -48,7 +49,7 @@ def shared(
 
     Yields
     ------
-    Bandit, DuelingBandit or SegmentedBandit
+    Bandit, DuelingBandit, SegmentedBandit or AdvisedBandit
         What the file holds.
 
     Raises
@@ -79,10 +80,10 @@ def shared(
 
 def _loaded(
     path: str | os.PathLike[str],
-    create: Callable[[], Bandit | DuelingBandit | SegmentedBandit] | None,
+    create: Callable[[], Bandit | DuelingBandit | SegmentedBandit | AdvisedBandit] | None,
     policy: Any,
     kind: str | None,
-) -> Bandit | DuelingBandit | SegmentedBandit:
+) -> Bandit | DuelingBandit | SegmentedBandit | AdvisedBandit:
     try:
         text = pathlib.Path(path).read_bytes()
     except FileNotFoundError:
@@ -102,4 +103,8 @@ def _loaded(
         from bothworlds.bandit.segmented import SegmentedBandit
 
         return SegmentedBandit._of(document, policy, owner)
+    if kind is None and named == "bothworlds.advised":
+        from bothworlds.bandit.advised import AdvisedBandit
+
+        return AdvisedBandit._of(document, policy, owner)
     return Bandit._of(document, policy, owner)

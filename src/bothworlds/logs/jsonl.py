@@ -27,7 +27,10 @@ from bothworlds.logs.record import LoggedDecision, recorded
 Target = str | os.PathLike[str] | Callable[[dict[str, Any]], Any]
 """A file to append to, or a function that is called with every line as a mapping."""
 
-_KEYS = ("round", "arm", "probability", "loss", "reward", "probabilities", "arms", "extra")
+_KEYS = (
+    "round", "arm", "probability", "loss", "reward", "probabilities", "arms", "extra", "advice",
+    "experts",
+)  # fmt: skip
 
 
 def write_jsonl(
@@ -143,6 +146,10 @@ def fields_of(decision: LoggedDecision) -> dict[str, Any]:
     if decision.probabilities is not None:
         values["arms"] = [_bare(arm) for arm in decision.probabilities]
         values["probabilities"] = [float(p) for p in decision.probabilities.values()]
+    for name in ("advice", "experts"):
+        value = getattr(decision, name)
+        if value is not None:
+            values[name] = dict(value)
     if decision.extra:
         values["extra"] = {key: _bare(value) for key, value in decision.extra.items()}
     return values

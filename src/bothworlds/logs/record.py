@@ -71,6 +71,8 @@ class LoggedDecision:
     reward: float | None = None
     probabilities: Mapping[Arm, float] | None = None
     extra: Mapping[str, str | int | float] = field(default_factory=dict)
+    advice: Mapping[Arm, Any] | None = None
+    experts: Mapping[Arm, float] | None = None
 
     def __post_init__(self) -> None:
         wrong = fault(vars(self))
@@ -168,6 +170,12 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
         agrees = p is None or abs(played - p) <= SUM_TOLERANCE
         if not (agrees and played > 0.0 and abs(sum(table.values()) - 1.0) <= SUM_TOLERANCE):
             return "probabilities", expected, dict(table)
+    for name in ("advice", "experts"):
+        given = values.get(name)
+        if given is not None and not (
+            isinstance(given, Mapping) and all(is_name(expert) for expert in given)
+        ):
+            return name, "a mapping from experts", given
     extra = values.get("extra", {})
     if not isinstance(extra, Mapping) or not all(
         isinstance(key, str) and (isinstance(value, str) or is_number(value))
