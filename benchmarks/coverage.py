@@ -1,4 +1,4 @@
-"""Coverage of intervals of 64 runs for a mean of 2,048: ``python -m benchmarks coverage``.
+"""Coverage of intervals of 64 runs for the mean of 2,048: ``python -m benchmarks coverage``.
 
 Four kinds of interval at a nominal 95 %, each on 300 samples: percentiles of the bootstrap; the
 bootstrap studentised on both sides alike; studentised on each side by itself; and the last one
