@@ -176,6 +176,9 @@ TIDES = bw.environments.Switching(3, 0.25)
 def tides(n_arms, gap, factor=2.0):
     return bw.environments.Switching(n_arms, gap, factor=factor)
 
+def shallow(n_arms, gap=0.0625):
+    return bw.environments.Switching(n_arms, gap)
+
 def number():
     return 7
 """
@@ -197,6 +200,10 @@ def test_own_classes_by_module_and_name(own_module):
     assert names.environment("mymodule:TIDES", 8, 0.5) == bw.environments.Switching(3, 0.25)
     world = names.environment("mymodule:tides:factor=3", 8, 0.5)
     assert world == bw.environments.Switching(8, 0.5, factor=3.0)
+    # A default of the user's own stands unless the option is given.
+    assert names.environment("mymodule:shallow", 8, 0.5).gap == 0.5
+    assert names.environment("mymodule:shallow", 8, 0.5, given=()).gap == 0.0625
+    assert names.environment("mymodule:tides", 8, 0.5, given=()).gap == 0.5
 
 
 @pytest.mark.parametrize(

@@ -107,15 +107,15 @@ def test_ls_lists_every_curve_and_how_far_it_is(made):
     before = snapshot(folder)
     lines = results("ls", folder).stdout.splitlines()
     assert snapshot(folder) == before
-    assert lines[0].split() == ["policy", "horizon", "runs", "size", "curve"]
+    assert lines[0].split() == ["policy", "horizon", "seed", "runs", "size", "curve"]
     assert lines[1] == f"{folder / 'full' / 'store'}"
     cells = [re.split(r" {2,}", line.strip()) for line in lines if line.startswith("    ")][1:]
-    assert [row[:4] for row in cells] == [
-        ["Tsallis-INF (RV)", "400", "20/40", "50 %"],
-        ["UCB1", "400", "20/20", "done"],
-        ["Tsallis-INF (RV)", "2.5e4", "0/16", "0 %"],
-        ["Tsallis-INF (RV)", "400", "20/20", "done"],
-        ["UCB1", "400", "20/20", "done"],
+    assert [row[:5] for row in cells] == [
+        ["Tsallis-INF (RV)", "400", "0", "20/40", "50 %"],
+        ["UCB1", "400", "0", "20/20", "done"],
+        ["Tsallis-INF (RV)", "2.5e4", "0", "0/16", "0 %"],
+        ["Tsallis-INF (RV)", "400", "3", "20/20", "done"],
+        ["UCB1", "400", "3", "20/20", "done"],
     ]
     titles = [line.strip() for line in lines if re.match(r"  \w", line)]
     assert titles == [
@@ -139,7 +139,7 @@ def test_ls_fits_a_terminal_however_long_the_names(tmp_path):
     lines = results("ls", tmp_path).stdout.splitlines()
     assert all(len(line) <= 80 for line in lines if line != str(tmp_path))
     assert lines[3].startswith("    a policy a policy")
-    assert re.search(r"…  +400  20/20  done  +\d+ kB  [0-9a-f]{8}$", lines[3])
+    assert re.search(r"…  +400     0  20/20  done  +\d+ kB  [0-9a-f]{8}$", lines[3])
 
 
 @pytest.mark.processes
@@ -158,7 +158,7 @@ def test_shards_describe_a_curve_whose_own_file_is_lost(copied):
         path.unlink()
     done = results("ls", copied)
     assert re.search(rf"^  {re.escape(repr(STOCHASTIC))}$", done.stdout, re.MULTILINE)
-    assert len(re.findall(r" 400  20/\? ", done.stdout)) == 2
+    assert len(re.findall(r" 400     0  20/\? ", done.stdout)) == 2
     assert done.stdout.splitlines()[-1].startswith("2 of 2 curves complete; 40 of 40 runs (100 %)")
 
 

@@ -403,3 +403,48 @@ def test_what_follows_the_environment_is_given_by_name():
         bw.simulate(bw.UCB1(), world, 100, 4, progress=False)
     with pytest.raises(InvalidParameter, match=r"a whole number >= 1, got 1\.5"):
         bw.simulate(bw.UCB1(), world, horizon=1.5)
+
+
+# --- smaller promises -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [1e300, 2**63, float(2**63), 2**53 + 1])
+def test_more_rounds_than_a_float_counts_are_refused(horizon):
+    world = bw.environments.Stochastic.gap(2, 0.25)
+    with pytest.raises(InvalidParameter, match=r"^The horizon of simulate must be at most 9007"):
+        bw.simulate(bw.UCB1(), world, horizon=horizon)
+
+
+def test_a_result_states_software_machine_and_day():
+    world = bw.environments.Stochastic.gap(2, 0.25)
+    made = bw.simulate(bw.Uniform(), world, horizon=4, repetitions=2, progress=False).versions
+    assert list(made) == [
+        "bothworlds", "python", "numpy", "numba", "llvmlite", "kernels", "cpu", "os", "date"
+    ]  # fmt: skip
+    assert len(made["kernels"]) == 16
+    assert all(made.values())
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("delay", [0, 2])
+def test_gaps_go_to_their_own_arms_where_arms_are_shuffled(delay):
+    """The regret of the oracle does not depend on the order in which others meet the arms."""
+    gaps = [0.0, 0.1, 0.4, 0.5]
+    policy = bw.TsallisINF(alpha=0.1, gaps=gaps)
+    found = []
+    for shuffle in (True, False):
+        world = bw.environments.Stochastic([0.2 + gap for gap in gaps], shuffle=shuffle)
+        if delay:
+            world = bw.environments.Delayed(world, delay)
+        runs = bw.simulate(
+            {"oracle": policy}, world, horizon=2000, repetitions=300, seed=4, progress=False
+        )
+        found.append(runs.at()["oracle"])
+    errors = np.sqrt(sum(each.var(ddof=1) / each.size for each in found))
+    assert abs(found[0].mean() - found[1].mean()) < 4.0 * errors
+    # A control: with the gaps of other arms the regret is far larger.
+    wrong = bw.TsallisINF(alpha=0.1, gaps=gaps[::-1])
+    runs = bw.simulate(
+        {"oracle": wrong}, world, horizon=2000, repetitions=300, seed=4, progress=False
+    )
+    assert runs.at()["oracle"].mean() > found[1].mean() + 8.0 * errors

@@ -7,11 +7,13 @@ is refused: the checksums of Parquet cover its pages, but not what says how to r
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import hashlib
 import json
 import os
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bothworlds
+from bothworlds import sources
 from bothworlds.errors import BothworldsError, ResultFileError
 from bothworlds.files import parquet_file, pyarrow, replacing
 
@@ -37,6 +40,7 @@ About = dict[str, Any]
 
 def versions() -> dict[str, str]:
     """Return the software that computes."""
+    import llvmlite
     import numba
 
     return {
@@ -44,7 +48,31 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "kernels": sources.digest(*sources.KERNELS).hex()[:16],
     }
+
+
+def provenance() -> dict[str, str]:
+    """Return the software and the machine that compute, and the day.
+
+    Examples
+    --------
+    >>> list(provenance())[-3:]
+    ['cpu', 'os', 'date']
+    """
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {**versions(), "cpu": processor(), "os": platform.platform(terse=True), "date": day}
+
+
+def processor() -> str:
+    """Return the model of the processor, or the kind of machine where that is unknown."""
+    try:
+        about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        about = ""
+    named = re.search(r"^model name\s*:\s*(.+)$", about, re.MULTILINE)
+    return " ".join(named[1].split()) if named else platform.machine() or "unknown"
 
 
 @contextlib.contextmanager
@@ -90,7 +118,7 @@ def write(path: Path, stem: str, settings: About, outcomes: Sequence[TileOutcome
         "count": count,
         "wall": sum(each.wall for each in outcomes),
         "cpu": sum(each.cpu for each in outcomes),
-        "versions": versions(),
+        "versions": provenance(),
         "digests": digests,
         **settings,
     }

@@ -176,6 +176,7 @@ def _world(env: str | None, arms: str | None, gap: str | None) -> Environment:
         env or "stochastic",
         DEFAULT_ARMS if arms is None else parse.count(arms, "--arms", least=2),
         DEFAULT_GAP if gap is None else parse.number(gap, "--gap"),
+        [name for name, value in (("n_arms", arms), ("gap", gap)) if value is not None],
     )
 
 

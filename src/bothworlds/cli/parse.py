@@ -168,8 +168,12 @@ def policies(text: str, horizon: int) -> dict[str, Policy]:
     return chosen
 
 
-def environment(text: str, n_arms: int, gap: float) -> Environment:
+def environment(
+    text: str, n_arms: int, gap: float, given: Iterable[str] = ("n_arms", "gap")
+) -> Environment:
     """Return the environment that ``text`` describes.
+
+    A class of the user's keeps its own default of a number that is not among those ``given``.
 
     Examples
     --------
@@ -180,15 +184,16 @@ def environment(text: str, n_arms: int, gap: float) -> Environment:
 
     if own_name(text):
         offered = {"n_arms": n_arms, "gap": gap}
-        mine: Environment = own("environment", text, environments.Environment, offered)
+        usual = {name: offered[name] for name in offered if name not in set(given)}
+        mine: Environment = own("environment", text, environments.Environment, offered, usual)
         return mine
     known = worlds()
-    name, given = _described("environment", text, known)
+    name, told = _described("environment", text, known)
     entry = known[name]
     fixed = {"n_arms": n_arms, "gap": gap, **entry.preset}
     if entry.base:
         fixed = {"base": _home(environments, entry.base)(**fixed)}
-    told = {**entry.usual, **given}
+    told = {**entry.usual, **told}
     made: Environment = _made(_home(environments, entry.home), fixed, told, text)
     return made
 
@@ -209,11 +214,17 @@ def own_name(text: str) -> bool:
     return bool(rest) and "=" not in rest[0] and not known
 
 
-def own(kind: str, text: str, base: type, offered: Mapping[str, Any]) -> Any:
+def own(
+    kind: str,
+    text: str,
+    base: type,
+    offered: Mapping[str, Any],
+    usual: Iterable[str] = (),
+) -> Any:
     """Return what a word such as ``mymodule:Mine:c=2`` names: an instance, or one of the class.
 
     Modules are looked for in the current folder, too. A class gets the parameters of the word, and
-    of ``offered`` those its constructor has.
+    of ``offered`` those its constructor has; of the ``usual`` ones only those it has no default of.
     """
     module, name, *settings = text.split(":")
     found = _imported(kind, text, module, name)
@@ -227,7 +238,14 @@ def own(kind: str, text: str, base: type, offered: Mapping[str, Any]) -> Any:
         raise InvalidParameter(f"The {kind} {text!r} must name a class or an instance of one.")
     parameters = inspect.signature(found).parameters
     given = _settings(kind, text, settings)
-    told = {key: value for key, value in offered.items() if key in parameters and key not in given}
+    own_defaults = {name for name in usual if name in parameters} - {
+        name for name, each in parameters.items() if each.default is each.empty
+    }
+    told = {
+        key: value
+        for key, value in offered.items()
+        if key in parameters and key not in given and key not in own_defaults
+    }
     try:
         made = _made(found, told, given, text)
     except TypeError as error:

@@ -73,7 +73,7 @@ def list_(
 def _listing(stores: list[StoreView]) -> Iterator[str]:
     """Yield the lines of the list of everything in some stores."""
     contents = [(store, store.shelves(), *store.sizes()) for store in stores]
-    head = "policy", "horizon", "runs", "", "size", "curve"
+    head = "policy", "horizon", "seed", "runs", "", "size", "curve"
     rows = {
         (store, shelf.stem): _row(shelf, size[shelf.stem])
         for store, shelves, _, size in contents
@@ -105,7 +105,8 @@ def _row(shelf: CurveFiles, size: int) -> tuple[str, ...]:
     elif not shelf.complete:
         mark = f"{text.percent(_have(shelf), shelf.wanted)} %"
     runs = f"{shelf.done}/{wanted}"
-    return shelf.name, text.typed(shelf.horizon), runs, mark, text.size(size), shelf.stem[:8]
+    numbers = text.typed(shelf.horizon), text.clipped(str(shelf.about["seed"]), 10)
+    return shelf.name, *numbers, runs, mark, text.size(size), shelf.stem[:8]
 
 
 def _have(shelf: CurveFiles) -> int:

@@ -28,6 +28,7 @@ from bothworlds.engine.tile import (
     crashed,
     rehearse,
 )
+from bothworlds.environments.base import InOrder
 from bothworlds.errors import BothworldsError
 from bothworlds.lanes.kernels import ATTACK_ONE, LOSS_ONE
 from bothworlds.policies.base import Policy
@@ -102,7 +103,8 @@ def run_job(
         return np.stack([of(r) for r in repetitions])
 
     F = stacked(lambda r: pack(policy, K, stream_words(job.seed, world, job.name, r), program))
-    E = stacked(lambda r: environment.start(numpy_generator(job.seed, world, r)))
+    order: Callable[[Any], Any] = InOrder if policy.traits.labelled else lambda rng: rng
+    E = stacked(lambda r: environment.start(order(numpy_generator(job.seed, world, r))))
     labels = E[:, 1 : 1 + K].astype(np.int64)
     GE = stacked(lambda r: stream_words(job.seed, world, r))
     GD = stacked(lambda r: stream_words(job.seed, world, "delay", r))

@@ -8,7 +8,7 @@ tile, with all addresses in it, serves the next one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.engine import loop as engine
-from bothworlds.environments.base import ORDER
+from bothworlds.environments.base import ORDER, InOrder
 from bothworlds.lanes.direct import address
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
@@ -108,7 +108,10 @@ class Table:
         if self.stage is not None:
             seeds = digests(job.seed, world, "attack", last=repetitions)
             stage = np.array([self.stage.start(rng) for rng in generators_of(seeds)])
-        begun = job.environment.start_all(generators_of(own))
+        rngs: Iterable[Any] = generators_of(own)
+        if job.policy.traits.labelled:
+            rngs = map(InOrder, rngs)
+        begun = job.environment.start_all(rngs)
         return Begun(
             repetitions.start, [words_of(each) for each in sides], begun, words_of(own), stage
         )

@@ -228,6 +228,21 @@ def _show(value: object) -> str:
     return f"<array of shape {value.shape}>"
 
 
+class InOrder:
+    """A generator that leaves the arms as the constructor has them, for policies that name them."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def permutation(self, n_arms: int) -> NDArray[np.int64]:
+        """Return the arms in order; the generator draws an order all the same."""
+        self._rng.permutation(n_arms)
+        return np.arange(n_arms)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rng, name)
+
+
 def ordered(rng: np.random.Generator, n_arms: int, shuffle: bool) -> NDArray[np.int64]:
     """Return the label of the arm at each index, in random order if ``shuffle``."""
     return rng.permutation(n_arms) if shuffle else np.arange(n_arms)

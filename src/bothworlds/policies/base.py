@@ -428,6 +428,9 @@ class Traits:
         Whether learning may move all estimates by one number, which changes no probability.
     resizable : bool
         Whether arms can be added and retired while it runs.
+    labelled : bool
+        Whether its parameters name arms by their place in the environment's constructor. It then
+        meets them in that order, also where the environment shuffles them for others.
     separable : bool
         Whether it can decide among some of its arms, because no number describes several.
     """
@@ -456,6 +459,7 @@ class Traits:
     retained: float = 1.0
     recentres: bool = False
     resizable: bool = False
+    labelled: bool = False
     separable: bool = True
 
 

@@ -17,7 +17,7 @@ from bothworlds.campaign.campaign import Campaign, run_missing, workers_of
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.shard import cut
-from bothworlds.campaign.shard_file import versions
+from bothworlds.campaign.shard_file import provenance
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers
 from bothworlds.engine.tile import TileOutcome
@@ -29,6 +29,9 @@ from bothworlds.seeding import checked_seed
 from bothworlds.simulation.result import Result
 
 _COUNT = "a whole number >= 1"
+
+MOST = 2**53
+"""The most rounds or repetitions: beyond it a float does not count."""
 
 
 def simulate(
@@ -117,6 +120,9 @@ def simulate(
     check_kinds(named, environment)
     horizon = count("horizon", horizon, "simulate", 1, _COUNT)
     repetitions = count("repetitions", repetitions, "simulate", 1, _COUNT)
+    for parameter, number in (("horizon", horizon), ("repetitions", repetitions)):
+        if number > MOST:
+            raise InvalidParameter(must(parameter, "simulate", f"at most {MOST}", number))
     if threads is None:
         threads = os.cpu_count() or 1
     threads = count("threads", threads, "simulate", 1, _COUNT)
@@ -283,7 +289,7 @@ def assemble(
         environment=about["environment"],
         seed=about["seed"],
         interrupted=interrupted,
-        versions=versions(),
+        versions=provenance(),
         plays_at={
             name: np.concatenate([o.shares for o in part[1] if o.shares is not None])
             for name, part in finished.items()

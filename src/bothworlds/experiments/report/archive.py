@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import platform
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.campaign.shard_file import versions
+from bothworlds.campaign.shard_file import processor, versions
 from bothworlds.experiments.catalogue import SHELVES
 from bothworlds.experiments.model import Claim, Outcome, Panel, Settings, Table
 from bothworlds.files import pyarrow, replacing
@@ -141,17 +139,7 @@ def made_with() -> dict[str, str]:
     """
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": str(os.cpu_count() or 1),
         "versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
     }
-
-
-def _processor() -> str:
-    """Return the model of the processor, or the kind of machine where that is unknown."""
-    try:
-        about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        about = ""
-    named = re.search(r"^model name\s*:\s*(.+)$", about, re.MULTILINE)
-    return " ".join(named[1].split()) if named else platform.machine() or "unknown"

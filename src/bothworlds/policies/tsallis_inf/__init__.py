@@ -115,6 +115,7 @@ class TsallisINF(Policy):
             head_rows=half_step.ESTIMATES if self.closed_form else general.ESTIMATES,
             rows_per_arm=1 if self.closed_form else 2,
             resizable=self.gaps is None,
+            labelled=self.gaps is not None,
             separable=self.gaps is None,
         )
         keep(self, traits=traits)
