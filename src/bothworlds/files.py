@@ -233,6 +233,37 @@ def locked(path: str | os.PathLike[str], patience: float = PATIENCE) -> Iterator
         yield True
 
 
+@contextlib.contextmanager
+def flocked(path: str | os.PathLike[str]) -> Iterator[bool]:
+    """Hold a lock on a file itself, under whatever name; make the file if there is none.
+
+    Yields
+    ------
+    bool
+        Whether it is held; True where the system has no file locks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "store.db")
+    ...     with flocked(file) as first, flocked(file) as second:
+    ...         first, second
+    (True, False)
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+    try:
+        held = True
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held = False
+        yield held
+    finally:
+        os.close(handle)
+
+
 class RangeLock:
     """Locks on ranges of numbers, between processes, by the bytes of one file.
 

@@ -12,7 +12,9 @@ from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Setting
 from bothworlds.serve.store.sqlite import SqliteStore
 
 # Nothing happens by itself unless a test lets it.
-QUIET = Settings(poll_seconds=3600, sweep_seconds=3600, checkpoint_seconds=3600)
+QUIET = Settings(
+    poll_seconds=3600, sweep_seconds=3600, checkpoint_seconds=3600, recovery_seconds=0.0
+)
 
 
 def spec(name="headline", arms="abcd", **more):

@@ -205,6 +205,27 @@ def test_a_second_process_does_not_start(tmp_path):
     check(store, report)
 
 
+@pytest.mark.processes
+def test_a_second_process_does_not_start_without_the_first_ones_name(tmp_path):
+    store = tmp_path / "store.db"
+    first = started(store, "nowhere")
+    assert first.stdout.readline().startswith("ready")
+    link = tmp_path / "link.db"
+    link.symlink_to(store)
+    other = tmp_path / "other.db"
+    other.hardlink_to(store)
+    for name, why in ((link, "hard links"), (other, "hard links"), (store, "hard links")):
+        second = started(name, "nowhere")
+        _, err = said(second)
+        assert second.returncode == 1
+        assert why in err
+    other.unlink()
+    second = started(link, "nowhere")
+    assert "is served by another process" in said(second)[1]
+    first.kill()
+    check(store)
+
+
 # --- without another process ---------------------------------------------------------------------
 
 
@@ -268,6 +289,89 @@ def test_a_store_that_takes_no_writes_changes_nothing(on_service, tmp_path, monk
 
     on_service(body)
     check(tmp_path / "store.db")
+
+
+@pytest.mark.parametrize("fault", ["removed", "replaced", "linked"])
+def test_a_file_that_is_lost_while_it_is_served_takes_nothing(on_service, tmp_path, caplog, fault):
+    store = tmp_path / "store.db"
+
+    async def body(service):
+        first, second = [await service.decide(ME, "headline") for _ in range(2)]
+        assert (await service.feedback(ME, first.decision_id, loss=0.5)).status == "learned"
+        if fault == "removed":
+            store.unlink()
+        elif fault == "replaced":
+            backup = tmp_path / "backup.db"
+            backup.write_bytes(store.read_bytes())
+            backup.rename(store)
+        else:
+            (tmp_path / "other.db").hardlink_to(store)
+        # The first write after it is refused, before any check that is made once a second.
+        await refused("store_unavailable", service.feedback(ME, second.decision_id, loss=0.5))
+        await service.check_store()
+        await refused("store_unavailable", service.decide(ME, "headline"))
+        await refused("store_unavailable", service.feedback(ME, second.decision_id, loss=0.5))
+        await refused("store_unavailable", service.set_mode(ME, "headline", "pause"))
+        reason = service.ready()
+        assert fault in reason or fault == "linked"
+        assert [record.message for record in caplog.records].count(reason) == 1
+        # For good: the same file under its name again may have missed writes.
+        store.unlink(missing_ok=True)
+        await service.check_store()
+        assert service.ready() == reason
+
+    on_service(body)
+
+
+def test_jobs_that_only_read_do_not_make_a_failing_store_ready(on_service):
+    async def body(service):
+        decided = await service.decide(ME, "headline")
+        await service.flushed()
+        service.store.writer.execute("PRAGMA query_only = ON")
+        await refused("store_unavailable", service.feedback(ME, decided.decision_id, loss=0.5))
+        for _ in range(20):
+            assert await service.state.committer.run(lambda writer: writer.leads())
+            assert service.ready() == "The store does not take writes."
+        # Nobody writes: the service finds out by itself.
+        service.store.writer.execute("PRAGMA query_only = OFF")
+        async with asyncio.timeout(HANG):
+            while service.ready() is not None:
+                await asyncio.sleep(0.01)
+
+    on_service(body)
+
+
+def test_one_write_that_succeeds_does_not_end_a_failure(served):
+    async def body(service):
+        await service.create(ME, spec())
+        decided = await service.decide(ME, "headline")
+        await service.flushed()
+        service.store.writer.execute("PRAGMA query_only = ON")
+        await refused("store_unavailable", service.feedback(ME, decided.decision_id, loss=0.5))
+        service.store.writer.execute("PRAGMA query_only = OFF")
+        assert (await service.feedback(ME, decided.decision_id, loss=0.5)).status == "learned"
+        assert service.ready() == "The store does not take writes."
+
+    served(body, replace(QUIET, recovery_seconds=3600.0))
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_start_on_a_full_disk_is_refused_in_one_sentence(tmp_path, monkeypatch, made):
+    store = str(tmp_path / "store.db")
+    if made:
+        opened(store).close()
+    connect = sqlite3.connect
+
+    def full(*arguments, **options):
+        connection = connect(*arguments, **options)
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {max(pages, 1)}")
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    monkeypatch.setattr(sqlite.sqlite3, "connect", full)
+    with pytest.raises(StoreError, match=r"store.*: .*\w\.$"):
+        asyncio.run(Service.open(store, QUIET))
 
 
 def test_a_commit_whose_end_nobody_knows_is_found_out(on_service, tmp_path):

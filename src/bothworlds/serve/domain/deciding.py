@@ -119,7 +119,7 @@ class Deciding:
         experiment = self._by_name.get((who.tenant, name)) or self._experiments.find(
             who.tenant, name
         )
-        if self._state.closing:
+        if self._state.closing or self._state.lost is not None:
             self._state.check_open()
         if experiment.config.log != "after":
             return None

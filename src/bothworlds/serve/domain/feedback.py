@@ -88,7 +88,7 @@ class Feedback:
         StaleReplica
             If another replica may know more of the decision, unless this one has ``caught_up``.
         """
-        if self._state.closing:
+        if self._state.closing or self._state.lost is not None:
             self._state.check_open()
         row, experiment, promised = self._checked(who, decision_id, loss, reward, caught_up)
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, ClassVar
 
+from bothworlds.errors import StoreError
 from bothworlds.serve.domain.administration import Administration
 from bothworlds.serve.domain.answers import Decided, FeedbackItem, Principal, Told
 from bothworlds.serve.domain.config import Arm, NewExperiment
@@ -33,6 +34,7 @@ from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.state import Settings, State
 from bothworlds.serve.domain.sums import prepare
 from bothworlds.serve.ops.upkeep import Upkeep
+from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.opening import opened
 
@@ -48,6 +50,9 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger("bothworlds.serve")
+
+LOST_SECONDS = 1.0
+"""How often the service checks that its store is still the one it opened."""
 
 
 class Service:
@@ -154,9 +159,15 @@ class Service:
         loop = asyncio.get_running_loop()
         if isinstance(store, str):
             store = await loop.run_in_executor(None, partial(opened, store, create=create))
+        failures: tuple[type[Exception], ...] = (*store.failures, Problem)
         try:
             service = cls(store, settings or Settings())
             await service._start()
+        except failures as error:
+            store.close()
+            # A full disk lets a store be opened, and refuses the first write.
+            why = error.__cause__ or error
+            raise StoreError(f"The service cannot start from its store: {why}.") from error
         except BaseException:
             store.close()
             raise
@@ -178,6 +189,7 @@ class Service:
         for work, every in (
             (self.upkeep.sweep, self.settings.sweep_seconds),
             (self.upkeep.checkpoint, self.settings.checkpoint_seconds),
+            (self.check_store, LOST_SECONDS),
         ):
             self._tasks.append(state.loop.create_task(self._repeat(work, every)))
 
@@ -188,6 +200,13 @@ class Service:
                 await work()
             except Exception as error:
                 _LOG.error("A task of the service failed and will be tried again: %s", error)
+
+    async def check_store(self) -> None:
+        """Notice a store that was removed or replaced: from then on nothing is accepted."""
+        if self.state.lost is None:
+            self.state.lost = self.store.lost()
+            if self.state.lost is not None:
+                _LOG.error("%s", self.state.lost)
 
     async def close(self) -> None:
         """Refuse new requests, write what was accepted, and close the store."""
@@ -239,6 +258,8 @@ class Service:
         """Return None if the service is ready, else the reason why it is not."""
         if self.state.closing:
             return "The service is stopping."
+        if self.state.lost is not None:
+            return self.state.lost
         if self.state.committer.failing is not None:
             return "The store does not take writes."
         if self.state_age() > self.settings.state_age_limit:

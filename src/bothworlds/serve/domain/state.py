@@ -49,6 +49,8 @@ class Settings:
         After how many days the log is deleted; by default never.
     state_age_limit : float
         Age of the other replicas' states, in seconds, beyond which the service is not ready.
+    recovery_seconds : float
+        How long writes must have succeeded after a failure before the service is ready again.
     """
 
     poll_seconds: float = 0.2
@@ -57,6 +59,7 @@ class Settings:
     log_buffer: int = 65_536
     retention_days: float | None = None
     state_age_limit: float = 10.0
+    recovery_seconds: float = 5.0
 
 
 class State:
@@ -88,6 +91,8 @@ class State:
         configuration, so that its identity tells whether anything may have changed.
     closing : bool
         Whether the service is stopping.
+    lost : str or None
+        Why the store can no longer be used until a restart, if it cannot.
     """
 
     configuration: Configuration
@@ -98,6 +103,7 @@ class State:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.closing = False
+        self.lost: str | None = None
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.experiments = Experiments()
         self.keys: dict[str, KeyRow] = {}
@@ -105,8 +111,9 @@ class State:
         self.counts: dict[Place, Counts] = {}
         self.ledger = Ledger(store.replica, self.counts)
         self.committer = Committer(
-            store.writer, self.ledger, self.loop, self.experiments.learned, settings.log_buffer
-        )
+            store.writer, self.ledger, self.loop, self.experiments.learned, settings.log_buffer,
+            settings.recovery_seconds,
+        )  # fmt: skip
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="bothworlds-read")
         # Where other replicas write as well, a long export must not delay polling.
         self._watching = (
@@ -116,9 +123,11 @@ class State:
         )
 
     def check_open(self) -> None:
-        """Refuse if the service is stopping."""
+        """Refuse if the service is stopping, or its store is lost."""
         if self.closing:
             raise Problem("shutting_down", retry_after=1.0)
+        if self.lost is not None:
+            raise Problem("store_unavailable", self.lost)
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Let the reading thread call ``work`` with its connection."""

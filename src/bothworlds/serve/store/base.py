@@ -42,6 +42,10 @@ class Store(ABC):
     def listen(self, heard: Callable[[], None]) -> None:
         """Call ``heard`` in some thread when another replica announces a configuration."""
 
+    def lost(self) -> str | None:
+        """Return why the store can no longer be used until a restart, or None."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Close all connections, and give the shard up."""

@@ -103,6 +103,8 @@ class Committer:
         Called in the loop with the states that a commit changed, before anybody is answered.
     log_limit : int
         How many rows of the log may wait.
+    recovery_seconds : float
+        How long writes must have succeeded after a failure before the store counts as well.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Committer:
         loop: asyncio.AbstractEventLoop,
         changed: Callable[[list[StateRow]], None],
         log_limit: int,
+        recovery_seconds: float = 0.0,
     ) -> None:
         self.writer = writer
         self.ledger = ledger
@@ -120,6 +123,8 @@ class Committer:
         self.commits = 0
         self.failures = 0
         self.failing: str | None = None
+        self._failed_at = 0.0
+        self._recovery_seconds = recovery_seconds
         self._loop = loop
         self._changed = changed
         self._queue: deque[Item | Job] = deque()
@@ -210,7 +215,8 @@ class Committer:
             # Whoever hands in after this line wakes the thread; who did before is seen here.
             self._asleep = True
             if not self._queue:
-                self._wake.wait(self._pause or (LOG_SECONDS if self.log else None))
+                idle = None if self.failing is None else PATIENCE
+                self._wake.wait(self._pause or (LOG_SECONDS if self.log else idle))
             self._asleep = False
             self._answered.wait(LOOP_SECONDS)
             self._wake.clear()
@@ -234,6 +240,8 @@ class Committer:
                 self._commit(items, rows)
             if job is not None:
                 self._work(job)
+            elif self.failing is not None and not items and not rows and not self._stopping:
+                self._probe()
             if len(self.log) >= CHUNK and not self._pause:
                 self._wake.set()
             if self._stopping and not self._queue and (not self.log or self._pause):
@@ -267,8 +275,7 @@ class Committer:
             return
         self.ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
         self.commits += 1
-        self.failing = None
-        self._pause = 0.0
+        self._succeeded()
         answers = []
         place = 0
         all_new = not outcome.told_before and len(first) == sum(len(i.feedback) for i in items)
@@ -313,7 +320,6 @@ class Committer:
         """Answer that nothing was written, keep the log's rows, and read the states again."""
         self._note_failure(error)
         self.log.extendleft(reversed(rows))
-        self._pause = min(PATIENCE, 2 * self._pause or 0.02)
         self._post(self._refuse, [item.done for item in items])
         if not items:
             time.sleep(self._pause)
@@ -321,10 +327,31 @@ class Committer:
 
     def _note_failure(self, error: Exception) -> None:
         self.failures += 1
+        self._failed_at = time.monotonic()
+        self._pause = min(PATIENCE, 2 * self._pause or 0.02)
         self._stale = True
         if self.failing is None:
             _LOG.error("The store did not take a write: %s", error)
         self.failing = f"{type(error).__name__}: {error}"
+
+    def _succeeded(self) -> None:
+        """Note that a write was committed.
+
+        A full disk takes a small write now and then: one success is not the end of a failure.
+        """
+        self._pause = 0.0
+        if time.monotonic() - self._failed_at >= self._recovery_seconds:
+            self.failing = None
+
+    def _probe(self) -> None:
+        """Write something, to learn whether the store takes writes again."""
+        try:
+            self._reread()
+            self.writer.probe()
+        except Exception as error:
+            self._note_failure(error)
+        else:
+            self._succeeded()
 
     def _work(self, job: Job) -> None:
         try:
@@ -337,7 +364,7 @@ class Committer:
             self._note_failure(error)
             self._post(resolve, job.future, Problem("store_unavailable"))
         else:
-            self.failing = None
+            # No sign that the store takes writes: many jobs only read.
             self._post(resolve, job.future, result)
 
     def _post(self, call: Callable[..., None], *arguments: Any) -> None:

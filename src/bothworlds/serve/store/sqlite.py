@@ -1,7 +1,9 @@
 """SQLite store: one file, one process that serves from it, every commit synced.
 
-The file is in WAL mode, so that reading never waits for writing.  A lock next to it keeps a second
-server out; commands that administer or verify work alongside a running server.
+The file is in WAL mode, so that reading never waits for writing.  A lock on the file itself, under
+any name, keeps a second server out; commands that administer or verify work alongside a running
+server.  SQLite names the write-ahead log after the path: a file with two names, or one that is
+removed or replaced while it is open, would lose acknowledged feedback, so both are refused.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bothworlds.errors import StateFileError, StoreError
-from bothworlds.files import locked
+from bothworlds.errors import StoreError
+from bothworlds.files import flocked
 from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.reader import Reader
@@ -31,15 +34,41 @@ from bothworlds.serve.store.writer import Writer, at_once
 BUSY = 5.0
 """Seconds to wait for another process that writes."""
 
+_Inode = tuple[int, int]
+_served: set[_Inode] = set()
+"""Files that this process serves.  They must not be opened again to look at their lock: closing any
+descriptor of a file drops the locks that SQLite holds on it in this process."""
+_guard = threading.Lock()
+
 
 class SqliteWriter(Writer):
     """The connection that writes."""
 
     dialect = "sqlite"
 
-    def __init__(self, connection: sqlite3.Connection, replica: Replica) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, replica: Replica, lost: Callable[[], str | None]
+    ) -> None:
         super().__init__(connection.execute, replica)
         self._connection = connection
+        self._lost = lost
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block writes, durably, or none of it.
+
+        Checked again after the commit, so that nothing is acknowledged that went into a file that
+        is no longer there.
+        """
+        self._check_file()
+        with self._transaction():
+            yield
+        self._check_file()
+
+    def _check_file(self) -> None:
+        why = self._lost()
+        if why is not None:
+            raise StoreError(why)
 
     @property
     def inside(self) -> bool:
@@ -148,8 +177,15 @@ class SqliteStore(Store):
         self.path = Path(path)
         self.replica = Replica(0 if serve else -1)
         self._open = contextlib.ExitStack()
+        self._why: str | None = None
         if not create and not self.path.exists():
             raise StoreError(f"There is no store at {str(path)!r}.")
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise StoreError(
+                f"The store {str(path)!r} cannot be created: there is no folder {str(folder)!r}. "
+                f"Create it first."
+            )
         try:
             with contextlib.ExitStack() as opening:
                 if serve:
@@ -158,7 +194,8 @@ class SqliteStore(Store):
                 writing.execute("PRAGMA journal_mode = WAL")
                 writing.execute(f"PRAGMA synchronous = {self.synchronous}")
                 writing.execute("PRAGMA foreign_keys = ON")
-                self.writer = SqliteWriter(writing, self.replica)
+                self._inode = self._found()
+                self.writer = SqliteWriter(writing, self.replica, self.lost)
                 if create and schema.version(self.writer) == 0:
                     schema.migrate(self.writer)
                 reading = opening.enter_context(contextlib.closing(self._connect()))
@@ -169,17 +206,51 @@ class SqliteStore(Store):
             raise StoreError(f"The store {str(path)!r} cannot be opened: {error}.") from error
 
     def _lock(self, opening: contextlib.ExitStack) -> None:
+        busy = StoreError(
+            f"The store {str(self.path)!r} is served by another process; one may, and several "
+            f"with PostgreSQL."
+        )
         try:
-            opening.enter_context(locked(self.path, patience=0.0))
-        except StateFileError:
-            raise StoreError(
-                f"The store {str(self.path)!r} is served by another process; one may, and several "
-                f"with PostgreSQL."
-            ) from None
+            with _guard:
+                if self.path.exists() and self._found() in _served:
+                    raise busy
+                if not opening.enter_context(flocked(self.path)):
+                    raise busy
+                inode = self._found()
+                _served.add(inode)
+                opening.callback(_served.discard, inode)
         except OSError as error:
             raise StoreError(
                 f"The store {str(self.path)!r} cannot be locked: {error.strerror}."
             ) from error
+
+    def _found(self) -> _Inode:
+        """Return which file the path names now; refuse one with several names."""
+        found = os.stat(self.path)
+        if found.st_nlink > 1:
+            raise StoreError(
+                f"The store {str(self.path)!r} has {found.st_nlink} names (hard links), and each "
+                f"would get a write-ahead log of its own. Remove the other names."
+            )
+        return found.st_dev, found.st_ino
+
+    def lost(self) -> str | None:
+        """Return why the file can no longer be used, or None; once lost, it stays lost."""
+        if self._why is None:
+            try:
+                if self._found() != self._inode:
+                    self._why = (
+                        f"The store {str(self.path)!r} was replaced by another file while it was "
+                        f"served. Restart the service."
+                    )
+            except StoreError as error:
+                self._why = str(error)
+            except OSError as error:
+                self._why = (
+                    f"The store {str(self.path)!r} was removed or cannot be reached "
+                    f"({error.strerror}). Restore it and restart the service."
+                )
+        return self._why
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(

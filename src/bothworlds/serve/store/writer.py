@@ -134,6 +134,11 @@ class Writer(ABC):
         """Commit what the block writes, durably, or none of it."""
         return self._transaction()
 
+    def probe(self) -> None:
+        """Commit a write that changes nothing, to learn whether the store takes any."""
+        with self.transaction():
+            self.execute("UPDATE deployment SET config_version = config_version")
+
     # --- configuration ---------------------------------------------------------------------------
 
     def administer(
