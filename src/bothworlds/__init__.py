@@ -1,4 +1,4 @@
-"""Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.
+"""Multi-armed bandits that are near-optimal for stochastic and adversarial rewards.
 
 Names are loaded when they are first used, so importing bothworlds compiles nothing and costs
 little more than importing NumPy.

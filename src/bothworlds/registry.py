@@ -218,8 +218,9 @@ POLICIES: dict[str, Entry] = {
                 ),
             ),
             (
-                "| `TsallisINF()` | Σ log T / Δ, **optimal**, also if the means move "
-                "together | √(KT), **optimal** | Zimmert and Seldin 2021, Theorem 1 |",
+                "| `TsallisINF()` | Σ log T / Δ, **optimal** up to a constant, also if the means "
+                "move together | √(KT), **optimal** up to a constant | "
+                "Zimmert and Seldin 2021, Theorem 1 |",
                 "| ... losses corrupted by C in all | grows with √(C Σ log T / Δ), on the "
                 "losses met | | Corollary 1 |",
                 '| `TsallisINF(alpha=α, estimator="iw")` | no logarithmic bound | √(KT), '  # noqa: RUF001
@@ -243,7 +244,7 @@ POLICIES: dict[str, Entry] = {
             ),
             (
                 "| `ThompsonSampling()` | optimal constant for losses 0 and 1, fixed means "
-                "only | linear | Agrawal and Goyal 2012 |",
+                "only | linear | Kaufmann, Korda and Munos 2012; Agrawal and Goyal 2013 |",
             ),
         ),
         Entry(

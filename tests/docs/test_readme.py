@@ -1,19 +1,70 @@
-"""The README's Python blocks run as they are printed."""
+"""The README works when it is pasted, block by block, into an empty folder."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from blocks import run_blocks
+from blocks import FENCE, run_blocks, run_shell
+from helpers.served import served
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+IMAGES = "https://raw.githubusercontent.com/bothworlds/bothworlds/main/"
+SERVE = "bothworlds serve --experiment headline --arms blue,green,red\n"
 
 
 @pytest.mark.processes
-def test_readme_runs(tmp_path):
-    text = README.read_text(encoding="utf-8")
-    ran, _ = run_blocks(text, "readme", tmp_path, languages=["python"])
-    assert len(ran) == text.count("```python") > 1
+def test_python_blocks_run_and_print_what_the_page_promises(tmp_path):
+    ran, _ = run_blocks(TEXT, "readme", tmp_path, languages=["python"])
+    assert len(ran) == TEXT.count("```python") > 1
+    promised = re.search(r"^# (\{.*\})$", TEXT, re.MULTILINE)[1]
+    assert ran[0].printed == f"{promised}\n"
+    # The first program visibly learns.
+    assert max(map(float, re.findall(r"[\d.]+", promised))) > 0.9
+
+
+@pytest.mark.processes
+def test_shell_blocks_work_when_pasted(tmp_path):
+    blocks = [found[2] for found in FENCE.finditer(TEXT) if found[1] == "sh"]
+    install, serve, curl, *more = blocks
+    assert install.count("pip install") == len(install.splitlines())
+    assert serve == SERVE
+    with served(tmp_path / "store.db", *serve.split()[2:]) as service:
+        folder = tmp_path / "empty"
+        folder.mkdir()
+        assert "127.0.0.1:8080" in curl
+        run_shell(curl.replace("8080", str(service.port)), folder)
+        found = service.ask("GET", "/v1/experiments/headline").json
+        assert sum(arm["told"] for arm in found["arms"]) == 1
+    assert more
+    for block in more:
+        assert run_shell(block, folder)
+
+
+def test_a_block_that_fails_would_be_noticed(tmp_path):
+    with pytest.raises(RuntimeError, match="No such"):
+        run_shell("cat $ID.json\n", tmp_path)
+
+
+def test_the_page_is_short_and_leads_with_what_people_search_for():
+    lines = TEXT.splitlines()
+    assert len(lines) <= 150
+    first = TEXT.split("\n\n")[1].split(". ")[0]
+    assert "Python" in first and "multi-armed bandits" in first
+    heads = [line[3:] for line in lines if line.startswith("## ")]
+    assert heads == ["Install", "For your product", "For your paper", "When not to use it",
+                     "Algorithms", "Speed", "Cite"]  # fmt: skip
+    assert "`make run`" in TEXT and "`make test`" in TEXT
+    assert "--json" not in TEXT
+
+
+def test_pictures_have_addresses_that_a_package_index_can_show():
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", TEXT)
+    assert pictures
+    for picture in pictures:
+        assert picture.startswith(IMAGES)
+        assert (ROOT / picture.removeprefix(IMAGES)).exists()
 
 
 @pytest.mark.processes

@@ -68,7 +68,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them.",
+    help="Multi-armed bandits that are near-optimal for stochastic and adversarial rewards.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -89,7 +89,7 @@ def bothworlds(
         ),
     ] = False,
 ) -> None:
-    """Best-of-both-worlds bandits: Tsallis-INF, its rivals, and the means to compare them."""
+    """Multi-armed bandits that are near-optimal for stochastic and adversarial rewards."""
 
 
 __all__ = ["app"]
