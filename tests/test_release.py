@@ -154,3 +154,14 @@ def test_the_version_is_written_once_in_code():
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     assert len(re.findall(rf'"{re.escape(bothworlds.__version__)}"', source)) == 1
     assert PROJECT["dynamic"] == ["version"]
+
+
+def test_the_licences_of_all_direct_dependencies_are_listed():
+    page = (ROOT / "docs/licences.md").read_text(encoding="utf-8")
+    extras = PROJECT["optional-dependencies"]
+    shipped = [*PROJECT["dependencies"]]
+    for extra in ("lab", "cluster", "interop", "serve", "postgres", "litellm", "openfeature"):
+        shipped += extras[extra]
+    names = {re.match(r"[\w-]+", each)[0] for each in shipped} - {"bothworlds"}
+    assert len(names) > 15
+    assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set()
