@@ -223,6 +223,20 @@ def migrate(store: Store = "bothworlds.db") -> None:
 
 @app.command()
 @refusals()
+def restored(store: Store = "bothworlds.db") -> None:
+    """Refuse the decision ids that a restored backup does not know; run it before the server.
+
+    Example: bothworlds serve restored
+    """
+    with extras():
+        from bothworlds.serve.ops.admin import begin_incarnation
+
+        begin_incarnation(store)
+    typer.echo(f"{_shown(store)} refuses decision ids made after its backup.")
+
+
+@app.command()
+@refusals()
 def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
     """Check the invariants of a store, also while a server is running.
 

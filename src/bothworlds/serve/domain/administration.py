@@ -151,6 +151,7 @@ class Administration:
                 writer.put_config(experiment.id, experiment.config.document(), mode, pinned, epoch)
                 if epoch != experiment.epoch:
                     writer.clear_entries(experiment.id)
+                    writer.put_seal(experiment.id, epoch, experiment.known)
 
             change = {
                 "mode": [experiment.mode, mode], "epoch": [experiment.epoch, epoch], "arm": arm,
@@ -190,6 +191,7 @@ class Administration:
             def work(writer: Writer) -> None:
                 if not writer.put_arm(experiment.id, row):
                     raise Problem("arm_id_used")
+                writer.put_seal(experiment.id, experiment.epoch, row.place + 1)
                 _touch(writer, experiment)
 
             change = {"arm": arm.name, "place": row.place, "entry": row.entry}

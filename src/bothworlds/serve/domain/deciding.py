@@ -94,7 +94,8 @@ class Deciding:
         if sticky and decided.mode == "learn":
             drawn = await self._stick(experiment, drawn, hashed, sticky, lineup.places)
         if idempotency_key is not None:
-            asked = (sorted(lineup.places), hashed.hex(), deferred)
+            # What the caller sent, and not the arms there are: a retry may meet others.
+            asked = (available and sorted({*available}), hashed.hex(), deferred)
             drawn = await self._remember(experiment, drawn, idempotency_key, asked)
         decided, row_left = drawn
         if row_left is not None:

@@ -52,6 +52,8 @@ class Experiment:
         self.round = 0
         self.promised = 0.0
         self.alarm: str | None = None
+        # Retention has deleted feedback up to this id.
+        self.forgotten = b""
         self.lineups: dict[tuple[int, ...], Lineup] = {}
         self.epoch = -1
         self.config: Config
@@ -336,6 +338,12 @@ class Experiments:
     def of_tenant(self, tenant: int) -> list[Experiment]:
         """Return all experiments of a tenant."""
         return [each for each in self.by_id.values() if each.tenant == tenant]
+
+    def forget(self, upto: dict[int, bytes]) -> None:
+        """Refuse ids from now on whose feedback retention has deleted."""
+        for number, id in upto.items():
+            if number in self.by_id:
+                self.by_id[number].forgotten = id
 
     def learned(self, states: list[StateRow]) -> None:
         """Apply states of this replica that were committed."""

@@ -169,7 +169,7 @@ class Feedback:
         raw, record, experiment = self._verified(who, decision_id, caught_up)
         config = experiment.config
         now = time.time()
-        if now - record.at > config.feedback_window:
+        if now - record.at > config.feedback_window or record.id <= experiment.forgotten:
             raise Problem("expired")
         low, high = config.bounds
         given = loss if reward is None else reward

@@ -157,6 +157,21 @@ def place(raw: bytes) -> bytes:
     return raw[1:ARM]
 
 
+LINEAGE = struct.Struct("<IHH")
+"""The experiment, the epoch and the number of known arms, as `lineage` returns them."""
+
+
+def lineage(raw: bytes) -> bytes:
+    """Return experiment, epoch and known arms of a record, as they stand there.
+
+    Examples
+    --------
+    >>> LINEAGE.unpack(lineage(encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, NEAR_ALL)))
+    (7, 3, 8)
+    """
+    return raw[1:ARM] + raw[KNOWN : KNOWN + 2]
+
+
 def decode(raw: bytes) -> Record:
     """Return the decision that `encode` wrote.
 

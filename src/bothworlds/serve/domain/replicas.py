@@ -71,7 +71,8 @@ class Replicas:
         state.keys = {key.id: key for key in found.keys}
         state.verified_keys = {}
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
-        state.keyring = Keyring({key.id: key.secret for key in found.token_keys}, current)
+        secrets = {key.id: key.secret for key in found.token_keys}
+        state.keyring = Keyring(secrets, current, found.incarnations, found.seals)
         cold: dict[int, ExperimentRow] = {}
         for row in found.experiments:
             known = state.experiments.by_id.get(row.id)
@@ -154,19 +155,24 @@ class Replicas:
     async def poll_once(self) -> None:
         """Read what has changed, and apply it."""
         known = self._state.configuration.version
-        version, peers = await self._state.watch(self._look)
-        if version is not None and version != known:
-            await self.reload()
-        if peers is not None:
+        seen = await self._state.watch(self._look)
+        if seen is not None:
+            version, forgotten, peers = seen
+            if version != known:
+                await self.reload()
+            self._state.experiments.forget(forgotten)
             self._apply(peers)
         self.polled_at = time.monotonic()
 
-    def _look(self, reader: Reader) -> tuple[int | None, list[StateRow] | None]:
-        """Return the version of the configuration and the peers' states; in the polling thread."""
+    def _look(self, reader: Reader) -> tuple[int, dict[int, bytes], list[StateRow]] | None:
+        """Return what may have changed, None if nothing has; in the polling thread.
+
+        It is the version of the configuration, what was forgotten, and the peers' states.
+        """
         if not reader.pulse():
-            return None, None
-        has_peers = self._state.store.has_peers
-        return reader.config_version(), reader.peer_states() if has_peers else None
+            return None
+        peers = reader.peer_states() if self._state.store.has_peers else []
+        return reader.config_version(), reader.forgotten(), peers
 
     def _apply(self, rows: list[StateRow]) -> None:
         """Apply the states of the other replicas."""

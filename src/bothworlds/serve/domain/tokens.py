@@ -6,6 +6,11 @@ probability.  It is not secret and identifies no person: a unit is in it as a ke
 
 Every deployment has its own keys, of 32 random bytes and a number of 1 to 255.  The newest signs;
 older ones verify until the longest feedback window has passed.
+
+A signature also covers what a record has no room for: the incarnation of the deployment, as the
+salt of the hash, and the seal of the experiment's epoch and arms, behind the record.  Both are
+random, and in the store.  A store that went back in time has others from then on, so that ids of
+the time that was lost are refused, also where a number in their record is used again.
 """
 
 from __future__ import annotations
@@ -14,12 +19,14 @@ import hmac
 import os
 import struct
 from binascii import Error, a2b_base64, b2a_base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from types import MappingProxyType
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.rows import IncarnationRow
 
 KEY_SIZE = 32
 SIGNATURE = 16
@@ -27,6 +34,9 @@ LAST_KEY = 255
 """Largest number of a key; after it comes 1 again."""
 LONGEST = 4 * (records.END + 8 + 2 * (records.MOST_ARMS // 8) + records.UNIT_SIZE + SIGNATURE) // 3
 """Upper bound of the characters of a token, give or take three."""
+
+UNSALTED = IncarnationRow(bytes(16), 0.0, None)
+"""The incarnation of a deployment that had none when it began."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -58,6 +68,10 @@ class Keyring:
         Keys by number.
     current : int
         The number of the key that signs.
+    incarnations : sequence of IncarnationRow
+        Incarnations of the deployment, the current one last.
+    seals : mapping of triples to bytes
+        Seals by experiment, epoch and number of known arms; where there is none, it is empty.
 
     Examples
     --------
@@ -68,21 +82,36 @@ class Keyring:
     (76, 41)
     """
 
-    __slots__ = ("_hashes", "_signer", "current")
+    __slots__ = ("_former", "_hashes", "_seals", "_signer", "current")
 
-    def __init__(self, keys: Mapping[int, bytes], current: int) -> None:
+    def __init__(
+        self,
+        keys: Mapping[int, bytes],
+        current: int,
+        incarnations: Sequence[IncarnationRow] = (UNSALTED,),
+        seals: Mapping[tuple[int, int, int], bytes] = MappingProxyType({}),
+    ) -> None:
         self.current = current
         # A hash that has taken its key is copied faster than it is made.
-        self._hashes = {
-            number: blake2b(digest_size=SIGNATURE, key=key, person=b"bw-token")
-            for number, key in keys.items()
-        }
+        salted = [
+            {
+                number: blake2b(digest_size=SIGNATURE, key=key, salt=each.salt, person=b"bw-token")
+                for number, key in keys.items()
+            }
+            for each in incarnations
+        ]
+        self._hashes = salted[-1]
+        self._former = [
+            (each.ended or b"", hashes)
+            for each, hashes in zip(incarnations[:-1], salted, strict=False)
+        ]
         self._signer = self._hashes[current]
+        self._seals = {records.LINEAGE.pack(*each): seal for each, seal in seals.items()}
 
     def sign(self, raw: bytes) -> str:
         """Return the token of a record, which names `current` as its key."""
         signing = self._signer.copy()
-        signing.update(raw)
+        signing.update(raw + self._seals.get(records.lineage(raw), b""))
         text = b2a_base64(raw + signing.digest(), newline=False)
         return text.rstrip(b"=").translate(_URL_SAFE).decode("ascii")
 
@@ -109,18 +138,28 @@ class Keyring:
                 raise ValueError
         except (Error, ValueError, AttributeError):
             raise Problem("bad_token") from None
-        known = self._hashes.get(raw[0])
-        if known is None:
+        if raw[0] not in self._hashes:
             raise Problem("bad_signature")
-        signing = known.copy()
-        signing.update(raw)
-        if not hmac.compare_digest(signing.digest(), signature):
-            raise Problem("bad_signature")
+        sealed = raw + self._seals.get(records.lineage(raw), b"")
+        if not _signed(self._hashes[raw[0]], sealed, signature):
+            id = raw[records.IDENTITY : records.INVERSE_P]
+            if not any(
+                id <= ended and _signed(hashes[raw[0]], sealed, signature)
+                for ended, hashes in self._former
+            ):
+                raise Problem("bad_signature")
         try:
             return raw, records.decode(raw)
         except ValueError:
             # Signed by a version that had other records.
             raise Problem("bad_token") from None
+
+
+def _signed(known: blake2b, message: bytes, signature: bytes) -> bool:
+    """Tell whether a hash that has taken its key gives a message this signature."""
+    signing = known.copy()
+    signing.update(message)
+    return hmac.compare_digest(signing.digest(), signature)
 
 
 class Identities:

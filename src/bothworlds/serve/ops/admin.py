@@ -48,3 +48,24 @@ def create_key(
         audit = AuditRow(time.time(), 1, None, "create_key", None, "shell", made.change())
         store.writer.administer(audit, made.put)
     return made.secret
+
+
+def begin_incarnation(where: str) -> None:
+    """Begin a new incarnation of a deployment whose store was restored from a backup.
+
+    Ids that the service gave out after the backup are refused from now on.
+
+    Parameters
+    ----------
+    where : str
+        A path, or ``postgresql://...``; no server may serve from it meanwhile.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be opened, or is served.
+    """
+    with contextlib.closing(opened(where, create=False, alone=True)) as store:
+        now = time.time()
+        audit = AuditRow(now, 1, None, "restored", None, "shell", {})
+        store.writer.administer(audit, lambda writer: writer.begin_incarnation(now, None))

@@ -98,9 +98,11 @@ class Upkeep:
             until = first_identity(now - told)
             await self._drain(
                 partial(
-                    retention.forget_feedback, experiment=experiment.id, before=until, add=compact
+                    retention.forget_feedback, experiment=experiment.id,
+                    version=experiment.version, before=until, add=compact,
                 )
-            )
+            )  # fmt: skip
+        self._state.experiments.forget(await self._state.read(lambda reader: reader.forgotten()))
 
     async def _drain(self, work: Callable[[Writer], int]) -> None:
         while await self._committer.run(work):

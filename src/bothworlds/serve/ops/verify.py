@@ -7,6 +7,7 @@ Both read one snapshot.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import MOST
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.sums import Place, Sums, summed
+from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import Configuration, FeedbackRow
@@ -50,6 +52,15 @@ class _Fold:
         self.faults: dict[str, list[str]] = {}
         arms = {each.id: len(each.arms) for each in self.configuration.experiments}
         epochs = {each.id: each.epoch for each in self.configuration.experiments}
+        self._forgotten = reader.forgotten()
+        incarnations = self.configuration.incarnations
+        # Ids after the first of a triple, and before the second, were lost at the third.
+        self._lost = [
+            (former.ended or b"", first_identity(later.started_at - reader.margin), later)
+            for former, later in itertools.pairwise(incarnations)
+        ]
+        if not incarnations or incarnations[-1].ended is not None:
+            self._fault("I11", "the deployment has no current incarnation")
         for rows in reader.feedback():
             self.rows += len(rows)
             for row in rows:
@@ -76,6 +87,13 @@ class _Fold:
             self._fault("I3", f"feedback {name} was learned, made in mode {record.mode}")
         if not (math.isfinite(row.loss) and 0.0 <= row.loss <= 1.0):
             self._fault("I4", f"feedback {name} has the loss {row.loss}")
+        if row.status != "quarantined" and row.id <= self._forgotten.get(row.experiment, b""):
+            self._fault("I11", f"feedback {name} was forgotten before it was accepted again")
+        if any(
+            ended < row.id < until and row.told_at >= later.started_at
+            for ended, until, later in self._lost
+        ):
+            self._fault("I11", f"feedback {name} is of a time that was lost")
         if not _possible(record):
             self._fault("I5", f"feedback {name} has 1/p = {record.inverse_p}")
 
@@ -146,6 +164,7 @@ def verify_store(reader: Reader) -> list[Finding]:
         found.append(fold.finding("I5", "every probability is one that can be drawn with"))
         found.append(_arms_are_distinct(fold.configuration))
         found.append(_changes_are_audited(reader))
+        found.append(fold.finding("I11", "no feedback is of a time that was lost or forgotten"))
         return found
 
 

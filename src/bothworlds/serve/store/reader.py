@@ -24,6 +24,7 @@ from bothworlds.serve.store.rows import (
     Cursor,
     ExperimentRow,
     FeedbackRow,
+    IncarnationRow,
     KeyRow,
     LogRow,
     Replica,
@@ -50,6 +51,9 @@ class Reader(ABC):
     replica : Replica
         Which replica reads.
     """
+
+    margin = 0.0
+    """Seconds by which the clocks of those who write may differ."""
 
     def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
         self.execute = execute
@@ -93,7 +97,7 @@ class Reader(ABC):
                 )
                 for number, tenant, name, config, mode, pinned, epoch, own, at in self.rows(
                     "SELECT id, tenant, name, config, mode, pinned, epoch, version, created_at "
-                    "FROM experiment ORDER BY id"
+                    "FROM experiment ORDER BY created_at, id"
                 )
             )  # fmt: skip
             keys = tuple(
@@ -110,7 +114,30 @@ class Reader(ABC):
                 )
             )
             tenants = {name: int(id) for name, id in self.rows("SELECT name, id FROM tenant")}
-        return Configuration(version, bytes(unit_key), tenants, keys, token_keys, experiments)
+            incarnations = self.incarnations()
+            seals = {
+                (experiment, epoch, known): bytes(seal)
+                for experiment, epoch, known, seal in self.rows(
+                    "SELECT experiment, epoch, known, seal FROM seal"
+                )
+            }
+        return Configuration(
+            version, bytes(unit_key), tenants, keys, token_keys, experiments, incarnations, seals
+        )
+
+    def incarnations(self) -> tuple[IncarnationRow, ...]:
+        """Return the incarnations of the deployment, the current one last."""
+        return tuple(
+            IncarnationRow(bytes(salt), at, None if ended is None else bytes(ended))
+            for salt, at, ended in self.rows(
+                "SELECT salt, started_at, ended FROM incarnation ORDER BY ended IS NULL, started_at"
+            )
+        )
+
+    def forgotten(self) -> dict[int, bytes]:
+        """Return up to which id retention has deleted feedback, by experiment."""
+        found = self.rows("SELECT experiment, upto FROM forgotten")
+        return {experiment: bytes(upto) for experiment, upto in found}
 
     def peer_states(self) -> list[StateRow]:
         """Return the states of the other replicas.

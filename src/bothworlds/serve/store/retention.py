@@ -42,16 +42,25 @@ def forget_decisions(writer: Writer, experiment: int, before: bytes, limit: int 
 def forget_feedback(
     writer: Writer,
     experiment: int,
+    version: int,
     before: bytes,
     add: Callable[[dict[int, Sums], list[FeedbackRow]], dict[int, Sums]],
     limit: int = 5000,
 ) -> int:
     """Delete the oldest feedback, and keep what it contributed.
 
+    The store keeps the last id that was deleted, up to which no feedback is accepted again. Nothing
+    is deleted from an experiment that no longer has this ``version``: its window may be wider now.
+
     ``add`` takes the sums of deleted feedback by epoch and the rows that are deleted now, and
     returns the sums with them. Feedback in quarantine stays.
     """
     with writer.transaction():
+        now = writer.rows(
+            "SELECT version FROM experiment WHERE id = ?" + writer.for_update, (experiment,)
+        )
+        if now != [(version,)]:
+            return 0
         found = [
             feedback_row(r)
             for r in writer.rows(
@@ -85,5 +94,11 @@ def forget_feedback(
         writer.execute_many(
             "DELETE FROM feedback WHERE experiment = ? AND id = ?",
             [(experiment, row.id) for row in found],
+        )
+        writer.execute(
+            "INSERT INTO forgotten (experiment, upto) VALUES (?, ?) "
+            "ON CONFLICT (experiment) DO UPDATE SET upto = excluded.upto "
+            "WHERE forgotten.upto < excluded.upto",
+            (experiment, found[-1].id),
         )
     return len(found)

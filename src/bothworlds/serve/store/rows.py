@@ -33,10 +33,13 @@ class Replica:
         Which rows of ``state`` are its own; -1 for a process that only administers.
     run : int
         Which start of the replica this is.
+    incarnation : bytes, optional
+        Salt of the incarnation whose configuration the event loop has; it alone changes this.
     """
 
     shard: int
     run: int = 0
+    incarnation: bytes | None = None
 
 
 class FeedbackRow(NamedTuple):
@@ -193,8 +196,17 @@ class TokenKeyRow:
 
 
 @dataclass(frozen=True)
+class IncarnationRow:
+    """A span of the deployment's history that never went back; ``ended`` is its last valid id."""
+
+    salt: bytes
+    started_at: float
+    ended: bytes | None
+
+
+@dataclass(frozen=True)
 class Configuration:
-    """Everything an administrator decides, at one version."""
+    """Everything an administrator decides, at one version; the current incarnation is last."""
 
     version: int
     unit_key: bytes
@@ -202,6 +214,8 @@ class Configuration:
     keys: tuple[KeyRow, ...]
     token_keys: tuple[TokenKeyRow, ...]
     experiments: tuple[ExperimentRow, ...]
+    incarnations: tuple[IncarnationRow, ...]
+    seals: dict[tuple[int, int, int], bytes]
 
 
 @dataclass(frozen=True)

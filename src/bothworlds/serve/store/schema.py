@@ -57,6 +57,7 @@ def migrate(writer: Writer) -> tuple[int, int]:
             writer.execute("INSERT INTO deployment VALUES (1, ?, 1)", (os.urandom(32),))
             writer.execute("INSERT INTO tenant VALUES (1, 'default', ?)", (now,))
             writer.execute("INSERT INTO token_key VALUES (1, ?, ?, NULL)", (os.urandom(32), now))
+            writer.begin_incarnation(now, None)
     return before, latest
 
 

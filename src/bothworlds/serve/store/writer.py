@@ -11,6 +11,8 @@ state of this replica; claims, activations and records of the log.
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -196,23 +198,71 @@ class Writer(ABC):
         return int(self.rows("SELECT id FROM tenant WHERE name = ?", (name,))[0][0])
 
     def put_experiment(self, row: ExperimentRow) -> int | None:
-        """Insert an experiment with its arms; return its number, None if the name is taken."""
+        """Insert an experiment with its arms; return its number, None if the name is taken.
+
+        The number is random: one that was counted would come again after a restore, and ids of
+        the experiment that had it before would be learned by this one.
+        """
+        number = secrets.randbits(32)
+        while self.rows("SELECT 1 FROM experiment WHERE id = ?", (number,)):
+            number = secrets.randbits(32)
         made = self.rows(
             "INSERT INTO experiment "
             "(id, tenant, name, config, mode, pinned, epoch, version, created_at) "
-            "SELECT COALESCE(MAX(id), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ? FROM experiment WHERE true "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (tenant, name) DO NOTHING RETURNING id",
             (
-                row.tenant, row.name, json.dumps(row.config), row.mode, row.pinned, row.epoch,
-                row.version, row.created_at,
+                number, row.tenant, row.name, json.dumps(row.config), row.mode, row.pinned,
+                row.epoch, row.version, row.created_at,
             ),
         )  # fmt: skip
         if not made:
             return None
-        number = int(made[0][0])
         for arm in row.arms:
             self.put_arm(number, arm)
+        self.put_seal(number, row.epoch, len(row.arms))
         return number
+
+    def put_seal(self, experiment: int, epoch: int, known: int) -> None:
+        """Give ids of an epoch with so many known arms random bytes of their own to be signed with.
+
+        After a restore another epoch or arm may get the number of one that was lost; the ids of
+        the lost one then have a signature that is not valid.
+        """
+        self.execute(
+            "INSERT INTO seal (experiment, epoch, known, seal) VALUES (?, ?, ?, ?)",
+            (experiment, epoch, known, os.urandom(8)),
+        )
+
+    def begin_incarnation(self, at: float, timeline: str | None) -> None:
+        """Begin a new incarnation: later ids than the store is sure to know are refused for good.
+
+        For a transaction. What a decision was made from was committed before it, and before every
+        later decision: an id before the newest decision in the store is of no time that was lost.
+        """
+        self.execute(
+            "UPDATE incarnation SET ended = ? WHERE ended IS NULL", (self.last_certain_id(),)
+        )
+        self.execute(
+            "INSERT INTO incarnation (salt, started_at, timeline, ended) VALUES (?, ?, ?, NULL)",
+            (os.urandom(16), at, timeline),
+        )
+
+    def last_certain_id(self) -> bytes:
+        """Return the last id that certainly was made before everything the store may have lost."""
+        return self.newest_id()
+
+    def newest_id(self) -> bytes:
+        """Return the newest id in the log; no bytes if there is none."""
+        found = [
+            bytes(id)
+            for (experiment,) in self.rows("SELECT id FROM experiment")
+            for (id,) in self.rows(
+                "SELECT id FROM decision WHERE experiment = ? ORDER BY id DESC LIMIT 1",
+                (experiment,),
+            )
+        ]
+        return max(found, default=b"")
 
     def put_config(
         self, experiment: int, config: dict[str, Any], mode: str, pinned: int | None, epoch: int

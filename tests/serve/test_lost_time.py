@@ -1,0 +1,202 @@
+"""Time that goes back: restores, failovers, retention, and clocks that differ."""
+
+import contextlib
+import sqlite3
+import time
+from dataclasses import replace
+
+import pytest
+
+from bothworlds.serve.domain.service import Arm, Service
+from bothworlds.serve.ops.admin import begin_incarnation
+from bothworlds.serve.ops.verify import verify
+from bothworlds.serve.problems import Problem
+from serve.conftest import QUIET, spec
+
+ME = Service.LOCAL
+
+
+async def code_of(awaitable):
+    try:
+        return (await awaitable).status
+    except Problem as problem:
+        return problem.code
+
+
+async def decided(service, name, count=5):
+    return [each.decision_id for each in await service.decide_many(ME, name, count)]
+
+
+async def told(service, tokens):
+    return {await code_of(service.feedback(ME, token, loss=0.5)) for token in tokens}
+
+
+def copied(source, target):
+    """Copy a store while it is open, as a backup or a restore does."""
+    with (
+        contextlib.closing(sqlite3.connect(source)) as reading,
+        contextlib.closing(sqlite3.connect(target)) as writing,
+    ):
+        reading.backup(writing)
+
+
+def failing(store):
+    return [each for each in verify(store) if not each.ok]
+
+
+@pytest.fixture
+def restored(served, tmp_path):
+    """Lose what ``lost`` does after a backup, restore it, and go on with ``later``."""
+
+    def run(lost, later, *, command):
+        async def before(service):
+            await service.create(ME, spec("first"))
+            early = await decided(service, "first")
+            await service.flushed()
+            copied(tmp_path / "store.db", tmp_path / "backup.db")
+            return early, await lost(service)
+
+        early, late = served(before)
+        copied(tmp_path / "backup.db", tmp_path / "store.db")
+        if command:
+            begin_incarnation(str(tmp_path / "store.db"))
+
+        async def after(service):
+            await later(service)
+            return await told(service, early), await told(service, late)
+
+        found = served(after)
+        assert failing(str(tmp_path / "store.db")) == []
+        return found
+
+    return run
+
+
+async def create_second(service):
+    await service.create(ME, spec("second"))
+    return await decided(service, "second")
+
+
+async def add_arm(service):
+    await service.add_arm(ME, "first", Arm("new"))
+    return await decided(service, "first")
+
+
+async def reset(service):
+    await service.set_mode(ME, "first", "reset")
+    return await decided(service, "first")
+
+
+@pytest.mark.parametrize("command", [False, True])
+@pytest.mark.parametrize("lost", [create_second, add_arm, reset])
+def test_ids_of_a_lost_configuration_teach_no_other_one(restored, lost, command):
+    async def later(service):
+        other = {
+            create_second: lambda: service.create(ME, spec("third")),
+            add_arm: lambda: service.add_arm(ME, "first", Arm("other")),
+            reset: lambda: service.set_mode(ME, "first", "reset"),
+        }
+        await other[lost]()
+
+    early, late = restored(lost, later, command=command)
+    assert late == {"bad_signature"}
+    assert early == {"epoch_over" if lost is reset else "learned"}
+
+
+def test_an_id_from_a_lost_period_is_refused(restored):
+    async def lost(service):
+        tokens = await decided(service, "first")
+        await told(service, tokens[:2])
+        return tokens
+
+    async def later(service):
+        pass
+
+    assert restored(lost, later, command=True) == ({"learned"}, {"bad_signature"})
+
+
+def test_a_second_restore_of_one_backup_refuses_what_the_first_decided(served, tmp_path):
+    store, backup = str(tmp_path / "store.db"), str(tmp_path / "backup.db")
+
+    async def create(service):
+        await service.create(ME, spec("first"))
+
+    served(create)
+    copied(store, backup)
+    late = []
+
+    async def body(service):
+        late.append(await told(service, await decided(service, "first")))
+        late.append(await decided(service, "first"))
+
+    async def again(service):
+        assert await told(service, late[1]) == {"bad_signature"}
+
+    for each in (body, again):
+        copied(backup, store)
+        begin_incarnation(store)
+        served(each)
+    assert late[0] == {"learned"}
+
+
+def test_verify_notices_feedback_of_a_lost_period(restored, tmp_path):
+    async def lost(service):
+        return await decided(service, "first")
+
+    async def later(service):
+        pass
+
+    restored(lost, later, command=True)
+    store = str(tmp_path / "store.db")
+    for tampering in (
+        "UPDATE incarnation SET ended = x'00' WHERE ended IS NOT NULL",
+        "UPDATE incarnation SET ended = x'ff'",
+        "INSERT INTO forgotten SELECT id, x'ff' FROM experiment",
+    ):
+        other = str(tmp_path / "other.db")
+        copied(store, other)
+        with contextlib.closing(sqlite3.connect(other)) as connection, connection:
+            connection.execute(tampering)
+        assert [each.invariant for each in failing(other)] == ["I11"]
+
+
+def test_a_wider_window_does_not_learn_twice_what_retention_forgot(served, tmp_path, monkeypatch):
+    async def body(service):
+        await service.create(ME, spec(feedback_window=5.0))
+        tokens = await decided(service, "headline")
+        assert await told(service, tokens) == {"learned"}
+        clock = time.time
+        monkeypatch.setattr(time, "time", lambda: clock() + 2 * 86400)
+        await service.upkeep.sweep()
+        await service.patch(ME, "headline", {"feedback_window": 10 * 86400.0}, if_match=1)
+        assert await told(service, tokens) == {"expired"}
+        return tokens
+
+    settings = replace(QUIET, retention_days=0.5)
+    tokens = served(body, settings)
+
+    async def after(service):
+        assert await told(service, tokens) == {"expired"}
+        assert service.experiment_state(ME, "headline").total.learned == 5
+
+    served(after, settings)
+    assert failing(str(tmp_path / "store.db")) == []
+
+
+def test_a_retry_is_the_same_request_though_arms_came_and_went(served):
+    async def body(service):
+        await service.create(ME, spec())
+        for key, available, retired in (("all", None, "c"), ("some", ["a", "b"], "d")):
+
+            def ask(key=key, available=available):
+                return service.decide(ME, "headline", idempotency_key=key, available=available)
+
+            first = await ask()
+            await service.add_arm(ME, "headline", Arm(f"new-{key}"))
+            await service.retire_arm(ME, "headline", retired)
+            assert (await ask()).decision_id == first.decision_id
+            with pytest.raises(Problem) as refused:
+                await service.decide(ME, "headline", idempotency_key=key, available=["b"])
+            assert refused.value.code == "idempotency_key_reused"
+
+    served(body)
