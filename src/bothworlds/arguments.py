@@ -22,7 +22,10 @@ FloatArray = NDArray[np.float64]
 Word = TypeVar("Word", bound=str)
 Arm = str | int
 """The name of an arm."""
-Estimator = Literal["rv", "iw"]
+Estimator = Literal["rv", "iw", "soft"]
+"""The loss estimators of `bothworlds.TsallisINF`."""
+Published = Literal["rv", "iw"]
+"""Those of the paper, which its bounds cover."""
 """Reduced variance, or importance weighting."""
 
 SMALLEST = 5e-324
@@ -217,8 +220,8 @@ def one_of(parameter: str, value: object, owner: str, choices: tuple[Word, ...])
     raise InvalidParameter(must(parameter, owner, expected, value))
 
 
-def estimator_name(value: object, owner: str) -> Estimator:
-    """Read the name of a loss estimator."""
+def estimator_name(value: object, owner: str) -> Published:
+    """Read the name of a loss estimator of the paper."""
     return one_of("estimator", value, owner, ("rv", "iw"))
 
 

@@ -216,6 +216,16 @@ POLICIES: dict[str, Entry] = {
                     1.7,
                     {"estimator": "iw"},
                 ),
+                Variant(
+                    "tsallis-soft",
+                    "Tsallis-INF (soft)",
+                    "Tsallis-INF, soft baselines for all arms",
+                    "#1B9E77",
+                    (0, (7, 1.2, 1.2, 1.2)),
+                    "|",
+                    1.5,
+                    {"estimator": "soft"},
+                ),
             ),
             (
                 "| `TsallisINF()` | Σ log T / Δ, **optimal** up to a constant, also if the means "
@@ -227,6 +237,25 @@ POLICIES: dict[str, Entry] = {
                 "times √log T at α = 0 and √log K at α = 1 | Theorem 3 |",  # noqa: RUF001
                 '| `TsallisINF(alpha=α, estimator="iw", gaps=...)` | Σ log T / Δ, knowing '  # noqa: RUF001
                 "the gaps | none | Theorem 4 |",
+            ),
+        ),
+        Entry(
+            "AllWorlds",
+            "bothworlds.policies.allworlds",
+            (
+                Variant(
+                    "allworlds",
+                    "AllWorlds",
+                    "one policy for unknown environments",
+                    "#E7298A",
+                    (0, (12, 1)),
+                    "1",
+                    2.0,
+                ),
+            ),
+            (
+                "| `AllWorlds()` | Σ log T / Δ (argued) | √((1 + R) KT), R level alarms (argued) "
+                "| ours: no theorem, measured in [20 worlds](docs/arena.md) |",
             ),
         ),
         Entry(

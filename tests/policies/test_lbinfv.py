@@ -85,21 +85,38 @@ def test_the_estimate_is_unbiased_over_arms_and_outcomes(prediction):
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_a_late_loss_has_no_baseline_and_leaves_the_barrier_alone(prediction):
+def test_a_late_loss_has_the_baseline_of_its_decision_and_moves_the_barrier(prediction):
     bandit = bw.Bandit(bw.LBINFV(1000, prediction), arms=3, seed=1)
     for t in range(100):
         bandit.tell(bandit.ask(), loss=float(t % 3 == 0))
+    before = arms_of(bandit._core.F, bandit._core.start).copy()
+    means = before[lbinfv.MEANS]
     first = bandit.ask()
     bandit.ask()
-    before = arms_of(bandit._core.F, bandit._core.start).copy()
     bandit.tell(first, loss=1.0)
     after = arms_of(bandit._core.F, bandit._core.start)
     rise = after[lbinfv.LOSSES] - before[lbinfv.LOSSES]
-    expected = np.zeros(3)
-    expected[first.index] = 1 / first.probability
+    # The baselines of both decisions, and the correction of the first. At the second, one answer of
+    # 101 was missing for longer than any before.
+    expected = (1.0 + 101.0 / 102.0) * means
+    d = 1.0 - means[first.index]
+    expected[first.index] += d / first.probability
     assert rise == pytest.approx(expected)
-    assert after[lbinfv.BARRIERS].tolist() == before[lbinfv.BARRIERS].tolist()
+    g, p = math.log(1000), first.probability
+    grown = d * d * min(1.0, 2.0 * (1.0 - p) / p**2 / g) / g
+    barrier = before[lbinfv.BARRIERS, first.index] + grown
+    assert after[lbinfv.BARRIERS, first.index] == pytest.approx(barrier)
     assert after[lbinfv.MEANS, first.index] > before[lbinfv.MEANS, first.index]
+
+
+def test_batches_of_one_equal_single_decisions():
+    single, batch = (bw.Bandit(bw.LBINFV(1000), arms=3, seed=4) for _ in range(2))
+    for t in range(300):
+        one, many = single.ask(), batch.ask_many(1)
+        assert (one.index, one.probability) == (many[0].index, many[0].probability)
+        single.tell(one, loss=float(t % 3 == one.index))
+        batch.tell_many(many, [float(t % 3 == one.index)])
+    assert single.history() == batch.history()
 
 
 def test_a_newcomer_has_the_probability_it_was_given():

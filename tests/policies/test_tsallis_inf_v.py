@@ -10,6 +10,7 @@ from bothworlds.bandit.state import first_row, pack
 from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.omd import half
+from bothworlds.policies import waiting
 from bothworlds.policies.tsallis_inf_v import kernels as v
 from bothworlds.seeding import stream_words
 
@@ -125,6 +126,7 @@ def test_the_step_is_optimal_from_any_estimates_and_rate():
         found = []
         for estimates in (X, X + 100.0, X[order]):
             F[row + bw.TsallisINFV.traits.head_rows :][:n_arms] = estimates
+            F[row + v.WAITING : row + v.SOLVER] = waiting.FIRST
             kernels.estimates_changed(F)
             kernels.ask(F)
             w = np.zeros(n_arms)
@@ -193,30 +195,96 @@ def test_the_estimate_is_unbiased_over_arms_and_outcomes(rate):
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_a_late_loss_has_no_baseline_and_leaves_the_rate_alone(rate):
+def test_a_late_loss_has_the_baseline_of_its_decision_and_moves_the_rate(rate):
     bandit = bw.Bandit(bw.TsallisINFV(rate=rate), arms=3, seed=1)
     rng = np.random.default_rng(2)
     for _ in range(400):
         decision = bandit.ask()
         bandit.tell(decision, loss=float(rng.random() < 0.9 + 0.05 * decision.index))
-    first = bandit.ask()
-    bandit.ask()
-    row = bandit._core.start
-    beta = bandit._core.F[row + v.BETA]
-    policy = bandit.policy
-    before = estimates(policy, bandit._core.F, row)
+    row, policy = bandit._core.start, bandit.policy
     rows = bandit._core.F[row + policy.traits.head_rows :].reshape(3, 3).copy()
+    before, beta = estimates(policy, bandit._core.F, row), bandit._core.F[row + v.BETA]
+    expected = np.zeros(3)
+    decisions = []
+    for _ in range(2):
+        decisions.append(bandit.ask())
+        w = np.array(list(decisions[-1].probabilities.values()))
+        base = np.where(w >= (v.RATE / bandit._core.F[row + v.PACE]) ** 2, rows[1], 0.0)
+        expected += bandit._core.F[row + v.WAITING + waiting.SHARE] * base
+        if len(decisions) == 1:
+            expected[decisions[0].index] += (1.0 - base[decisions[0].index]) / w[decisions[0].index]
+    first = decisions[0]
     bandit.tell(first, loss=1.0)
     rise = estimates(policy, bandit._core.F, row) - before
-    rise -= rise[(first.index + 1) % 3]
-    expected = np.zeros(3)
-    expected[first.index] = 1.0 / first.probability
+    rise, expected = rise - rise[(first.index + 1) % 3], expected - expected[(first.index + 1) % 3]
     assert rise == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert bandit._core.F[row + v.BETA] == beta
+    assert bandit._core.F[row + v.BETA] > beta
     after = bandit._core.F[row + policy.traits.head_rows :].reshape(3, 3)
     m, n = rows[1, first.index], rows[2, first.index]
     assert after[1, first.index] == pytest.approx(m + (1.0 - m) / (n + 2.0))
     assert after[2, first.index] == n + 1
+
+
+@pytest.mark.parametrize("arms", [3, 12])
+@pytest.mark.parametrize("rate", RATES)
+def test_batches_of_one_equal_single_decisions(rate, arms):
+    policy = bw.TsallisINFV(rate=rate)
+    single, batch = (bw.Bandit(policy, arms=arms, seed=4) for _ in range(2))
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        one, many = single.ask(), batch.ask_many(1)
+        assert (one.index, one.probability) == (many[0].index, many[0].probability)
+        loss = float(rng.random() < 0.4 + 0.02 * one.index)
+        single.tell(one, loss=loss)
+        batch.tell_many(many, [loss])
+    assert single.history() == batch.history()
+
+
+RUNS = 100
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(
+    ("world", "rounds"),
+    [
+        (bw.environments.Stochastic.gap(5, 0.2), 20_000),
+        (bw.environments.Stochastic([0.95, *4 * [0.98]]), 10_000),
+    ],
+)
+def test_late_feedback_costs_little(world, rounds, rate):
+    """With feedback one round late the rate once stood still, and the regret was linear."""
+    policy = bw.TsallisINFV(rate=rate)
+    found = []
+    for environment in (world, bw.environments.Delayed(world, 1)):
+        result = bw.simulate({"v": policy}, environment, horizon=rounds, repetitions=RUNS, seed=3)
+        runs = result.regret["v"][:, -1]
+        found.append((runs.mean(), runs.std() / math.sqrt(RUNS)))
+    (prompt, error), (late, other) = found
+    assert late <= 1.3 * prompt + 4.0 * math.hypot(1.3 * error, other)
+
+
+def test_under_a_floor_the_rate_uses_one_distribution():
+    """After a round the rate is that of the weights w, not of the mixture that was drawn from."""
+    policy = bw.Floor(bw.TsallisINFV(), 0.5, 0.0)
+    F = pack(policy, 4, stream_words(3, "floor"))
+    row = first_row(F) + 1
+    kernels = policy.kernels()
+    own = np.zeros(4)
+    for t in range(1, 200):
+        F[ROUND] = t
+        arm = kernels.ask(F)
+        beta, x = F[row + v.BETA], F[row + v.SOLVER + half.ROOT]
+        X = F[row + v.SOLVER + half.ESTIMATES :][:4]
+        own = 4.0 / (v.RATE / beta * (X - x)) ** 2
+        base = F[row + v.BASE]
+        inverse_p = F[first_row(F)]
+        loss = float(arm == 1)
+        kernels.tell(F, arm, inverse_p, loss)
+        d = loss - base
+        z = d**2 * ((1 - own[arm]) ** 2 / math.sqrt(own[arm]) + np.delete(own**1.5, arm).sum())
+        z = min(z, beta * abs(d) * (1 - own[arm]))
+        h = np.sqrt(own).sum() - 1
+        assert F[row + v.BETA] == pytest.approx(beta + z / (beta * h), rel=1e-7)
 
 
 def test_the_sums_are_those_of_the_weights():

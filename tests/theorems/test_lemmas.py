@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bothworlds import omd
 from bothworlds.errors import InvalidParameter
+from bothworlds.theory import lemmas
 from bothworlds.theory.lemmas import (
     decompose,
     estimates_by_arm,
@@ -541,3 +542,44 @@ def test_lemma_20_the_penalty_telescopes(alpha):
     right = -Psi_w[0] / eta[0] - np.sum(np.diff(1 / eta) * Psi_w[1:])
     right += regulariser(last, alpha, xi) / eta[-1] + last @ after[-1]
     assert left <= right + 1e-9
+
+
+# --- soft baselines ----------------------------------------------------------------------------
+
+
+def soft_stability(w, g, eta):
+    """Return max over v of (w - v) g - D(v, w) for the potential -(4 / eta) sqrt(w), on a grid."""
+    # Close to the maximiser sqrt(v) = sqrt(w) / (1 + y) the grid is fine enough for 1e-9.
+    centre = np.sqrt(w) / (1.0 + eta * g * np.sqrt(w) / 2.0)
+    v = (centre * np.linspace(0.99, 1.01, 20_001)) ** 2
+    divergence = 4.0 / eta * (np.sqrt(w) - np.sqrt(v)) + 2.0 / (eta * np.sqrt(w)) * (v - w)
+    return float(((w - v) * g - divergence).max())
+
+
+@pytest.mark.parametrize("largest", [0.2, 0.5, 0.8, 1.0])
+def test_soft_baselines_have_their_stability_factor(largest):
+    rng = np.random.default_rng(5)
+    factor = lemmas.soft_stability_factor(largest)
+    worst = 0.0
+    for _ in range(400):
+        w, eta = 10.0 ** rng.uniform(-6, 0), 10.0 ** rng.uniform(-3, 0)
+        base = min(largest, max(0.5, largest) * np.sqrt(w) / eta)
+        g = (rng.random() - base) / w if rng.random() < 0.5 else -base / w
+        found = soft_stability(w, g, eta)
+        plain = eta / 2.0 * w**1.5 * g * g
+        y = eta * g * np.sqrt(w) / 2.0
+        assert found == pytest.approx(plain / (1.0 + y), rel=1e-6)
+        worst = max(worst, found / plain)
+    assert worst <= factor * (1.0 + 1e-6)
+    # Sharp where the baseline is bound by the weight.
+    assert worst >= 0.99 * factor
+
+
+def test_a_baseline_that_ignores_the_weight_has_a_larger_factor():
+    """The negative control: 1/2 for an arm that is too far for it."""
+    eta, base = 0.5, 0.5
+    w = (eta * base / 1.8) ** 2
+    g = -base / w
+    found = soft_stability(w, g, eta) / (eta / 2.0 * w**1.5 * g * g)
+    assert found == pytest.approx(10.0, rel=1e-6)
+    assert found > lemmas.soft_stability_factor()

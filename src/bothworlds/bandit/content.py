@@ -216,12 +216,16 @@ def _pending_of(
     if inverse_p < 1.0 - 1e-9 and (inverse_p != 0.0 or policy.traits.estimates):
         raise ValueError("an inverse_p below 1")
     carried = listed(given["carried"], "carried")
+    kinds = policy.traits.saved_carried
+    if not carried and kinds and kinds[-1].optional:
+        # Written before the policy carried anything.
+        carried = [0.0] * len(kinds)
     if len(carried) != policy.traits.carried_rows:
         raise ValueError("carried numbers of another policy")
     notes = np.zeros(width(policy, policy.program(len(current.indices)), then))
     notes[INVERSE_P] = inverse_p
     notes[MEAN_BASELINE] = number(given["mean_baseline"], "mean_baseline", 0.0, BASELINE + 1e-9)
-    for row, (each, kind) in enumerate(zip(carried, policy.traits.saved_carried, strict=True)):
+    for row, (each, kind) in enumerate(zip(carried, kinds, strict=True)):
         notes[CARRIED + row] = number(each, kind.name, kind.low, kind.high)
     marks = notes[CARRIED + policy.traits.carried_rows :].view(np.uint8)
     if near is not None:

@@ -33,6 +33,7 @@ from bothworlds.bandit.state import (
     saved,
     unchanged,
     with_columns,
+    with_decision,
 )
 from bothworlds.errors import InvalidParameter, KernelError, UnknownDecision, must
 from bothworlds.lanes.direct import address, direct, placed
@@ -227,9 +228,11 @@ class Core:
         else:
             F, lineup, slot = self.draw_aside(self.round + 1, subset.slots, centred=True)
             generator(self.F)[:] = generator(F)
-            asked = self.program.kernels.asked
-            if asked is not None:
-                asked(self.F, subset.slots[slot])
+            kernels = self.program.kernels
+            if kernels.opens:
+                self.F[:] = with_decision(self.F, self.policy, F, subset.slots, self.program)
+            elif kernels.asked is not None:
+                kernels.asked(self.F, subset.slots[slot])
             self.rows[ROUND] = self.round + 1
             n_arms = subset.slots.size
             policy, program = self.policy, self.policy.program(n_arms)
@@ -646,6 +649,9 @@ def adopt(core: Core, slot: int, probability: float | None) -> int:
     number = core.round + 1
     # Drawn aside, for what the policy notes of its distribution in this round.
     F, lineup, _ = core.draw_aside(number)
+    if kernels.opens:
+        # The draw aside was of another arm.
+        kernels.asked(F, slot)
     row = first_row(F)
     if not core.policy.traits.knows_probability:
         F[row] = 0.0

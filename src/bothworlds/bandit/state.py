@@ -58,6 +58,35 @@ def with_columns(F: Array, policy: Policy, arms: Array, program: Program) -> Arr
     return changed
 
 
+def with_decision(
+    F: Array, policy: Policy, few: Array, slots: NDArray[np.intp], program: Program
+) -> Array:
+    """Return ``F`` after a decision among the arms in ``slots``, which was drawn from ``few``.
+
+    Its numbers are those of ``few``; its baselines belong to the arms that were there. ``program``
+    is that of all arms.
+    """
+    some = policy.program(slots.size)
+    kernels = some.kernels
+    assert kernels.write_back is not None and kernels.estimates_changed is not None
+    without, after = few.copy(), few.copy()
+    if not some.plain:
+        kernels.estimates_changed(without)
+        kernels.write_back(without)
+    kernels.write_back(after)
+    first, head = first_row(few), policy.traits.head_rows
+    rows = columns(F, policy).copy()
+    then, now = (
+        each[first + some.head_rows :][: rows.shape[0] * slots.size].reshape(-1, slots.size)
+        for each in (without, after)
+    )
+    rows[0, slots] += now[0] - then[0]
+    rows[1:, slots] = now[1:]
+    decided = F.copy()
+    decided[first_row(F) :][:head] = after[first:][:head]
+    return with_columns(decided, policy, rows, program)
+
+
 def generator(F: Array) -> NDArray[np.int64]:
     """Return a view of the generator's words."""
     return F.view(np.int64)[GENERATOR:HEAD]
@@ -66,7 +95,11 @@ def generator(F: Array) -> NDArray[np.int64]:
 def saved(F: Array, policy: Policy) -> dict[str, Array]:
     """Return the numbers that a state file keeps, by name: none of the solver's memory."""
     n_arms = int(F[ARMS])
-    if policy.program(n_arms).plain:
+    program = policy.program(n_arms)
+    if program.kernels.write_back is not None:
+        F = F.copy()
+        program.kernels.write_back(F)
+    if program.plain:
         return policy.saved_state(n_arms, F[first_row(F) :])
     head = F[first_row(F) :][: policy.traits.head_rows]
     return policy.saved_state(n_arms, np.concatenate([head, columns(F, policy).ravel()]))

@@ -52,7 +52,7 @@ def unbiased_estimates(inspected: Inspected) -> str:
         loss = losses[now - 1]
         for kind, mean in (
             ("told at once", _mean_change(inspected, F, now, w, loss)),
-            ("told late", _mean_late_change(inspected, asked, w, loss)),
+            ("told late", _mean_late_change(inspected, F, asked, w, loss)),
         ):
             error = np.abs(mean - loss)
             worst = max(worst, float(error.max()))
@@ -74,6 +74,13 @@ def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Ar
     mean = np.zeros(inspected.n_arms)
     for arm in range(inspected.n_arms):
         F = before.copy()
+        if inspected.kernels.opens:
+            # To draw again would add baselines again.
+            drawn = _estimates(inspected, F).copy()
+            inspected.ask_for(F, t, arm)
+            inspected.tell(F, arm, 1.0 / w[arm], loss[arm])
+            mean += w[arm] * (_estimates(inspected, F) - _remaining(inspected, drawn))
+            continue
         counts, _ = inspected.draw(F, t, TRIES, wanted=arm)
         if not counts[arm]:
             raise Violation(
@@ -93,7 +100,9 @@ def _remaining(inspected: Inspected, L: Array) -> Array:
     return L if share == 1.0 else share * (L - L.min())
 
 
-def _mean_late_change(inspected: Inspected, asked: Array, w: Array, loss: Array) -> Array:
+def _mean_late_change(
+    inspected: Inspected, before: Array, asked: Array, w: Array, loss: Array
+) -> Array:
     """Return the same for feedback to a decision that is no longer the last one.
 
     Counted from arm 0's loss, because estimates may be recentred on this way.
@@ -102,8 +111,9 @@ def _mean_late_change(inspected: Inspected, asked: Array, w: Array, loss: Array)
     for arm in range(inspected.n_arms):
         F = asked.copy()
         inspected.learn(F, arm, 1.0 / w[arm], loss[arm])
-        before = _remaining(inspected, _estimates(inspected, asked))
-        mean += w[arm] * (_estimates(inspected, F) - before)
+        # Where baselines are added at the decision, they are part of what it teaches.
+        earlier = _estimates(inspected, before if inspected.kernels.opens else asked)
+        mean += w[arm] * (_estimates(inspected, F) - _remaining(inspected, earlier))
     mean += loss[0] - mean[0]
     return mean
 

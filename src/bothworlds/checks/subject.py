@@ -80,8 +80,10 @@ class Inspected:
     def ask_for(self, F: Array, t: int, arm: int) -> None:
         """Decide for ``arm`` in round t, whatever the policy would have drawn."""
         asked = self.kernels.asked
-        if asked is None:
+        if asked is None or self.kernels.opens:
             self.ask(F, t)
+            if asked is not None:
+                asked(F, arm)
             return
         # The draw would count another arm among those that wait for an answer.
         F[ROUND] = t
@@ -99,6 +101,9 @@ class Inspected:
 
     def learn(self, F: Array, arm: int, inverse_p: float, loss: float) -> None:
         """Learn, in the round just asked, from an arm that need not be the one drawn."""
+        if self.kernels.opens:
+            self.kernels.asked(F, arm)
+            self.kernels.write_back(F)
         if self.kernels.late is None:
             self.kernels.tell(F, arm, inverse_p, loss)
         else:

@@ -356,14 +356,26 @@ def shift_near_by_means(S: Any, M: Any, drawn_by: Any) -> None:
 
     As `shift_near`, with s = N_3 / S_3: sum (m_i - s)^2 r_i^4 is the second order of S_2.
     """
-    S3 = load(S, SUM3, drawn_by)
-    S4 = load(S, SUM4, drawn_by)
-    N4 = load(S, NEAR4, drawn_by)
     s = load(S, SHARE, drawn_by)
-    second = fma(s, fma(s, S4, -2.0 * N4), load(M, PULL4, drawn_by))
-    store(S, CENTRE, load(S, CENTRE, drawn_by) + s)
     store(S, DRAWN, load(S, DRAWN, drawn_by) + (drawn_by - s))
-    store(S, SUM2, fma(3.0, maximum(second, 0.0), load(S, SUM2, drawn_by)))
+    shift_sums(S, s, load(S, NEAR4, drawn_by), load(M, PULL4, drawn_by))
+
+
+@jit
+def shift_all(S: Any, sums: Any) -> None:
+    """Let the sums know that estimates rose by m_i, given sum m_i r^3, m_i r^4 and m_i^2 r^4."""
+    N3, N4, Q4 = sums
+    shift_sums(S, N3 / load(S, SUM3, N3), N4, Q4)
+
+
+@jit
+def shift_sums(S: Any, s: Any, N4: Any, Q4: Any) -> None:
+    """Move the centre by s and the sums with it, to second order."""
+    S3 = load(S, SUM3, s)
+    S4 = load(S, SUM4, s)
+    second = fma(s, fma(s, S4, -2.0 * N4), Q4)
+    store(S, CENTRE, load(S, CENTRE, s) + s)
+    store(S, SUM2, fma(3.0, maximum(second, 0.0), load(S, SUM2, s)))
     store(S, SUM3, maximum(fma(3.0, fma(s, S4, -N4), S3), 0.25 * S3))
 
 
@@ -416,6 +428,23 @@ def restart(K: int, S: Any, like: Any) -> None:
     store(S, CENTRE, -one)
     for row in range(SUM2, SHARE):
         store(S, row, one)
+
+
+@jit
+def start_again(K: int, S: Any) -> None:
+    """Make the next prediction of one bandit as `restart` does, without recentring."""
+    restart_lane(S, 0, 1, 0, recentring.least(K, S, ESTIMATES, 0.0))
+
+
+@jit
+def restart_lane(S: Any, first: int, lanes: int, k: int, low: float) -> None:
+    """Make the next prediction of lane k as `restart` does, without recentring; low is min L.
+
+    The rows begin at ``first``.
+    """
+    S[(first + CENTRE) * lanes + k] = low - 1.0
+    for row in range(SUM2, SHARE):
+        S[(first + row) * lanes + k] = 1.0
 
 
 @jit

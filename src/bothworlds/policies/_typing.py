@@ -5,6 +5,7 @@ Written by ``tools/generate.py`` from `bothworlds.registry`.
 
 from bothworlds.policies.adatinf import AdaTINF
 from bothworlds.policies.alarmed import Alarmed
+from bothworlds.policies.allworlds import AllWorlds
 from bothworlds.policies.broad import Broad
 from bothworlds.policies.discounted import Discounted
 from bothworlds.policies.exp3 import Exp3
@@ -27,6 +28,7 @@ __all__ = [
     "UCB1",
     "AdaTINF",
     "Alarmed",
+    "AllWorlds",
     "Broad",
     "Discounted",
     "Exp3",

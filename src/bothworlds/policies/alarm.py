@@ -35,7 +35,8 @@ from bothworlds.lanes.vectors import (
     minimum,
     numbers_at,
     pointer,
-    splat_int,
+    scatter,
+    select,
     to_int,
 )
 from bothworlds.lanes.wrap import bound
@@ -46,6 +47,8 @@ COUNT, SUM, CELLS = 0, 1, 2
 FIELDS = CELLS + 2 * LEVELS
 """Numbers of an arm: N, the sum of its losses, and for every level the older and the newer sum."""
 
+SHORT = 4
+"""Cuts of levels below this one are so near that often no losses could pass the threshold."""
 OVER_LN2 = 1.4426950408889634
 
 
@@ -72,6 +75,31 @@ def observe(R: Any, at: int, step: int, loss: float) -> None:
 
 
 @jit
+def observe_all(R: Any, first: int, K: int, arm: Any, loss: Any) -> Any:
+    """Do what `observe` does in every lane, and return N and the sum of the losses.
+
+    The numbers of the arms are in groups of K rows, from row ``first`` on.
+    """
+    N = gather(R, first + COUNT * K, arm) + 1.0
+    total = gather(R, first + SUM * K, arm) + loss
+    scatter(R, first + COUNT * K, arm, N)
+    scatter(R, first + SUM * K, arm, total)
+    number = to_int(N)
+    older = first + CELLS * K
+    scatter(R, older, arm, gather(R, older + K, arm))
+    scatter(R, older + K, arm, total)
+    for level in range(1, LEVELS):
+        due = (number & ((1 << level) - 1)) == 0
+        if not any_lane(due):
+            break
+        older = first + (CELLS + 2 * level) * K
+        newer = gather(R, older + K, arm)
+        scatter(R, older, arm, select(due, newer, gather(R, older, arm)))
+        scatter(R, older + K, arm, select(due, total, newer))
+    return N, total
+
+
+@jit
 def change(R: Any, at: int, step: int, log_factor: float) -> Any:
     """Return the largest left side of the test, if it passes the threshold, and its n; else 0, 0.
 
@@ -88,23 +116,32 @@ def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
     """Do what `change` does, given the threshold."""
     N = R[at + COUNT * step]
     total = R[at + SUM * step]
-    if not any_lane(suspected(R, at, step, splat_int(0, N), N, total, limit)):
-        return 0.0, 0
-    mu = total / N
     best = 0.0
     cut = 0
+    if not 0.0 < total < N:
+        return best, cut
+    mu = total / N
+    spread = nearly(limit) * (mu * (1.0 - mu) / N)
     level = 0
     while level < LEVELS and to_int(N) >> level >= 2:
         n = ((to_int(N) >> level) - 1) << level
         before = R[at + (CELLS + 2 * level) * step]
-        a = minimum(maximum(before / n, 0.0), 1.0)
-        c = minimum(maximum((total - before) / (N - n), 0.0), 1.0)
-        value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
-        if value > limit and value > best:
-            best = value
-            cut = n
+        D = before - n * mu
+        if D * D > spread * (n * (N - n)):
+            a = minimum(maximum(before / n, 0.0), 1.0)
+            c = minimum(maximum((total - before) / (N - n), 0.0), 1.0)
+            value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
+            if value > limit and value > best:
+                best = value
+                cut = n
         level += 1
     return best, cut
+
+
+@jit
+def nearly(limit: Any) -> Any:
+    """Return a little less than the threshold, so that rounding of its bound decides nothing."""
+    return limit * (1.0 - 1e-9)
 
 
 @jit
@@ -115,19 +152,68 @@ def suspected(R: Any, at: int, step: int, arm: Any, N: Any, total: Any, limit: A
     of the arm of every lane.
     """
     mu = total / N
-    # A little less, so that rounding here decides nothing.
-    spread = limit * (mu * (1.0 - mu) / N * (1.0 - 1e-9))
+    safe = nearly(limit)
+    spread = safe * (mu * (1.0 - mu) / N)
+    rare = maximum(minimum(mu, 1.0 - mu), 1e-9)
+    surprise = -log(rare)
+    odds = 1.0 / rare - 1.0
     found = N < 0.0
     length = 1.0
     for level in range(LEVELS):
         more = N >= 2.0 * length
         if not any_lane(more):
             break
-        n = length * (floor(N * (1.0 / length)) - 1.0)
-        D = gather(R, at + (CELLS + 2 * level) * step, arm) - n * mu
-        found = found | (more & (D * D > spread * (n * (N - n))))
+        if level < SHORT:
+            # m losses after the cut add at most m (ln (1 / rare) + odds m / n) to the left side.
+            m = 2.0 * length - 1.0
+            n = N - m
+            more = more & (m * (surprise * n + m * odds) > safe * n)
+        if level >= SHORT or any_lane(more):
+            n = length * (floor(N * (1.0 / length)) - 1.0)
+            D = gather(R, at + (CELLS + 2 * level) * step, arm) - n * mu
+            hit = more & (D * D > spread * (n * (N - n)))
+            if any_lane(hit):
+                found = found | (hit & (sharper_bound(mu, n, N - n, D) > safe))
         length *= 2.0
     return found & (total > 0.0) & (total < N)
+
+
+@jit
+def sharper_bound(mu: Any, n: Any, m: Any, D: Any) -> Any:
+    """Return a bound of the left side for a cut with n losses before it and m after it.
+
+    kl(p, mu) <= (p - mu)^2 / (2 v), v the least x (1 - x) between p and mu, and kl(p, mu) <=
+    log(1 + (p - mu)^2 / (mu (1 - mu))).
+    """
+    v = mu * (1.0 - mu)
+    before = D / n
+    after = D / m
+    a = mu + before
+    c = mu - after
+    least_a = maximum(minimum(a * (1.0 - a), v), 1e-300)
+    least_c = maximum(minimum(c * (1.0 - c), v), 1e-300)
+    square = after * after
+    short = m * minimum(0.5 * square / least_c, log(1.0 + square / v))
+    return n * minimum(0.5 * before * before / least_a, before * before / v) + short
+
+
+@jit
+def sum_before(R: Any, at: int, step: int, cut: int) -> float:
+    """Return the sum of the losses before a cut that `change_beyond` has found."""
+    N = to_int(R[at + COUNT * step])
+    before = 0.0
+    for level in range(LEVELS):
+        n = N >> level
+        if n >= 2 and (n - 1) << level == cut:
+            before = R[at + (CELLS + 2 * level) * step]
+    return before
+
+
+@jit
+def empty(R: Any, at: int, step: int) -> None:
+    """Forget the losses of an arm; the sums at the cuts are written again before they are read."""
+    R[at + COUNT * step] = 0.0
+    R[at + SUM * step] = 0.0
 
 
 @jit
@@ -166,11 +252,7 @@ def hear(A: Any, arm: int, loss: float, number: int) -> None:
     if found > 0.0:
         N = A[at + COUNT]
         total = A[at + SUM]
-        before = 0.0
-        for level in range(LEVELS):
-            n = to_int(N) >> level
-            if n >= 2 and (n - 1) << level == cut:
-                before = A[at + CELLS + 2 * level]
+        before = sum_before(A, at, 1, cut)
         record = RECORDS + RECORD * (to_int(A[HEARD]) % MOST)
         A[record + ARM] = arm
         A[record + ROUND] = number

@@ -171,6 +171,7 @@ def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Let the policy know of a decision."""
     now = inner_round(t, S, shape[0], 0.0)
     hook_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, arm)
+    copied(S, shape[0], shape[1], 0.0)
 
 
 def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:

@@ -28,6 +28,8 @@ from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved, Trait
 
 DRIFT = "one that is not restarted, discounted or alarmed itself"
 """What a policy must be to go into one of the wrappers for drift."""
+ALONE = "one without a floor and alarms of its own"
+"""What a policy must be to go into any wrapper."""
 
 rows: tuple[int, int] = (0, 0)
 
@@ -127,13 +129,18 @@ class Around(Policy):
         """
         inner, before = self.inner.traits, self.before
         skipped = inner.skipped_row
+        # Wrappers with rows of their own behind it keep a copy of what is carried.
+        copies = range(1, inner.carried_rows + 1 if before > 1 else 1)
         return replace(
             inner,
             unproved=self.traits.unproved,
             needs_horizon=False,
             head_rows=before + inner.head_rows,
             rows_per_arm=inner.rows_per_arm + self.arm_rows,
-            bandit_rows=tuple(row + before for row in inner.bandit_rows),
+            bandit_rows=(
+                *(row for row in copies if row in inner.bandit_rows),
+                *(row + before for row in inner.bandit_rows),
+            ),
             skipped_row=None if skipped is None else before + skipped,
             saved_head={
                 **self.own_head,
@@ -224,6 +231,8 @@ def checked_policy(policy: object, owner: str, estimates: bool = False) -> Polic
     if not known or policy.kernels().parts is None:  # type: ignore[attr-defined]
         raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
     assert isinstance(policy, Policy)
+    if not policy.traits.wrappable:
+        raise InvalidParameter(must("policy", owner, ALONE, policy))
     inside: Any = policy
     while isinstance(inside, Around):
         if inside.for_drift:

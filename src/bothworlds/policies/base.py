@@ -120,6 +120,15 @@ class Kernels:
     wide: bool = True
     parts: Parts | None = None
 
+    @property
+    def opens(self) -> bool:
+        """Whether a decision's baselines are added after it, by ``write_back`` at the latest.
+
+        The last parameter of such a policy is 1 where estimates fade between decision and feedback;
+        late feedback is then learned from with baseline 0.
+        """
+        return self.asked is not None and self.write_back is not None
+
     @classmethod
     def of(
         cls,
@@ -431,6 +440,8 @@ class Traits:
     labelled : bool
         Whether its parameters name arms by their place in the environment's constructor. It then
         meets them in that order, also where the environment shuffles them for others.
+    wrappable : bool
+        Whether floors, restarts, discounts and alarms may be put around it.
     separable : bool
         Whether it can decide among some of its arms, because no number describes several.
     """
@@ -461,6 +472,7 @@ class Traits:
     resizable: bool = False
     labelled: bool = False
     separable: bool = True
+    wrappable: bool = True
 
 
 class Player:

@@ -155,10 +155,10 @@ def discounted(kernels: Kernels) -> Kernels:
     fading = None if parts.in_lanes is None else parts.in_lanes.fading
     if fading is not None:
         learn = bound(update_fading, fading_inner=fading)
-    elif parts.late is None:
-        learn = bound(update, update_inner=kernels.update, changed_inner=changed)
     elif parts.any_draw:
         learn = bound(update_then_forget, update_inner=kernels.update, changed_inner=changed)
+    elif parts.late is None:
+        learn = bound(update, update_inner=kernels.update, changed_inner=changed)
     else:
         near = near_none if parts.near is None else parts.near
         learn = bound(update_with_near, late_inner=parts.late, near_inner=near)
@@ -224,6 +224,13 @@ class Discounted(Around):
         window = min(self.window, 2.0**53)
         inner = self.policy.traits
         return np.array([window, self.traits.retained, inner.head_rows, inner.predicted])
+
+    def parameters(self, n_arms: int) -> Array:
+        """Return the wrapper's parameters, then the policy's, which may need to know of it."""
+        numbers = super().parameters(n_arms)
+        if self.policy.kernels().opens:
+            numbers[-1] = 1.0
+        return numbers
 
     def inner_round(self, t: int, head: Array) -> int:
         """Return the round the policy's learning rate is taken at."""

@@ -38,7 +38,7 @@ from bothworlds.lanes.vectors import (
     width,
 )
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.around import Around, near_none, weights_of
+from bothworlds.policies.around import ALONE, Around, near_none, weights_of
 from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Program, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
@@ -106,7 +106,10 @@ def choose(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
     p = (1.0 - e) / load(inner, 0, u) + e / K
     if any_lane(evenly):
         even = to_int(v * float(K))
-        p = select(evenly, mixed(K, e, weight_inner(K, t, C, S, G, even)), p)
+        w = weight_inner(K, t, C, S, G, even)
+        p = select(evenly, mixed(K, e, w), p)
+        # The policy's own inverse probability is that of the arm that is played.
+        store(inner, 0, select(evenly, 1.0 / w, load(inner, 0, u)))
         arm = select(evenly, even, arm)
     store(S, 0, 1.0 / p)
     return arm
@@ -316,6 +319,8 @@ class Floor(Around):
 def _check(policy: object) -> None:
     if not isinstance(policy, Policy) or policy.traits.kind != "bandit":
         raise InvalidParameter(must("policy", "Floor", "a policy such as TsallisINF()", policy))
+    if not policy.traits.wrappable:
+        raise InvalidParameter(must("policy", "Floor", ALONE, policy))
     parts = policy.kernels().parts if policy.traits.knows_probability else None
     if parts is None or not parts.draws or parts.weights is None:
         expected = "one that draws its arms and knows the probability of each"

@@ -75,6 +75,7 @@ changed: Any = no_change
 write_back: Any = no_change
 asked: Any = nobody_asked
 has_near: bool = False
+opens: bool = False
 has_late: bool = False
 has_estimates: bool = False
 skipped: int = -1
@@ -214,6 +215,8 @@ def asking_among(F: Any, slots: Any, few: Any, rows: int) -> Any:
     start = HEAD + int(F[PARAMETERS])
     K = int(F[0])
     n = slots.size
+    if opens:
+        write_back(F)
     few[ROUND] = F[ROUND] + 1.0
     for word in range(GENERATOR, HEAD):
         few[word] = F[word]
@@ -234,7 +237,20 @@ def asking_among(F: Any, slots: Any, few: Any, rows: int) -> Any:
     place = ask(few)
     for word in range(GENERATOR, HEAD):
         F[word] = few[word]
-    asked(F, slots[place])
+    if opens:
+        # The baselines of the decision belong to the arms that were there.
+        after = few.copy()
+        write_back(after)
+        for row in range(head):
+            F[start + row] = after[first + row]
+        for each in range(n):
+            at = start + head + slots[each]
+            F[at] += after[first + head + each] - few[first + head + each]
+            for row in range(1, rows):
+                F[at + row * K] = after[first + head + row * n + each]
+        changed(F)
+    else:
+        asked(F, slots[place])
     F[ROUND] = few[ROUND]
     return place
 
@@ -311,6 +327,7 @@ def _late_kernels(
         "write_back": kernels.write_back or no_change,
         "asked": kernels.asked or nobody_asked,
         "has_near": kernels.near is not None,
+        "opens": kernels.opens,
         "has_late": kernels.late is not None,
         "has_estimates": estimates,
         "skipped": skipped,

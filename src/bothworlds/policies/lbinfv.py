@@ -16,7 +16,8 @@ Optimistic FTRL with a log-barrier per arm, whose weight grows with the arm's sq
 3. b_I^2 += d^2 min(1, 2 (1 - p_I) / (p_I^2 g)) / g;
 4. "ls": m_I = (1/2 + s_I) / (1 + n_I), the sum and number of its losses; "gd": m_I += step d.
 
-A decision that is no longer the last one is learned from with baseline 0 and leaves b alone.
+Late feedback uses m_I and 1 - p_I of its decision, which a bandit carries with it; outstanding
+decisions count in b.  See `bothworlds.policies.waiting`.
 """
 
 from __future__ import annotations
@@ -32,19 +33,29 @@ from bothworlds.arguments import keep, number, one_of, whole
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import advance
 from bothworlds.omd.barrier_entropy import derivative, solve_barrier_entropy
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
-from bothworlds.policies import base
+from bothworlds.policies import base, waiting
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.registry import POLICIES, Entry
 
 Prediction = Literal["ls", "gd"]
 
-# Parameters: g, whether predictions are means ("ls", 0) or move by a step ("gd", the step).
-LOG_HORIZON, STEP = 0, 1
-# Rows: inverse probability, nu; then of every arm L, b^2, m, n, p and 1 - p.
-MULTIPLIER, ESTIMATES = 1, 2
+# Parameters: g, whether predictions are means ("ls", 0) or move by a step ("gd", the step), whether
+# estimates fade.
+LOG_HORIZON, STEP, FADES = 0, 1, 2
+# Rows: inverse probability; carried with a decision m_I, its number and 1 - p_I; nu; those of
+# `waiting`; then of every arm L, b^2, m, n, p and 1 - p.
+BASE, NUMBER, REST, MULTIPLIER, WAITING = 1, 2, 3, 4, 5
+ESTIMATES = WAITING + waiting.ROWS
+CARRIED = (
+    Saved("baseline", low=0.0, high=1.0, optional=True),
+    Saved("number", low=0.0, high=2.0**53, whole=True, optional=True),
+    Saved("rest", low=0.0, high=1.0, optional=True),
+)
+"""The carried rows."""
 FIELDS = 6
 LOSSES, BARRIERS, MEANS, TOLD, WEIGHTS, RESTS = range(FIELDS)
 BARRIER_1 = 1.2**2
@@ -54,11 +65,15 @@ MEAN_1 = 0.5
 @jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
     """Solve and draw."""
+    settle(K, t, C, S, G)
     if t % RECENTRE_EVERY == 0:
         S[MULTIPLIER] -= recentre(K, S, ESTIMATES, u)
     arms = carray(S, (ESTIMATES + FIELDS * K,))[ESTIMATES:].reshape((FIELDS, K))
     X = arms[LOSSES] + arms[MEANS]
+    more = waiting.expected(advance(S, WAITING))
     b = np.sqrt(arms[BARRIERS])
+    if more > 1.0:
+        b = np.sqrt(BARRIER_1 + more * (arms[BARRIERS] - BARRIER_1))
     p = arms[WEIGHTS]
     nu, _, _ = solve_barrier_entropy(X, b, C[LOG_HORIZON], 1.0, S[MULTIPLIER], p, arms[RESTS])
     S[MULTIPLIER] = nu
@@ -78,14 +93,47 @@ def moved_prediction(C: Any, m: float, n: float, loss: float) -> Any:
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float) -> None:
     """L_i += m_i; L_I += d / p_I; then the barrier and the prediction of the arm."""
     arms = carray(S, (ESTIMATES + FIELDS * K,))[ESTIMATES:].reshape((FIELDS, K))
+    W = advance(S, WAITING)
     g = C[LOG_HORIZON]
-    m = arms[MEANS, arm]
+    if waiting.is_late(W, S[NUMBER]):
+        settle(K, t, C, S, G)
+        m, rest = S[BASE], S[REST]
+    else:
+        m, rest = arms[MEANS, arm], arms[RESTS, arm]
+        add_baselines(K, S)
+        W[waiting.OPEN] = 0.0
     d = loss - m
-    for i in range(K):
-        arms[LOSSES, i] += arms[MEANS, i]
     arms[LOSSES, arm] += correction(loss, m, inverse_p)
-    arms[BARRIERS, arm] += d * d * min(1.0, 2.0 * arms[RESTS, arm] * inverse_p * inverse_p / g) / g
+    arms[BARRIERS, arm] += d * d * min(1.0, 2.0 * rest * inverse_p * inverse_p / g) / g
     learn_mean(C, arms, arm, loss)
+    waiting.answered(W, S[NUMBER])
+
+
+@jit
+def add_baselines(K: int, S: Any) -> None:
+    """L_i += share m_i for every arm."""
+    share = S[WAITING + waiting.SHARE]
+    for i in range(ESTIMATES, ESTIMATES + K):
+        S[i] += share * S[i + MEANS * K]
+
+
+@jit
+def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
+    """Add the baselines of the last decision, unless that is done."""
+    if S[WAITING + waiting.OPEN] != 0.0:
+        if C[FADES] == 0.0:
+            add_baselines(K, S)
+        S[WAITING + waiting.OPEN] = 0.0
+
+
+@jit
+def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """Count a decision, and keep what its feedback will need."""
+    W = advance(S, WAITING)
+    waiting.decided(W, W[waiting.LATEST] + 1.0)
+    S[BASE] = S[ESTIMATES + MEANS * K + arm] if C[FADES] == 0.0 else 0.0
+    S[NUMBER] = W[waiting.LATEST]
+    S[REST] = S[ESTIMATES + RESTS * K + arm]
 
 
 @jit
@@ -96,18 +144,9 @@ def learn_mean(C: Any, arms: Any, arm: int, loss: float) -> None:
 
 
 @jit
-def late(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
-) -> None:
-    """Learn from a decision that is no longer the last one: baseline 0, the barrier stays."""
-    arms = carray(S, (ESTIMATES + FIELDS * K,))[ESTIMATES:].reshape((FIELDS, K))
-    arms[LOSSES, arm] += correction(loss, 0.0, inverse_p)
-    learn_mean(C, arms, arm, loss)
-
-
-@jit
 def estimates_changed(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     """Let the solver start without the last round's nu."""
+    S[WAITING + waiting.OPEN] = 0.0
     recentre(K, S, ESTIMATES, 0.0)
     S[MULTIPLIER] = 0.0
 
@@ -116,8 +155,9 @@ _KERNELS = Kernels.of(
     choose,
     update,
     (ESTIMATES, WEIGHTS),
-    late=late,
+    asked=asked,
     estimates_changed=estimates_changed,
+    write_back=settle,
     any_draw=True,
     wide=False,
 )
@@ -167,6 +207,8 @@ class LBINFV(Policy):
         nanoseconds=(200.0, 130.0),
         head_rows=ESTIMATES,
         rows_per_arm=FIELDS,
+        carried_rows=len(CARRIED),
+        bandit_rows=(BASE, NUMBER, REST, *range(WAITING, ESTIMATES)),
         estimates=True,
         late_as_prompt=False,
         resizable=True,
@@ -176,6 +218,8 @@ class LBINFV(Policy):
             MEANS: Saved("means", low=0.0, high=1.0),
             TOLD: base.TOLD,
         },
+        saved_head=waiting.saved(WAITING),
+        saved_carried=CARRIED,
     )
 
     def __post_init__(self) -> None:
@@ -199,12 +243,13 @@ class LBINFV(Policy):
         return math.log(max(self.horizon, 3))
 
     def parameters(self, n_arms: int) -> Array:
-        """Return log T and the step, 0 for means."""
-        return np.array([self.log_horizon, self.step if self.prediction == "gd" else 0.0])
+        """Return log T, the step, 0 for means, and that nothing fades."""
+        return np.array([self.log_horizon, self.step if self.prediction == "gd" else 0.0, 0.0])
 
     def start(self, n_arms: int) -> Array:
         """Return L = 0, predictions of 1/2 and barriers of 6/5."""
         state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
+        state[WAITING:ESTIMATES] = waiting.FIRST
         arms = state[ESTIMATES:].reshape(FIELDS, n_arms)
         arms[BARRIERS] = BARRIER_1
         arms[MEANS] = MEAN_1

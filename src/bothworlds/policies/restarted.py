@@ -138,6 +138,7 @@ def of_an_arm(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     caught_up(b, C, S, shape[0], 0.0)
     if not is_past(b, S, shape[0], 0.0):
         hook_inner(K, t - b * int(C[EVERY]), inner_numbers(C), advance(S, shape[0]), G, arm)
+        copied(S, shape[0], shape[1], 0.0)
 
 
 def changing(K: int, t: int, C: Any, S: Any, G: Any) -> None:

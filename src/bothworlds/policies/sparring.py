@@ -49,8 +49,8 @@ class Sparring(Player):
     policy : Policy, default TsallisINF()
         What plays on both sides.
     shared : bool, optional
-        Whether the sides share one state, which only `TsallisINF` can. By default they do where
-        they can.
+        Whether the sides share one state, which only `TsallisINF` with "rv" or "iw" can. By
+        default they do where they can.
 
     Examples
     --------
@@ -78,18 +78,20 @@ class Sparring(Player):
         if not isinstance(self.policy, Policy):
             expected = "a policy such as TsallisINF()"
             raise InvalidParameter(must("policy", owner, expected, self.policy))
-        fits = isinstance(self.policy, TsallisINF)
+        fits = _can_share(self.policy)
         given = fits if self.shared is None else self.shared
         keep(self, shared=flag("shared", given, owner, "True, False or None"))
         own = self.policy.traits
         keep(self, traits=replace(self.traits, nanoseconds=own.nanoseconds, trusted=own.trusted))
         if self.shared and not fits:
-            expected = f"False unless the policy is TsallisINF, which {self.policy!r} is not"
+            expected = (
+                f"False unless the policy is TsallisINF with 'rv' or 'iw', not {self.policy!r}"
+            )
             raise InvalidParameter(must("shared", owner, expected, self.shared))
 
     def __repr__(self) -> str:
         given = [] if self.policy == DEFAULT else [repr(self.policy)]
-        if self.shared != isinstance(self.policy, TsallisINF):
+        if self.shared != _can_share(self.policy):
             given.append(f"shared={self.shared}")
         return f"Sparring({', '.join(given)})"
 
@@ -109,3 +111,8 @@ class Sparring(Player):
             return duel_program(own, n_arms)
         kernels = unchecked(own, n_arms)
         return Program.of(own, n_arms, kernels, right=kernels)
+
+
+def _can_share(policy: Policy) -> bool:
+    """Return whether two draws of a round can learn from one state."""
+    return isinstance(policy, TsallisINF) and policy.estimator != "soft"

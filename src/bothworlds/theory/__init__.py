@@ -1,8 +1,9 @@
 """Theorems of the paper as functions: bounds on the regret and the lemmas behind them.
 
 ``bounds`` holds one function per theorem or corollary, ``lemmas`` the two inequalities the
-theorems rest on, evaluated on trajectories. Where the printed statement and its proof differ, the
-functions return what the proof supports; docs/errata.md derives every difference.
+theorems rest on, evaluated on trajectories, and the stability factor of soft baselines. Where the
+printed statement and its proof differ, the functions return what the proof supports;
+docs/errata.md derives every difference.
 """
 
 from typing import TYPE_CHECKING

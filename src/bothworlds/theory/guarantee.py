@@ -271,6 +271,8 @@ def _tsallis_inf(policy: TsallisINF, asked: _Question) -> Guarantee:
     from bothworlds.omd.learning_rates import Theorem1, Theorem3, paper_schedule
 
     alpha, estimator, oracle = policy.alpha, policy.estimator, policy.gaps
+    if estimator == "soft":
+        return _none(policy.traits.unproved)
     usual = paper_schedule(alpha, oracle is not None)
     rate = policy.learning_rate or usual
     if rate != usual and (oracle is not None or rate != Theorem3()):

@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.arguments import Estimator, FloatArray, estimator_name, index, shaped
+from bothworlds.arguments import Estimator, FloatArray, estimator_name, index, shaped, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.theory.arguments import path_arrays, regulariser_of, require_part
 from bothworlds.theory.potential import attained, deformed_log, gradient, maximiser, potential
@@ -34,6 +34,7 @@ __all__ = [
     "decompose",
     "estimates_by_arm",
     "penalty_terms",
+    "soft_stability_factor",
     "stability_terms",
 ]
 
@@ -102,6 +103,28 @@ def estimates_by_arm(
     B = 0.5 * (w >= eta[:, None] ** 2) if use_baseline else np.zeros_like(w)
     correction = (loss - B) / w
     return B[:, None, :] + correction[:, :, None] * np.eye(w.shape[1])
+
+
+def soft_stability_factor(largest: float = 0.5) -> float:
+    """Return how much the soft baseline can raise the stability term: 1 / (1 - k / 2).
+
+    For one arm with potential -(4 / eta) sqrt(w), weight w and estimate g, the stability term is
+    max over v of (w - v) g - D(v, w) = (eta / 2) w^(3/2) g^2 / (1 + y), y = eta g sqrt(w) / 2. With
+    baselines B_i = min(B, k sqrt(w_i) / eta), k = max(1/2, B), no estimate is below -B_i / w_i, so
+    y >= -k / 2. Derived here, not in the paper; for B <= 1/2 it is 4/3, as of reduced variance.
+
+    Parameters
+    ----------
+    largest : float, default 0.5
+        The largest baseline B, in [0, 1].
+
+    Examples
+    --------
+    >>> round(soft_stability_factor(), 12), soft_stability_factor(1.0)
+    (1.333333333333, 2.0)
+    """
+    B = share("largest", largest, "soft_stability_factor")
+    return 1.0 / (1.0 - max(0.5, B) / 2.0)
 
 
 def stability_terms(

@@ -275,6 +275,12 @@ def distribute(K: int, P: Any, x: float, limit: float) -> None:
 
 
 @jit
+def is_built(P: Any) -> bool:
+    """Tell whether the arms are in buckets."""
+    return bool(as_words(P)[BUILT] != 0)
+
+
+@jit
 def close(K: int, P: Any) -> None:
     """Write the estimates by arm, where anybody may change them, and forget the buckets."""
     W = as_words(P)

@@ -10,17 +10,21 @@ import numpy as np
 from bothworlds.arguments import keep, one_of, positive
 from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
-from bothworlds.policies import base
+from bothworlds.policies import base, waiting
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
 from bothworlds.policies.tsallis_inf import MANY
 from bothworlds.policies.tsallis_inf_v.kernels import (
     BETA,
     BETA_1,
+    CARRIED,
     KERNELS,
     LARGEST_BETA,
     MEAN_1,
+    PACE,
     RATE,
     SOLVER,
+    SUMS,
+    WAITING,
 )
 from bothworlds.registry import POLICIES, Entry
 
@@ -78,6 +82,8 @@ class TsallisINFV(Policy):
         nanoseconds=(13.0, 1.0),
         head_rows=SOLVER + half.ESTIMATES,
         rows_per_arm=3,
+        carried_rows=len(CARRIED),
+        bandit_rows=(*range(1, SUMS), *range(WAITING, SOLVER)),
         estimates=True,
         late_as_prompt=False,
         resizable=True,
@@ -86,24 +92,31 @@ class TsallisINFV(Policy):
             1: Saved("means", low=0.0, high=1.0),
             2: base.TOLD,
         },
-        saved_head={BETA: Saved("beta", low=BETA_1 * (1.0 - 1e-12), high=LARGEST_BETA)},
+        saved_head={
+            BETA: Saved("beta", low=BETA_1 * (1.0 - 1e-12), high=LARGEST_BETA),
+            **waiting.saved(WAITING),
+        },
+        saved_carried=CARRIED,
     )
 
     def __post_init__(self) -> None:
         owner = "TsallisINFV"
         rate = one_of("rate", self.rate, owner, ("matched", "residual"))
-        # The matched rate keeps the means, its predictions, added to the estimates.
-        traits = replace(self.traits, predicted=1 if rate == "matched" else 0)
+        # The matched rate keeps the means, its predictions, added to the estimates, and what moves
+        # it depends on where it is.
+        matched = rate == "matched"
+        traits = replace(self.traits, predicted=int(matched), order_invariant=not matched)
         keep(self, rate=rate, prior=positive("prior", self.prior, owner), traits=traits)
 
     def parameters(self, n_arms: int) -> Array:
-        """Return the prior's weight and whether the rate is matched."""
-        return np.array([self.prior, float(self.rate == "matched")])
+        """Return the prior's weight, whether the rate is matched, and that nothing fades."""
+        return np.array([self.prior, float(self.rate == "matched"), 0.0])
 
     def start(self, n_arms: int) -> Array:
         """Return X = 0, means of 1/2, eta = 4 and a solver about to take its first step."""
         state = np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
-        state[BETA] = BETA_1
+        state[BETA] = state[PACE] = BETA_1
+        state[WAITING:SOLVER] = waiting.FIRST
         half.first_state(n_arms, state[SOLVER:])
         few.first_state(n_arms, state[SOLVER:])
         state[self.traits.head_rows + n_arms : self.traits.head_rows + 2 * n_arms] = MEAN_1

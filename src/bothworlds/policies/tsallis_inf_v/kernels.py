@@ -22,9 +22,11 @@ is paid for stability with what is paid for regularisation.  In round t:
 4. m_I moves on.
 
 Where residuals are 1/2 and the weights spread out, eta_t = 4 / sqrt(t): the reduced-variance
-estimator with its rate.  A decision that is no longer the last one is learned from with baseline 0
-and leaves the rate alone, because an estimate with a baseline is unbiased only if the baseline
-was known at the decision.
+estimator with its rate.  Late feedback uses the baseline, the weight and the sums of its decision,
+which a bandit carries with it; outstanding decisions count in the rate, beta^2 being multiplied by
+1 + min(o, D) / (1 + n) for the round.  See `bothworlds.policies.waiting`.
+
+Under a floor the arm is drawn from another distribution; the rate uses w throughout.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from bothworlds.lanes.rows import add_to, put, take
 from bothworlds.lanes.vectors import (
     absolute,
     advance,
+    lane,
     load,
     maximum,
     minimum,
@@ -48,16 +51,28 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import correction
-from bothworlds.policies.base import InLanes, Kernels
+from bothworlds.policies import waiting
+from bothworlds.policies.base import InLanes, Kernels, Saved
 
-# Parameters: the weight of 1/2 in a running mean, whether the rate is matched (1) or not (0).
-PRIOR, MATCHED = 0, 1
-# Rows: inverse probability, beta, the sums of `half.draw`; then the solver's rows and X, m and n of
-# every arm.
-BETA, SUMS, SOLVER = 1, 2, 5
+# Parameters: the weight of 1/2 in a running mean, whether the rate is matched (1) or not (0),
+# whether estimates fade.
+PRIOR, MATCHED, FADES = 0, 1, 2
+# Rows: inverse probability; carried with a decision B_I, its number, 1 / w_I, and of the sums of
+# `half.draw` the first two; the third sum; beta, beta of the round; those of `waiting`; then the
+# solver's rows and X, m and n of every arm.
+BASE, NUMBER, OWN, SUMS, BETA, PACE, WAITING = 1, 2, 3, 4, 7, 8, 9
+SOLVER = WAITING + waiting.ROWS
 BETA_1 = math.sqrt(0.5)
 RATE = 2.0 * math.sqrt(2.0)
 MEAN_1 = 0.5
+CARRIED = (
+    Saved("baseline", low=0.0, high=1.0, optional=True),
+    Saved("number", low=0.0, high=2.0**53, whole=True, optional=True),
+    Saved("inverse_weight", low=0.0, optional=True),
+    Saved("roots", low=0.0, optional=True),
+    Saved("cubes", low=0.0, optional=True),
+)
+"""The carried rows."""
 LEAST_H = 1e-12  # below, one arm has all the weight and h is rounding
 LARGEST_BETA = 1e15  # reached by no run: a bound of what is read from a file
 
@@ -79,8 +94,12 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw, keeping H_1 and H_3; see `few.draw` and `half.draw`."""
     P = solver(S, u)
     M = sums(S, u)
-    half.recentre_if_due(K, t, P, u)
     beta = load(S, BETA, u)
+    if width(u) == 1:
+        settle(K, t, C, S, G)
+        beta = beta * math.sqrt(waiting.expected(advance(S, WAITING)))
+    half.recentre_if_due(K, t, P, u)
+    store(S, PACE, beta)
     eta = RATE / beta
     near = near_limit(beta)
     arm = few.draw(K, P, eta, u, M) if few.fits(K) else half.draw(K, P, eta, near, u, M)
@@ -139,16 +158,91 @@ def least(K: int, C: Any, P: Any, retained: Any, like: Any) -> Any:
 
 
 @jit
+def shared(S: Any, own: Any) -> Any:
+    """Return the share of a baseline that is added: less than all where feedback is lost."""
+    if width(own) == 1:
+        return S[WAITING + waiting.SHARE] * own
+    return own
+
+
+@jit
+def close(S: Any, like: Any) -> None:
+    """Count the answer of the last decision, whose baselines are now in the estimates."""
+    if width(like) == 1:
+        W = advance(S, WAITING)
+        waiting.answered(W, S[NUMBER])
+        W[waiting.OPEN] = 0.0
+
+
+@jit
+def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
+    """X_i += share B_i for every arm, unless that is done for the last decision."""
+    W = advance(S, WAITING)
+    if W[waiting.OPEN] != 0.0:
+        P = solver(S, 0.0)
+        limit = near_limit(S[PACE]) if C[FADES] == 0.0 else -math.inf
+        for i in range(half.ESTIMATES, half.ESTIMATES + K):
+            if P[i] - P[half.ROOT] <= limit:
+                P[i] += W[waiting.SHARE] * P[i + K]
+        half.start_again(K, P)
+        W[waiting.OPEN] = 0.0
+
+
+@jit
+def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
+    """Count a decision, and keep what its feedback will need."""
+    P = solver(S, 0.0)
+    y = P[half.ESTIMATES + arm] - P[half.ROOT]
+    near = C[FADES] == 0.0 and y <= near_limit(S[PACE])
+    carry(S, P[half.ESTIMATES + K + arm] if near else 0.0)
+    S[OWN] = 2.0 * (y / S[PACE]) * (y / S[PACE])
+
+
+@jit
+def carry(S: Any, base: float) -> None:
+    """Count a decision with this B_I."""
+    W = advance(S, WAITING)
+    waiting.decided(W, W[waiting.LATEST] + 1.0)
+    S[BASE] = base
+    S[NUMBER] = W[waiting.LATEST]
+
+
+@jit
+def learn_late(
+    K: int, C: Any, S: Any, arm: int, inverse_p: float, loss: float, retained: Any
+) -> None:
+    """X_I += d / w_I with what the decision carries; then the rate and the mean of the arm."""
+    settle(K, 0, C, S, S)
+    P = solver(S, 0.0)
+    X, m, n = half.ESTIMATES, half.ESTIMATES + K, half.ESTIMATES + 2 * K
+    if retained is not None:
+        low = least(K, C, P, retained, loss)
+        for i in range(K):
+            P[X + i] = faded(C, P[X + i], P[m + i], low, retained)
+    new = moved_mean(C, P[m + arm], P[n + arm], loss)
+    P[X + arm] += correction(loss, S[BASE], inverse_p) + C[MATCHED] * (new - P[m + arm])
+    P[m + arm] = new
+    P[n + arm] += 1.0
+    half.restart(K, P, 0.0)
+    if S[NUMBER] > 0.0:
+        S[BETA] = next_beta(C, S, S[BETA], loss - S[BASE], S[OWN])
+    waiting.answered(advance(S, WAITING), S[NUMBER])
+
+
+@jit
 def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained: Any) -> None:
     """X_i += B_i for every arm; X_I += d / w_I; then the rate and the mean of the arm.
 
     Unless ``retained`` is None, L fades by it before; which arms are near is judged before that.
     """
+    if width(loss) == 1 and waiting.is_late(advance(S, WAITING), S[NUMBER]):
+        learn_late(K, C, S, lane(arm, 0), lane(inverse_p, 0), lane(loss, 0), retained)
+        return
     P = solver(S, loss)
     low = least(K, C, P, retained, loss)
     X, m, n = half.ESTIMATES, half.ESTIMATES + K, half.ESTIMATES + 2 * K
     beta = load(S, BETA, loss)
-    limit = near_limit(beta)
+    limit = near_limit(load(S, PACE, loss))
     x = load(P, half.ROOT, loss)
     if K <= few.FEW:
         base_I = splat(0.0, loss)
@@ -169,7 +263,7 @@ def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained:
             mine = arm == i
             near = L - x <= limit
             L = faded(C, L, own, low, retained)
-            L = select(near, L + own, L)
+            L = select(near, L + shared(S, own), L)
             store(P, X + i, select(mine, L + by, L))
             store(P, m + i, select(mine, new, own))
             store(P, n + i, select(mine, count + 1.0, load(P, n + i, loss)))
@@ -186,7 +280,7 @@ def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained:
             own = load(P, i + K, loss)
             near = L - x <= limit
             L = faded(C, L, own, low, retained)
-            store(P, i, select(near, L + own, L))
+            store(P, i, select(near, L + shared(S, own), L))
         add_to(P, X, K, arm, by)
         put(P, m, K, arm, new)
         put(P, n, K, arm, count + 1.0)
@@ -197,7 +291,8 @@ def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained:
         store(P, half.DRAWN, take(P, X, K, arm) - (by + base_I) - load(P, half.CENTRE, loss))
         half.shift_near_by_means(P, sums(S, loss), base_I)
         half.replace_drawn(P, by)
-    store(S, BETA, next_beta(C, S, beta, d, inverse_p))
+    store(S, BETA, next_beta(C, S, beta, d, load(S, 0, loss)))
+    close(S, loss)
 
 
 @jit
@@ -217,32 +312,19 @@ def fading(
 @jit
 def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
     """Return w of an arm at the root of the round."""
-    return half.weight_of(K, solver(S, arm), RATE / load(S, BETA, arm), arm)
+    return half.weight_of(K, solver(S, arm), RATE / load(S, PACE, arm), arm)
 
 
 @jit
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """w_i = 4 / (eta (X_i - x))^2 at the root of the round."""
-    half.fill_weights(K, solver(S, 0.0), RATE / S[BETA], out)
-
-
-@jit
-def late(
-    K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float, near: Any
-) -> None:
-    """Learn from a decision that is no longer the last one: baseline 0, the rate stays."""
-    P = solver(S, 0.0)
-    X, m, n = half.ESTIMATES + arm, half.ESTIMATES + K + arm, half.ESTIMATES + 2 * K + arm
-    new = moved_mean(C, P[m], P[n], loss)
-    P[X] += correction(loss, 0.0, inverse_p) + C[MATCHED] * (new - P[m])
-    P[m] = new
-    P[n] += 1.0
-    half.restart(K, P, 0.0)
+    half.fill_weights(K, solver(S, 0.0), RATE / S[PACE], out)
 
 
 @jit
 def estimates_changed(K: int, t: int, C: Any, S: Any, G: Any) -> None:
     """Prepare the solver for estimates that changed otherwise than by ``tell``."""
+    S[WAITING + waiting.OPEN] = 0.0
     half.restart(K, solver(S, 0.0), 0.0)
 
 
@@ -250,8 +332,9 @@ KERNELS = Kernels.of(
     choose,
     update,
     weights,
-    late=late,
+    asked=asked,
     estimates_changed=estimates_changed,
+    write_back=settle,
     any_draw=True,
     in_lanes=InLanes(weight, update, fading, each_round=True),
 )
