@@ -255,7 +255,7 @@ POLICIES: dict[str, Entry] = {
             ),
             (
                 "| `AllWorlds()` | Σ log T / Δ (argued) | √((1 + R) KT), R level alarms (argued) "
-                "| ours: no theorem, measured in [20 worlds](docs/arena.md) |",
+                "| this package; [measured](docs/how-to/choose_a_policy.md), not proved |",
             ),
         ),
         Entry(
