@@ -18,10 +18,10 @@ J. Zimmert and Y. Seldin, "Tsallis-INF: An Optimal Algorithm for Stochastic and 
 Bandits", Journal of Machine Learning Research 22(28), 2021.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bothworlds import registry
+from bothworlds.lazy import lazily
 
 if TYPE_CHECKING:
     from bothworlds import checks as checks
@@ -54,31 +54,31 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 _HOMES = {
-    "AdvisedBandit": "bothworlds.bandit",
-    "Bandit": "bothworlds.bandit",
-    "Decision": "bothworlds.bandit",
-    "DuelingBandit": "bothworlds.bandit",
-    "Result": "bothworlds.simulation",
-    "SegmentedBandit": "bothworlds.bandit",
-    "Sparring": "bothworlds.policies",
-    "bounds": "bothworlds.theory.bounds",
-    "checks": "bothworlds.checks",
-    "client": "bothworlds.client",
-    "environments": "bothworlds.environments",
-    "errors": "bothworlds.errors",
-    "experiments": "bothworlds.experiments",
-    "figure": "bothworlds.plotting",
-    "inference": "bothworlds.inference",
-    "interop": "bothworlds.interop",
-    "omd": "bothworlds.omd",
-    "plotting": "bothworlds.plotting",
-    "policies": "bothworlds.policies",
-    "replay": "bothworlds.bandit",
-    "shared": "bothworlds.bandit",
-    "simulate": "bothworlds.simulation",
-    "simulation": "bothworlds.simulation",
-    "table": "bothworlds.simulation",
-    "theory": "bothworlds.theory",
+    "AdvisedBandit": "bandit",
+    "Bandit": "bandit",
+    "Decision": "bandit",
+    "DuelingBandit": "bandit",
+    "Result": "simulation",
+    "SegmentedBandit": "bandit",
+    "Sparring": "policies",
+    "bounds": "theory.bounds",
+    "checks": "checks",
+    "client": "client",
+    "environments": "environments",
+    "errors": "errors",
+    "experiments": "experiments",
+    "figure": "plotting",
+    "inference": "inference",
+    "interop": "interop",
+    "omd": "omd",
+    "plotting": "plotting",
+    "policies": "policies",
+    "replay": "bandit",
+    "shared": "bandit",
+    "simulate": "simulation",
+    "simulation": "simulation",
+    "table": "simulation",
+    "theory": "theory",
 }
 """Where the public names are, or what modules they are; `registry` knows the policies."""
 
@@ -87,18 +87,7 @@ __all__ = sorted([*_HOMES, *registry.POLICIES])
 
 # Hidden from type checkers, which would otherwise accept any misspelt name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name in registry.POLICIES:
-            value = registry.POLICIES[name].load()
-        elif name in _HOMES:
-            value = import_module(_HOMES[name])
-            if not _HOMES[name].endswith(f".{name}"):
-                value = getattr(value, name)
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value
-        return value
+    __getattr__ = lazily(__name__, _HOMES | dict.fromkeys(registry.POLICIES, "policies"))
 
 
 def __dir__() -> list[str]:

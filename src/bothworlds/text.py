@@ -48,17 +48,6 @@ def narrow(value: float) -> str:
     return f"{value:.0e}"
 
 
-def decimals(value: float) -> str:
-    """Write two decimals, without a sign before zero.
-
-    Examples
-    --------
-    >>> decimals(0.254), decimals(-0.001)
-    ('0.25', '0.00')
-    """
-    return f"{round(value, 2) + 0.0:.2f}"
-
-
 def typed(count: int) -> str:
     """Write a whole number as people type it.
 

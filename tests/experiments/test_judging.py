@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bothworlds.experiments import claims, experiment, experiment_names
+from bothworlds.experiments import experiment, experiment_names
 from bothworlds.experiments.algorithms import IW, RV, THOMPSON
-from bothworlds.experiments.claims import summary, verdicts
+from bothworlds.experiments.claims import rules, statements, summary, verdicts
 from bothworlds.experiments.claims.statements import UNSEEN, full_scale, with_context
 from bothworlds.experiments.claims.verdicts import (
     FEWEST,
@@ -22,7 +22,7 @@ from bothworlds.simulation.result import Result
 
 SETTINGS = Settings("quick", 250_000, 32, (8,), (0.125,))
 CELL = experiment("stochastic").cells(SETTINGS)[0]
-STATEMENT = claims.ours("x.y", "a sentence", "a place")
+STATEMENT = statements.ours("x.y", "a sentence", "a place")
 
 
 def outcome_of(runs, settings=SETTINGS):
@@ -47,7 +47,7 @@ def ratio_of(factor, noise, n=32, seed=1):
     other = np.full(n, 100.0)
     runs = {RV: 100.0 * factor * (1.0 + noise * rng.standard_normal(n)), "other": other}
     outcome, cell = outcome_of(runs)
-    return claims.ratio_claim(STATEMENT, outcome, [cell], [(RV, THOMPSON)], 2.0)
+    return rules.ratio_claim(STATEMENT, outcome, [cell], [(RV, THOMPSON)], 2.0)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def heavy(factor, share=3, n=64):
     """Judge that RV has at most twice the regret of others, where a few runs carry the ratio."""
     runs = np.append(np.full(n - share, 100.0), np.full(share, 100.0 * factor))
     outcome, cell = outcome_of({RV: runs, "other": np.full(n, 100.0)})
-    return claims.ratio_claim(STATEMENT, outcome, [cell], [(RV, THOMPSON)], 2.0)
+    return rules.ratio_claim(STATEMENT, outcome, [cell], [(RV, THOMPSON)], 2.0)
 
 
 def test_a_claim_that_rests_on_a_few_runs_is_open_and_names_them():
@@ -114,7 +114,7 @@ def test_late_growth_is_not_judged_early(horizon, verdict):
         policies={}, environment="", seed=0,
     )  # fmt: skip
     outcome = Outcome(dataclasses.replace(settings, repetitions=16), (cell,), {cell.id: result})
-    claim = claims.logarithmic_claim(STATEMENT, outcome, [cell], (RV, IW), claims.PAPER_ROUNDS)
+    claim = rules.logarithmic_claim(STATEMENT, outcome, [cell], (RV, IW), rules.PAPER_ROUNDS)
     assert claim.verdict == verdict
     assert ("speaks of 10,000,000 rounds" in claim.why) == (verdict == "open")
 
@@ -211,12 +211,12 @@ def test_every_claim_has_a_source_of_its_own(name):
 
 
 def test_a_failure_is_explained_and_a_known_one_differs():
-    known = claims.paper("x.y", "s", "p", why="The rate is 1/162.", differs=True)
+    known = statements.paper("x.y", "s", "p", why="The rate is 1/162.", differs=True)
     assert known.judged("m", "t", "fails").verdict == "differs"
     assert known.judged("m", "t", "fails").why == "The rate is 1/162."
     assert known.judged("m", "t", "holds").why == ""
     assert known.judged("m", "t", "open", why="Close.").why == "Close. The rate is 1/162."
-    explained = claims.ours("x.y", "s", "p", why="8.5 % carry it.").judged("m", "t", "fails")
+    explained = statements.ours("x.y", "s", "p", why="8.5 % carry it.").judged("m", "t", "fails")
     assert (explained.verdict, explained.owner, explained.why) == (
         "fails", "ours", "8.5 % carry it.",
     )  # fmt: skip
@@ -224,7 +224,7 @@ def test_a_failure_is_explained_and_a_known_one_differs():
 
 
 def test_a_claim_is_shown_by_the_figure_of_late_rounds_or_the_nearest_there_is():
-    claim = claims.ours("x.y", "s", "p").judged("m", "t", "holds")
+    claim = statements.ours("x.y", "s", "p").judged("m", "t", "holds")
 
     def shown(*figures):
         return with_context([claim], SETTINGS, figures)[0].figure

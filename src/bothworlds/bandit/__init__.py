@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from bothworlds.lazy import lazily
+
 if TYPE_CHECKING:
     from bothworlds.bandit.advised import AdvisedBandit, AdvisedDecision
     from bothworlds.bandit.alarms import Alarm
@@ -31,26 +33,18 @@ __all__ = [
 
 # Deciding needs Numba; reading decisions out of a log does not.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        homes = {
-            "AdvisedBandit": "advised",
-            "AdvisedDecision": "advised",
-            "Alarm": "alarms",
-            "ArmHistory": "arms",
-            "Bandit": "bandit",
-            "Decision": "decision",
-            "DuelingBandit": "dueling",
-            "Pair": "dueling",
-            "SegmentDecision": "segmented",
-            "SegmentedBandit": "segmented",
-            "replay": "replaying",
-            "shared": "sharing",
-        }
-        if name not in homes:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{homes[name]}"), name)
-        globals()[name] = value
-        return value
+    _HOMES = {
+        "AdvisedBandit": "advised",
+        "AdvisedDecision": "advised",
+        "Alarm": "alarms",
+        "ArmHistory": "arms",
+        "Bandit": "bandit",
+        "Decision": "decision",
+        "DuelingBandit": "dueling",
+        "Pair": "dueling",
+        "SegmentDecision": "segmented",
+        "SegmentedBandit": "segmented",
+        "replay": "replaying",
+        "shared": "sharing",
+    }
+    __getattr__ = lazily(__name__, _HOMES)

@@ -6,16 +6,12 @@ that scripts call all the time, without loading the others.
 
 from typing import TYPE_CHECKING
 
+from bothworlds.lazy import lazily
+
 if TYPE_CHECKING:
     from bothworlds.cli.commands import app
 
 __all__ = ["app"]
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name != "app":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from bothworlds.cli.commands import app
-
-        return app
+    __getattr__ = lazily(__name__, {"app": "commands"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
 from bothworlds.experiments.report.archive import Finished
+from bothworlds.lazy import lazily
 
 if TYPE_CHECKING:
     from bothworlds.experiments.reproduce import Moment, run
@@ -30,10 +31,4 @@ __all__ = [
 
 # Running needs Numba; looking at what there is does not.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name in {"Moment", "run"}:
-            from importlib import import_module
-
-            return getattr(import_module("bothworlds.experiments.reproduce"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = lazily(__name__, {"Moment": "reproduce", "run": "reproduce"})

@@ -13,8 +13,9 @@ Each module needs its own package only when it is imported.
 ``"bothworlds[lab]"`` Parquet.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from bothworlds.lazy import lazily
 
 if TYPE_CHECKING:
     from bothworlds.interop import gymnasium, litellm, logs, river
@@ -24,8 +25,4 @@ __all__ = ["gymnasium", "litellm", "logs", "river"]
 
 # Importing this package needs none of the others.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name in __all__:
-            return import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = lazily(__name__, {name: name for name in __all__})

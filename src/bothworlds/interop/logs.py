@@ -1,25 +1,4 @@
 """Public name of `bothworlds.logs`: reading and writing logged decisions, in four formats."""
 
-from bothworlds.logs import (
-    LoggedDecision,
-    read_jsonl,
-    read_open_bandit,
-    read_parquet,
-    read_vw,
-    write_jsonl,
-    write_open_bandit,
-    write_parquet,
-    write_vw,
-)
-
-__all__ = [
-    "LoggedDecision",
-    "read_jsonl",
-    "read_open_bandit",
-    "read_parquet",
-    "read_vw",
-    "write_jsonl",
-    "write_open_bandit",
-    "write_parquet",
-    "write_vw",
-]
+from bothworlds.logs import *  # noqa: F403
+from bothworlds.logs import __all__ as __all__

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bothworlds.lazy import lazily
+
 if TYPE_CHECKING:
     from bothworlds.serve.domain.draws import draw
     from bothworlds.serve.domain.sums import contribution
@@ -17,10 +19,4 @@ __all__ = ["contribution", "draw"]
 
 # Looked up when first used: the commands of the service must not wait for Numba.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from bothworlds.serve.domain import draws, sums
-
-        return getattr(draws if name == "draw" else sums, name)
+    __getattr__ = lazily(__name__, {"contribution": "domain.sums", "draw": "domain.draws"})

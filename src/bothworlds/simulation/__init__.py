@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from bothworlds.lazy import lazily
+
 if TYPE_CHECKING:
     from bothworlds.campaign.progress import Progress
     from bothworlds.simulation.paper_table import table
@@ -14,13 +16,5 @@ __all__ = ["Comparison", "Progress", "Ranking", "Result", "Summary", "simulate",
 
 # Running needs Numba; looking at what a store holds does not.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        homes = {"Progress": "simulator", "simulate": "simulator", "table": "paper_table"}
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{homes.get(name, 'result')}"), name)
-        globals()[name] = value
-        return value
+    _HOMES = {"Progress": "simulator", "simulate": "simulator", "table": "paper_table"}
+    __getattr__ = lazily(__name__, dict.fromkeys(__all__, "result") | _HOMES)

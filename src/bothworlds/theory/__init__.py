@@ -8,6 +8,7 @@ docs/errata.md derives every difference.
 
 from typing import TYPE_CHECKING
 
+from bothworlds.lazy import lazily
 from bothworlds.theory import bounds, lemmas
 
 if TYPE_CHECKING:
@@ -18,11 +19,4 @@ __all__ = ["bounds", "exact_regret", "lemmas"]
 
 # Enumerating histories needs Numba; a bound does not.
 if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        if name != "exact_regret":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from bothworlds.theory.exact import exact_regret
-
-        globals()[name] = exact_regret
-        return exact_regret
+    __getattr__ = lazily(__name__, {"exact_regret": "exact"})

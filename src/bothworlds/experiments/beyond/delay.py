@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import IW
 from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, UNEVEN
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.claims.published import published_claim, published_table
 from bothworlds.experiments.model import (
     Cell,
@@ -74,7 +74,7 @@ def rows(outcome: Outcome) -> list[tuple[Cell, str, dict[int, float]]]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what a delay costs."""
     return [
-        claims.ours(
+        statements.ours(
             "delay.known",
             "Late by 100 rounds, Tsallis-INF (IW) has a regret of 145 where uneven means are "
             "fixed, and of 202 where the level jumps",
@@ -86,20 +86,20 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _additive(outcome: Outcome) -> Claim:
     """Claim that every round of delay costs less than half a loss."""
-    clean = {c.group: claims.finals(outcome, c, IW) for c in outcome.cells if not c.point}
+    clean = {c.group: verdicts.finals(outcome, c, IW) for c in outcome.cells if not c.point}
     places = [
-        claims.Place(
-            cell.id, (claims.finals(outcome, cell, IW) - clean[cell.group]) / cell.point, cell.id
+        verdicts.Place(
+            cell.id, (verdicts.finals(outcome, cell, IW) - clean[cell.group]) / cell.point, cell.id
         )
         for cell in outcome.cells
         if cell.point and cell.group in clean
     ]
-    return claims.ours(
+    return statements.ours(
         "delay.additive",
         "A delay of d rounds adds at most d/2 to the regret of Tsallis-INF (IW)",
         "what a round of delay costs at most",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
         PER_ROUND,
@@ -132,7 +132,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
 def tables(outcome: Outcome) -> list[Table]:
     """Return known values beside ours, and final regrets."""
     title = "Known beside measured, delay 100"
-    return [published_table(outcome, rows(outcome), title), claims.regret_table(outcome)]
+    return [published_table(outcome, rows(outcome), title), rules.regret_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import ALARMED, DISCOUNTED, RESTARTED, RV
 from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
@@ -48,13 +48,13 @@ def score(outcome: Outcome) -> list[Claim]:
     """Judge what following a moving arm saves, and what it costs where nothing moves."""
     moving, still, levels = (cell_of(outcome, id) for id in (MOVING, STILL, LEVELS))
     return [
-        claims.ours(
+        statements.ours(
             "drift.followers-follow",
             "Where the best arm moves, restarts, discounts and alarms all have less regret "
             "than plain Tsallis-INF (RV)",
             "the case for the wrappers",
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             [moving],
             [(name, RV) for name in FOLLOWERS],
@@ -62,17 +62,17 @@ def score(outcome: Outcome) -> list[Claim]:
             NOT_RUN,
             place=named,
         ),
-        claims.ours(
+        statements.ours(
             "drift.alarm-halves",
             "Where the best arm moves, the alarm has at most half the regret of Tsallis-INF (RV)",
             "the case for the alarm",
-        ).by(claims.ratio_claim, outcome, [moving], [(ALARMED, RV)], 0.5, NOT_RUN, place=named),
-        claims.ours(
+        ).by(rules.ratio_claim, outcome, [moving], [(ALARMED, RV)], 0.5, NOT_RUN, place=named),
+        statements.ours(
             "drift.restart-pays",
             "Where nothing moves, blind restarts at least double the regret",
             "the price of restarts",
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             [still],
             [(RESTARTED, RV)],
@@ -82,12 +82,12 @@ def score(outcome: Outcome) -> list[Claim]:
             place=named,
         ),
         _silence(outcome, still),
-        claims.ours(
+        statements.ours(
             "drift.alarm-pays",
             "Where only the level of all losses jumps, the alarm at least doubles the regret",
             "where the alarm misleads",
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             [levels],
             [(ALARMED, RV)],
@@ -103,15 +103,15 @@ def _silence(outcome: Outcome, still: Cell) -> Claim:
     """Claim that an alarm that has nothing to hear costs what its floor costs."""
     gaps = still.gaps or ()
     price = FLOOR * still.horizon * sum(gaps) / len(gaps)
-    added = claims.finals(outcome, still, ALARMED) - claims.finals(outcome, still, RV)
-    return claims.ours(
+    added = verdicts.finals(outcome, still, ALARMED) - verdicts.finals(outcome, still, RV)
+    return statements.ours(
         "drift.alarm-in-silence",
         "Where nothing moves, the alarm adds no more regret than its floor can cost",
         "the price of the alarm",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
-        [claims.Place(still.id, added / price, still.id)],
+        [verdicts.Place(still.id, added / price, still.id)],
         1.0,
         reason=NOT_RUN,
         threshold="at most floor times rounds times the mean gap",
@@ -140,6 +140,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=claims.regret_tables,
+    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import FLOOR, RV
 from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, UNEVEN, named
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
@@ -64,9 +64,9 @@ def price(cell: Cell, scale: float) -> float:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge the price of a floor."""
     places = [
-        claims.Place(
+        verdicts.Place(
             f"{floor_name(c)}, {cell.id}",
-            (claims.finals(outcome, cell, floor_name(c)) - claims.finals(outcome, cell, RV))
+            (verdicts.finals(outcome, cell, floor_name(c)) - verdicts.finals(outcome, cell, RV))
             / price(cell, c),
             cell.id,
         )
@@ -74,12 +74,12 @@ def score(outcome: Outcome) -> list[Claim]:
         for c in outcome.settings.points
     ]
     return [
-        claims.ours(
+        statements.ours(
             "floor.price",
             "A floor adds at most its sum over the rounds times the mean gap to the regret",
             "each forced draw costs the mean gap",
         ).by(
-            claims.judged,
+            verdicts.judged,
             outcome,
             places,
             1.0,
@@ -87,13 +87,13 @@ def score(outcome: Outcome) -> list[Claim]:
             shown="up to {} of that",
             threshold="at most the sum of the floors times the mean gap",
         ),
-        claims.ours(
+        statements.ours(
             "floor.default-cheap",
             "The floor that inference asks for, 1/2, adds at most half of the regret there is",
             "the case for a floor",
             why=_HALF,
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             outcome.cells,
             [(floor_name(DEFAULT), RV)],
@@ -122,6 +122,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=claims.regret_tables,
+    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import ADA, HT
 from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, named
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -57,47 +57,47 @@ def cells(settings: Settings) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge growth with unbounded losses, and what skipping on one side saves."""
     return [
-        claims.authors(
+        statements.authors(
             "heavy-tails.htinf-sublinear",
             "HTINF, told a scale of the losses, has sublinear regret although they have no bounds",
-            f"{claims.HUANG}, HTINF; that sublinear means an exponent of 3/4 is our reading",
+            f"{statements.HUANG}, HTINF; that sublinear means an exponent of 3/4 is our reading",
         ).by(_sublinear, outcome, [BOTH]),
-        claims.authors(
+        statements.authors(
             "heavy-tails.adatinf-sublinear",
             "AdaTINF, told nothing about the losses, has sublinear regret",
-            f"{claims.HUANG}, AdaTINF; that sublinear means an exponent of 3/4 is our reading",
+            f"{statements.HUANG}, AdaTINF; that sublinear means an exponent of 3/4 is our reading",
         ).by(_sublinear, outcome, [ADA]),
-        claims.ours(
+        statements.ours(
             "heavy-tails.below-beats-both",
             "Skipping only losses far below 0 leaves less regret than skipping on both sides",
             "a change to the authors' HTINF",
-        ).by(claims.ratio_claim, outcome, outcome.cells, [(HT, BOTH)], 1.0, NOT_RUN, place=named),
-        claims.ours(
+        ).by(rules.ratio_claim, outcome, outcome.cells, [(HT, BOTH)], 1.0, NOT_RUN, place=named),
+        statements.ours(
             "heavy-tails.price-of-not-knowing",
             "AdaTINF has at most twice the regret of the authors' HTINF, which knows a scale",
             "compares the authors' two",
-        ).by(claims.ratio_claim, outcome, outcome.cells, [(ADA, BOTH)], 2.0, NOT_RUN, place=named),
-        claims.ours(
-            "heavy-tails.bound", claims.BELOW_BOUND, "Theorem 1's proof with the second moment"
-        ).by(claims.bound_claim, outcome),
+        ).by(rules.ratio_claim, outcome, outcome.cells, [(ADA, BOTH)], 2.0, NOT_RUN, place=named),
+        statements.ours(
+            "heavy-tails.bound", rules.BELOW_BOUND, "Theorem 1's proof with the second moment"
+        ).by(rules.bound_claim, outcome),
     ]
 
 
-def _sublinear(statement: claims.Statement, outcome: Outcome, names: Iterable[str]) -> Claim:
+def _sublinear(statement: statements.Statement, outcome: Outcome, names: Iterable[str]) -> Claim:
     """Claim that regret grows clearly slower than t in every cell."""
     places = [
-        claims.Place(f"{name}, {cell.id}", claims.growth(outcome, cell, name), cell.id)
+        verdicts.Place(f"{name}, {cell.id}", rules.growth(outcome, cell, name), cell.id)
         for cell in outcome.cells
         for name in names
     ]
-    return claims.judged(
+    return verdicts.judged(
         statement,
         outcome,
         places,
-        claims.LINEAR,
+        rules.LINEAR,
         shown="b up to {}",
         reason=NOT_RUN,
-        threshold=f"regret is t^b with b at most {claims.LINEAR:g}",
+        threshold=f"regret is t^b with b at most {rules.LINEAR:g}",
     )
 
 
@@ -108,7 +108,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets and margins below the bounds."""
-    return [claims.regret_table(outcome), claims.bound_table(outcome)]
+    return [rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import LB, RV, V
 from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
@@ -54,42 +54,43 @@ def score(outcome: Outcome) -> list[Claim]:
     clicks, rare = cell_of(outcome, CLICKS), cell_of(outcome, RARE)
     high = [cell_of(outcome, COINS), cell_of(outcome, LEVELS)]
     return [
-        claims.authors(
+        statements.authors(
             "variance.lb-logarithmic",
             f"With fixed gaps the regret of {LB} grows logarithmically",
-            f"{claims.ITO}, the stochastic bound (variance / gap + 1) log T; judged by its growth",
-        ).by(claims.logarithmic_claim, outcome, claims.settled(outcome.cells), [LB], place=named),
+            f"{statements.ITO}, the stochastic bound (variance / gap + 1) log T; judged by its "
+            "growth",
+        ).by(rules.logarithmic_claim, outcome, rules.settled(outcome.cells), [LB], place=named),
         _follows(outcome),
-        claims.ours(
+        statements.ours(
             "variance.clicks",
             f"On clicks, TsallisINFV and {LB} have at most half the regret of Tsallis-INF (RV)",
             "the case for both",
-        ).by(claims.ratio_claim, outcome, [clicks], [(V, RV), (LB, RV)], 0.5, NOT_RUN, place=named),
-        claims.ours(
+        ).by(rules.ratio_claim, outcome, [clicks], [(V, RV), (LB, RV)], 0.5, NOT_RUN, place=named),
+        statements.ours(
             "variance.rare-losses",
             f"On rare losses, TsallisINFV and {LB} have less regret than Tsallis-INF (RV)",
             "extends it to gaps as large as the losses",
             why=_RARE,
-        ).by(claims.ratio_claim, outcome, [rare], [(V, RV), (LB, RV)], 1.0, NOT_RUN, place=named),
-        claims.ours(
+        ).by(rules.ratio_claim, outcome, [rare], [(V, RV), (LB, RV)], 1.0, NOT_RUN, place=named),
+        statements.ours(
             "variance.coins",
             "On coins and jumping levels, TsallisINFV is at most 15 % above Tsallis-INF (RV)",
             "the price of TsallisINFV",
-        ).by(claims.ratio_claim, outcome, high, [(V, RV)], 1.15, NOT_RUN, place=named),
+        ).by(rules.ratio_claim, outcome, high, [(V, RV)], 1.15, NOT_RUN, place=named),
     ]
 
 
 def _follows(outcome: Outcome) -> Claim:
     """Claim that small variances mean little regret, at the same gaps and arms."""
-    small, large = (claims.finals(outcome, cell_of(outcome, id), LB) for id in (CLICKS, FAIR))
-    return claims.authors(
+    small, large = (verdicts.finals(outcome, cell_of(outcome, id), LB) for id in (CLICKS, FAIR))
+    return statements.authors(
         "variance.lb-follows",
         f"At the same gaps, {LB} has at most half the regret where the variances are small",
-        f"{claims.ITO}, the same bound; that it shows as a half is our reading",
+        f"{statements.ITO}, the same bound; that it shows as a half is our reading",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
-        [claims.Place(f"{CLICKS} / {FAIR}", claims.ratio(small, large), CLICKS)],
+        [verdicts.Place(f"{CLICKS} / {FAIR}", rules.ratio(small, large), CLICKS)],
         0.5,
         reason=NOT_RUN,
         threshold="ratio at most 0.5",
@@ -119,6 +120,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     score=score,
     figures=figures,
-    tables=claims.regret_tables,
+    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import IW, RV, lineup
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
 from bothworlds.experiments.report.figures import caption
 from bothworlds.plotting import LOOKS, Look
@@ -127,25 +127,25 @@ def pairs(outcome: Outcome) -> list[tuple[Cell, Cell]]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what sections 4.2 and 4.3 say about alpha."""
     return [
-        claims.ours(
+        statements.ours(
             "alpha.tsallis-inf-is-best",
             "Tsallis-INF (IW), alpha = 1/2 at Theorem 1's rate, is the best compromise",
             "puts Section 4.3 to a test",
         ).by(_worst_case, outcome, with_paper=True),
-        claims.ours(
+        statements.ours(
             "alpha.half-is-best",
             "At Theorem 3's rate and without gaps, alpha = 1/2 is the best compromise",
             "puts Section 4.3 to a test",
         ).by(_worst_case, outcome, with_paper=False),
         _power_growth(outcome),
         _oracle_helps(outcome),
-        claims.paper("alpha.bound", claims.BELOW_BOUND, "Theorems 3 and 4").by(
-            claims.bound_claim, outcome
+        statements.paper("alpha.bound", rules.BELOW_BOUND, "Theorems 3 and 4").by(
+            rules.bound_claim, outcome
         ),
     ]
 
 
-def _worst_case(statement: claims.Statement, outcome: Outcome, *, with_paper: bool) -> Claim:
+def _worst_case(statement: statements.Statement, outcome: Outcome, *, with_paper: bool) -> Claim:
     """Claim that alpha = 1/2 is the best compromise between both worlds.
 
     Every power is judged by the larger of two ratios: its regret to the least of all powers, in
@@ -153,13 +153,13 @@ def _worst_case(statement: claims.Statement, outcome: Outcome, *, with_paper: bo
     """
     points = outcome.settings.points
     places = []
-    for both in pairs(outcome) if 0.5 in points and claims.settled(outcome.cells) else []:
+    for both in pairs(outcome) if 0.5 in points and rules.settled(outcome.cells) else []:
         names = {f"alpha = {a:g}": name_of(a, SYMMETRIC) for a in points}
         ours = "alpha = 0.5"
         if with_paper:
             names[IW] = ours = IW
         regret = np.array(
-            [[claims.finals(outcome, c, name) for name in names.values()] for c in both]
+            [[verdicts.finals(outcome, c, name) for name in names.values()] for c in both]
         )
         worst = (regret / regret.min(axis=1, keepdims=True)).max(axis=0)
         half = list(names).index(ours)
@@ -167,8 +167,8 @@ def _worst_case(statement: claims.Statement, outcome: Outcome, *, with_paper: bo
         rival = [name for name in names if name != ours][int(others[:, 0].argmin())]
         own, best = worst[half, 0], others[:, 0].min()
         name = f"{own:.3f} against {best:.3f} of {rival}, K={both[0].n_arms}"
-        places.append(claims.Place(name, worst[half] / others.min(axis=0), claims.seen(both[0])))
-    return claims.judged(
+        places.append(verdicts.Place(name, worst[half] / others.min(axis=0), rules.seen(both[0])))
+    return verdicts.judged(
         statement,
         outcome,
         places,
@@ -182,56 +182,56 @@ def _worst_case(statement: claims.Statement, outcome: Outcome, *, with_paper: bo
 
 def _power_growth(outcome: Outcome) -> Claim:
     """Claim that without gaps small powers explore too much: their regret is not logarithmic."""
-    late = claims.settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
+    late = rules.settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
     places = [
-        claims.Place(
-            claims.where(cell),
-            claims.acceleration(outcome, cell, name_of(0.0, SYMMETRIC)),
-            claims.seen(cell),
+        verdicts.Place(
+            rules.where(cell),
+            rules.acceleration(outcome, cell, name_of(0.0, SYMMETRIC)),
+            rules.seen(cell),
         )
         for cell in late
         if 0.0 in outcome.settings.points
     ]
-    return claims.ours(
+    return statements.ours(
         "alpha.small-not-logarithmic",
         "Without gaps, alpha = 0 explores too much: its regret does not grow like log t",
         "puts Section 4.3 to a test",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
-        claims.LOGARITHMIC,
+        rules.LOGARITHMIC,
         at_most=False,
         shown="b from {}",
-        threshold=f"growth per log t is t^b with b above {claims.LOGARITHMIC:g}",
+        threshold=f"growth per log t is t^b with b above {rules.LOGARITHMIC:g}",
         reason="not run for 50 K/gap^2 rounds",
     )
 
 
 def _oracle_helps(outcome: Outcome) -> Claim:
     """Claim that away from 1/2 the regulariser needs the gaps."""
-    late = claims.settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
+    late = rules.settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
     places = [
-        claims.Place(
+        verdicts.Place(
             f"alpha = {a:g}",
-            claims.ratio(
-                claims.finals(outcome, cell, name_of(a, ORACLE)),
-                claims.finals(outcome, cell, name_of(a, SYMMETRIC)),
+            rules.ratio(
+                verdicts.finals(outcome, cell, name_of(a, ORACLE)),
+                verdicts.finals(outcome, cell, name_of(a, SYMMETRIC)),
             ),
-            claims.seen(cell),
+            rules.seen(cell),
         )
         for cell in late
         for a in outcome.settings.points
         if a != 0.5
     ]
     better = sum(place.value < 1.0 for place in places)
-    return claims.ours(
+    return statements.ours(
         "alpha.gaps-help",
         "Away from alpha = 1/2, stochastic regret is less with the true gaps than without",
         "puts Section 4.3 to a test",
         why=_GAPS,
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
         1.0,
@@ -340,7 +340,7 @@ def tables(outcome: Outcome) -> list[Table]:
     head = ("cell", "alpha", "stochastic", "stochastic, true gaps", "hardest for T")
     return [
         Table("Mean pseudo-regret at the last round", head, tuple(rows)),
-        claims.bound_table(outcome),
+        rules.bound_table(outcome),
     ]
 
 

@@ -6,9 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import IW, RV, lineup
-from bothworlds.experiments.claims import published
+from bothworlds.experiments.claims import published, rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
 from bothworlds.experiments.report.figures import HOLLOW, caption
 from bothworlds.plotting import LINEAR_END, LOOKS, Look
@@ -49,28 +48,28 @@ def known(outcome: Outcome) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8.1 says about Figure 5."""
     return [
-        claims.ours(
+        statements.ours(
             "copies.rv-decreasing",
             f"More copies of the best arm mean less regret of {RV}",
             "extends Section 8.1 to reduced-variance estimates",
         ).by(_decreasing, outcome, RV),
-        claims.paper(
+        statements.paper(
             "copies.iw-decreasing",
             f"More copies of the best arm mean less regret of {IW}",
             "Section 8.1, sixth sentence",
         ).by(_decreasing, outcome, IW),
-        claims.paper(
+        statements.paper(
             "copies.logarithmic",
             "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
             "Section 8.1, the conjecture at its end",
-        ).by(claims.logarithmic_claim, outcome, claims.settled(outcome.cells), (RV, IW)),
-        claims.paper("copies.bound", claims.BELOW_BOUND, "Theorem 1, adversarial part").by(
-            claims.bound_claim, outcome
+        ).by(rules.logarithmic_claim, outcome, rules.settled(outcome.cells), (RV, IW)),
+        statements.paper("copies.bound", rules.BELOW_BOUND, "Theorem 1, adversarial part").by(
+            rules.bound_claim, outcome
         ),
-        claims.paper(
+        statements.paper(
             "copies.published",
             "The published curves, gap 1/8, are reproduced by Tsallis-INF (IW)",
-            f"{claims.AISTATS}, appendix, Figure 2",
+            f"{statements.AISTATS}, appendix, Figure 2",
         ).by(
             published.published_claim,
             outcome,
@@ -79,21 +78,21 @@ def score(outcome: Outcome) -> list[Claim]:
     ]
 
 
-def _decreasing(statement: claims.Statement, outcome: Outcome, name: str) -> Claim:
+def _decreasing(statement: statements.Statement, outcome: Outcome, name: str) -> Claim:
     """Claim that every further copy of the best arm lowers the regret."""
     places = []
     for gap in {cell.gap for cell in outcome.cells}:
         row = sorted((c for c in outcome.cells if c.gap == gap), key=lambda c: c.n_arms)
         for fewer, more in itertools.pairwise(row):
-            change = claims.ratio(
-                claims.finals(outcome, more, name), claims.finals(outcome, fewer, name)
+            change = rules.ratio(
+                verdicts.finals(outcome, more, name), verdicts.finals(outcome, fewer, name)
             )
             places.append(
-                claims.Place(
-                    f"{claims.where(more)} / K={fewer.n_arms}", change, claims.seen(more, name)
+                verdicts.Place(
+                    f"{rules.where(more)} / K={fewer.n_arms}", change, rules.seen(more, name)
                 )
             )
-    return claims.judged(
+    return verdicts.judged(
         statement, outcome, places, 1.0, threshold="ratio below 1", reason="only one number of arms"
     )
 
@@ -140,7 +139,7 @@ def _figure(outcome: Outcome, row: list[Cell]) -> Figure:
                         plotting.draw_points(panel, list(inside), list(inside.values()), look)
         for panel in axes[i]:
             panel.set_title(f"{name}, gap {row[0].group}")
-        plotting.shows(axes[i, -1], *(claims.seen(cell, name) for cell in row))
+        plotting.shows(axes[i, -1], *(rules.seen(cell, name) for cell in row))
         axes[i, 0].set_ylabel("pseudo-regret")
     tops = [end[0] for panel in axes[:, 0] for end in ends[panel]]
     for panel in axes[:, 0]:
@@ -178,7 +177,7 @@ def tables(outcome: Outcome) -> list[Table]:
     """Return published values beside ours, final regrets and margins below the bounds."""
     rows = [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)]
     beside = published.published_table(outcome, rows, "Published beside measured, gap 1/8")
-    return [beside, claims.regret_table(outcome), claims.bound_table(outcome)]
+    return [beside, rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

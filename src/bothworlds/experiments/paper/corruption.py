@@ -8,8 +8,8 @@ import numpy as np
 
 from bothworlds import plotting
 from bothworlds.arguments import one_of
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import EXP3, IW, RV, THOMPSON, UCB, lineup
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -82,8 +82,8 @@ def score(outcome: Outcome) -> list[Claim]:
         _additive(outcome, IW, "iw-additive"),
         _break(outcome, UCB, "ucb1-breaks"),
         _break(outcome, THOMPSON, "thompson-breaks"),
-        claims.paper("corruption.bound", claims.BELOW_BOUND, "Corollary 1").by(
-            claims.bound_claim, outcome
+        statements.paper("corruption.bound", rules.BELOW_BOUND, "Corollary 1").by(
+            rules.bound_claim, outcome
         ),
     ]
 
@@ -92,23 +92,23 @@ def _additive(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that corruption C costs a small multiple of C."""
     places = []
     for row in groups(outcome).values():
-        clean = [claims.finals(outcome, cell, name) for cell in row if cell.point == 0.0]
+        clean = [verdicts.finals(outcome, cell, name) for cell in row if cell.point == 0.0]
         if clean:
             places += [
-                claims.Place(
+                verdicts.Place(
                     cell.id,
-                    (claims.finals(outcome, cell, name) - clean[0]) / cell.point,
-                    claims.seen(cell),
+                    (verdicts.finals(outcome, cell, name) - clean[0]) / cell.point,
+                    rules.seen(cell),
                 )
                 for cell in row
                 if cell.point > 0.0
             ]
-    return claims.ours(
+    return statements.ours(
         f"corruption.{tag}",
         f"Corruption C adds at most a small multiple of C to the regret of {name}",
         "our reading of Corollary 1",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
         4.0,
@@ -122,19 +122,19 @@ def _break(outcome: Outcome, name: str, tag: str) -> Claim:
     """Claim that an attack with the largest budget hurts a stochastic algorithm far more."""
     last = [row[-1] for row in groups(outcome).values() if row[-1].point > 0.0]
     places = [
-        claims.Place(
+        verdicts.Place(
             cell.id,
-            claims.ratio(claims.finals(outcome, cell, name), claims.finals(outcome, cell, RV)),
-            claims.seen(cell),
+            rules.ratio(verdicts.finals(outcome, cell, name), verdicts.finals(outcome, cell, RV)),
+            rules.seen(cell),
         )
         for cell in last
     ]
-    return claims.ours(
+    return statements.ours(
         f"corruption.{tag}",
         f"Corruption breaks {name}: far more regret than Tsallis-INF (RV)",
         "the other side of Corollary 1",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
         2.0,
@@ -171,7 +171,7 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
         plotting.draw_curve(panel, budgets, runs, LOOKS[name], marks=len(row))
         means.append(runs.mean(axis=0))
     horizon = np.array([row[0].horizon])
-    bound = [float(claims.guarantees(cell, RV, horizon)[0][0]) for cell in row]
+    bound = [float(rules.guarantees(cell, RV, horizon)[0][0]) for cell in row]
     plotting.draw_bound(panel, budgets, bound, "upper", "Corollary 1 + 2C, RV")
     panel.set_xlim(0, budgets.max() or 1)
     lowest, highest = float(np.min(means)), max(float(np.max(means)), max(bound))
@@ -184,7 +184,7 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets and margins below the bounds."""
-    return [claims.regret_table(outcome), claims.bound_table(outcome)]
+    return [rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import IW, RV, THOMPSON, UCB
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
 from bothworlds.experiments.report.figures import caption
 from bothworlds.text import fraction
@@ -123,49 +123,49 @@ def _cell(
 
 def late(outcome: Outcome, *groups: str) -> list[Cell]:
     """Return the cells of these groups that are long enough for statements about growth."""
-    return claims.settled(cell for cell in outcome.cells if cell.group in groups)
+    return rules.settled(cell for cell in outcome.cells if cell.group in groups)
 
 
 def score(outcome: Outcome) -> list[Claim]:
     """Judge Corollary 2, what section 6 says of UCB and Thompson sampling, and the two forms."""
     return [
-        claims.paper(
+        statements.paper(
             "dueling.logarithmic",
             "With constant utilities the regret of sparring Tsallis-INF grows logarithmically",
             "Corollary 2, stochastic part",
-        ).by(claims.logarithmic_claim, outcome, late(outcome, STILL), (ONE, TWO)),
+        ).by(rules.logarithmic_claim, outcome, late(outcome, STILL), (ONE, TWO)),
         _root_claim(outcome),
-        claims.paper("dueling.bound", claims.BELOW_BOUND, "Corollary 2").by(
-            claims.bound_claim, outcome
+        statements.paper("dueling.bound", rules.BELOW_BOUND, "Corollary 2").by(
+            rules.bound_claim, outcome
         ),
-        claims.paper(
+        statements.paper(
             "dueling.ucb1-nearly-linear",
             "UCB1 is not suitable for sparring: nearly linear regret where the utilities shift",
             "Section 6, the paragraph on sparring; the instance is ours",
-        ).by(claims.linear_claim, outcome, late(outcome, SHIFTING), UCB),
+        ).by(rules.linear_claim, outcome, late(outcome, SHIFTING), UCB),
         _crest_claim(outcome),
-        claims.ours(
+        statements.ours(
             "dueling.shifting-logarithmic",
             "Tried, not proved: logarithmic regret of Tsallis-INF there",
             "extends Corollary 2 to moving utilities",
-        ).by(claims.logarithmic_claim, outcome, late(outcome, SHIFTING), (ONE, TWO)),
-        claims.ours(
+        ).by(rules.logarithmic_claim, outcome, late(outcome, SHIFTING), (ONE, TWO)),
+        statements.ours(
             "dueling.beats-ucb1",
             "Sparring Tsallis-INF has less regret than sparring UCB1, except when arms take turns",
             "on instances of ours",
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, UCB), (TWO, UCB)],
             1.0,
         ),
-        claims.ours(
+        statements.ours(
             "dueling.one-state",
             "Tried, not proved: one state has less regret than two, except when arms take turns",
             "one state on both sides, which Corollary 2 allows",
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             late(outcome, STILL, MATRIX, SHIFTING, FADING),
             [(ONE, TWO)],
@@ -178,26 +178,26 @@ def _root_claim(outcome: Outcome) -> Claim:
     """Claim that where the lead fades, regret grows like sqrt(K T) and no faster."""
     runs = [(cell, name) for cell in late(outcome, FADING) for name in (ONE, TWO)]
     places = [
-        claims.Place(
+        verdicts.Place(
             f"{name}, K={cell.n_arms}",
-            abs(claims.growth(outcome, cell, name) - 0.5),
-            claims.seen(cell),
+            abs(rules.growth(outcome, cell, name) - 0.5),
+            rules.seen(cell),
         )
         for cell, name in runs
     ]
     per_root = [outcome.mean(c, name) / (c.n_arms * c.horizon) ** 0.5 for c, name in runs]
     note = f"; {min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)" if per_root else ""
-    return claims.paper(
+    return statements.paper(
         "dueling.root",
         "Against changing utilities the regret of sparring Tsallis-INF grows like sqrt(K T)",
         "Corollary 2, adversarial part",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
         ROOT,
         shown="b off 1/2 by up to {}",
-        reason=claims.NOT_SETTLED,
+        reason=rules.NOT_SETTLED,
         note=note,
         threshold=f"regret is t^b with b within {ROOT:g} of 1/2",
     )
@@ -206,25 +206,25 @@ def _root_claim(outcome: Outcome) -> Claim:
 def _crest_claim(outcome: Outcome) -> Claim:
     """Claim that the crests of Thompson sampling's regret grow as fast as t."""
     # One turn of both arms is three phases, a factor of 27.
-    cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * claims.WINDOW]
+    cells = [cell for cell in late(outcome, TURNING) if cell.horizon >= 27 * rules.WINDOW]
     places = [
-        claims.Place(cell.id, claims.crests(outcome, cell, THOMPSON), claims.seen(cell))
+        verdicts.Place(cell.id, rules.crests(outcome, cell, THOMPSON), rules.seen(cell))
         for cell in cells
     ]
     top = [outcome.results[c.id].regret[THOMPSON].mean(axis=0).max() / c.horizon for c in cells]
-    return claims.paper(
+    return statements.paper(
         "dueling.thompson-nearly-linear",
         "Thompson sampling is not suitable for sparring: nearly linear regret where arms take "
         "turns",
         "Section 6, the paragraph on sparring; the instance is ours",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
-        claims.LINEAR,
+        rules.LINEAR,
         at_most=False,
         shown="b = {}",
-        threshold=f"highest regret is t^b with b at least {claims.LINEAR:g}",
+        threshold=f"highest regret is t^b with b at least {rules.LINEAR:g}",
         reason="too short for a turn of both arms",
         note=f", up to {max(top):.2f} a round" if top else "",
     )
@@ -264,7 +264,7 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
         plotting.draw_curve(panel, rounds, runs, _LOOKS[name], place=place)
         tops.append(runs.mean(axis=0))
     at = np.unique(np.rint(np.geomspace(rounds[0], cell.horizon, 24))).astype(np.int64)
-    upper, theorem = claims.guarantees(cell, TWO, at)
+    upper, theorem = rules.guarantees(cell, TWO, at)
     if upper.size:
         plotting.draw_bound(panel, at, upper, "upper", theorem)
         tops.append(upper)
@@ -286,9 +286,9 @@ def _title(cell: Cell) -> str:
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets, one state beside two, and margins below the bounds."""
     return [
-        claims.regret_table(outcome),
+        rules.regret_table(outcome),
         _forms(outcome, outcome.cells),
-        claims.bound_table(outcome),
+        rules.bound_table(outcome),
     ]
 
 

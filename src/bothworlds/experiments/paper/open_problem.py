@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import EXP3, EXP3PP, IW, RV, THOMPSON, UCB, lineup
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
 from bothworlds.experiments.report.figures import caption, grid_of, regret_figures, title_of
 from bothworlds.text import fraction
@@ -71,55 +71,55 @@ _TITLES = {CONTAMINATED: "contaminated", WAVES: "adversary with a gap"}
 def score(outcome: Outcome) -> list[Claim]:
     """Answer the open problem as far as a measurement can."""
     contaminated, waves = (
-        claims.settled(cell for cell in outcome.cells if cell.group == group) for group in _TITLES
+        rules.settled(cell for cell in outcome.cells if cell.group == group) for group in _TITLES
     )
     found = []
     for name, tag in ((RV, "rv"), (IW, "iw")):
         found += [
-            claims.ours(
+            statements.ours(
                 f"open-problem.contaminated-{tag}-logarithmic",
                 f"Tried, not proved: logarithmic regret of {name} when contaminated",
                 "a try at Section 5.2",
                 figure="open-problem-contaminated",
-            ).by(claims.logarithmic_claim, outcome, contaminated, (name,)),
+            ).by(rules.logarithmic_claim, outcome, contaminated, (name,)),
             _bounded_waves(outcome, waves, name, tag),
         ]
     return [
         *found,
-        claims.ours(
+        statements.ours(
             "open-problem.contaminated-beats-exp3pp",
             "Tried, not proved: when contaminated, RV has less regret than EXP3++",
             "a try at Section 5.2",
             figure="open-problem-contaminated",
-        ).by(claims.ratio_claim, outcome, contaminated, [(RV, EXP3PP)], 1.0),
-        claims.paper(
+        ).by(rules.ratio_claim, outcome, contaminated, [(RV, EXP3PP)], 1.0),
+        statements.paper(
             "open-problem.bound",
-            claims.BELOW_BOUND,
+            rules.BELOW_BOUND,
             "Theorem 1, adversarial part",
             figure="open-problem-gap",
-        ).by(claims.bound_claim, outcome),
+        ).by(rules.bound_claim, outcome),
     ]
 
 
 def _bounded_waves(outcome: Outcome, cells: list[Cell], name: str, tag: str) -> Claim:
     """Claim that the crests of the regret grow more slowly than t^(1/4)."""
-    return claims.ours(
+    return statements.ours(
         f"open-problem.gap-{tag}-logarithmic",
         f"Tried, not proved: logarithmic regret of {name}, adversary with a gap",
         "a try at Section 5.2",
         figure="open-problem-gap",
         why=_WAVES if name == RV else "",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         [
-            claims.Place(claims.where(cell), claims.crests(outcome, cell, name), claims.seen(cell))
+            verdicts.Place(rules.where(cell), rules.crests(outcome, cell, name), rules.seen(cell))
             for cell in cells
         ],
-        claims.LOGARITHMIC,
-        threshold=f"highest regret is t^b with b at most {claims.LOGARITHMIC:g}",
+        rules.LOGARITHMIC,
+        threshold=f"highest regret is t^b with b at most {rules.LOGARITHMIC:g}",
         shown="b up to {}",
-        reason=claims.NOT_SETTLED,
+        reason=rules.NOT_SETTLED,
     )
 
 
@@ -157,7 +157,7 @@ def _waves(outcome: Outcome, grid: list[list[Cell]]) -> Figure:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets and margins below the bounds."""
-    return [claims.regret_table(outcome), claims.bound_table(outcome)]
+    return [rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

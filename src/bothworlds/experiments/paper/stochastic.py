@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import (
     BROAD,
     EXP3,
@@ -18,7 +17,7 @@ from bothworlds.experiments.algorithms import (
     UCB,
     lineup,
 )
-from bothworlds.experiments.claims import published
+from bothworlds.experiments.claims import published, rules, statements, verdicts
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -74,62 +73,62 @@ def anchors(cells: Iterable[Cell]) -> list[Cell]:
 
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8 says about Figures 1 and 2."""
-    late = claims.settled(outcome.cells)
+    late = rules.settled(outcome.cells)
     anchor = anchors(outcome.cells)
     return [
-        claims.paper(
+        statements.paper(
             "stochastic.rv-beats-rivals",
             "Tsallis-INF (RV) has less regret than UCB1, EXP3, EXP3++ and BROAD",
-            f"{claims.FIRST}, third sentence",
-        ).by(claims.ratio_claim, outcome, late, [(RV, rival) for rival in RIVALS], 1.0),
-        claims.paper(
+            f"{statements.FIRST}, third sentence",
+        ).by(rules.ratio_claim, outcome, late, [(RV, rival) for rival in RIVALS], 1.0),
+        statements.paper(
             "stochastic.thompson-first",
             "Thompson sampling has the least regret of all",
-            f"{claims.FIRST}, third sentence",
+            f"{statements.FIRST}, third sentence",
         ).by(
-            claims.ratio_claim, outcome, late, [(THOMPSON, name) for name in (RV, IW, *RIVALS)], 1.0
+            rules.ratio_claim, outcome, late, [(THOMPSON, name) for name in (RV, IW, *RIVALS)], 1.0
         ),
-        claims.paper(
+        statements.paper(
             "stochastic.rv-close-behind",
             "Tsallis-INF (RV) follows closely behind Thompson sampling",
-            f"{claims.FIRST}, third sentence; that close means a factor of 2 is our reading",
+            f"{statements.FIRST}, third sentence; that close means a factor of 2 is our reading",
             why=_CLOSE,
             differs=True,
-        ).by(claims.ratio_claim, outcome, late, [(RV, THOMPSON)], 2.0),
-        claims.paper(
+        ).by(rules.ratio_claim, outcome, late, [(RV, THOMPSON)], 2.0),
+        statements.paper(
             "stochastic.iw-third",
             "Tsallis-INF (IW) has less regret than UCB1, EXP3, EXP3++ and BROAD",
-            f"{claims.FIRST}, fourth sentence",
-        ).by(claims.ratio_claim, outcome, late, [(IW, rival) for rival in RIVALS], 1.0),
-        claims.paper(
+            f"{statements.FIRST}, fourth sentence",
+        ).by(rules.ratio_claim, outcome, late, [(IW, rival) for rival in RIVALS], 1.0),
+        statements.paper(
             "stochastic.broad-last",
             "BROAD suffers from large constants: the most regret of all",
-            f"{claims.FIRST}, fifth sentence",
+            f"{statements.FIRST}, fifth sentence",
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             late,
             [(name, BROAD) for name in (RV, IW, THOMPSON, UCB, EXP3, EXP3PP)],
             1.0,
         ),
-        claims.paper(
+        statements.paper(
             "stochastic.logarithmic",
             "The regret of Tsallis-INF, both forms, grows logarithmically",
-            claims.BOTH,
-        ).by(claims.logarithmic_claim, outcome, late, (RV, IW), claims.PAPER_ROUNDS),
-        claims.paper(
+            statements.BOTH,
+        ).by(rules.logarithmic_claim, outcome, late, (RV, IW), rules.PAPER_ROUNDS),
+        statements.paper(
             "stochastic.rv-constants",
             "Reduced variance improves the constants significantly: RV against IW",
-            f"{claims.BOTH}; that significant means a quarter is our reading",
-        ).by(claims.ratio_claim, outcome, late, [(RV, IW)], 0.75),
+            f"{statements.BOTH}; that significant means a quarter is our reading",
+        ).by(rules.ratio_claim, outcome, late, [(RV, IW)], 0.75),
         _twice_lower(outcome, late),
-        claims.paper(
-            "stochastic.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems it cites"
-        ).by(claims.bound_claim, outcome),
-        claims.paper(
+        statements.paper(
+            "stochastic.bound", rules.BELOW_BOUND, "Theorem 1, and the theorems it cites"
+        ).by(rules.bound_claim, outcome),
+        statements.paper(
             "stochastic.published",
             "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
-            f"{claims.AISTATS}, Figure 1",
+            f"{statements.AISTATS}, Figure 1",
         ).by(
             published.published_claim,
             outcome,
@@ -140,10 +139,10 @@ def score(outcome: Outcome) -> list[Claim]:
                 if name != BROAD
             ],
         ),
-        claims.paper(
+        statements.paper(
             "stochastic.published-broad",
             "The published curve of BROAD at K = 8, gap 1/8 is reproduced",
-            f"{claims.AISTATS}, Figure 1",
+            f"{statements.AISTATS}, Figure 1",
             why=_BROAD,
             differs=True,
         ).by(
@@ -156,27 +155,27 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _twice_lower(outcome: Outcome, late: list[Cell]) -> Claim:
     places = [
-        claims.Place(
-            claims.where(c),
-            claims.per_log(outcome, c, RV) / bounds.lai_robbins(c.means, math.e),
-            claims.seen(c),
+        verdicts.Place(
+            rules.where(c),
+            rules.per_log(outcome, c, RV) / bounds.lai_robbins(c.means, math.e),
+            rules.seen(c),
         )
         for c in late
         if c.means is not None
     ]
-    return claims.paper(
+    return statements.paper(
         "stochastic.twice-lower-bound",
         "Late growth of RV per log t is within twice the Lai-Robbins lower bound",
         "Section 4.1, on Theorem 1",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
         places,
         2.0,
         threshold="factor at most 2",
         shown="up to {} times",
-        reason=claims.NOT_SETTLED,
-        rounds=claims.PAPER_ROUNDS,
+        reason=rules.NOT_SETTLED,
+        rounds=rules.PAPER_ROUNDS,
     )
 
 
@@ -194,7 +193,7 @@ def tables(outcome: Outcome) -> list[Table]:
         for name, numbers in published.STOCHASTIC.items()
     ]
     beside = published.published_table(outcome, rows, "Published beside measured, K = 8, gap 1/8")
-    return [beside, claims.regret_table(outcome), claims.bound_table(outcome)]
+    return [beside, rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 GRID_ARMS = (2, 8, 32)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import BROAD, EXP3, EXP3PP, IW, RV, THOMPSON, UCB, lineup
-from bothworlds.experiments.claims import published
+from bothworlds.experiments.claims import published, rules, statements, verdicts
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -81,57 +80,57 @@ def moving(outcome: Outcome) -> list[Cell]:
 def score(outcome: Outcome) -> list[Claim]:
     """Judge what section 8 says about Figures 3 and 4."""
     grid = moving(outcome)
-    late = claims.settled(grid)
+    late = rules.settled(grid)
     anchor = anchors(grid)
     return [
-        claims.paper(
+        statements.paper(
             "switching.ucb1-nearly-linear",
             "UCB1 suffers almost linear regret at K = 8, gap 1/8",
-            f"{claims.SECOND}, third sentence",
-        ).by(claims.linear_claim, outcome, claims.settled(anchor), UCB, claims.PAPER_ROUNDS),
-        claims.paper(
+            f"{statements.SECOND}, third sentence",
+        ).by(rules.linear_claim, outcome, rules.settled(anchor), UCB, rules.PAPER_ROUNDS),
+        statements.paper(
             "switching.thompson-nearly-linear",
             "Thompson sampling suffers almost linear regret at K = 8, gap 1/8",
-            f"{claims.SECOND}, third sentence",
+            f"{statements.SECOND}, third sentence",
             why=_THOMPSON,
-        ).by(claims.linear_claim, outcome, claims.settled(anchor), THOMPSON, claims.PAPER_ROUNDS),
-        claims.ours(
+        ).by(rules.linear_claim, outcome, rules.settled(anchor), THOMPSON, rules.PAPER_ROUNDS),
+        statements.ours(
             "switching.ucb1-nearly-linear-everywhere",
             "UCB1 suffers almost linear regret in every cell of our grid",
             "extends it to every cell of our grid",
             why=_UCB,
-        ).by(claims.linear_claim, outcome, late, UCB, claims.PAPER_ROUNDS),
-        claims.ours(
+        ).by(rules.linear_claim, outcome, late, UCB, rules.PAPER_ROUNDS),
+        statements.ours(
             "switching.thompson-nearly-linear-everywhere",
             "Thompson sampling suffers almost linear regret in every cell of our grid",
             "extends it to every cell of our grid",
             why=_THOMPSON,
-        ).by(claims.linear_claim, outcome, late, THOMPSON, claims.PAPER_ROUNDS),
-        claims.paper(
+        ).by(rules.linear_claim, outcome, late, THOMPSON, rules.PAPER_ROUNDS),
+        statements.paper(
             "switching.logarithmic",
             "The regret of Tsallis-INF, both forms, grows logarithmically",
-            claims.BOTH,
-        ).by(claims.logarithmic_claim, outcome, late, (RV, IW), claims.PAPER_ROUNDS),
-        claims.paper(
+            statements.BOTH,
+        ).by(rules.logarithmic_claim, outcome, late, (RV, IW), rules.PAPER_ROUNDS),
+        statements.paper(
             "switching.rv-first",
             "Tsallis-INF (RV) has less regret than all competitors",
             "Section 1, the paragraph on the experiments",
             why=_ESCAPED,
         ).by(
-            claims.ratio_claim,
+            rules.ratio_claim,
             outcome,
             late,
             [(RV, name) for name in (UCB, THOMPSON, EXP3, EXP3PP, BROAD)],
             1.0,
         ),
         _unaffected(outcome),
-        claims.paper(
-            "switching.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems it cites"
-        ).by(claims.bound_claim, outcome),
-        claims.paper(
+        statements.paper(
+            "switching.bound", rules.BELOW_BOUND, "Theorem 1, and the theorems it cites"
+        ).by(rules.bound_claim, outcome),
+        statements.paper(
             "switching.published",
             "The published curves at K = 8, gap 1/8 (without BROAD) are reproduced",
-            f"{claims.AISTATS}, Figure 1",
+            f"{statements.AISTATS}, Figure 1",
         ).by(
             published.published_claim,
             outcome,
@@ -148,21 +147,23 @@ def score(outcome: Outcome) -> list[Claim]:
 def _unaffected(outcome: Outcome) -> Claim:
     still, moved = twins(outcome)
     places = [
-        claims.Place(
+        verdicts.Place(
             name,
-            abs(claims.finals(outcome, moved, name) / claims.finals(outcome, still, name) - 1.0),
-            claims.seen(moved),
+            abs(
+                verdicts.finals(outcome, moved, name) / verdicts.finals(outcome, still, name) - 1.0
+            ),
+            rules.seen(moved),
         )
         for name in STEADY
     ]
-    return claims.paper(
+    return statements.paper(
         "switching.others-unaffected",
         "All but UCB1 and Thompson sampling are almost unaffected by the shifting means",
-        f"{claims.SECOND}, fifth sentence; that almost means 25 % is our reading",
+        f"{statements.SECOND}, fifth sentence; that almost means 25 % is our reading",
     ).by(
-        claims.judged,
+        verdicts.judged,
         outcome,
-        places if claims.settled([moved]) else [],
+        places if rules.settled([moved]) else [],
         UNAFFECTED,
         percent=True,
         threshold=f"regret changes by at most {UNAFFECTED:.0%}".replace("%", " %"),
@@ -222,7 +223,7 @@ def tables(outcome: Outcome) -> list[Table]:
         for name, numbers in published.SWITCHING.items()
     ]
     beside = published.published_table(outcome, rows, "Published beside measured, K = 8, gap 1/8")
-    return [beside, claims.regret_table(outcome), claims.bound_table(outcome)]
+    return [beside, rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

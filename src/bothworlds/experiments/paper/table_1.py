@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bothworlds import plotting
-from bothworlds.experiments import claims
 from bothworlds.experiments.algorithms import BROAD, EXP3PP, IW, RV, lineup
+from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import (
     Cell,
     Claim,
@@ -100,33 +100,33 @@ def _hardest(settings: Settings, k: int, t: int, factor: float) -> Cell:
 
 def stochastic_ratio(
     outcome: Outcome, cell: Cell, name: str, at: int | None = None
-) -> claims.Draws:
+) -> verdicts.Draws:
     """Return regret divided by the bound of Lai and Robbins."""
     lower = bounds.lai_robbins(cell.means or (), cell.horizon if at is None else at)
-    ratio: claims.Draws = claims.finals(outcome, cell, name, at) / float(lower)
+    ratio: verdicts.Draws = verdicts.finals(outcome, cell, name, at) / float(lower)
     return ratio
 
 
-def hardest_ratios(outcome: Outcome, name: str) -> dict[tuple[int, int], claims.Draws]:
+def hardest_ratios(outcome: Outcome, name: str) -> dict[tuple[int, int], verdicts.Draws]:
     """Return the largest regret over the gaps tried, divided by the minimax bound, by K and T."""
-    found: dict[tuple[int, int], claims.Draws] = {}
+    found: dict[tuple[int, int], verdicts.Draws] = {}
     for cell in outcome.cells:
         if cell.group == HARDEST:
             size = (cell.n_arms, cell.horizon)
-            ratio = claims.finals(outcome, cell, name) / float(bounds.minimax(*size))
+            ratio = verdicts.finals(outcome, cell, name) / float(bounds.minimax(*size))
             found[size] = np.maximum(ratio, found.get(size, 0.0))
     return found
 
 
 def score(outcome: Outcome) -> list[Claim]:
     """Judge the constants that Table 1 and the introduction claim."""
-    late = claims.settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
+    late = rules.settled(cell for cell in outcome.cells if cell.group == STOCHASTIC)
     return [
         *_stochastic(outcome, late),
         *_hardest_claims(outcome),
-        claims.paper(
-            "table-1.bound", claims.BELOW_BOUND, "Theorem 1, and the theorems Table 1 cites"
-        ).by(claims.bound_claim, outcome),
+        statements.paper(
+            "table-1.bound", rules.BELOW_BOUND, "Theorem 1, and the theorems Table 1 cites"
+        ).by(rules.bound_claim, outcome),
     ]
 
 
@@ -138,15 +138,15 @@ def _stochastic(outcome: Outcome, late: list[Cell]) -> list[Claim]:
         for name in NAMES[2:]
     }
     return [
-        claims.paper(
+        statements.paper(
             "table-1.stochastic-constant",
             "Stochastic: regret of Tsallis-INF (RV) is within twice the lower bound, at every K",
             "Section 1, contributions; Table 1",
         ).by(_at_most, outcome, {(f"K={k}", FIXED_MEANS): ratio for k, ratio in ours.items()}, 2.0),
-        claims.paper(
+        statements.paper(
             "table-1.stochastic-flat", "Stochastic: for RV it does not depend on K", "Table 1"
         ).by(_spread, outcome, ours, FIXED_MEANS),
-        claims.paper(
+        statements.paper(
             "table-1.stochastic-least",
             "Stochastic: RV is nearer to the lower bound than EXP3++ and BROAD",
             "Table 1",
@@ -162,7 +162,7 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
         for size, ratio in hardest_ratios(outcome, name).items()
     }
     return [
-        claims.paper(
+        statements.paper(
             "table-1.adversarial-constant",
             "Hardest instances: regret of Tsallis-INF (RV) is within 15 times the lower bound",
             "Section 1, contributions; Table 1",
@@ -172,7 +172,7 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
             {(f"K={k}, T={t:,}", _by(outcome, t)): ratio for (k, t), ratio in ours.items()},
             15.0,
         ),
-        claims.paper(
+        statements.paper(
             "table-1.adversarial-flat-in-T",
             "Hardest instances: for RV it does not depend on T",
             "Table 1",
@@ -182,7 +182,7 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
             {size: r for size, r in ours.items() if size[0] == middle(outcome.settings.arms)},
             BY_HORIZON,
         ),
-        claims.ours(
+        statements.ours(
             "table-1.adversarial-flat-in-K",
             "Hardest instances: for RV it does not depend on K",
             "reads Table 1's upper bound as if it were attained",
@@ -193,7 +193,7 @@ def _hardest_claims(outcome: Outcome) -> list[Claim]:
             {size: r for size, r in ours.items() if size[1] == outcome.settings.horizon},
             BY_ARMS,
         ),
-        claims.paper(
+        statements.paper(
             "table-1.adversarial-least",
             "Hardest instances: RV is nearer to the lower bound than EXP3++ and BROAD",
             "Table 1",
@@ -207,27 +207,27 @@ def _by(outcome: Outcome, horizon: int) -> str:
 
 
 def _at_most(
-    statement: claims.Statement,
+    statement: statements.Statement,
     outcome: Outcome,
-    ratios: dict[tuple[str, str], claims.Draws],
+    ratios: dict[tuple[str, str], verdicts.Draws],
     limit: float,
 ) -> Claim:
-    places = [claims.Place(name, ratio, panel) for (name, panel), ratio in ratios.items()]
+    places = [verdicts.Place(name, ratio, panel) for (name, panel), ratio in ratios.items()]
     threshold = f"ratio at most {limit:g}"
-    return claims.judged(
-        statement, outcome, places, limit, threshold=threshold, reason=claims.NOT_SETTLED
+    return verdicts.judged(
+        statement, outcome, places, limit, threshold=threshold, reason=rules.NOT_SETTLED
     )
 
 
 def _spread(
-    statement: claims.Statement, outcome: Outcome, ratios: dict[Any, claims.Draws], panel: str
+    statement: statements.Statement, outcome: Outcome, ratios: dict[Any, verdicts.Draws], panel: str
 ) -> Claim:
     places = []
     if len(ratios) > 1:
         found = np.array(list(ratios.values()))
         low, high = found.min(axis=0), found.max(axis=0)
-        places = [claims.Place(f"from {low[0]:.2f} to {high[0]:.2f}", high / low, panel)]
-    return claims.judged(
+        places = [verdicts.Place(f"from {low[0]:.2f} to {high[0]:.2f}", high / low, panel)]
+    return verdicts.judged(
         statement,
         outcome,
         places,
@@ -239,16 +239,18 @@ def _spread(
 
 
 def _least(
-    statement: claims.Statement, outcome: Outcome, relative: dict[tuple[str, str], claims.Draws]
+    statement: statements.Statement,
+    outcome: Outcome,
+    relative: dict[tuple[str, str], verdicts.Draws],
 ) -> Claim:
-    places = [claims.Place(name, ratio, panel) for (name, panel), ratio in relative.items()]
-    return claims.judged(
+    places = [verdicts.Place(name, ratio, panel) for (name, panel), ratio in relative.items()]
+    return verdicts.judged(
         statement,
         outcome,
         places,
         1.0,
         threshold="ratio of the ratios below 1",
-        reason=claims.NOT_SETTLED,
+        reason=rules.NOT_SETTLED,
     )
 
 
@@ -339,7 +341,7 @@ def tables(outcome: Outcome) -> list[Table]:
         )
     head = ("algorithm", "regime", "proved / lower bound", "measured, least", "measured, most")
     title = "Table 1: regret divided by the lower bound, over all K and T run"
-    return [Table(title, head, tuple(rows)), claims.bound_table(outcome)]
+    return [Table(title, head, tuple(rows)), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(
