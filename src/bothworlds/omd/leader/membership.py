@@ -6,9 +6,9 @@ enters and leaves it by what a round of either kind costs, and by its own number
 alone: a repetition does not depend on its neighbours.
 
 * **Enter** when the others together weigh at most ``most``, with which their plays cost what the
-  other rounds save, and have weighed at most twice that for the last eighth of all rounds.
+  other rounds save, and have weighed at most twice that for the last 64th of all rounds.
 * **Leave** when rare work has cost `WORTH` times what the rounds save, within `ACCOUNT_EVERY`
-  rounds.  Then that eighth begins again.
+  rounds.  Then that 64th begins again.
 
 Costs are nanoseconds of one lane, measured; only their ratios matter.  What is rare costs more than
 its instructions, because the processor did not expect it.
@@ -49,7 +49,7 @@ ACCOUNT_EVERY = 1024
 """Rounds over which a lane compares what rare work has cost with what the others saved."""
 MOST = 0.6
 """Largest share of the other arms with which a lane enters, however much a round saves."""
-CALM = 1 / 8
+CALM = 1 / 64
 """Share of its rounds for which a lane must have had no more than twice that share to enter."""
 WORTH = 1.5
 """How many times what the rounds save rare work may cost before a lane leaves."""
