@@ -171,11 +171,11 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
         if not (agrees and played > 0.0 and abs(sum(table.values()) - 1.0) <= SUM_TOLERANCE):
             return "probabilities", expected, dict(table)
     for name in ("advice", "experts"):
-        given = values.get(name)
-        if given is not None and not (
-            isinstance(given, Mapping) and all(is_name(expert) for expert in given)
+        advice = values.get(name)
+        if advice is not None and not (
+            isinstance(advice, Mapping) and all(is_name(expert) for expert in advice)
         ):
-            return name, "a mapping from experts", given
+            return name, "a mapping from experts", advice
     extra = values.get("extra", {})
     if not isinstance(extra, Mapping) or not all(
         isinstance(key, str) and (isinstance(value, str) or is_number(value))
