@@ -1,7 +1,10 @@
 """The running sums: equal to their definitions, unbiased, and the same however they are kept."""
 
+import base64
 import itertools
 import math
+import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
@@ -150,6 +153,22 @@ def test_evidence_survives_being_saved():
         assert bounds.sequence(again, a, 0.95) == bounds.sequence(evidence, a, 0.95)
     with pytest.raises(ValueError, match="differ in number"):
         Evidence.from_document({**evidence.document(), "cells": 300})
+
+
+def test_sums_that_unpack_to_far_more_than_the_arms_need_are_refused():
+    document = evidence_of(*a_log()).document()
+    packing = zlib.compressobj(9)
+    zeros = bytes(2**20)
+    bomb = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
+    tracemalloc.start()
+    try:
+        for changes in ({}, {"cells": 4_000_000}, {"arms": 20_000}):
+            with pytest.raises(ValueError, match="differ in number"):
+                sums = base64.b64encode(bomb).decode()
+                Evidence.from_document({**document, "sums": sums, **changes}, 3)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
 
 
 def test_memory_does_not_grow_with_rounds():

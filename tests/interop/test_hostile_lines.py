@@ -5,7 +5,13 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.errors import InvalidParameter
-from bothworlds.interop.logs import LoggedDecision, read_jsonl, write_jsonl
+from bothworlds.interop.logs import (
+    LoggedDecision,
+    read_jsonl,
+    read_open_bandit,
+    read_vw,
+    write_jsonl,
+)
 
 SOUND = b'{"round": 1, "arm": "blue"}\n'
 LINES = {
@@ -30,6 +36,20 @@ def test_a_hostile_line_is_refused_in_one_sentence(tmp_path, line):
         next(decisions)
     assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_number_of_5000_digits_is_refused_in_every_format(tmp_path, place):
+    digits = "1" * 5000
+    path = tmp_path / "log.vw"
+    path.write_text([f"{digits}:0.5:0.5 |\n", f"1:0.5:0.5 '{digits}|\n"][place])
+    with pytest.raises(InvalidParameter, match=r"line 1 of log\.vw"):
+        list(read_vw(path))
+    path = tmp_path / "log.csv"
+    row = [f"0,{digits},1,0,0.5", f"{digits},1,1,0,0.5"][place]
+    path.write_text(f",item_id,position,click,propensity_score\n{row}\n")
+    with pytest.raises(InvalidParameter, match=r"log\.csv"):
+        list(read_open_bandit(path))
 
 
 @pytest.mark.parametrize("values", [(1, "\ud800"), (10**5000, "blue"), (1, 10**5000)])

@@ -25,7 +25,8 @@ from serve.conftest import BOTH, spec
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; frame-ancestors 'none'"
+    "img-src 'self' data:; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'self'"
 )
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -443,6 +443,10 @@ def test_what_is_not_http_is_refused(service):
         b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
         b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /healthz\r\n\r\n",
+        b"GET /healthz HTTP/0.9\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1\r\n\r\n",
+        b"POST " + ONE.encode() + b"/decisions HTTP/1.1\r\nHost: a\r\nhost: 127.0.0.1\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ):
         found = spoken(service, raw)
@@ -457,6 +461,39 @@ def test_headers_that_are_too_large_are_refused(service):
     assert b"431" in spoken(service, b"GET /?" + b"q" * 20_000 + b" HTTP/1.1\r\n\r\n")[:12]
     # One that does not end is refused before it has ended.
     assert b"431" in spoken(service, b"GET / HTTP/1.1\r\nX: " + b"y" * 40_000)[:12]
+
+
+def test_many_requests_in_one_piece_are_all_answered(service):
+    one = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Padding: " + b"y" * 60 + b"\r\n\r\n"
+    last = one.replace(b"X-Padding", b"Connection: close\r\nX-Padding")
+    found = spoken(service, one * 2000 + last)
+    assert (found.count(b"HTTP/1.1 200"), found.count(b"HTTP/1.1 ")) == (2001, 2001)
+
+
+def test_a_compressed_body_is_refused(service):
+    answer = service.ask(
+        "POST", f"{ONE}/decisions", {}, headers={"Content-Encoding": "gzip"}
+    )  # fmt: skip
+    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    answer = service.ask("POST", f"{ONE}/decisions", {}, headers={"Content-Encoding": "identity"})
+    assert answer.status == 201
+
+
+def test_names_that_only_differ_in_unicode_form_are_refused(service):
+    for name in ("e\u0301", "green/e\u0301"):
+        answer = service.ask("POST", f"{ONE}/arms", {"name": name})
+        assert (answer.status, answer.code) == (400, "invalid_request")
+        assert "NFC" in answer.json["detail"]
+    arms = [{"name": "\u00e9"}, {"name": "e\u0301"}]
+    assert service.ask("POST", "/v1/experiments", {"name": "forms", "arms": arms}).status == 400
+
+
+def test_arms_may_be_given_by_name_alone(service):
+    made = service.ask("POST", "/v1/experiments", {"name": "short", "arms": ["a", {"name": "b"}]})
+    assert made.status == 201
+    assert [arm["name"] for arm in made.json["arms"]] == ["a", "b"]
+    twice = service.ask("POST", "/v1/experiments", {"name": "twice", "arms": ["a", "a"]})
+    assert (twice.status, twice.code) == (400, "invalid_request")
 
 
 def test_half_a_body_is_forgotten(service):

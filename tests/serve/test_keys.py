@@ -132,6 +132,14 @@ def test_other_tenants_see_nothing_and_change_nothing(service):
     assert service.ask("GET", ONE, key=other).json["learned"] == 0
 
 
+def test_what_concerns_all_tenants_is_for_the_first_one(service):
+    for method, path in (("POST", "/v1/token-keys"), ("GET", "/metrics")):
+        assert service.ask(method, path, key=service.admin).status in (200, 201)
+        answer = service.ask(method, path, key=service.other)
+        assert (answer.status, answer.code) == (403, "scope_missing")
+        assert "first tenant" in answer.json["detail"]
+
+
 def test_a_revoked_key_is_refused(service):
     made = service.ask("POST", "/v1/keys", {"scopes": ["read"]}, service.admin).json
     assert service.ask("GET", ONE, key=made["key"]).status == 200

@@ -30,7 +30,7 @@ def test_an_unknown_field_is_refused(kind):
 @pytest.mark.parametrize("kind", REQUESTS)
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"\xff", b"{'a': 1}", b'{"\\ud800": 1}', b"nul"],
+    [b"", b"{", b"\xff", b"{'a': 1}", b'{"\\ud800": 1}', b"nul", b'{"\xff": 1}'],
 )
 def test_what_is_no_json_is_refused(kind, body):
     assert refused(kind, body, "invalid_json").endswith(".")
@@ -41,6 +41,28 @@ def test_another_kind_of_json_is_refused(kind):
     for body in (b"null", b"[]", b"1", b'"text"', b"[" * 100_000):
         with pytest.raises(Problem):
             wire.Reader(kind).read(body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (wire.Decide, b'{"unit": "\xff"}'),
+        (wire.Decide, b'{"unit": "a", "unit": "b"}'),
+        (wire.Decide, b'{"unit": "a", "\\u0075nit": "b"}'),
+        (Feedback, b'{"loss": 0.5,\n"loss" : 0.25}'),
+        (wire.FeedbackMany, b'{"items": [{"decision_id": "a", "loss": 1, "loss": 0}]}'),
+        (wire.NewArm, b'{"name": "a", "value": {"x": 1, "y": {"x": 2, "x": 3}}}'),
+    ],
+)
+def test_invalid_text_and_names_given_twice_are_refused(kind, body):
+    refused(kind, body, "invalid_json")
+
+
+def test_a_name_in_several_objects_is_accepted():
+    body = b'{"items": [{"decision_id": "a:\\"b", "loss": 1}, {"decision_id": "b", "loss": 0}]}'
+    assert len(wire.Reader(wire.FeedbackMany).read(body).items) == 2
+    body = b'{"name": "a", "value": {"name": "\\":", "size": 9}}'
+    assert wire.Reader(wire.NewArm).read(body).name == "a"
 
 
 def test_json_that_nests_without_end_is_refused():

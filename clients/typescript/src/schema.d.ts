@@ -104,46 +104,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/ofrep/v1/evaluate/flags/{experiment}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Evaluate a flag for OpenFeature: decide.
-         * @description Scope of the key: decide.
-         */
-        post: operations["evaluate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ofrep/v1/evaluate/flags": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Evaluate all flags for OpenFeature: decide in every experiment.
-         * @description Scope of the key: decide.
-         */
-        post: operations["evaluate_all"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/experiments": {
         parameters: {
             query?: never;
@@ -647,6 +607,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ofrep/v1/evaluate/flags/{experiment}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Evaluate a flag for OpenFeature: decide.
+         * @description Scope of the key: decide.
+         */
+        post: operations["evaluate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ofrep/v1/evaluate/flags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Evaluate all flags for OpenFeature: decide in every experiment.
+         * @description Scope of the key: decide.
+         */
+        post: operations["evaluate_all"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -842,8 +842,6 @@ export interface components {
             /** @default null */
             learned: number | null;
             /** @default null */
-            description: string | null;
-            /** @default null */
             feedback_window: number | null;
             /** @default null */
             missing: ("default" | "deferred" | "drop") | null;
@@ -861,6 +859,8 @@ export interface components {
             unit_cap: number | null;
             /** @default null */
             key_cap: number | null;
+            /** @default null */
+            description: string | null;
             /** @default null */
             pinned_arm: string | null;
             /** @default null */
@@ -888,9 +888,9 @@ export interface components {
          * @description What one decision of many brought.
          */
         FeedbackItem: {
+            decision_id: string;
             loss?: number;
             reward?: number;
-            decision_id: string;
         } & (unknown | unknown);
         /**
          * FeedbackMany
@@ -974,6 +974,9 @@ export interface components {
          * @description An experiment to create.
          */
         NewExperiment: {
+            name: string;
+            /** @description Each a name, or a name and the value that it carries. */
+            arms: (string | components["schemas"]["Arm"])[];
             /** @description Seconds after which feedback comes too late; a week by default. */
             feedback_window?: number;
             /**
@@ -997,8 +1000,6 @@ export interface components {
             key_cap?: number | null;
             /** @description For people. */
             description?: string;
-            name: string;
-            arms: components["schemas"]["Arm"][];
             /** @description A word such as "tsallis", "tsallis-iw" or "exp3", or the description of a policy as state files have it. */
             policy?: string | Record<string, never>;
             /** @description The smallest and the largest possible loss or reward; 0 and 1 by default, fixed for good. */
@@ -1775,8 +1776,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `expired`: The feedback window of the decision is over; `epoch_over`: The experiment was reset after the decision. */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1818,324 +1837,6 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
-                };
-            };
-        };
-    };
-    evaluate: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description A key, as an alternative to Authorization. */
-                "X-API-Key"?: string;
-            };
-            path: {
-                /** @description The name of an experiment. */
-                experiment: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Evaluate"];
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Evaluated"];
-                };
-            };
-            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `experiment_not_found`: There is no such experiment; `not_found`: There is nothing at this path. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `method_not_allowed`: The path does not take this method. */
-            405: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `body_timeout`: The body did not arrive in time. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `mode_conflict`: The experiment's mode does not allow it. */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `body_too_large`: The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `unsupported_media_type`: The body is not of the type application/json. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `rate_limited`: Too many requests with this key. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `headers_too_large`: The headers are too large. */
-            431: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `internal`: The service failed. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-        };
-    };
-    evaluate_all: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description An ETag; 304 if nothing has changed since. */
-                "If-None-Match"?: string;
-                /** @description A key, as an alternative to Authorization. */
-                "X-API-Key"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Evaluate"];
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EvaluatedAll"];
-                };
-            };
-            /** @description Not changed since. */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `not_found`: There is nothing at this path. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `method_not_allowed`: The path does not take this method. */
-            405: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `body_timeout`: The body did not arrive in time. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `mode_conflict`: The experiment's mode does not allow it. */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `body_too_large`: The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `unsupported_media_type`: The body is not of the type application/json. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `rate_limited`: Too many requests with this key. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `headers_too_large`: The headers are too large. */
-            431: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `internal`: The service failed. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
-                };
-            };
-            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
         };
@@ -2749,6 +2450,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `body_too_large`: The body is too large. */
             413: {
                 headers: {
@@ -2893,6 +2603,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `body_too_large`: The body is too large. */
             413: {
                 headers: {
@@ -3015,8 +2734,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `mode_conflict`: The experiment's mode does not allow it. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3128,8 +2874,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `mode_conflict`: The experiment's mode does not allow it. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3241,8 +3014,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `mode_conflict`: The experiment's mode does not allow it. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3354,8 +3154,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `mode_conflict`: The experiment's mode does not allow it. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3467,8 +3294,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `mode_conflict`: The experiment's mode does not allow it. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3602,6 +3456,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `body_too_large`: The body is too large. */
             413: {
                 headers: {
@@ -3726,6 +3589,15 @@ export interface operations {
             };
             /** @description `last_arms`: The experiment would be left with fewer than two arms; `mode_conflict`: The experiment's mode does not allow it. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `config_changed`: The experiment changed since it was read. */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4991,6 +4863,24 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: Too many requests with this key. */
             429: {
                 headers: {
@@ -5357,6 +5247,324 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    evaluate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A key, as an alternative to Authorization. */
+                "X-API-Key"?: string;
+            };
+            path: {
+                /** @description The name of an experiment. */
+                experiment: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Evaluate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evaluated"];
+                };
+            };
+            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `experiment_not_found`: There is no such experiment; `not_found`: There is nothing at this path. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `method_not_allowed`: The path does not take this method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `mode_conflict`: The experiment's mode does not allow it. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `unsupported_media_type`: The body is not of the type application/json. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `rate_limited`: Too many requests with this key. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `headers_too_large`: The headers are too large. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `internal`: The service failed. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+        };
+    };
+    evaluate_all: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag; 304 if nothing has changed since. */
+                "If-None-Match"?: string;
+                /** @description A key, as an alternative to Authorization. */
+                "X-API-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Evaluate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluatedAll"];
+                };
+            };
+            /** @description Not changed since. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `not_found`: There is nothing at this path. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `method_not_allowed`: The path does not take this method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `mode_conflict`: The experiment's mode does not allow it. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `unsupported_media_type`: The body is not of the type application/json. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `rate_limited`: Too many requests with this key. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `headers_too_large`: The headers are too large. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `internal`: The service failed. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
+                };
+            };
+            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
         };

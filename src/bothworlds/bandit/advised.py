@@ -582,9 +582,7 @@ class AdvisedBandit(Persistent[Policy]):
         words = [int(word) for word in listed(document["generator"], "generator")]
         made._G[:] = np.array(words, np.int64)
         made._E[:] = _finite(document["sums"], made._E.shape)
-        made._evidence = Evidence.from_document(record(document["evidence"], "evidence"))
-        if made._evidence.n_arms != K:
-            raise ValueError("the evidence is of other arms")
+        made._evidence = Evidence.from_document(record(document["evidence"], "evidence"), K)
         made._plays[:] = _finite(document["plays"], made._plays.shape)
         for key, row in record(document["pending"], "pending").items():
             round = whole(int(key), "pending", 1, max(made.round, 1))

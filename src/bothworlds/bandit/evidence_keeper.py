@@ -259,9 +259,7 @@ class EvidenceKeeper:
         if value is None or n_arms >= MANY:
             return made, noted
         document = record(value, "evidence")
-        made.evidence = Evidence.from_document(document)
-        if made.evidence.n_arms != n_arms:
-            raise ValueError("evidence on another number of arms")
+        made.evidence = Evidence.from_document(document, n_arms)
         # Older files have no alarms; they start with the losses to come.
         found = document.get("alarms")
         made.alarms = Alarms(n_arms) if found is None else Alarms.from_document(found, n_arms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from typing import Any, Self
-from zlib import compress, decompress
+from zlib import compress, decompressobj
 from zlib import error as zlib_error
 
 import numpy as np
@@ -238,8 +238,8 @@ class Evidence:
         return {"arms": K, "cells": self.cells, "sums": b64encode(packed).decode("ascii")}
 
     @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Self:
-        """Return the evidence that `document` described.
+    def from_document(cls, document: dict[str, Any], n_arms: int | None = None) -> Self:
+        """Return the evidence that `document` described, on ``n_arms`` arms if that is known.
 
         Raises
         ------
@@ -247,11 +247,17 @@ class Evidence:
             If the numbers do not fit the arms and the grid.
         """
         K, cells = int(document["arms"]), int(document["cells"])
+        if not (1 <= K and 1 <= cells <= FINE and n_arms in (None, K)):
+            raise ValueError("sums and arms differ in number")
+        size = 8 * layout.size(K, cells)
+        packed = b64decode(document["sums"], validate=True)
+        unpacking = decompressobj()
         try:
-            raw = decompress(b64decode(document["sums"], validate=True))
+            # No more than fits: a few bytes may stand for gigabytes.
+            raw = unpacking.decompress(packed, size + 1)
         except zlib_error as error:
             raise ValueError("sums that cannot be unpacked") from error
-        if K < 1 or cells < 1 or len(raw) != 8 * layout.size(K, cells):
+        if len(raw) != size or not unpacking.eof:
             raise ValueError("sums and arms differ in number")
         numbers = np.frombuffer(raw, "<f8")
         made = cls.__new__(cls)

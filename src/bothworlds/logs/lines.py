@@ -40,6 +40,23 @@ def malformed(where: str, expected: str, line: str) -> InvalidParameter:
     return InvalidParameter(f"The {where} must be {expected}, got {line.strip()!r:.80}.")
 
 
+def whole(text: str, parameter: str, where: str) -> int:
+    """Return a whole number that a log has as text.
+
+    Examples
+    --------
+    >>> whole("12", "item_id", "line 1")
+    12
+    """
+    try:
+        if text.isdecimal():
+            return int(text)
+    except ValueError:
+        # Python reads at most some thousands of digits.
+        pass
+    raise InvalidParameter(must(parameter, where, "a whole number >= 0", text))
+
+
 class Numbering:
     """Which arm has which number.
 

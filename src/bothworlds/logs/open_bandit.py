@@ -21,7 +21,7 @@ from typing import Any
 from bothworlds.arguments import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
-from bothworlds.logs.lines import Numbering, text_lines
+from bothworlds.logs.lines import Numbering, text_lines, whole
 from bothworlds.logs.record import LoggedDecision, recorded
 
 INDEX = ""
@@ -154,7 +154,7 @@ def _row(decision: LoggedDecision, numbering: Numbering, further: list[str]) -> 
 
 def _parsed(cells: dict[str, str], place: int, numbering: Numbering, where: str) -> LoggedDecision:
     index = cells.pop(INDEX, None)
-    item = _whole(cells.pop("item_id"), "item_id", where)
+    item = whole(cells.pop("item_id"), "item_id", where)
     click = cells.pop("click")
     if click not in ("0", "1", "0.0", "1.0"):
         raise InvalidParameter(must("click", where, "0 or 1", click))
@@ -165,18 +165,12 @@ def _parsed(cells: dict[str, str], place: int, numbering: Numbering, where: str)
         raise InvalidParameter(must("propensity_score", where, "a number", share)) from None
     extra: dict[str, str | int] = {key: value for key, value in cells.items() if value != ""}
     if "position" in extra:
-        extra["position"] = _whole(str(extra["position"]), "position", where)
+        extra["position"] = whole(str(extra["position"]), "position", where)
     values: dict[str, Any] = {
-        "round": place if index is None else _whole(index, "first column", where) + 1,
+        "round": place if index is None else whole(index, "first column", where) + 1,
         "arm": numbering.arm(item, where, "item_id"),
         "probability": probability,
         "reward": float(click),
         "extra": extra,
     }
     return recorded(values, where)
-
-
-def _whole(text: str, parameter: str, where: str) -> int:
-    if not text.isdecimal():
-        raise InvalidParameter(must(parameter, where, "a whole number >= 0", text))
-    return int(text)

@@ -20,7 +20,7 @@ from typing import Any
 from bothworlds.arguments import Arm
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.files import replacing
-from bothworlds.logs.lines import Numbering, malformed, text_lines
+from bothworlds.logs.lines import Numbering, malformed, text_lines, whole
 from bothworlds.logs.record import LoggedDecision, recorded
 
 _LINE = re.compile(
@@ -135,8 +135,8 @@ def _parsed(line: str, place: int, numbering: Numbering, where: str) -> LoggedDe
     if tag and not tag.isdecimal():
         extra["tag"] = tag
     values: dict[str, Any] = {
-        "round": int(tag) if tag.isdecimal() else place,
-        "arm": numbering.arm(int(match["action"]) - 1, where, "action", first=1),
+        "round": whole(tag, "tag", where) if tag.isdecimal() else place,
+        "arm": numbering.arm(whole(match["action"], "action", where) - 1, where, "action", first=1),
         "probability": _number(match["probability"], "probability", where),
         "loss": _number(match["cost"], "cost", where),
         "extra": extra,

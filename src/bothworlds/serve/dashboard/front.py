@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 HTML = b"text/html; charset=utf-8"
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    b"img-src 'self' data:; frame-ancestors 'none'"
+    b"img-src 'self' data:; frame-ancestors 'none'; "
+    b"base-uri 'none'; form-action 'self'"
 )
 GUARDS: list[Header] = [
     (b"content-security-policy", POLICY),

@@ -8,7 +8,7 @@ is a field here, and the code that obeys it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -123,7 +123,14 @@ class NewExperiment(ExperimentSettings, frozen=True):
     """An experiment to create."""
 
     name: ExperimentName
-    arms: Annotated[list[Arm], Meta(min_length=2, max_length=MOST_ARMS)]
+    arms: Annotated[
+        Sequence[Arm | ArmName],
+        Meta(
+            min_length=2,
+            max_length=MOST_ARMS,
+            description="Each a name, or a name and the value that it carries.",
+        ),
+    ]
 
 
 CHANGEABLE = Changeable.__struct_fields__
@@ -190,15 +197,16 @@ def checked(spec: NewExperiment) -> tuple[Config, tuple[Arm, ...]]:
     """
     policy = _policy(spec.policy)[0]
     check_experiment_name(spec.name)
-    for arm in spec.arms:
+    arms = tuple(Arm(arm) if isinstance(arm, str) else arm for arm in spec.arms)
+    for arm in arms:
         check_arm(arm)
-    names = [arm.name for arm in spec.arms]
+    names = [arm.name for arm in arms]
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         raise _invalid(must("arms", "an experiment", "of distinct names", repeated))
     spec = _fitting(msgspec.structs.replace(spec, policy=policy), NewExperiment)
     given = {name: getattr(spec, name) for name in Config.__struct_fields__}
-    return _checked(Config(**given)), tuple(spec.arms)
+    return _checked(Config(**given)), arms
 
 
 def check_arm(arm: Arm) -> None:

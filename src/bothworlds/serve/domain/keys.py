@@ -103,6 +103,24 @@ def _principal(key: KeyRow) -> Principal:
     return Principal(key.tenant, key.id, key.scopes)
 
 
+FIRST_TENANT = 1
+"""The tenant of the operator of a deployment."""
+
+
+def check_operator(who: Principal, what: str) -> None:
+    """Refuse what concerns all tenants to keys of any but the first.
+
+    Examples
+    --------
+    >>> check_operator(Principal(1, None, SCOPES), "The metrics")
+    """
+    if who.tenant != FIRST_TENANT:
+        raise Problem(
+            "scope_missing",
+            f"{what} concern all tenants: the key must be one of the deployment's first tenant.",
+        )
+
+
 class Keys:
     """The API keys and token keys of a service.
 
@@ -188,8 +206,10 @@ class Keys:
     async def rotate_token_key(self, who: Principal, *, request_id: str = "") -> int:
         """Sign with a new token key from now on; return its number.
 
-        Older keys verify until the longest feedback window there is has passed.
+        Older keys verify until the longest feedback window there is has passed.  There are 253 of
+        them for all tenants, so that only the first tenant may make one.
         """
+        check_operator(who, "The token keys")
         now = time.time()
         windows = [each.config.feedback_window for each in self._state.experiments.by_id.values()]
         keep = now - max(windows, default=0.0) - DAY

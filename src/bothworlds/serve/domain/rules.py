@@ -7,6 +7,7 @@ stand in the OpenAPI document.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from bothworlds.errors import must
 from bothworlds.serve.problems import Problem
@@ -39,7 +40,8 @@ def check_experiment_name(name: object) -> None:
 def check_name(text: object, what: str, least: int = 1) -> None:
     """Refuse a name or label that is not printable, or too long.
 
-    Stricter than `PLAIN`: invisible characters such as U+200B would make two names look the same.
+    Stricter than `PLAIN`: invisible characters such as U+200B, or an accent that is a character of
+    its own, would make two names look the same.
 
     Examples
     --------
@@ -58,6 +60,8 @@ def check_name(text: object, what: str, least: int = 1) -> None:
             "invalid_request",
             f"The {what} must be a printable text of {least} to {LONGEST_TEXT} characters.",
         )
+    if not unicodedata.is_normalized("NFC", text):
+        raise Problem("invalid_request", f"The {what} must be in Unicode's normal form NFC.")
 
 
 def check_unit(unit: object) -> None:

@@ -33,7 +33,7 @@ from bothworlds.serve.http.messages import (
     Stream,
 )
 from bothworlds.serve.http.origins import refuse_pages
-from bothworlds.serve.http.routes import Route, Router
+from bothworlds.serve.http.routes import WITH_BODY, Route, Router
 from bothworlds.serve.ops.logs import LOGGER
 from bothworlds.serve.problems import Problem
 
@@ -47,7 +47,6 @@ _DRAINED = 2**22
 """Bytes of a body that is too large which are read before it is refused: a peer that is still
 sending when its connection closes does not see the answer."""
 _ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _LOGGED = frozenset(
     route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
 )
@@ -137,7 +136,7 @@ class Application(Context):
             if not paged:
                 self.admit(request, scope["query_string"])
             body = b""
-            if scope["method"] in _WITH_BODY:
+            if scope["method"] in WITH_BODY:
                 body = await _whole(request.route.limit, receive)
             if paged:
                 reply = await self._dashboard.answer(request, scope["query_string"], body)
@@ -227,13 +226,15 @@ class Application(Context):
         """Return the body of a request, read by the class of its route."""
         route = request.route
         if not body:
-            if route.body is None or route.optional or route.method not in _WITH_BODY:
+            if route.body is None or route.optional or route.method not in WITH_BODY:
                 return None
             raise Problem("invalid_json", "The body must not be empty.")
         if len(body) > route.limit:
             raise Problem("body_too_large", f"The body must have at most {route.limit} bytes.")
         if route.body is None:
             raise Problem("invalid_request", f"The operation {route.operation} takes no body.")
+        if request.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise Problem("unsupported_media_type", "The body must not be compressed.")
         media = request.headers.get(b"content-type", b"")
         if media != JSON and media.partition(b";")[0].strip().lower() != JSON:
             raise Problem("unsupported_media_type")

@@ -64,8 +64,8 @@ Callback = Callable[[Request, Reply], None]
 """Called with a request and its answer if that has to wait."""
 
 
-class _TooMuch(Exception):
-    """The headers are too large."""
+class _Refused(Exception):
+    """The request line or the headers are refused."""
 
 
 class LimitedConnection(HttpToolsProtocol):
@@ -78,7 +78,10 @@ class LimitedConnection(HttpToolsProtocol):
         # The time of the first check by the server's task.
         self.waiting_since: float | None = None
         self.unfinished = True
-        self._problem = "invalid_request"
+        self._problem = Problem("invalid_request", "The request must be HTTP/1.1.")
+        self._host = False
+        # How many requests have begun.
+        self._begun = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new connection, or refuse it if there are too many."""
@@ -88,9 +91,12 @@ class LimitedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the peer sent."""
+        begun, idle = self._begun, self._begun == 0 or not self.unfinished
         super().data_received(data)
-        if self._in_head and self.unfinished:
-            # Headers that are complete were counted; this is about one that does not end.
+        # Headers that are complete were counted; this is about one that does not end. Of a piece
+        # with the end of another request, it is not known how much belongs to this one.
+        whole = self._begun == begun or (self._begun == begun + 1 and idle)
+        if self._in_head and self.unfinished and whole:
             self._head += len(data)
             if self._head > 2 * HEAD and not self.transport.is_closing():
                 self._refuse(Problem("headers_too_large"))
@@ -102,6 +108,8 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _begin(self) -> None:
         self._head = 0
+        self._begun += 1
+        self._host = False
         self._in_head = self.unfinished = True
         self.waiting_since = None
 
@@ -109,26 +117,38 @@ class LimitedConnection(HttpToolsProtocol):
         """Take a piece of the address."""
         self._head += len(url)
         if self._head > HEAD:
-            self._too_much()
+            self._stop(Problem("headers_too_large"))
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
         self._head += len(name) + len(value) + 4
         if self._head > HEAD:
-            self._too_much()
+            self._stop(Problem("headers_too_large"))
         name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
+        if name == b"host":
+            # A proxy and this service might each believe another one (RFC 9112, section 3.2).
+            if self._host:
+                self._stop(Problem("invalid_request", "The request must have one header Host."))
+            self._host = True
+        elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         self.headers.append((name, value))
 
-    def _too_much(self) -> None:
-        self._problem = "headers_too_large"
-        raise _TooMuch
+    def _stop(self, problem: Problem) -> None:
+        """Refuse the request out of the parser, which uvicorn then closes."""
+        self._problem = problem
+        raise _Refused
+
+    def _end_head(self) -> None:
+        """Note that the headers are complete; refuse HTTP/0.9, which has none."""
+        if self.parser.get_http_version() not in ("1.1", "1.0"):
+            self._stop(self._problem)
+        self._in_head = False
 
     def on_headers_complete(self) -> None:
         """Answer, or wait for the body."""
-        self._in_head = False
+        self._end_head()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -138,8 +158,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
-        detail = "The request must be HTTP/1.1." if self._problem == "invalid_request" else None
-        self._refuse(Problem(self._problem, detail))
+        self._refuse(self._problem)
 
     def look(self, now: float) -> None:
         """Close the connection if nothing arrives in time; called once a second."""
@@ -440,7 +459,7 @@ class FastConnection(LimitedConnection):
 
     def on_headers_complete(self) -> None:
         """Answer, or wait for the body."""
-        self._in_head = False
+        self._end_head()
         piece, self._piece = self._piece, b""
         self._request = self._direct(piece)
         if self._request is None:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from bothworlds.serve.domain.answers import Decided, Feedback, Status, Told
 from bothworlds.serve.domain.config import NewExperiment
+from bothworlds.serve.domain.keys import check_operator
 from bothworlds.serve.http import wire
 from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
 from bothworlds.serve.http.routes import BATCH_BODY, Routes
@@ -26,6 +27,7 @@ _EVENTS_PAUSE = 1.0
 _HEARTBEAT = 15.0
 _ONE = "/v1/experiments/{experiment}"
 _WRITE = ("experiment_not_found", "store_unavailable")
+_CHANGE = (*_WRITE, "config_changed")
 _TOKEN = ("bad_token", "bad_signature", "expired", "epoch_over", "store_unavailable")
 _DECIDE = (
     "experiment_not_found", "experiment_archived", "experiment_paused", "nothing_available",
@@ -168,7 +170,7 @@ async def experiment(app: Context, request: Request) -> Reply:
 @route(
     "PATCH", _ONE, "Change settings of an experiment", "admin", body=wire.Change,
     answer=wire.Experiment, headers=("If-Match",),
-    problems=(*_WRITE, "config_changed", "if_match_missing", "experiment_archived"),
+    problems=(*_CHANGE, "if_match_missing", "experiment_archived"),
 )  # fmt: skip
 async def change(app: Context, request: Request) -> Reply:
     """Change settings of an experiment."""
@@ -206,7 +208,7 @@ def _action(name: str, summary: str, *more: str, **settings: Any) -> None:
     """Make a route of an action that changes the mode of an experiment."""
     route(
         "POST", f"{_ONE}/{name}", summary, "admin", operation=name,
-        answer=wire.Experiment, problems=(*_WRITE, "mode_conflict", *more), **settings,
+        answer=wire.Experiment, problems=(*_CHANGE, "mode_conflict", *more), **settings,
     )(act)  # fmt: skip
 
 
@@ -224,7 +226,7 @@ _action("reset", "Forget what was learned and begin a new epoch")
 
 @route(
     "POST", f"{_ONE}/arms", "Add an arm", "admin", body=wire.NewArm, answer=wire.Experiment,
-    statuses=(201,), problems=(*_WRITE, "arm_id_used", "experiment_archived", "mode_conflict"),
+    statuses=(201,), problems=(*_CHANGE, "arm_id_used", "experiment_archived", "mode_conflict"),
 )  # fmt: skip
 async def add_arm(app: Context, request: Request) -> Reply:
     """Add an arm."""
@@ -240,7 +242,7 @@ async def add_arm(app: Context, request: Request) -> Reply:
 
 @route(
     "DELETE", f"{_ONE}/arms/{{arm}}", "Retire an arm; its name stays taken", "admin",
-    statuses=(204,), problems=(*_WRITE, "arm_not_found", "last_arms", "mode_conflict"),
+    statuses=(204,), problems=(*_CHANGE, "arm_not_found", "last_arms", "mode_conflict"),
 )  # fmt: skip
 async def retire_arm(app: Context, request: Request) -> Reply:
     """Retire an arm."""
@@ -450,6 +452,7 @@ async def readyz(app: Context, request: Request) -> Reply:
 )  # fmt: skip
 async def metrics(app: Context, request: Request) -> Reply:
     """Show the metrics."""
+    check_operator(request.who, "The metrics")
     return Reply(200, app.metrics.text(), CONTENT_TYPE.encode())
 
 

@@ -24,9 +24,10 @@ ALWAYS = (
 WITH_A_KEY = (
     "invalid_request", "key_missing", "key_invalid", "scope_missing", "shutting_down",
 )  # fmt: skip
-WITH_A_BODY = (
-    "invalid_json", "invalid_request", "body_timeout", "body_too_large", "unsupported_media_type",
-)  # fmt: skip
+WITH_A_BODY = ("invalid_json", "invalid_request", "unsupported_media_type")
+LIMITS_OF_A_BODY = ("body_timeout", "body_too_large")
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+"""Methods whose body is read, also where the operation takes none."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Route:
         codes = [*self.problems, *ALWAYS]
         if self.scope is not None:
             codes += WITH_A_KEY
+        if self.method in WITH_BODY:
+            codes += LIMITS_OF_A_BODY
         if self.body is not None:
             codes += WITH_A_BODY
         return tuple(dict.fromkeys(codes))

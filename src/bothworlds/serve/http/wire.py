@@ -6,6 +6,8 @@ schemas of the OpenAPI document are made from these classes.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -19,6 +21,7 @@ from bothworlds.serve.domain.records import MOST_ARMS
 from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
 from bothworlds.serve.problems import Problem
 
+_TEXT = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?')
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
 Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
@@ -416,16 +419,34 @@ class Reader:
             raise Problem(
                 "invalid_request", f"The body must fit {self.kind.__name__}: {error}."
             ) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Problem("invalid_json", f"The body must be JSON: {error}.") from None
         except RecursionError:
             raise Problem("invalid_json", "The body must not nest so deeply.") from None
+        if body.count(b":") > 1:
+            _check_names(body)
         if isinstance(found, Feedback):
             one_of_two(found)
         elif isinstance(found, FeedbackMany):
             for place, item in enumerate(found.items):
                 one_of_two(item, f" in item {place}")
         return found
+
+
+def _check_names(body: bytes) -> None:
+    """Refuse JSON in which an object has a name twice: readers differ in which of them counts."""
+    names = [text for text, colon in _TEXT.findall(body) if colon]
+    if len(set(names)) == len(names) and b"\\" not in body:
+        return
+
+    def distinct(pairs: list[tuple[str, Any]]) -> None:
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise Problem("invalid_json", "An object in the body must not have a name twice.")
+
+    try:
+        json.loads(body, object_pairs_hook=distinct)
+    except RecursionError:
+        raise Problem("invalid_json", "The body must not nest so deeply.") from None
 
 
 def one_of_two(told: Feedback, where: str = "") -> None:
