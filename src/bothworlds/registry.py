@@ -334,6 +334,15 @@ POLICIES: dict[str, Entry] = {
             ),
         ),
         Entry(
+            "IMED",
+            "bothworlds.policies.imed",
+            (Variant("imed", "IMED", "IMED", "#5D3FD3", (0, (3, 1, 1, 1)), "2"),),
+            (
+                "| `IMED()` | optimal constant for losses 0 and 1, fixed means only | linear | "
+                "Honda and Takemura 2015 |",
+            ),
+        ),
+        Entry(
             "Floor",
             "bothworlds.policies.floor",
             (

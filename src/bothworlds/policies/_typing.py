@@ -12,6 +12,7 @@ from bothworlds.policies.exp3 import Exp3
 from bothworlds.policies.exp3plusplus import Exp3PlusPlus
 from bothworlds.policies.floor import Floor
 from bothworlds.policies.htinf import HTINF
+from bothworlds.policies.imed import IMED
 from bothworlds.policies.klucb import KLUCB
 from bothworlds.policies.lbinfv import LBINFV
 from bothworlds.policies.restarted import Restarted
@@ -23,6 +24,7 @@ from bothworlds.policies.uniform import Uniform
 
 __all__ = [
     "HTINF",
+    "IMED",
     "KLUCB",
     "LBINFV",
     "UCB1",
