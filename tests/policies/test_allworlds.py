@@ -252,6 +252,24 @@ def test_arms_come_and_go():
     assert max(bandit.probabilities(), key=bandit.probabilities().get) == "a"
 
 
+@pytest.mark.parametrize("evidence", [False, True])
+def test_level_and_side_alarms_are_told_apart(evidence):
+    """The leader's losses rise, then those of another arm fall."""
+    bandit = bw.Bandit(bw.AllWorlds(), arms=["a", "b"], seed=3, evidence=evidence)
+    rng = np.random.default_rng(3)
+    for t in range(3_000):
+        decision = bandit.ask()
+        means = (0.1 if t < 1_000 else 0.6, 0.9 if t < 2_000 else 0.0)
+        bandit.tell(decision, loss=float(rng.random() < means[decision.index]))
+    found = {(each.kind, each.arm): each for each in bandit.alarms()}
+    level, side = found["level", "a"], found["side", "b"]
+    assert 1_000 < level.round and level.before < level.after
+    assert 2_000 < side.round and side.after < side.before
+    assert ("change", "a") in found or not evidence
+    loaded = bw.Bandit.loads(bandit.dumps())
+    assert loaded.alarms() == bandit.alarms()
+
+
 def test_wrappers_for_drift_are_refused():
     for wrap in (bw.Floor, bw.Alarmed, bw.Discounted, bw.Restarted):
         with pytest.raises(bw.errors.InvalidParameter, match="AllWorlds"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.state_file import listed, many, record, whole
 from bothworlds.lanes.direct import direct
 from bothworlds.policies import alarm
-from bothworlds.policies.base import Array, Saved
+from bothworlds.policies.base import Array, Saved, Sounded
 
 CONFIDENCE = 0.99
 """How sure a change must be."""
@@ -42,6 +42,9 @@ class Alarm:
         The mean of what the arm brought before and after, in the user's units: rewards or losses.
     since : int
         How many times the arm has brought something since the change, as far as can be told.
+    kind : {"change", "level", "side"}
+        "change" is reported only. `AllWorlds` acts on its own alarms: "level", the losses of its
+        leader have changed and it has restarted softly; "side", those of another arm.
     """
 
     arm: Arm
@@ -50,6 +53,31 @@ class Alarm:
     before: float
     after: float
     since: int
+    kind: Literal["change", "level", "side"] = "change"
+
+
+def confidence(n_arms: int, observed: float, statistic: float) -> float:
+    """Return 1 less the probability of a false alarm in a whole run at such a threshold."""
+    doubt = alarm.threshold(math.log(2.0 * n_arms), observed) - statistic
+    return -math.expm1(min(doubt, 0.0))
+
+
+def acted_on(
+    sounded: Sequence[Sounded], names: Sequence[Arm], value: Callable[[float], float]
+) -> list[Alarm]:
+    """Return the alarms that a policy has acted on; ``names`` are those of the arms by place."""
+    return [
+        Alarm(
+            names[each.slot],
+            int(each.round),
+            confidence(len(names), each.observed, each.statistic),
+            value(each.before),
+            value(each.after),
+            int(each.observed - each.cut),
+            each.kind,
+        )
+        for each in sounded
+    ]
 
 
 class Alarms:
@@ -86,21 +114,17 @@ class Alarms:
 
     def heard(self, names: Sequence[Arm], value: Callable[[float], float]) -> list[Alarm]:
         """Return the latest alarms; ``value`` turns a loss in [0, 1] into the user's units."""
-        found = []
-        for each in self._records():
-            N = each[alarm.OBSERVED]
-            doubt = alarm.threshold(math.log(2.0 * self.n_arms), N) - each[alarm.STATISTIC]
-            found.append(
-                Alarm(
-                    names[int(each[alarm.ARM])],
-                    int(each[alarm.ROUND]),
-                    -math.expm1(min(doubt, 0.0)),
-                    value(float(each[alarm.BEFORE])),
-                    value(float(each[alarm.AFTER])),
-                    int(N - each[alarm.CUT]),
-                )
+        return [
+            Alarm(
+                names[int(each[alarm.ARM])],
+                int(each[alarm.ROUND]),
+                confidence(self.n_arms, each[alarm.OBSERVED], each[alarm.STATISTIC]),
+                value(float(each[alarm.BEFORE])),
+                value(float(each[alarm.AFTER])),
+                int(each[alarm.OBSERVED] - each[alarm.CUT]),
             )
-        return found
+            for each in self._records()
+        ]
 
     def grown(self, n_arms: int) -> Self:
         """Return the same with room for more arms."""

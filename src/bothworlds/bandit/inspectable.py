@@ -14,6 +14,7 @@ from bothworlds.bandit.evidence_keeper import MANY as MANY_ARMS
 from bothworlds.bandit.feedback import UNBOUNDED, FeedbackUnits
 from bothworlds.bandit.pending import Keys
 from bothworlds.bandit.persistent import Persistent
+from bothworlds.bandit.state import columns
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.logs.jsonl import Log
 from bothworlds.policies.base import Policy
@@ -194,7 +195,9 @@ class Inspectable(Persistent[Policy]):
 
         Every arm's own losses are tested for a change of their mean as feedback arrives; after an
         alarm the test of that arm restarts. The policy does not react: `bothworlds.Alarmed` is
-        the policy that restarts after an alarm.
+        the policy that restarts after an alarm. `bothworlds.AllWorlds` reacts to tests of its own;
+        their last alarm of every arm is listed with its ``kind``, "level" or "side", also where no
+        evidence is kept.
 
         A false alarm in a whole run has a probability of about 1 %, which is argued and not
         proved. An improvement can be detected only on arms that are still played, as with a
@@ -221,13 +224,20 @@ class Inspectable(Persistent[Policy]):
         >>> alarm.arm, alarm.before, alarm.after, 200 < alarm.round < 230
         ('green', 0.0, 1.0, True)
         """
+        from bothworlds.bandit.alarms import acted_on
         from bothworlds.evidence.report import Units
 
         with self._lock:
-            self._kept_evidence("Bandit.alarms")
-            assert self._core.keeper.alarms is not None
+            core = self._core
             units = Units(self._units.bounds, self._units.rewards)
-            return self._core.keeper.alarms.heard(self._core.roster.names, units.value)
+            sounded = core.policy.sounded(columns(core.F, core.policy))
+            own = acted_on(sounded, core.lineup.names, units.value)
+            if own and core.keeper.alarms is None:
+                return own
+            self._kept_evidence("Bandit.alarms")
+            assert core.keeper.alarms is not None
+            heard = core.keeper.alarms.heard(core.roster.names, units.value)
+            return sorted([*heard, *own], key=lambda each: each.round)
 
     def _kept_evidence(self, owner: str) -> Evidence:
         """Return the sums of all feedback, or refuse where none are kept."""

@@ -475,6 +475,31 @@ class Traits:
     wrappable: bool = True
 
 
+class Sounded(NamedTuple):
+    """An alarm that a policy has acted on.
+
+    Parameters
+    ----------
+    kind : {"level", "side"}
+        Whether the leader's losses have changed, or those of another arm.
+    slot : int
+        The place of the arm.
+    round, statistic, observed, cut : float
+        When it sounded, the test's statistic, how many losses were tested, and where they were cut.
+    before, after : float
+        The mean loss before the cut and after it.
+    """
+
+    kind: Literal["level", "side"]
+    slot: int
+    round: float
+    statistic: float
+    observed: float
+    cut: float
+    before: float
+    after: float
+
+
 class Player:
     """Base class of everything that can be simulated: policies, and pairs of them in duels.
 
@@ -578,6 +603,10 @@ class Policy(Player):
         """Return the cumulative loss estimates of the arms, from their ``rows``."""
         first: Array = rows[0]
         return first
+
+    def sounded(self, rows: Array) -> list[Sounded]:
+        """Return the alarms that the policy has acted on, from the ``rows`` of its arms."""
+        return []
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.

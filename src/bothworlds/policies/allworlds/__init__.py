@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from bothworlds.policies.allworlds.kernels import (
     LOSSES,
     PACE,
     Q_1,
+    RECORD,
     REPEATS,
     RESTARTED,
+    SIDE,
     SIDE_ALARMS,
     SOLVER,
     SQUARES,
@@ -38,9 +40,11 @@ from bothworlds.policies.allworlds.kernels import (
     TOTAL,
     WAITING,
 )
-from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
+from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sounded, Traits
 from bothworlds.registry import POLICIES, Entry
 
+SOUNDED = Saved("alarms", low=0.0, high=2.0**53)
+"""What is known of the last alarms of every arm, group by group."""
 TESTS = Saved("tests", low=0.0, high=2.0**53)
 """The numbers of all change tests, group by group."""
 
@@ -101,7 +105,6 @@ class AllWorlds(Policy):
             LOSSES: base.ESTIMATES,
             CUTS: _whole("cuts"),
             LED: _whole("led"),
-            ALARMED: _whole("alarmed"),
         },
         saved_head={
             SQUARES: Saved("squares", low=Q_1),
@@ -131,18 +134,31 @@ class AllWorlds(Policy):
         return state
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
-        """Return what a state file keeps: the numbers by arm, the head, the change tests."""
-        return {**super().saved_shape(n_arms), TESTS.name: (TESTS, alarm.FIELDS * n_arms)}
+        """Return what a state file keeps: numbers by arm, the head, alarms and change tests."""
+        groups = {kind.name: (kind, n * n_arms) for kind, _, n in _GROUPS}
+        return {**super().saved_shape(n_arms), **groups}
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
         """Return the numbers of ``state`` that a state file keeps, by name."""
-        return {**super().saved_state(n_arms, state), TESTS.name: state[_tests(n_arms)]}
+        groups = {kind.name: state[_rows(first, n, n_arms)] for kind, first, n in _GROUPS}
+        return {**super().saved_state(n_arms, state), **groups}
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
         """Return a state with these numbers, and everything else made of them again."""
         state = super().state_from(n_arms, saved)
-        state[_tests(n_arms)] = saved[TESTS.name]
+        for kind, first, n in _GROUPS:
+            state[_rows(first, n, n_arms)] = saved[kind.name]
         return state
+
+    def sounded(self, rows: Array) -> list[Sounded]:
+        """Return the last level alarm and the last side alarm of every arm, by round."""
+        kinds: tuple[tuple[Literal["level", "side"], int], ...] = ("level", ALARMED), ("side", SIDE)
+        found = [
+            Sounded(kind, slot, *rows[first : first + RECORD, slot].tolist())
+            for kind, first in kinds
+            for slot in np.flatnonzero(rows[first] > 0.0).tolist()
+        ]
+        return sorted(found, key=lambda each: each.round)
 
     def sound(self, n_arms: int, state: Array) -> bool:
         """Tell whether the kernels can go on: the tests count losses by whole numbers."""
@@ -164,6 +180,9 @@ class AllWorlds(Policy):
         return KERNELS
 
 
-def _tests(n_arms: int) -> slice:
-    """Return where the change tests are in a state."""
-    return slice(ESTIMATES + TEST * n_arms, ESTIMATES + FIELDS * n_arms)
+_GROUPS = (SOUNDED, ALARMED, 2 * RECORD), (TESTS, TEST, alarm.FIELDS)
+
+
+def _rows(first: int, groups: int, n_arms: int) -> slice:
+    """Return where so many groups of rows by arm are in a state."""
+    return slice(ESTIMATES + first * n_arms, ESTIMATES + (first + groups) * n_arms)

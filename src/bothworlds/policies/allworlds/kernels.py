@@ -73,13 +73,16 @@ CONSTANTS = (8.0, math.log(1.15), 0.25, 1.0, 3.0, 4.0, 2.0, 0.25)
 # Rows: inverse probability; carried with a decision B_I and its round; those of `waiting`; Q, t_0,
 # m, s, U, the numbers of alarms; of the last decision 4 / eta^2 and B; whether any u_i is above 0;
 # what a test needs lane by lane; the solver's rows.  Then by arm L, u, the last round in which the
-# arm led, the round of its last level alarm, and the numbers of its change test.  No row names an
-# arm by its place, because the arms of a bandit come and go.
+# arm led, what is known of its last level alarm and of its last side alarm, and the numbers of its
+# change test.  No row names an arm by its place, because the arms of a bandit come and go.
 BASE, DECIDED, WAITING = 1, 2, 3
 OWN = WAITING + waiting.ROWS
 SQUARES, RESTARTED, COUNTED, TOTAL, REPEATS, LEVEL_ALARMS, SIDE_ALARMS = range(OWN, OWN + 7)
 PACE, LEVEL, CUTTING, PLAYED, LIMIT, LEADING, SOLVER = range(OWN + 7, OWN + 14)
-LOSSES, CUTS, LED, ALARMED, TEST = 0, 1, 2, 3, 4
+LOSSES, CUTS, LED, ALARMED = 0, 1, 2, 3
+ROUND, STATISTIC, OBSERVED, CUT_AT, BEFORE, AFTER, RECORD = range(7)
+SIDE = ALARMED + RECORD
+TEST = SIDE + RECORD
 FIELDS = TEST + alarm.FIELDS
 ESTIMATES = SOLVER + half.ESTIMATES
 CARRIED = (
@@ -283,7 +286,8 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     for i in range(1, K):
         low = min(low, S[(ESTIMATES + i) * lanes + k])
     kept = C[KEPT] * max(now - S[RESTARTED * lanes + k], 1.0)
-    if S[LEADING * lanes + k] > 0.0:
+    leads = S[LEADING * lanes + k] > 0.0
+    if leads:
         soft_restart(K, S, lanes, k, now, arm, low, kept)
         counted = min(N - cut, MOST_COUNTED)
         S[COUNTED * lanes + k] = counted
@@ -298,6 +302,14 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
             S[CUTTING * lanes + k] = 1.0
         S[SIDE_ALARMS * lanes + k] += 1.0
         alarm.empty(S, at, K * lanes)
+    first = (ESTIMATES + (ALARMED if leads else SIDE) * K + arm) * lanes + k
+    step = K * lanes
+    S[first + ROUND * step] = now
+    S[first + STATISTIC * step] = found
+    S[first + OBSERVED * step] = N
+    S[first + CUT_AT * step] = cut
+    S[first + BEFORE * step] = before / cut
+    S[first + AFTER * step] = b
     half.restart_lane(S, SOLVER, lanes, k, low)
 
 
