@@ -327,3 +327,33 @@ def test_all_intervals_of_a_ranking_hold_together():
     margin = 4.0 * (0.05 * 0.95 / sets) ** 0.5
     assert together / sets > 0.95 - margin
     assert alone / sets < 0.95 - margin
+
+
+# --- curves from elsewhere --------------------------------------------------------------------
+
+
+def test_a_curve_from_elsewhere_is_ranked_drawn_and_saved(result, tmp_path):
+    runs = np.tile(0.1 * result.checkpoints, (33, 1))
+    both = result.add("mine", runs)
+    assert result.names == ["TsallisINF()", "Uniform()"]
+    assert both.names == ["TsallisINF()", "Uniform()", "mine"]
+    assert both.summary().rows["mine"]["mean"] == pytest.approx(0.1 * result.checkpoints[-1])
+    assert both.compare("mine", "Uniform()").runs == 33
+    assert len(both.plot().axes) >= 1
+    both.save(tmp_path / "both.parquet")
+    again = bw.Result.load(tmp_path / "both.parquet")
+    np.testing.assert_array_equal(again.regret["mine"], runs)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "numbers", "sentence"),
+    [
+        ("Uniform()", (3, None), None, "The name of Result.add must be a name other than"),
+        ("mine", (3, 1), None, "The regret of Result.add must be an array"),
+        ("mine", (3, None), [1, 1, 2], "The repetitions of Result.add must be 3 different"),
+    ],
+)
+def test_a_curve_that_does_not_fit_is_refused(result, name, shape, numbers, sentence):
+    runs = np.zeros((shape[0], shape[1] or result.checkpoints.size))
+    with pytest.raises(InvalidParameter, match=f"^{sentence}"):
+        result.add(name, runs, numbers)

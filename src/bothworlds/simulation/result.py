@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError, must
 from bothworlds.files import pyarrow as arrow_package
@@ -229,6 +229,57 @@ class Result:
         """Return the regret of every run at one checkpoint, the last by default, by policy."""
         column = self._column(round, "Result.at")
         return {name: runs[:, column] for name, runs in self._chosen(regret, "Result.at").items()}
+
+    def add(self, name: str, regret: ArrayLike, repetitions: Iterable[int] | None = None) -> Result:
+        """Return this result with a curve from elsewhere, to rank, draw and save with the others.
+
+        Its plays are not known and count as 0.
+
+        Parameters
+        ----------
+        name : str
+            A name that no policy here has.
+        regret : array_like (repetitions, checkpoints)
+            Pseudo-regret of every run at the checkpoints of this result.
+        repetitions : iterable of int, optional
+            Numbers of the runs; from 0 on by default. Equal numbers must have met equal
+            environments, because comparisons pair them.
+
+        Examples
+        --------
+        >>> import bothworlds as bw
+        >>> world = bw.environments.Stochastic.gap(n_arms=2, gap=0.5)
+        >>> own = bw.simulate({"RV": bw.TsallisINF()}, world, horizon=500, repetitions=32, seed=1)
+        >>> mine = np.tile(0.25 * own.checkpoints, (32, 1))
+        >>> list(own.add("a coin", mine).ranking().means)
+        ['RV', 'a coin']
+        """
+        runs = np.array(regret, dtype=np.float64)
+        if not isinstance(name, str) or name in self.regret:
+            expected = f"a name other than {', '.join(self.names)}"
+            raise InvalidParameter(must("name", "Result.add", expected, name))
+        if runs.ndim != 2 or not len(runs) or runs.shape[1] != self.checkpoints.size:
+            expected = f"an array (repetitions, {self.checkpoints.size})"
+            raise InvalidParameter(must("regret", "Result.add", expected, runs.shape))
+        if not np.isfinite(runs).all():
+            raise InvalidParameter(must("regret", "Result.add", "finite numbers", "others"))
+        numbers = np.arange(len(runs)) if repetitions is None else np.array([*repetitions])
+        if numbers.shape != (len(runs),) or np.unique(numbers).size != len(runs):
+            expected = f"{len(runs)} different whole numbers"
+            raise InvalidParameter(must("repetitions", "Result.add", expected, repetitions))
+        n_arms = next(iter(self.plays.values())).shape[1]
+        plays = np.zeros((len(runs), n_arms), dtype=np.int64)
+        return replace(
+            self,
+            regret={**self.regret, name: runs},
+            plays={**self.plays, name: plays},
+            repetitions={**self.repetitions, name: numbers.astype(np.int64)},
+            wall={**self.wall, name: 0.0},
+            cpu={**self.cpu, name: 0.0},
+            policies={**self.policies, name: name},
+            plays_at={},
+            realised={},
+        )
 
     def summary(self, at: int | None = None, regret: str = "pseudo") -> Summary:
         """Return mean, trimmed mean, standard deviation and quantiles of the regret.
