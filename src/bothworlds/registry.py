@@ -185,6 +185,7 @@ ENVIRONMENTS: dict[str, Regime] = {
         ),
         Regime("Utilities([0.9, 0.5, 0.4])"),
         Regime("Preferences([[0.5, 0.75], [0.25, 0.5]])", members="winner"),
+        Regime("Advised(2, [[0.25, 0.5], [0.5, 0.25]], [[0, 1], [1, 1]])", members="values"),
     )
 }
 """Every environment by the name of its class, in the order of the reference."""

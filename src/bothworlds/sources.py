@@ -23,7 +23,9 @@ PACKAGE = pathlib.Path(__file__).resolve().parent
 SIMULATED = ("lanes", "omd", "policies", "environments", "engine")
 """Rooms whose compiled code plays, or that choose which is run."""
 
-KERNELS = (*SIMULATED, "evidence", "serve/domain/draws.py", "serve/domain/sums.py")
+KERNELS = (
+    *SIMULATED, "evidence", "bandit/standing.py", "serve/domain/draws.py", "serve/domain/sums.py",
+)  # fmt: skip
 """Rooms and files that hold compiled code."""
 
 NUMBERS = (*SIMULATED, "seeding.py", "seed_sequence.py")

@@ -44,7 +44,7 @@ def tide(t, arm):
 
 
 ENVIRONMENTS = [
-    *registered_environments(),
+    *(made for made in registered_environments() if made.kind != "advised"),
     FAIR,
     *(Stochastic(MEANS, noise=noise) for noise in ("uniform", "beta", "normal")),
     Stochastic(MEANS, noise="deterministic"),

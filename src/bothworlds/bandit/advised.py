@@ -1,6 +1,6 @@
 """`AdvisedBandit`: which of several models, rules or people to follow, decision by decision.
 
-`bothworlds.bandit.advice` has the round in symbols; `bothworlds.bandit.standing` judges experts.
+`bothworlds.policies.advice` has the round in symbols; `bothworlds.bandit.standing` judges experts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import checked_bounds, flag, number
-from bothworlds.bandit import advice as step
+from bothworlds.bandit.advice import Reader
 from bothworlds.bandit.arms import checked_names
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import Feedback, FeedbackUnits
@@ -30,6 +30,7 @@ from bothworlds.logs.jsonl import Log, Target
 from bothworlds.logs.record import LoggedDecision
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.step import weights
+from bothworlds.policies import advice as step
 from bothworlds.policies.base import Array, Policy
 from bothworlds.seeding import checked_seed, stream_words
 
@@ -202,7 +203,7 @@ class AdvisedBandit(Persistent[Policy]):
         self._pending: dict[int, Waiting] = {}
         self._keys, self._seen = Keys(), {}
         self._log: Log | None = None
-        self._reader = step.Reader("AdvisedBandit.ask")
+        self._reader = Reader("AdvisedBandit.ask")
         self._reader.open(experts, arms)
 
     # --- asking ------------------------------------------------------------------------------
@@ -306,9 +307,11 @@ class AdvisedBandit(Persistent[Policy]):
     def forget(self, decision: AdvisedDecision | int | str) -> None:
         """Close a decision whose feedback will never arrive."""
         with self._lock:
-            round = self._admitted(decision, "AdvisedBandit.forget")
-            del self._pending[round]
-            self._keys.close(round)
+            self._drop(self._admitted(decision, "AdvisedBandit.forget"))
+
+    def _drop(self, round: int) -> None:
+        step.drop(self._F, self._pending.pop(round).numbers)
+        self._keys.close(round)
 
     def expire(
         self,
@@ -336,8 +339,7 @@ class AdvisedBandit(Persistent[Policy]):
                 if assumed:
                     self._learn(round, reward, loss, owner)
                 else:
-                    del self._pending[round]
-                    self._keys.close(round)
+                    self._drop(round)
         return old
 
     def _admitted(self, decision: object, owner: str) -> int:
@@ -389,7 +391,8 @@ class AdvisedBandit(Persistent[Policy]):
             if weight is not None:
                 share = number("weight", weight, owner, 1e-12, 1.0 - 1e-12, "a number in (0, 1)")
             L = self._F[step.HEAD : step.HEAD + N - 1]
-            estimate = entry_estimate(L, self._next_rate(N), float(self._F[step.ALPHA]), share)
+            eta = float(step.rate_now(self._next(), N))
+            estimate = entry_estimate(L, eta, float(self._F[step.ALPHA]), share)
             self._change_experts([*range(N - 1)], (*self._experts, known), estimate)
 
     def retire_expert(self, name: Arm) -> None:
@@ -435,15 +438,16 @@ class AdvisedBandit(Persistent[Policy]):
             q = self._weights()
         return dict(zip(self._experts, q.tolist(), strict=True))
 
-    def _next_rate(self, n_experts: int) -> float:
+    def _next(self) -> Array:
+        """Return the state in which the next decision will be drawn."""
         F = self._F.copy()
-        F[step.ROUND] += 1.0
-        return float(step.rate_now(F, n_experts))
+        step.begin_round(F)
+        return F
 
     def _weights(self) -> NDArray[np.float64]:
-        N = len(self._experts)
-        L = self._F[step.HEAD : step.HEAD + N]
-        return weights(L, self._next_rate(N), float(self._F[step.ALPHA]))
+        N, F = len(self._experts), self._next()
+        eta = float(step.rate_now(F, N))
+        return weights(F[step.HEAD : step.HEAD + N], eta, float(F[step.ALPHA]))
 
     def standing(self, confidence: float = 0.95) -> Standing:
         """Return how good every expert is: weight, mean, interval, confidence sequence.
@@ -592,6 +596,7 @@ class AdvisedBandit(Persistent[Policy]):
                 D[step.ARM] in range(K)
                 and 0.0 < D[step.P] <= 1.0 + 1e-9
                 and D[step.DECIDED] == round
+                and D[step.FOLLOWED] in range(-1, N)
             ):
                 raise ValueError("a pending decision that cannot be")
             made._pending[round] = Waiting(D.copy(), float(values[0]))

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from bothworlds.bandit.advice import PER_EXPERT
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence.bounds import checked_confidence
 from bothworlds.evidence.observing import LARGEST_BET, TUNED, psi
 from bothworlds.evidence.report import Units
 from bothworlds.lanes.jit import jit
+from bothworlds.policies.advice import PER_EXPERT
 from bothworlds.policies.base import Array
 
 # Sums of an expert, each a row of the table: answers, rho, rho^2, rho y; those of the weighted
@@ -123,17 +123,19 @@ class Standing(Mapping[Any, ExpertStanding]):
         self.units = units
         self._floored = floored
         self._sequences = [self._sequence(E[:, j]) for j in range(len(names))]
+        # A statement about all experts at once must hold for each of them with more confidence.
+        self._jointly = [self._sequence(E[:, j], len(names)) for j in range(len(names))]
         self._of = {
             name: self._standing(E[:, j], name, weights[j], self._sequences[j])
             for j, name in enumerate(names)
         }
 
-    def _sequence(self, sums: Array) -> tuple[float, float]:
-        """Return the ends of the loss, valid at all times."""
+    def _sequence(self, sums: Array, together: int = 1) -> tuple[float, float]:
+        """Return the ends of the loss, valid at all times, ``together`` with as many sequences."""
         ends = []
         for at in (0, SIDE):
             sl = float(sums[SL + at])
-            reach = math.log(2.0 / (1.0 - self.confidence))
+            reach = math.log(2.0 * together / (1.0 - self.confidence))
             end = (float(sums[SLX + at]) - float(sums[SP + at]) - reach) / sl if sl > 0.0 else 0.0
             ends.append(min(1.0, max(0.0, end)))
         return ends[0], max(ends[0], 1.0 - ends[1])
@@ -186,12 +188,16 @@ class Standing(Mapping[Any, ExpertStanding]):
         >>> bandit.standing().gap("new", "old") > 0.2
         True
         """
-        names = list(self._of)
         for name in (better, other):
             if name not in self._of:
-                raise InvalidParameter(must("expert", "Standing.gap", f"one of {names}", name))
-        ours, theirs = self._sequences[names.index(better)], self._sequences[names.index(other)]
-        return self.units.difference(theirs[0] - ours[1])
+                expected = f"one of {list(self._of)}"
+                raise InvalidParameter(must("expert", "Standing.gap", expected, name))
+        return self.units.difference(self._lead(self._sequences, better, other))
+
+    def _lead(self, sequences: list[tuple[float, float]], better: Any, other: Any) -> float:
+        """Return by how much the loss of one expert is below that of another, at least."""
+        names = list(self._of)
+        return sequences[names.index(other)][0] - sequences[names.index(better)][1]
 
     def summary(self) -> str:
         """Return the answer in plain words: which expert is best, and how certain that is."""
@@ -200,7 +206,11 @@ class Standing(Mapping[Any, ExpertStanding]):
             return "No feedback yet: no expert can be judged."
         word = self.units.word
         best = (max if self.units.rewards else min)(known, key=lambda each: each.mean or 0.0)
-        beaten = [e for e in known if e is not best and self.gap(best.name, e.name) > 0.0]
+        beaten = [
+            each
+            for each in known
+            if each is not best and self._lead(self._jointly, best.name, each.name) > 0.0
+        ]
         share = f"{self.confidence:.0%} confidence".replace("%", " %")
         text = f"{best.name} has the best mean {word} so far ({best.mean:.4g})"
         if len(known) > 1 and len(beaten) == len(known) - 1:

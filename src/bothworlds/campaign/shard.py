@@ -9,7 +9,7 @@ from typing import Any
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
-from bothworlds.engine import delayed
+from bothworlds.engine import advised, delayed
 from bothworlds.engine.table import Table
 from bothworlds.engine.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
 from bothworlds.errors import ClusterError
@@ -80,7 +80,8 @@ def run_shard(
             f"The workers must run {shard[0].name} with the code of this process, "
             "but theirs differs: bothworlds, NumPy or a module of your own."
         )
-    late = shard[0].environment.delays() is not None
+    world = shard[0].environment
+    late = world.delays() is not None
     outcomes = []
     # Tiles that go on from a snapshot may have another program than those that begin.
     for _, jobs in itertools.groupby(shard, key=lambda job: job.final):
@@ -89,7 +90,9 @@ def run_shard(
         for job in alike:
             ticked = None if tick is None else functools.partial(tick, job)
             try:
-                if late:
+                if world.kind == "advised":
+                    outcomes.append(advised.run_job(job, stop, ticked))
+                elif late:
                     outcomes.append(delayed.run_job(job, stop, ticked))
                 else:
                     outcomes.append(run_job(job, stop, ticked, table))

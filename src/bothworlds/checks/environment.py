@@ -95,8 +95,8 @@ def check_environment(
     '16 lanes, 1000 rounds, equal bit for bit'
     """
     owner = "check_environment"
-    if not isinstance(environment, Environment):
-        expected = "one of bothworlds.environments"
+    if not isinstance(environment, Environment) or environment.kind == "advised":
+        expected = "one of bothworlds.environments, not one with advice"
         raise InvalidParameter(must("environment", owner, expected, environment))
     skipped = checked_skip(skip, ENVIRONMENT_CHECKS, owner)
     world = World(environment, checked_seed(seed, owner))

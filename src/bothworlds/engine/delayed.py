@@ -62,7 +62,7 @@ def compile_kernels(job: TileJob) -> list[Any]:
         return functions
 
 
-class _Waiting:
+class Waiting:
     """Room for the decisions whose feedback is on its way."""
 
     def __init__(self, repetitions: int, room: int, width: int) -> None:
@@ -71,10 +71,10 @@ class _Waiting:
         self.losses = np.zeros((repetitions, room))
         self.notes = np.zeros((repetitions, room, width))
 
-    def doubled(self) -> _Waiting:
+    def doubled(self) -> Waiting:
         """Return twice the room with the same content."""
         repetitions, room, width = self.notes.shape
-        more = _Waiting(repetitions, 2 * room, width)
+        more = Waiting(repetitions, 2 * room, width)
         for one, other in zip(vars(self).values(), vars(more).values(), strict=True):
             other[:, :room] = one
         return more
@@ -123,7 +123,7 @@ def run_job(
     progress[:, loop.NEXT] = 1
     addresses = np.array([CE.ctypes.data, E.ctypes.data, GE.ctypes.data, E.shape[1]])
     attacker = np.array([CA.ctypes.data, A.ctypes.data, A.shape[1]])
-    waiting = _Waiting(job.count, FEWEST, width(policy, program, K))
+    waiting = Waiting(job.count, FEWEST, width(policy, program, K))
     delays = environment.delays()
     assert delays is not None
     shares: list[NDArray[np.int64]] = []

@@ -11,6 +11,7 @@
 `Contaminated`, `AdversarialWithGap` the regimes of Seldin and Slivkins
 `HeavyTailed`                      fixed means, losses without bounds
 `Utilities`, `Preferences`         duels
+`Advised`                          experts that advise, see `bothworlds.AdvisedBandit`
 `custom`                           your own
 ================================== =================================================
 """
@@ -18,6 +19,7 @@
 from bothworlds.environments.adaptive import Adaptive
 from bothworlds.environments.adversarial import Adversarial
 from bothworlds.environments.adversarial_with_gap import AdversarialWithGap
+from bothworlds.environments.advised import Advised
 from bothworlds.environments.base import Attack, Environment
 from bothworlds.environments.constrained import Constrained
 from bothworlds.environments.contaminated import Contaminated
@@ -35,6 +37,7 @@ __all__ = [
     "Adaptive",
     "Adversarial",
     "AdversarialWithGap",
+    "Advised",
     "Attack",
     "Constrained",
     "Contaminated",

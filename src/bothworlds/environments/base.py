@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Start = Callable[[np.random.Generator], Array]
 Regret = Literal["gaps", "oblivious", "tracked"]
+Kind = Literal["bandit", "duel", "advised"]
 
 ORDER = 1
 """First of the rows that hold the label of every arm."""
@@ -83,8 +84,8 @@ class Environment:
         Whether losses may lie outside [0, 1], which few policies take.
     wide : bool
         Whether the kernel also compiles for tiles of repetitions.
-    kind : {"bandit", "duel"}
-        Whether the kernel takes one arm or two.
+    kind : {"bandit", "duel", "advised"}
+        Whether the kernel takes one arm or two; or whether experts advise, as in `Advised`.
     """
 
     n_arms: int
@@ -93,7 +94,7 @@ class Environment:
     trusted: bool = True
     unbounded: bool = False
     wide: bool = True
-    kind: ClassVar[Literal["bandit", "duel"]] = "bandit"
+    kind: ClassVar[Kind] = "bandit"
 
     @property
     def adaptive(self) -> bool:

@@ -30,7 +30,7 @@ class Delayed(Wrapped):
     Parameters
     ----------
     base : Environment
-        Any environment with one arm played per round.
+        Any environment with one arm played per round, `Advised` included.
     delay : int, distribution, or sequence of these
         How many rounds feedback takes: always as many; by a distribution, which is
         `UniformDelay`, `GeometricDelay`, `ListedDelay` or a mapping from delays to
@@ -63,7 +63,7 @@ class Delayed(Wrapped):
         lost: float = 0.0,
     ) -> None:
         owner = "Delayed"
-        if not isinstance(base, Environment) or base.kind != "bandit" or base.delays() is not None:
+        if not isinstance(base, Environment) or base.kind == "duel" or base.delays() is not None:
             expected = "an environment for one arm a round that is not delayed itself"
             raise InvalidParameter(must("base", owner, expected, base))
         self._take_over(base)

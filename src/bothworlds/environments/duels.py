@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from bothworlds.arguments import arm_count, flag, frozen, keep, numbers, unit_vector
 from bothworlds.environments.adversarial import checked_table, cumulative_at, cumulative_of
-from bothworlds.environments.base import ORDER, Array, Environment, Regret, ordered, state
+from bothworlds.environments.base import ORDER, Array, Environment, Kind, Regret, ordered, state
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
@@ -128,7 +128,7 @@ class Utilities(Environment):
     trusted: bool = field(init=False, default=True)
     _table: Array | None = field(init=False, default=None)
 
-    kind: ClassVar[Literal["bandit", "duel"]] = "duel"
+    kind: ClassVar[Kind] = "duel"
 
     def __post_init__(self) -> None:
         owner = "Utilities"
@@ -238,7 +238,7 @@ class Preferences(Environment):
     shuffle: bool
     n_arms: int = field(init=False)
 
-    kind: ClassVar[Literal["bandit", "duel"]] = "duel"
+    kind: ClassVar[Kind] = "duel"
 
     def __init__(self, matrix: ArrayLike, shuffle: bool = True) -> None:
         owner = "Preferences"

@@ -31,7 +31,7 @@ class Wrapped(Environment):
 
     def _take_over(self, base: Environment) -> None:
         """Take over what the base is."""
-        taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted", "unbounded")
+        taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted", "unbounded", "kind")
         keep(self, base=base, **{name: getattr(base, name) for name in taken})
 
     @property

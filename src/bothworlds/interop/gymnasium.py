@@ -52,7 +52,7 @@ class BanditEnv(Env[np.int64, np.int64]):
 
     def __init__(self, environment: Environment, horizon: int | None = None) -> None:
         if not isinstance(environment, Environment) or environment.kind != "bandit":
-            expected = "one of bothworlds.environments, not of duels"
+            expected = "one of bothworlds.environments, not of duels or advice"
             raise InvalidParameter(must("environment", "BanditEnv", expected, environment))
         limit = environment.horizon_limit
         if horizon is None:

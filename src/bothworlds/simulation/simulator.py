@@ -23,6 +23,7 @@ from bothworlds.campaign.workers import Threads, Workers
 from bothworlds.engine.tile import TileOutcome
 from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.policies.advice import setting_of
 from bothworlds.policies.base import Player, Policy
 from bothworlds.policies.uniform import Uniform
 from bothworlds.seeding import checked_seed
@@ -56,7 +57,8 @@ def simulate(
     Elsewhere it is the expected loss of the arms played minus that of the arm that is best in
     expectation in hindsight; for adversaries that react to the player, that expectation is the
     mean over the repetitions of the policy. In duels (`Utilities`, `Preferences`) the policies
-    are `Sparring`, and the regret and plays are those of both sides together.
+    are `Sparring`, and the regret and plays are those of both sides together. In `Advised` the
+    policies weigh experts, and the regret is against the best expert's own advice.
 
     All policies of a repetition meet the same environment stream.  Streams are seeded by names
     (environment, policy, repetition): adding a policy changes no other curve, and the result is
@@ -137,10 +139,10 @@ def simulate(
     for parameter, wanted in kept.items():
         if wanted and store is not None:
             raise InvalidParameter(must(parameter, "simulate", "False with a store", True))
-    if realised and environment.kind == "duel":
-        raise InvalidParameter(must("realised", "simulate", "False in duels", True))
-    if continuable and environment.delays() is not None:
-        expected = "False with late feedback, which is not kept while it is on its way"
+    if realised and environment.kind != "bandit":
+        raise InvalidParameter(must("realised", "simulate", "False in duels and with advice", True))
+    if continuable and (environment.delays() is not None or environment.kind == "advised"):
+        expected = "False with late feedback, which is not kept while it is on its way, or advice"
         raise InvalidParameter(must("continuable", "simulate", expected, True))
     seed = checked_seed(seed, "simulate")
     rounds = checked_checkpoints(checkpoints, horizon)
@@ -190,7 +192,14 @@ def checked_policies(
 
 
 def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
-    """Refuse policies that take one arm a round where duels take two, and the other way round."""
+    """Refuse policies that take one arm a round where duels take two, and the other way round.
+
+    Where experts advise, refuse those that cannot weigh them.
+    """
+    if environment.kind == "advised":
+        for policy in named.values():
+            setting_of(policy, "simulate")
+        return
     others = [policy for policy in named.values() if policy.traits.kind != environment.kind]
     if others:
         needed = "dueling policies such as Sparring()"
