@@ -24,6 +24,7 @@ ROWS = [(0.25, 0.75), (1.0, 0.0), (0.5, 0.5), (0.0, 1.0)]
 LOSSES = [(0.0, 1.0), (1.0, 0.25), (0.5, 0.0), (0.0, 1.0)]
 POLICIES = [
     bw.TsallisINF(), bw.TsallisINF(estimator="iw"), bw.TsallisINF(alpha=0.7),
+    bw.TsallisINF(estimator="soft"),
     bw.TsallisINF(alpha=0.3, estimator="iw"), bw.Exp3(), bw.Floor(bw.TsallisINF(), 0.5),
     bw.Discounted(bw.TsallisINF(), 50), bw.Restarted(bw.TsallisINF(), 16),
     bw.Floor(bw.Restarted(bw.TsallisINF(), 16), 0.5), bw.Restarted(bw.Floor(bw.Exp3(), 0.5), 16),
@@ -158,7 +159,7 @@ def numbers_of(F, A, arm, K):
             return q, D
 
 
-@pytest.mark.parametrize("policy", POLICIES[:3] + POLICIES[4:6], ids=repr)
+@pytest.mark.parametrize("policy", POLICIES[:4] + POLICIES[5:7], ids=repr)
 def test_estimates_are_unbiased_by_enumeration(policy):
     generator = np.random.default_rng(11)
     worst = 0.0

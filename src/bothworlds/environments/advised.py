@@ -134,7 +134,8 @@ class Advised(Environment):
 
     def _by_context(self) -> Array:
         """Return the mean loss of all advice: phases by contexts by experts."""
-        return np.einsum("pcja,ca->pcj", self.phases, np.asarray(self.means))
+        found: Array = np.einsum("pcja,ca->pcj", self.phases, np.asarray(self.means))
+        return found
 
     def costs(self) -> Array:
         """Return the cost of every arm: phases by contexts by arms."""
@@ -155,9 +156,9 @@ class Advised(Environment):
 
     def parameters(self) -> Array:
         """Return all numbers, for the digest that names runs."""
-        levels = [] if self.levels is None else np.asarray(self.levels)
-        parts = [[self.contexts, self.turn], np.ravel(self.means), levels, self.phases.ravel()]
-        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+        sizes = np.array([self.contexts, self.turn], dtype=np.float64)
+        levels = np.zeros(0) if self.levels is None else np.asarray(self.levels)
+        return np.concatenate([sizes, np.ravel(self.means), levels, self.phases.ravel()])
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels of the arms, which keep their order."""
