@@ -1,5 +1,6 @@
 """Time that goes back: restores, failovers, retention, and clocks that differ."""
 
+import asyncio
 import contextlib
 import sqlite3
 import time
@@ -7,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from bothworlds.errors import StoreError
 from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.ops.admin import begin_incarnation
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
+from helpers.waiting import HANG
 from serve.conftest import QUIET, spec
 
 ME = Service.LOCAL
@@ -200,3 +203,161 @@ def test_a_retry_is_the_same_request_though_arms_came_and_went(served):
             assert refused.value.code == "idempotency_key_reused"
 
     served(body)
+
+
+def test_ids_are_not_dated_before_the_newest_one_in_the_store(served, monkeypatch):
+    async def newest(service):
+        with contextlib.suppress(Problem):
+            await service.create(ME, spec())
+        made = await service.decide(ME, "headline")
+        return service.state.keyring.verify(made.decision_id)[1].id
+
+    before = served(newest)
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() - 3600)
+    assert served(newest)[:6] >= before[:6]
+
+
+# --- databases that fail over --------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing_over(postgres):
+    """Run a coroutine function with a service, and with one that makes its database go back."""
+    from serve.databases import query
+
+    url = postgres.database()
+    name, other = url.split("?")[0].rsplit("/", 1)[1], "earlier"
+    admin = postgres.database()
+
+    def go_back(timeline):
+        for each in (name, other):
+            query(admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                  "WHERE datname = %s", (each,))  # fmt: skip
+        query(admin, f"DROP DATABASE {name} WITH (FORCE)")
+        query(admin, f"ALTER DATABASE {other} RENAME TO {name}")
+        if timeline:
+            query(url, "UPDATE incarnation SET timeline = 'a standby' WHERE ended IS NULL")
+
+    def remember():
+        query(admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+              (name,))  # fmt: skip
+        query(admin, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        query(admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+              (name,))  # fmt: skip
+        query(admin, f"CREATE DATABASE {other} TEMPLATE {name}")
+        query(admin, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+    def run(body):
+        async def running():
+            service = await Service.open(url, replace(QUIET, poll_seconds=0.05, sweep_seconds=0.1))
+            try:
+                await body(service, remember, go_back)
+            finally:
+                await service.close()
+
+        asyncio.run(running())
+        assert failing(url) == []
+
+    yield run
+    for each in (url, admin):
+        postgres.drop(each)
+
+
+async def until(condition):
+    limit = time.monotonic() + HANG
+    while not condition():
+        assert time.monotonic() < limit
+        await asyncio.sleep(0.02)
+
+
+async def reconnected(service):
+    """Wait until all connections of a service are new ones."""
+    for work in (
+        service.replicas.poll_once,
+        lambda: service.state.committer.run(lambda writer: writer.leads()),
+    ):
+        limit = time.monotonic() + HANG
+        while True:
+            try:
+                await work()
+                break
+            except (Problem, StoreError):
+                assert time.monotonic() < limit
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("timeline", [False, True])
+def test_a_replica_that_knows_more_than_its_store_starts_over(failing_over, timeline):
+    async def body(service, remember, go_back):
+        await service.create(ME, spec("x"))
+        remember()
+        await reconnected(service)
+        await service.create(ME, spec("y"))
+        await service.add_arm(ME, "x", Arm("new"))
+        late = await decided(service, "x") + await decided(service, "y")
+        await service.flushed()
+        assert await told(service, late) == {"learned"}
+        go_back(timeline)
+        await until(lambda: service.replicas.rebuilds == 1)
+        await until(lambda: service.ready() is None)
+        assert [each["name"] for each in service.experiments(ME)] == ["x"]
+        assert service.experiment(ME, "x")["learned"] == 0
+        await reconnected(service)
+        await service.create(ME, spec("z"))
+        await service.add_arm(ME, "x", Arm("other"))
+        assert await told(service, late) == {"bad_signature"}
+        assert await told(service, await decided(service, "z")) == {"learned"}
+
+    failing_over(body)
+
+
+@pytest.mark.processes
+def test_a_new_timeline_refuses_ids_of_the_lost_period(failing_over):
+    async def body(service, remember, go_back):
+        await service.create(ME, spec("x"))
+        remember()
+        late = await decided(service, "x")
+        go_back(timeline=True)
+        # What is refused here for good could be learned if nothing was noticed.
+        await until(lambda: service.replicas.rebuilds == 1)
+        await reconnected(service)
+        await until(lambda: service.ready() is None)
+        assert await told(service, late) == {"bad_signature"}
+        assert await told(service, await decided(service, "x")) == {"learned"}
+
+    failing_over(body)
+
+
+# --- clocks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("skew", [-600, 600])
+def test_the_database_has_the_clock(postgres, monkeypatch, skew):
+    url = postgres.database()
+
+    async def body():
+        right = await Service.open(url, QUIET)
+        await right.create(
+            ME, spec(missing="default", default_loss=1.0, log="before", feedback_window=60.0)
+        )
+        clock = time.time
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time", lambda: clock() + skew)
+            wrong = await Service.open(url, QUIET)
+            assert "clock" in wrong.ready()
+            made = await decided(wrong, "headline")
+            await wrong.upkeep.sweep()
+            assert wrong.counters()["swept"] == 0
+        await right.replicas.poll_once()
+        await right.upkeep.sweep()
+        assert right.counters()["swept"] == 0
+        assert right.ready() is None
+        assert await told(right, made) == {"learned"}
+        await wrong.close()
+        await right.close()
+
+    asyncio.run(body())
+    postgres.drop(url)

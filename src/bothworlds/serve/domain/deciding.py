@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +41,6 @@ class Deciding:
         self._replica = state.store.replica
         self._identities = Identities()
         self._seq = 0
-        self._latest = 0.0
 
     async def decide(
         self,
@@ -161,11 +159,12 @@ class Deciding:
             raise Problem("overloaded", retry_after=1.0)
         identities, keyring = self._identities, self._state.keyring
         drawn, mode, shadow = experiment.draw(lineup, identities.uniform())
-        now = time.time()
-        if now < self._latest <= now + DAY:
+        state = self._state
+        now = state.now()
+        if now < state.latest <= now + DAY:
             # A clock that was put back must not date a decision before what was swept already.
-            now = self._latest
-        self._latest = now
+            now = state.latest
+        state.latest = now
         id = identities.identity(now)
         raw, number = experiment.record(drawn, mode, keyring.current, id, lineup, unit, deferred)
         self._seq += 1
@@ -206,7 +205,7 @@ class Deciding:
     ) -> tuple[Decided, DecisionRow | None]:
         """Return the unit's decision: the one it has, or this one, which it has from now on."""
         decided, row = drawn
-        now = time.time()
+        now = self._state.now()
         claim = ClaimRow(
             experiment.id, "unit", hashed, b"", decided.decision_id, now + sticky, now, row
         )
@@ -229,7 +228,7 @@ class Deciding:
     ) -> tuple[Decided, DecisionRow | None]:
         """Return the decision that the request of this name was given, or give it this one."""
         decided, row = drawn
-        now = time.time()
+        now = self._state.now()
         secret = self._state.configuration.unit_key
         hashed = hashlib.blake2b(
             key.encode(), digest_size=16, key=secret, person=b"bw-request"

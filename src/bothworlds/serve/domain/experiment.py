@@ -320,6 +320,11 @@ class Experiments:
         self.by_id[row.id] = self.by_name[row.tenant, row.name] = made
         return made
 
+    def clear(self) -> None:
+        """Remove all experiments."""
+        self.by_id.clear()
+        self.by_name.clear()
+
     def find(self, tenant: int, name: str) -> Experiment:
         """Return an experiment of a tenant.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -150,7 +149,7 @@ class Feedback:
         _, record, experiment = await self._replicas.knowing(
             partial(self._verified, who, decision_id)
         )
-        now = time.time()
+        now = self._state.now()
         if now - record.at > experiment.config.feedback_window:
             raise Problem("expired")
         await self._committer.written(activations=[Activation(experiment.id, record.id, now)])
@@ -168,7 +167,7 @@ class Feedback:
         """Return the row of a feedback, and what it reserves."""
         raw, record, experiment = self._verified(who, decision_id, caught_up)
         config = experiment.config
-        now = time.time()
+        now = self._state.now()
         if now - record.at > config.feedback_window or record.id <= experiment.forgotten:
             raise Problem("expired")
         low, high = config.bounds

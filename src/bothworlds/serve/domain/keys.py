@@ -210,7 +210,7 @@ class Keys:
         them for all tenants, so that only the first tenant may make one.
         """
         check_operator(who, "The token keys")
-        now = time.time()
+        now = self._state.now()
         windows = [each.config.feedback_window for each in self._state.experiments.by_id.values()]
         keep = now - max(windows, default=0.0) - DAY
         kept = {

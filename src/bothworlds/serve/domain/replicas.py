@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import is_warm, warm
@@ -20,6 +20,23 @@ from bothworlds.serve.store.rows import Configuration, ExperimentRow
 
 _LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
+
+
+PROMPT = 1.0
+"""Seconds within which the database must answer for its clock to be compared."""
+
+
+class Seen(NamedTuple):
+    """What a poll has read.
+
+    ``standing`` is the version of the configuration and the incarnation, ``offset`` the seconds by
+    which the database's clock is ahead, ``forgotten`` what retention has deleted by experiment.
+    """
+
+    standing: tuple[int, bytes]
+    offset: float | None
+    forgotten: dict[int, bytes]
+    peers: list[StateRow]
 
 
 class StaleReplica(Exception):
@@ -39,6 +56,8 @@ class Replicas:
         self._state = state
         self._announced = asyncio.Event()
         self._failing = False
+        self.rebuilding = False
+        self.rebuilds = 0
         self.polled_at = time.monotonic()
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
@@ -68,6 +87,7 @@ class Replicas:
     def _configure(self, found: Configuration) -> None:
         state = self._state
         state.configuration = found
+        state.store.replica.incarnation = found.incarnations[-1].salt
         state.keys = {key.id: key for key in found.keys}
         state.verified_keys = {}
         current = [key.id for key in found.token_keys if key.signs_until is None][-1]
@@ -114,12 +134,57 @@ class Replicas:
         """Read the configuration again if it has changed."""
         async with self._reloading:
             # Forged tokens must not make the service read everything each time.
-            known = self._state.configuration.version
-            if await self._state.watch(lambda reader: reader.config_version()) == known:
+            standing = await self._state.watch(lambda reader: reader.standing())
+            if standing[:2] == self._known() and not self.rebuilding:
                 return
             found = await self._state.watch(lambda reader: reader.configuration())
-            if found.version >= self._state.configuration.version:
+            if self.rebuilding or self._went_back(found):
+                await self._rebuild()
+            else:
                 self._configure(found)
+
+    def _known(self) -> tuple[int, bytes]:
+        """Return the version and the incarnation of the configuration that is served."""
+        known = self._state.configuration
+        return known.version, known.incarnations[-1].salt
+
+    def _went_back(self, found: Configuration) -> bool:
+        """Tell whether this replica knows more than the store, which then has lost something."""
+        version, salt = self._known()
+        if found.version < version or found.incarnations[-1].salt != salt:
+            return True
+        rows = {row.id: row for row in found.experiments}
+        for number, known in self._state.experiments.by_id.items():
+            row = rows.get(number)
+            # No experiment is ever deleted, and none gets an older version.
+            if row is None or row.version < known.version:
+                return True
+            if (row.name, row.created_at) != (known.name, known.row.created_at):
+                return True
+        return False
+
+    async def _rebuild(self) -> None:
+        """Forget what the store has lost: take configuration and states from it alone."""
+        self.rebuilding = True
+        _LOG.error("The store went back in time; this replica takes its state from it again.")
+        state = self._state
+
+        def look(reader: Reader) -> tuple[Configuration, list[StateRow], list[StateRow]]:
+            with reader.snapshot():
+                reader.forget_peers()
+                return reader.configuration(), reader.states(), reader.peer_states()
+
+        found, states, peers = await state.watch(look)
+        own = [row for row in states if row.shard == state.store.replica.shard]
+        state.committer.start_over()
+        state.experiments.clear()
+        state.ledger.load(own)
+        state.counts.clear()
+        state.counts.update({(row.experiment, row.epoch): row.decided for row in own})
+        self._configure(found)
+        self._apply(peers)
+        self.rebuilds += 1
+        self.rebuilding = False
 
     async def knowing(self, work: Callable[[bool], T]) -> T:
         """Call ``work``, which is told whether this replica has caught up, and catch up if needed.
@@ -154,25 +219,30 @@ class Replicas:
 
     async def poll_once(self) -> None:
         """Read what has changed, and apply it."""
-        known = self._state.configuration.version
         seen = await self._state.watch(self._look)
         if seen is not None:
-            version, forgotten, peers = seen
-            if version != known:
+            if seen.offset is not None:
+                self._state.offset = seen.offset
+            went_back = self.rebuilds
+            if seen.standing != self._known() or self.rebuilding:
                 await self.reload()
-            self._state.experiments.forget(forgotten)
-            self._apply(peers)
+            if self.rebuilds == went_back:
+                self._apply(seen.peers)
+            self._state.experiments.forget(seen.forgotten)
         self.polled_at = time.monotonic()
 
-    def _look(self, reader: Reader) -> tuple[int, dict[int, bytes], list[StateRow]] | None:
-        """Return what may have changed, None if nothing has; in the polling thread.
-
-        It is the version of the configuration, what was forgotten, and the peers' states.
-        """
+    def _look(self, reader: Reader) -> Seen | None:
+        """Return what may have changed, None if nothing has; in the polling thread."""
         if not reader.pulse():
             return None
+        before = time.time()
+        version, salt, at = reader.standing()
+        after = time.time()
+        # An answer that took long tells little about the clock.
+        prompt = at is not None and abs(after - before) < PROMPT
+        offset = at - (before + after) / 2.0 if at is not None and prompt else None
         peers = reader.peer_states() if self._state.store.has_peers else []
-        return reader.config_version(), reader.forgotten(), peers
+        return Seen((version, salt), offset, reader.forgotten(), peers)
 
     def _apply(self, rows: list[StateRow]) -> None:
         """Apply the states of the other replicas."""

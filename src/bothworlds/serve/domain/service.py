@@ -30,6 +30,7 @@ from bothworlds.serve.domain.feedback import Feedback
 from bothworlds.serve.domain.history import History
 from bothworlds.serve.domain.keys import SCOPES, Keys
 from bothworlds.serve.domain.quarantine import Quarantine
+from bothworlds.serve.domain.records import made_at
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.state import Settings, State
 from bothworlds.serve.domain.sums import prepare
@@ -37,6 +38,7 @@ from bothworlds.serve.ops.upkeep import Upkeep
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.opening import opened
+from bothworlds.serve.store.rows import CLOCK_LIMIT
 
 __all__ = [
     "Arm",
@@ -178,6 +180,8 @@ class Service:
         # Not in the first transaction, which would hold the store meanwhile.
         await state.loop.run_in_executor(None, prepare)
         writer.begin_run()
+        newest = writer.newest_id()
+        state.latest = made_at(newest) if newest else 0.0
         for row in state.ledger.load(writer.own_states()):
             state.counts[row.experiment, row.epoch] = row.decided
         await self.replicas.start()
@@ -262,6 +266,13 @@ class Service:
             return self.state.lost
         if self.state.committer.failing is not None:
             return "The store does not take writes."
+        if self.replicas.rebuilding:
+            return "The store went back in time, and its state is being read again."
+        if abs(self.state.offset) > CLOCK_LIMIT:
+            return (
+                f"The clock of this machine is {abs(self.state.offset):.0f} seconds "
+                f"{'behind' if self.state.offset > 0 else 'ahead of'} the database's."
+            )
         if self.state_age() > self.settings.state_age_limit:
             return "The states of the other replicas are too old."
         if not self.state.committer.room:

@@ -7,6 +7,7 @@ for a reading thread is a function that is given its `Reader`.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -93,6 +94,10 @@ class State:
         Whether the service is stopping.
     lost : str or None
         Why the store can no longer be used until a restart, if it cannot.
+    offset : float
+        Seconds by which the database's clock is ahead of this machine's, as last measured.
+    latest : float
+        When the newest decision was made, here or by an earlier run.
     """
 
     configuration: Configuration
@@ -104,6 +109,8 @@ class State:
         self.loop = asyncio.get_running_loop()
         self.closing = False
         self.lost: str | None = None
+        self.offset = 0.0
+        self.latest = 0.0
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.experiments = Experiments()
         self.keys: dict[str, KeyRow] = {}
@@ -121,6 +128,10 @@ class State:
             if store.has_peers
             else self._reading
         )
+
+    def now(self) -> float:
+        """Return the time by the database's clock, which all replicas share."""
+        return time.time() + self.offset
 
     def check_open(self) -> None:
         """Refuse if the service is stopping, or its store is lost."""

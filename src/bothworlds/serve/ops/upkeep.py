@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -49,7 +48,7 @@ class Upkeep:
             if experiment.config.missing != "drop":
                 while await self._sweep_some(experiment):
                     pass
-        now = time.time()
+        now = self._state.now()
         await self._committer.run(lambda writer: retention.forget_claims(writer, now))
         days = self._state.settings.retention_days
         if days is not None:
@@ -59,7 +58,7 @@ class Upkeep:
         """Fill in some missing feedback; tell whether there may be more."""
         config = experiment.config
         loss = config.default()
-        now = time.time()
+        now = self._state.now()
         before = first_identity(now - config.feedback_window - GRACE)
         raws, upto = await self._state.read(
             lambda reader: reader.untold(experiment.id, before, limit, config.missing == "deferred")
@@ -85,7 +84,7 @@ class Upkeep:
 
     async def _forget(self, seconds: float) -> None:
         """Delete decisions, and feedback that can no longer be sent again."""
-        now = time.time()
+        now = self._state.now()
         for experiment in list(self._experiments.values()):
             # The row of a feedback is what keeps the same decision from being learned twice.
             told = max(seconds, experiment.config.feedback_window + DAY)
@@ -120,7 +119,7 @@ class Upkeep:
             by_arm = [shares.get(arm.name, 0.0) for arm in experiment.arms]
             rows.append(
                 CheckpointRow(
-                    experiment.id, experiment.epoch, time.time(), experiment.round,
+                    experiment.id, experiment.epoch, self._state.now(), experiment.round,
                     experiment.total.learned, as_bytes(experiment.total.told),
                     as_bytes(experiment.total.lost), np.array(by_arm, "<f8").tobytes(),
                 )

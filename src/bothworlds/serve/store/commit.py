@@ -137,6 +137,7 @@ class Committer:
         self._ripe = False
         self._pause = 0.0
         self._stale = False
+        self._lives = 0
         self._thread = threading.Thread(target=self._run, name="bothworlds-commit", daemon=True)
 
     def start(self) -> None:
@@ -185,6 +186,19 @@ class Committer:
         elif not self._due:
             self._due = True
             self._loop.call_later(LOG_SECONDS, self._flush)
+
+    def start_over(self) -> None:
+        """Refuse what waits, drop the log, and read the states again.
+
+        The store went back in time: rows that wait are of a time that it does not know.
+        """
+        self._lives += 1
+        self.log.clear()
+        self._stale = True
+        waiting = [self._queue.popleft() for _ in range(len(self._queue))]
+        self._queue.extend(each for each in waiting if isinstance(each, Job))
+        self._refuse([each.done for each in waiting if isinstance(each, Item)])
+        self._wake.set()
 
     @property
     def room(self) -> bool:
@@ -249,6 +263,7 @@ class Committer:
 
     def _commit(self, items: list[Item], rows: list[DecisionRow]) -> None:
         batch = Batch(decisions=rows)
+        life = self._lives
         first: dict[tuple[int, bytes], FeedbackRow] = {}
         for item in items:
             for row in item.feedback:
@@ -271,7 +286,7 @@ class Committer:
             self._reread()
             outcome = self.writer.commit(batch, partial(self.ledger.settle, decided=places))
         except Exception as error:
-            self._failed(error, items, rows)
+            self._failed(error, items, rows if life == self._lives else [])
             return
         self.ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
         self.commits += 1

@@ -29,12 +29,16 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
 from bothworlds.errors import StoreError
+from bothworlds.serve.domain.records import made_at
+from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import (
+    CLOCK_LIMIT,
     DECISION,
     FEEDBACK,
+    AuditRow,
     Batch,
     DecisionRow,
     FeedbackRow,
@@ -71,6 +75,17 @@ INSERT_FEEDBACK = (
     "ON CONFLICT DO NOTHING RETURNING experiment, id"
 )
 NOW = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
+STARTS_OVER = "The store went back in time; this replica reads it again."
+MAY_READ_TIMELINE = (
+    "SELECT bool_and(has_function_privilege(name, 'execute')) FROM unnest(ARRAY["
+    "'pg_control_system()', 'pg_current_wal_lsn()', 'pg_walfile_name(pg_lsn)']) AS name"
+)
+# Not `pg_control_checkpoint`, which knows a new timeline only after its first checkpoint.
+TIMELINE = (
+    "SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) "
+    "FROM pg_control_system()"
+)
+KNOWN_TIMELINE = "SELECT timeline, salt FROM incarnation WHERE ended IS NULL"
 STARTED = "EXTRACT(EPOCH FROM pg_postmaster_start_time())::float8"
 
 
@@ -197,6 +212,16 @@ class _Line:
                 found.close()
 
 
+def _timeline(rows: Callable[[str], Rows], address: str) -> str | None:
+    """Return which history of the database this is; None where the role must not read it."""
+    if rows("SELECT pg_is_in_recovery()")[0][0]:
+        # A connection to a standby would survive its promotion, and see nothing of it.
+        raise StoreError(f"The store {address!r} is a standby, which takes no writes.")
+    if not rows(MAY_READ_TIMELINE)[0][0]:
+        return None
+    return str(rows(TIMELINE)[0][0])
+
+
 class PostgresWriter(Writer):
     """The connection that writes, with the locks of this replica.
 
@@ -294,6 +319,10 @@ class PostgresWriter(Writer):
         )
         if self.replica.shard < 0:
             return
+        # Before anything is written: what is in the log then is of the time before the failover.
+        self.follow_timeline()
+        if self.replica.incarnation not in (None, bytes(self.rows(KNOWN_TIMELINE)[0][1])):
+            raise StoreError(STARTS_OVER)
         held = connection.execute(
             "SELECT pg_try_advisory_lock_shared(%(locks)s, %(serving)s), "
             "pg_try_advisory_lock(%(locks)s, %(shard)s)",
@@ -312,6 +341,40 @@ class PostgresWriter(Writer):
         # Another replica took it, because this one was away for longer than its lease.
         self.take_shard()
         self.begin_run()
+
+    def follow_timeline(self) -> None:
+        """Begin a new incarnation if the database has another history than before.
+
+        A standby that was promoted may have lost transactions that were acknowledged.
+        """
+        now = _timeline(self.rows, self._address)
+        if now is None:
+            return
+        # Seen for the first time, it is no change.
+        self.execute(
+            "UPDATE incarnation SET timeline = ? WHERE ended IS NULL AND timeline IS NULL", (now,)
+        )
+        if self.rows(KNOWN_TIMELINE)[0][0] == now:
+            return
+
+        def change(writer: Writer) -> None:
+            if writer.rows(KNOWN_TIMELINE)[0][0] == now:
+                raise LookupError(now)
+            writer.begin_incarnation(writer.rows(f"SELECT {NOW}")[0][0], now)
+
+        audit = AuditRow(time.time(), 1, None, "timeline", None, "database", {"timeline": now})
+        # Another replica may be first.
+        with contextlib.suppress(LookupError):
+            self.administer(audit, change)
+
+    def last_certain_id(self) -> bytes:
+        """Return the last id that certainly was made before everything the store may have lost."""
+        beat = self.rows(
+            "SELECT COALESCE(MAX(alive_at), 0.0) FROM replica WHERE shard <> ?",
+            (self.replica.shard,),
+        )
+        newest = max(self.newest_id(), first_identity(beat[0][0]))
+        return first_identity(made_at(newest) - CLOCK_LIMIT)
 
     def _end_former(self, connection: psycopg.Connection[Any], former: int | None) -> bool:
         """End the session of this replica that was lost, if the database still keeps it."""
@@ -378,12 +441,32 @@ class PostgresWriter(Writer):
 
 
 class PostgresReader(Reader):
-    """A connection that reads."""
+    """A connection that reads.
 
-    def __init__(self, url: str, replica: Replica) -> None:
-        self.line = _Line(url, "bothworlds reading", READ_SECONDS)
+    Parameters
+    ----------
+    url : str
+        Of the database.
+    address : str
+        The same without secrets, for messages.
+    polls : bool
+        Whether it polls for a replica that serves.
+    """
+
+    margin = CLOCK_LIMIT
+    clock = NOW
+
+    def __init__(self, url: str, address: str, replica: Replica, *, polls: bool = False) -> None:
+        self.line = _Line(url, "bothworlds reading", READ_SECONDS, self._greet if polls else None)
         super().__init__(self.line.run, replica)
+        self._address = address
         self._beaten = time.monotonic()
+
+    def _greet(self, connection: psycopg.Connection[Any]) -> None:
+        """Wait, after a failover, until a writer has begun a new incarnation."""
+        now = _timeline(self.rows, self._address)
+        if now is not None and self.rows(KNOWN_TIMELINE)[0][0] != now:
+            raise StoreError(STARTS_OVER)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -454,8 +537,8 @@ class PostgresStore(Store):
         self._closing = threading.Event()
         self.replica = Replica(-1)
         self.writer = PostgresWriter(url, address, self.replica, alone)
-        self.reader = PostgresReader(url, self.replica)
-        self.watcher = PostgresReader(url, self.replica)
+        self.reader = PostgresReader(url, address, self.replica)
+        self.watcher = PostgresReader(url, address, self.replica, polls=serve)
         try:
             # Asked also of a store that is not to be made: the first question connects.
             if schema.version(self.writer) == 0 and create:
@@ -464,6 +547,7 @@ class PostgresStore(Store):
                 self.writer.keep_others_out()
             if serve:
                 schema.check_version(self.writer)
+                self.writer.follow_timeline()
                 self.writer.take_shard()
         except (psycopg.Error, OSError) as error:
             self.close()

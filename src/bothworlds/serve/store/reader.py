@@ -54,6 +54,8 @@ class Reader(ABC):
 
     margin = 0.0
     """Seconds by which the clocks of those who write may differ."""
+    clock = "NULL"
+    """Expression for the time by the database's clock; null where this process has the same one."""
 
     def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
         self.execute = execute
@@ -78,6 +80,14 @@ class Reader(ABC):
     def config_version(self) -> int:
         """Return the version of the configuration."""
         return int(self.rows("SELECT config_version FROM deployment")[0][0])
+
+    def standing(self) -> tuple[int, bytes, float | None]:
+        """Return the version of the configuration, the incarnation, and the database's time."""
+        version, salt, at = self.rows(
+            "SELECT config_version, (SELECT salt FROM incarnation WHERE ended IS NULL), "
+            f"{self.clock} FROM deployment"
+        )[0]
+        return version, bytes(salt), at
 
     def configuration(self) -> Configuration:
         """Return the whole configuration."""
@@ -172,6 +182,10 @@ class Reader(ABC):
             ):
                 self._peers[row[:3]] = StateRow.read(row)
         return list(self._peers.values())
+
+    def forget_peers(self) -> None:
+        """Read all states of the other replicas again: a version may stand for another state."""
+        self._peers = {}
 
     def states(self) -> list[StateRow]:
         """Return the states of all replicas."""

@@ -15,6 +15,10 @@ DECISION = "experiment, id, record, shard, run, seq, shadow"
 CHECKPOINT = "epoch, at, round, learned, told, lost, probabilities, id"
 
 
+CLOCK_LIMIT = 5.0
+"""Seconds by which the clocks of replicas that are ready may differ from the database's."""
+
+
 class Cursor(Protocol):
     """Result of a statement, as every driver has it."""
 
