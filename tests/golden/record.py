@@ -107,7 +107,7 @@ def page(folder):
     made(store, "headline", ARMS, rounds=20_000, logged=300, checkpoints=50, quarantined=2)
     with served(store) as service:
         # What takes long to compute follows a moment after the page.
-        wait_until(lambda: "in a moment" not in _visit(service))
+        wait_until(lambda: "being computed" not in _visit(service))
         text = _visit(service)
     text = text.replace(f"{service.host}:{service.port}", "HOST")
     text = re.sub(r'(name="token" value=")[^"]+', r"\1TOKEN", text)

@@ -102,6 +102,21 @@ def test_pages_are_quiet_ask_nobody_else_and_fit_a_phone(opened):
     assert page.noise == ["heard"]
 
 
+def test_many_arms_are_filtered_and_legends_are_filled(opened):
+    page = opened("/experiments/long")
+    rows = page.locator("#part-arms tbody tr:visible")
+    expect(rows).to_have_count(8)
+    page.get_by_label("show all").check()
+    expect(rows).to_have_count(64)
+    page.get_by_label("Filter arms by name").fill("variant 17")
+    expect(rows).to_have_count(1)
+    expect(page.locator("figure[data-chart] canvas")).to_have_count(2)
+    values = page.locator(".u-legend .u-value").all_inner_texts()
+    assert len(values) > 9 and not {"--", "\u2013", ""} & set(values)
+    origin = page.evaluate("location.origin")
+    assert f"curl -X POST {origin}/v1/experiments/long/decisions" in page.content()
+
+
 def test_without_scripts_everything_can_be_read(opened):
     page = opened("/experiments/long", java_script_enabled=False)
     # Reports need a moment where nobody has looked before.
@@ -109,8 +124,8 @@ def test_without_scripts_everything_can_be_read(opened):
         page.reload()
     assert page.locator("svg.chart").count() == 2
     assert page.locator("svg.interval").count() == 64
-    assert "decisions of 2,000 have no answer" in page.locator("#part-report").inner_text()
-    assert "of all time" in page.locator("#part-alarms").inner_text()
+    assert "decisions of 2,000 have no feedback" in page.locator("#part-report").inner_text()
+    assert "over all time" in page.locator("#part-alarms").inner_text()
     page.locator("#part-shares-data summary").click()
     assert page.locator("#part-shares-data td").count() == 12 * 9
     page.get_by_role("link", name="Experiments").click()

@@ -12,6 +12,7 @@ import bothworlds.serve.dashboard.sessions as sessions_module
 from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
 from bothworlds.serve.dashboard import experiment, front, reading
+from bothworlds.serve.dashboard.experiment import parts
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
 from bothworlds.serve.domain import records, tokens
 from bothworlds.serve.domain.service import Service
@@ -184,7 +185,7 @@ def test_pages_are_there_before_the_first_decision(dashboard):
         assert page.status == 200
         assert page.header("content-type") == "text/html; charset=utf-8"
         assert page.header("cache-control") == "no-store"
-        for said in ("No arm leads yet", "nothing to report yet", "No alarms"):
+        for said in ("No arm is ahead yet", "nothing to report yet", "No alarms"):
             assert said in page.text
         chart = (await browser.get("/experiments/headline/chart.json")).text
         assert '"x":[]' in chart
@@ -261,6 +262,49 @@ def test_the_colours_are_those_of_the_figures():
     assert tuple(found[f"s{n}"] for n in range(SHOWN)) == COLOURS
 
 
+def test_a_page_counts_what_the_feedback_counts(dashboard):
+    async def work(app, browser):
+        async def words(page=""):
+            app._dashboard._reading._kept.clear()
+            text = (await browser.get(f"/experiments/headline{page}")).text
+            return [word for word in ("reward", "loss") if f"recent mean {word}" in text]
+
+        for given in ({"loss": 0.0}, {"reward": 1.0}):
+            decided = await app.service.decide(Service.LOCAL, "headline")
+            await app.service.feedback(Service.LOCAL, decided.decision_id, **given)
+            assert await words() == list(given)
+        assert await words("?as=loss") == ["loss"]
+
+    dashboard(work)
+
+
+def test_the_headline_never_contradicts_itself(dashboard):
+    async def work(app, browser):
+        service = app.service
+        experiment = service.experiment_state(Service.LOCAL, "headline")
+        described = service.experiment(Service.LOCAL, "headline")
+        rows = [(n % 3, 600.0 - n, float(n % 3 != 1), 0.3, "learned") for n in range(600)]
+        window = reading.counted(log(experiment, rows, 1e9), experiment, 1e9)
+        shares = {"a": 0.02, "b": 0.95, "c": 0.03}
+
+        def headline():
+            for arm in described["arms"]:
+                arm["probability"] = shares[arm["name"]]
+            text = parts(Shown(described, window, None, None), False)["summary"]
+            return re.sub("<[^>]*>", "", text.split("</p>")[0])
+
+        assert "b receives 95 % of the next decisions. b is the best arm" in headline()
+        shares.update(a=0.95, b=0.02)
+        assert "a receives 95 % of the next decisions. But recent feedback favours b" in headline()
+        shares.update(a=0.3, b=0.3, c=0.4)
+        assert "No arm is ahead yet. b is the best arm with 95 % confidence" in headline()
+        window = reading.counted(log(experiment, rows[:4], 1e9), experiment, 1e9)
+        shares.update(a=0.02, b=0.95, c=0.03)
+        assert "No two arms can be ranked with 95 % confidence yet." in headline()
+
+    dashboard(work)
+
+
 def test_thousands_of_arms_have_pages(dashboard):
     async def work(app, browser):
         for _ in range(3):
@@ -273,7 +317,7 @@ def test_thousands_of_arms_have_pages(dashboard):
         for page, count in ((first, 64), (last, 3000 - 46 * 64), (beyond, 3000 - 46 * 64)):
             assert page.count('class="interval"') == count and len(page) < 150_000
         assert "?as=reward&amp;arms=2#arms" in first and "arms=46#arms" in last
-        assert "reports on up to 64 arms" in first
+        assert "ranks up to 64 arms" in first
         chart = (await browser.get("/experiments/headline/chart.json")).text
         assert chart.count('"label"') == 2 * SHOWN + 1 and "2992 others" in chart
 
@@ -301,7 +345,7 @@ def test_one_logs_in_with_a_key_that_may_read(dashboard):
         assert (inside.status, inside.header("location")) == (303, "/experiments/headline")
         assert key not in inside.text and key not in str(inside.headers)
         page = await browser.get("/experiments/headline")
-        assert page.status == 200 and "Changes need a key with the scope admin" in page.text
+        assert page.status == 200 and "Changes need a key with the admin scope" in page.text
         assert "Audit log" not in page.text
         rows = await browser.get("/experiments/headline/export?format=csv")
         assert rows.text.startswith("decision_id")
@@ -488,7 +532,7 @@ def test_a_live_page_sends_what_has_changed_and_ends_with_the_key(dashboard, mon
 
         async def learned():
             while not any(
-                b"learned from</dt><dd>1<" in each.get("body", b"") for each in browser.sent
+                b"feedback learned</dt><dd>1<" in each.get("body", b"") for each in browser.sent
             ):
                 await asyncio.sleep(0.01)
 
@@ -577,7 +621,7 @@ def test_drift_is_told_and_only_where_there_is_some(dashboard):
         assert drifts(shown) == []
         described["arms"][0]["mean_loss"] = 0.9
         ((name, said),) = drifts(shown)
-        assert name == "a" and "0.9 of all time" in said
+        assert name == "a" and "0.9 over all time" in said
         assert alarms(shown) == [(f"Arm 'a': {said}", "drift")]
 
     dashboard(work)
@@ -621,7 +665,7 @@ def test_a_page_does_not_wait_for_what_takes_long(dashboard, monkeypatch):
         monkeypatch.setattr(front, "PATIENCE", 0.01)
         page = await browser.get("/experiments/headline")
         assert page.status == 200
-        assert "is being computed" in page.text and "being looked up" in page.text
+        assert "is being computed" in page.text and "replicas is being read" in page.text
         monkeypatch.setattr(front, "PATIENCE", HANG)
         released.set()
         assert "nothing to report yet" in (await browser.get("/experiments/headline/parts")).text
@@ -642,7 +686,7 @@ def test_a_long_history_makes_no_large_page(tmp_path, dashboard):
             assert await read(Service.LOCAL, "headline", HANG) is not None
         page = await browser.get("/experiments/headline")
         assert page.text.count('class="interval"') == 64
-        assert "10,000 decisions" in page.text and "of all time" in page.text
+        assert "10,000 decisions" in page.text and "over all time" in page.text
         files = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text))
         bodies = [page, await browser.get("/experiments/headline/chart.json")]
         bodies += [await browser.get(file.replace("&amp;", "&")) for file in files]

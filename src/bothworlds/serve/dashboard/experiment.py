@@ -1,12 +1,11 @@
-"""Page of an experiment: who leads and how sure that is, what is missing, and the controls.
+"""Page of an experiment: which arm is winning, how certain that is, what is missing, controls.
 
-A page is made of parts. The same functions make them for the page and for those who follow it
-live, so that both say the same.
+A page consists of parts. The same functions draw them for the first load and for live updates, so
+that both show the same.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,6 +39,8 @@ from bothworlds.text import clipped, counted
 
 PAGE = 64
 """Arms in a table."""
+FEW = 8
+"""Arms of which a table is short enough to need no filter."""
 ROWS = 12
 """Rows of the table behind a chart."""
 SPARKS = 23
@@ -97,7 +98,7 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
         first,
         h.nav(
             [h.a(text, href=f"#{anchor}") for panel in PANELS for anchor, text in panel.links],
-            h.a(f"Count {others}", href=f"{where}?as={other}", class_="quiet"),
+            h.a(f"Show {others}", href=f"{where}?as={other}", class_="quiet"),
             aria_label="On this page",
             class_="contents",
         ),
@@ -109,8 +110,8 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
 def _query(shown: Shown, page: int) -> str:
     """Return what stands behind the address of a page of arms."""
     given = []
-    if shown.rewards:
-        given.append("as=reward")
+    if shown.chosen is not None:
+        given.append(f"as={shown.chosen}")
     if page > 1:
         given.append(f"arms={page}")
     return f"?{'&'.join(given)}" if given else ""
@@ -133,20 +134,21 @@ def _summary(shown: Shown) -> Markup:
     window, facts = shown.window, shown.facts
     verdict: list[Any] = [badge(mode), " "]
     if mode in ("pinned", "shadow"):
-        verdict += [h.b(named(described["pinned_arm"])), " is what everybody gets."]
+        verdict += ["Every decision is ", h.b(named(described["pinned_arm"])), "."]
     elif mode == "uniform":
-        verdict.append("All arms are drawn alike.")
+        verdict.append("Every arm receives the same share of the decisions.")
     elif mode in ("paused", "archived"):
         verdict.append("Decisions are refused.")
     elif best is None:
-        verdict.append("No arm leads yet.")
+        verdict.append("No arm is ahead yet.")
     else:
         verdict += [
-            h.b(named(best["name"])), " leads with ", h.b(percent(best["probability"])),
-            " of the decisions.",
+            h.b(named(best["name"])), " receives ", h.b(percent(best["probability"])),
+            " of the next decisions.",
         ]  # fmt: skip
-    if window is not None and window.report is not None:
-        verdict += [" ", _surest(window)]
+    if window is not None and window.report is not None and len(window.report) > 1:
+        ahead = best["name"] if best is not None and mode == "learn" else None
+        verdict += [" ", _certainty(window, shown.word, ahead)]
     totals = Counted()
     if window is not None:
         for each in window.arms.values():
@@ -154,13 +156,15 @@ def _summary(shown: Shown) -> Markup:
             totals.pending += each.pending
             totals.missing += each.missing
     missing = percent(totals.missing / totals.decided) if totals.decided else NONE
+    if totals.missing:
+        verdict.append(f" {missing} of the recent decisions have no feedback.")
     held = None if facts is None else sum(facts.quarantined.values())
     tiles = (
         ("decisions", f"{sum(arm['decided'] for arm in described['arms']):,}", None),
         ("per second", NONE if facts is None else rate(facts.rate), f"over {RATE_SECONDS:g} s"),
-        ("learned from", f"{described['learned']:,}", None),
-        ("pending", NONE if window is None else f"{totals.pending:,}", "in the window"),
-        ("missing", missing, "in the window"),
+        ("feedback learned", f"{described['learned']:,}", None),
+        ("pending", NONE if window is None else f"{totals.pending:,}", "recent decisions"),
+        ("missing", missing, "recent decisions"),
         ("quarantined", NONE if held is None else f"{held:,}", None),
         ("feedback lag", NONE if facts is None else seconds(facts.lag), "median"),
         ("state age", seconds(described["state_age"] or None) if described["state_age"] else "0 s",
@@ -171,7 +175,7 @@ def _summary(shown: Shown) -> Markup:
         h.dl(
             (
                 h.div(
-                    h.dt(name), h.dd(value, note and h.small(f" {note}")),
+                    h.dt(_explained(name)), h.dd(value, note and h.small(f" {note}")),
                     class_="bad" if name == "quarantined" and held else None,
                 )
                 for name, value, note in tiles
@@ -181,23 +185,57 @@ def _summary(shown: Shown) -> Markup:
     )  # fmt: skip
 
 
-def _surest(window: Window) -> Markup:
-    """Return the strongest thing one is sure of, in one sentence."""
+EXPLAINED = {
+    "pending": "Decisions whose feedback can still arrive.",
+    "missing": "Decisions whose feedback did not arrive in time.",
+    "quarantined": "Feedback held back because one unit or arm sent more than its cap. It is not"
+    " learned until an administrator releases it.",
+    "feedback lag": "Time from a decision to its feedback.",
+    "state age": "How old this replica's copy of the other replicas' counts is.",
+    "epoch": "Number of times the experiment was reset; each epoch learns from zero.",
+}
+"""Tooltips of terms."""
+
+
+def _explained(term: str) -> Markup | str:
+    """Return a term with its tooltip."""
+    said = EXPLAINED.get(term.lower())
+    return term if said is None else h.abbr(term, title=said, tabindex=0)
+
+
+def _certainty(window: Window, word: str, ahead: str | None) -> Markup:
+    """Return how certain it is that the arm ahead is the best, in one sentence."""
+    confidence = f"with {percent(CONFIDENCE)} confidence"
+    if not window.sure:
+        return together(f"No two arms can be ranked {confidence} yet.")
+    assert window.report is not None
+    others = len(window.report) - 1
+    # The arm ahead, or else the one that beats most.
     beaten: dict[Any, list[tuple[float, Any]]] = {}
     for better, worse, least in window.sure:
         beaten.setdefault(better, []).append((least, worse))
-    others = 0 if window.report is None else len(window.report) - 1
-    for better, these in beaten.items():
-        if len(these) == others and others > 1:
-            least, worse = min(these)
-            return together(
-                named(better), f" beats every other arm, {'' if others == 1 else 'the closest, '}",
-                named(worse), f", by at least {least:.3g}.",
-            )  # fmt: skip
-    if window.sure:
-        better, worse, least = window.sure[0]
-        return together(named(better), " beats ", named(worse), f" by at least {least:.3g}.")
-    return together("Of no pair one is sure yet which arm is better.")
+    rivals = [(least, better) for better, worse, least in window.sure if worse == ahead]
+    if rivals:
+        least, better = max(rivals, key=lambda rival: rival[0])
+        return together(
+            "But recent feedback favours ", named(better), f": its mean {word} is better by at "
+            f"least {least:.3g}, {confidence}.",
+        )  # fmt: skip
+    best = ahead if ahead is not None else max(beaten, key=lambda arm: len(beaten[arm]))
+    these = beaten.get(best, [])
+    if not these:
+        return together(f"That it is the best arm is not certain {confidence} yet.")
+    least, worse = min(these, key=lambda pair: pair[0])
+    if len(these) == others:
+        than = ["the closest arm, ", named(worse)] if others > 1 else [named(worse)]
+        return together(
+            named(best), " is the best arm ", confidence, f": its mean {word} is better than that "
+            "of ", *than, f", by at least {least:.3g}.",
+        )  # fmt: skip
+    return together(
+        named(best), f" is better than {len(these)} of {others} other arms {confidence}; the rest "
+        "cannot be ranked against it yet.",
+    )  # fmt: skip
 
 
 def _alarms(shown: Shown) -> Markup:
@@ -207,7 +245,7 @@ def _alarms(shown: Shown) -> Markup:
     return h.ul(
         (h.li(h.a(said, href=f"#{where}")) for said, where in found[:ALARMS]),
         len(found) > ALARMS
-        and h.li(h.a(f"And {len(found) - ALARMS} more: see the drift.", href="#drift")),
+        and h.li(h.a(f"And {len(found) - ALARMS} more: see Changes.", href="#drift")),
         class_="alarm",
         id="alarms",
         aria_label="Alarms",
@@ -225,7 +263,9 @@ def _chart(name: str, figure: Markup, shown: Shown) -> Markup:
         and h.li(swatch(OTHERS), f"{more} others together", class_="quiet"),
         class_="legend",
     )
-    return h.figure(legend, h.div(figure, class_="canvas"), data_chart=name)
+    measured = "share of decisions" if name == "shares" else f"mean {shown.word}"
+    axes = h.figcaption(f"Vertical: {measured}. Horizontal: time (UTC).", class_="quiet")
+    return h.figure(legend, h.div(figure, class_="canvas"), axes, data_chart=name)
 
 
 def charts(shown: Shown) -> dict[str, Any]:
@@ -241,6 +281,7 @@ def charts(shown: Shown) -> dict[str, Any]:
                 for label, colour, values in rows
             ],
             "range": [0, 1] if kind == "shares" else _range(shown, rows),
+            "axis": "share of decisions" if kind == "shares" else f"mean {shown.word}",
         }
     found["arms"] = len(names)
     found["coloured"] = sum(each != OTHERS for each in own.values())
@@ -300,14 +341,14 @@ def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) ->
     return [max(low, min(values) - room), min(high, max(values) + room)]
 
 
-EMPTY = "Nothing yet: a checkpoint is noted every ten seconds while decisions are made."
+EMPTY = "No data yet: a point is added every ten seconds while decisions are made."
 
 
 def _shares_figure(shown: Shown) -> Markup:
     at, rows = _shares(shown)
     if len(at) < 2:
         return h.p(EMPTY, class_="empty")
-    label = "Probability of each arm over time; the table below has the numbers"
+    label = "Share of decisions of each arm over time; the table below has the numbers"
     return figures.lines(at, [(colour, values) for _, colour, values in rows], 0.0, 1.0, label)
 
 
@@ -352,7 +393,7 @@ def _data(lines: Lines, caption: str, form: Any) -> Markup:
 
 
 def _shares_data(shown: Shown) -> Markup:
-    return _data(_shares(shown), "Probabilities", percent)
+    return _data(_shares(shown), "Shares of decisions", percent)
 
 
 def _means_data(shown: Shown) -> Markup:
@@ -412,8 +453,8 @@ def _arms(shown: Shown) -> Markup:
             )
         )  # fmt: skip
     heads = (
-        "arm", "probability", "decisions", "answers", "pending", "missing", "quarantined",
-        f"mean {shown.word}", "with interval", "of all time",
+        "arm", "share", "decisions", "feedback", "pending", "missing", "quarantined",
+        f"recent mean {shown.word}", "with interval", "over all time",
     )  # fmt: skip
     where = address(described["name"])
     count = described["arms"]
@@ -422,25 +463,32 @@ def _arms(shown: Shown) -> Markup:
         page > 1 and h.a("Previous", href=f"{where}{_query(shown, page - 1)}#arms"), " ",
         page < pages and h.a("Next", href=f"{where}{_query(shown, page + 1)}#arms"),
     )  # fmt: skip
-    return h.section(
-        h.h2("Arms", id="arms"),
-        table(heads, rows, _windowed(shown), class_="wide"),
-        turn,
+    return together(table(heads, rows, _windowed(shown), class_="wide"), turn)
+
+
+def _filter() -> Markup:
+    """Return the filter of the arms; scripts show it, and the first arms only."""
+    return h.p(
+        h.label("Filter arms by name", for_="filter"),
+        h.input(id="filter", type="search", autocomplete="off"),
+        h.label(h.input(id="all-arms", type="checkbox", autocomplete="off"), " show all"),
+        class_="filter",
+        hidden=True,
     )
 
 
 def _windowed(shown: Shown) -> str:
     window = shown.window
     if window is None:
-        return "Pending, missing and means are being counted; they follow in a moment."
+        return "Pending, missing and means are being computed."
     if not window.rows:
-        return "There is no decision in the log yet."
+        return "No decision has been made yet."
     since = "" if window.since is None else f", since {moment_text(window.since)}"
     return (
-        f"Probability now; decisions and answers of all time. Pending, missing and means are of "
-        f"the window, the newest {counted(window.rows, 'decision')}{since}. An interval holds "
-        f"with {percent(CONFIDENCE)} confidence, however the arms were chosen; the tick is the "
-        "mean of all time."
+        "Share: of the next decisions. Decisions and feedback: over all time. Pending, missing and "
+        f"recent means: of the newest {counted(window.rows, 'decision')}{since}. Each interval "
+        f"contains the mean with {percent(CONFIDENCE)} confidence; the tick is the mean over all "
+        "time."
     )
 
 
@@ -448,12 +496,12 @@ def _report(shown: Shown) -> Markup:
     window = shown.window
     said: list[Any] = []
     if window is None:
-        said.append("The report is being computed; it follows in a moment.")
+        said.append("The report is being computed.")
     elif not window.rows:
         said.append("There is nothing to report yet.")
     elif window.report is None:
         said.append(
-            f"The page reports on up to {REPORTED} arms; the report below the exports has no limit."
+            f"This page ranks up to {REPORTED} arms; the JSON report under Export has no limit."
         )
     else:
         sure = window.sure
@@ -464,20 +512,20 @@ def _report(shown: Shown) -> Markup:
                 )
             )
         if len(sure) > SENTENCES:
-            said.append(f"So much for {SENTENCES} of {len(sure):,} pairs of which one is sure.")
+            said.append(f"Showing {SENTENCES} of {len(sure):,} confident comparisons.")
         if not sure:
-            said.append("Of no pair one is sure yet which arm is better.")
+            said.append("No two arms can be ranked with confidence yet.")
         if window.unanswered:
             said.append(
-                f"{counted(window.unanswered, 'decision')} of {window.rows:,} have no answer; all "
-                "this holds if that does not depend on what the answer would be."
+                f"{counted(window.unanswered, 'decision')} of {window.rows:,} have no feedback. "
+                "The comparisons hold if that does not depend on what the feedback would be."
             )
     return h.section(
         h.h2("Report", id="report"),
         h.ul((h.li(each) for each in said), class_="said"),
         h.p(
-            f"Every sentence holds by itself with {percent(CONFIDENCE)} confidence, of the newest "
-            f"{WINDOW:,} decisions at most, for mean {shown.word} in "
+            f"Each comparison holds with {percent(CONFIDENCE)} confidence. It uses at most the "
+            f"newest {WINDOW:,} decisions and compares the mean {shown.word}, in "
             f"[{shown.described['bounds'][0]:g}, {shown.described['bounds'][1]:g}].",
             class_="quiet",
         ),
@@ -487,17 +535,15 @@ def _report(shown: Shown) -> Markup:
 def _drift(shown: Shown) -> Markup:
     found = drifts(shown)
     if not found:
-        return h.p(
-            "No arm is known to have moved, within the window or against all time.", class_="quiet"
-        )
+        return h.p("No change of any arm's mean has been detected.", class_="quiet")
     return h.ul((h.li(h.b(named(name)), ": ", said) for name, said in found), class_="said")
 
 
 def _lag(shown: Shown) -> Markup:
     window = shown.window
-    title = h.h2("Lag of the feedback", id="lag")
+    title = h.h2("Feedback lag", id="lag")
     if window is None or not sum(window.lags):
-        return h.section(title, h.p("There is no feedback in the window.", class_="empty"))
+        return h.section(title, h.p("The recent decisions have no feedback yet.", class_="empty"))
     label = "Feedback by its lag; the table below has the numbers"
     return h.section(
         title,
@@ -505,12 +551,12 @@ def _lag(shown: Shown) -> Markup:
         h.details(
             h.summary("Lags, as a table"),
             table(
-                ("lag", "answers"),
+                ("lag", "feedback"),
                 [
                     (name, f"{count:,}")
                     for name, count in zip(LAG_NAMES, window.lags, strict=True)
                 ],
-                "Answers in the window by their lag",
+                "Feedback to the recent decisions, by lag",
                 class_="plain",
             ),
         ),
@@ -520,7 +566,7 @@ def _lag(shown: Shown) -> Markup:
 def _replicas(shown: Shown) -> Markup:
     title = h.h2("Replicas", id="replicas")
     if shown.facts is None:
-        return h.section(title, h.p("The replicas are being looked up.", class_="empty"))
+        return h.section(title, h.p("The list of replicas is being read.", class_="empty"))
     age = shown.described["state_age"]
     rows = [
         (
@@ -533,7 +579,7 @@ def _replicas(shown: Shown) -> Markup:
         )
         for each in shown.facts.replicas
     ]
-    heads = ("replica", "state", "started (UTC)", "rounds", "learned", "age of its state here")
+    heads = ("replica", "state", "started (UTC)", "rounds", "learned", "state age")
     return h.section(
         title, table(heads, rows, "Replicas of the service", hidden=True, class_="wide")
     )
@@ -544,7 +590,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
     name = described["name"]
     title = h.h2("Controls", id="controls")
     if not viewer.admin:
-        return h.section(title, h.p("Changes need a key with the scope admin.", class_="quiet"))
+        return h.section(title, h.p("Changes need a key with the admin scope.", class_="quiet"))
     active = [arm["name"] for arm in described["arms"] if arm["status"] == "active"]
 
     def act(action: str, text: str, **more: Any) -> Markup:
@@ -578,7 +624,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
                     if len(active) <= PAGE
                     else h.input(id="arm", name="arm", maxlength=200, autocomplete="off"),
                     act("pin", "Pin", class_="stop"),
-                    act("retire_arm", "Retire"),
+                    act("retire_arm", "Retire", class_="stop"),
                 ),
                 h.fieldset(
                     h.legend("New arm"),
@@ -589,7 +635,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
                 h.fieldset(
                     h.legend("Quarantine"),
                     act("release", "Learn from all"),
-                    act("drop", "Drop all"),
+                    act("drop", "Discard all", class_="stop"),
                 ),
                 class_="sets",
             ),
@@ -598,8 +644,9 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
             class_="controls",
         ),
         h.p(
-            "Paused: decisions are refused, feedback is learned. Pinned: everybody gets one arm, "
-            "nothing is learned. Uniform: all arms alike. A retired arm's name stays taken.",
+            "Pause: refuse decisions; feedback is still learned. Pin: every decision is one arm, "
+            "and nothing is learned. Uniform: every arm receives the same share. The name of a "
+            "retired arm cannot be used again. Red buttons stop or discard something.",
             class_="quiet",
         ),
     )  # fmt: skip
@@ -608,7 +655,9 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
 def _quarantine(shown: Shown) -> Markup:
     held = {} if shown.facts is None else shown.facts.quarantined
     if not held:
-        return together(h.h2("Quarantine", id="quarantine"), h.p("It is empty.", class_="quiet"))
+        return together(
+            h.h2("Quarantine", id="quarantine"), h.p("No feedback is held back.", class_="quiet")
+        )
     arms = shown.described["arms"]
     rows = [(named(arms[place]["name"]), f"{count:,}") for place, count in sorted(held.items())]
     return together(
@@ -616,22 +665,63 @@ def _quarantine(shown: Shown) -> Markup:
         table(
             ("arm", "feedback held"),
             rows,
-            "Feedback beyond the caps, by arm; up to 1,000",
+            "Feedback held back because it exceeded a cap, by arm; up to 1,000",
             class_="plain",
         ),
     )
 
 
+ACTED = {
+    "create": "created",
+    "patch": "settings changed",
+    "pin": "arm pinned",
+    "shadow": "shadow mode",
+    "uniform": "uniform mode",
+    "pause": "paused",
+    "resume": "learning resumed",
+    "archive": "archived",
+    "reset": "reset",
+    "add_arm": "arm added",
+    "retire_arm": "arm retired",
+    "release": "quarantine released",
+    "drop": "quarantine discarded",
+}
+"""Actions of the audit log in words."""
+
+
+def _in_words(value: Any) -> str:
+    """Write a JSON value for readers: names with their values, without brackets and quotes.
+
+    Examples
+    --------
+    >>> _in_words({"arms": [{"name": "a"}, {"name": "b"}], "seed": None, "learn_late": True})
+    'arms: a, b; learn late: yes'
+    """
+    if isinstance(value, dict):
+        if set(value) == {"name"}:
+            return str(value["name"])
+        return "; ".join(
+            f"{name.replace('_', ' ')}: {_in_words(each)}"
+            for name, each in value.items()
+            if each is not None and each != {} and each != []
+        )
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,g}" if isinstance(value, float) else str(value)
+
+
 def _changes(shown: Shown) -> Markup:
     title = h.h2("Audit log", id="changes")
     if shown.facts is None:
-        return together(title, h.p("The log is being read.", class_="empty"))
+        return together(title, h.p("The audit log is being read.", class_="empty"))
     rows = [
         (
             moment(row.at),
-            row.action,
+            ACTED.get(row.action, row.action),
             "local" if row.key_id is None else h.code(row.key_id),
-            h.code(named(clipped(json.dumps(row.change, ensure_ascii=False), 160)), class_="long"),
+            h.span(named(clipped(_in_words(row.change), 160)), class_="long"),
         )
         for row in shown.facts.changes
     ]
@@ -665,30 +755,38 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
             h.a("Report on the whole log (JSON)", href=f"{where}/report"),
         ),
         h.h3("From a shell"),
-        h.pre(h.code(line)),
+        h.pre(h.code(line), data_origin=viewer.origin),
         h.p(
-            f"Epoch {shown.described['epoch']}, version {shown.described['config_version']}, made "
-            f"{moment_text(shown.described['created_at'])}; this page {moment_text(time.time())}.",
+            _explained("Epoch"), f" {shown.described['epoch']}, "
+            f"version {shown.described['config_version']}, created "
+            f"{moment_text(shown.described['created_at'])}; this page was drawn "
+            f"{moment_text(time.time())}.",
             class_="quiet",
         ),
     )  # fmt: skip
 
 
 def _probabilities(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
-    heading = h.h2("Probability of each arm", id="probabilities")
+    heading = h.h2("Share of decisions of each arm", id="probabilities")
     return h.section(heading, _chart("shares", _shares_figure(shown), shown), made)
 
 
 def _over_time(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
-    heading = h.h2(f"Mean {shown.word} over time, and drift", id="drift")
+    heading = h.h2(f"Mean {shown.word} over time, and changes", id="drift")
     return h.section(heading, _chart("means", _means_figure(shown), shown), made)
 
 
 PANELS = (
     Panel({"summary": _summary, "alarms": _alarms}),
-    Panel({"shares-data": _shares_data}, (("probabilities", "Probabilities"),), _probabilities),
-    Panel({"arms": _arms, "report": _report}, (("arms", "Arms"), ("report", "Report"))),
-    Panel({"means-data": _means_data, "drift": _drift}, (("drift", "Drift"),), _over_time),
+    Panel({"shares-data": _shares_data}, (("probabilities", "Shares"),), _probabilities),
+    Panel(
+        {"arms": _arms, "report": _report},
+        (("arms", "Arms"), ("report", "Report")),
+        lambda viewer, shown, made: h.section(
+            h.h2("Arms", id="arms"), len(shown.described["arms"]) > FEW and _filter(), made
+        ),
+    ),
+    Panel({"means-data": _means_data, "drift": _drift}, (("drift", "Changes"),), _over_time),
     Panel(
         {"lag": _lag, "replicas": _replicas},
         (("lag", "Lag"), ("replicas", "Replicas")),

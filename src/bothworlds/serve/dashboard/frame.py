@@ -102,7 +102,7 @@ def digest(content: str) -> str:
 
 
 TEXTS = frozenset(
-    {"mode", "leads", "probabilities", "action", "key", "change", "state", "time (UTC)"}
+    {"mode", "largest share", "shares", "action", "key", "change", "state", "time (UTC)"}
 )
 """Heads of columns that hold words; the others hold numbers."""
 
@@ -157,7 +157,7 @@ def failure(viewer: Viewer, title: str, detail: str) -> bytes:
 
 
 def login(viewer: Viewer, onward: str, wrong: str | None) -> bytes:
-    """Return the page on which one logs in."""
+    """Return the log-in page."""
     return framed(
         viewer,
         "Log in",
@@ -176,7 +176,8 @@ def login(viewer: Viewer, onward: str, wrong: str | None) -> bytes:
             class_="login",
         ),
         h.p(
-            "A key with the scope read sees; one with the scope admin acts, too. ",
-            h.code("bothworlds serve key create --scopes read"), " makes one.", class_="quiet",
+            "The ", h.code("read"), " scope lets you view; ", h.code("admin"),
+            " also lets you make changes. ",
+            h.code("bothworlds serve key create --scopes read"), " creates a key.", class_="quiet",
         ),
     )  # fmt: skip

@@ -298,7 +298,8 @@ class Dashboard:
     async def _overview_made(self, visit: Visit) -> tuple[dict[str, str], int]:
         shown = await self._all(visit)
         figured = {**self._service.counters(), **self._service.gauges()}
-        parts = await asyncio.to_thread(overview.parts, shown, figured)
+        origin = self._viewer(visit).origin
+        parts = await asyncio.to_thread(overview.parts, shown, figured, origin)
         return _texts(parts), 0
 
     async def _overview_parts(self, visit: Visit) -> Reply:
@@ -320,12 +321,13 @@ class Dashboard:
             reading.window(who, name, PATIENCE) if window else _nothing(),
         )
         page = visit.query.get("arms", "1")
+        chosen = visit.query.get("as")
         return Shown(
             described,
             found,
             history,
             facts,
-            visit.query.get("as") == "reward",
+            chosen if chosen in ("reward", "loss") else None,
             max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 6 else 1,
             self._service.settings.state_age_limit,
         )

@@ -14,7 +14,7 @@ from bothworlds.text import clipped, counted
 
 def page(viewer: Viewer, shown: Sequence[Shown], figured: dict[str, float]) -> bytes:
     """Return the page of all experiments."""
-    made = parts(shown, figured)
+    made = parts(shown, figured, viewer.origin)
     return framed(
         viewer,
         "Experiments",
@@ -24,24 +24,25 @@ def page(viewer: Viewer, shown: Sequence[Shown], figured: dict[str, float]) -> b
     )
 
 
-def parts(shown: Sequence[Shown], figured: dict[str, float]) -> dict[str, Markup]:
+def parts(shown: Sequence[Shown], figured: dict[str, float], origin: str) -> dict[str, Markup]:
     """Return the parts of the overview."""
-    return {"experiments": _experiments(shown), "service": _service(figured)}
+    return {"experiments": _experiments(shown, origin), "service": _service(figured)}
 
 
-def _experiments(shown: Sequence[Shown]) -> Markup:
+def _experiments(shown: Sequence[Shown], origin: str) -> Markup:
     if not shown:
         return together(
-            h.p("There is no experiment yet. Make one:"),
+            h.p("There is no experiment yet. Create one:"),
             h.pre(
                 h.code(
-                    "curl localhost:8080/v1/experiments -H 'Content-Type: application/json' \\\n"
+                    f"curl {origin}/v1/experiments -H 'Content-Type: application/json' \\\n"
                     '  -d \'{"name": "headline", "arms": [{"name": "a"}, {"name": "b"}]}\''
-                )
+                ),
+                data_origin=origin,
             ),
         )
     heads = (
-        "experiment", "mode", "leads", "probabilities", "decisions", "per second", "answers",
+        "experiment", "mode", "largest share", "shares", "decisions", "per second", "feedback",
         "lag", "alarms",
     )  # fmt: skip
     rows = []
@@ -89,7 +90,7 @@ def _service(figured: dict[str, float]) -> Markup:
         ("decisions", figured["decisions"]),
         ("learned", figured["learned"]),
         ("quarantined", figured["quarantined"]),
-        ("contradictions", figured["contradictions"]),
+        ("contradicting feedback", figured["contradictions"]),
         ("refused, log full", figured["overloaded"]),
         ("waiting to be written", figured["commit_queue"] + figured["log_buffer"]),
     )

@@ -132,6 +132,8 @@ class Facts:
     replicas: list[ReplicaRow]
     changes: list[AuditRow]
     """The newest first."""
+    rewarded: bool
+    """Whether the newest feedback came as a reward."""
 
 
 class Watching:
@@ -205,7 +207,7 @@ class Watching:
 
 
 class _Entry:
-    """Something that was read, when, and who reads it anew."""
+    """A value that was read, when, and the task that reads it again."""
 
     def __init__(self, stamp: Any) -> None:
         self.stamp = stamp
@@ -258,6 +260,7 @@ def _facts(reader: Reader, experiment: Experiment) -> Facts:
         held,
         queries.replicas(reader, experiment.id, experiment.epoch),
         queries.changes_of(reader, experiment.tenant, experiment.name, 50),
+        experiment.rewarded,
     )
 
 

@@ -1,4 +1,4 @@
-"""An experiment as it is shown: what is known of it at a moment, who leads, what alarms."""
+"""An experiment on a page: its state at one moment, the leading arm and the alarms."""
 
 from __future__ import annotations
 
@@ -15,16 +15,24 @@ OTHERS = f"s{SHOWN}"
 
 @dataclass(frozen=True)
 class Shown:
-    """What is known of an experiment at a moment."""
+    """State of an experiment at one moment."""
 
     described: dict[str, Any]
     window: Window | None
     history: History | None
     facts: Facts | None
-    rewards: bool = False
+    chosen: str | None = None
+    """What the reader chose to count, reward or loss; None follows the feedback."""
     page: int = 1
     limit: float = 10.0
     """At what age of the others' states the service is not ready."""
+
+    @property
+    def rewards(self) -> bool:
+        """Whether rewards are counted: the reader's choice, or what the feedback reports."""
+        if self.chosen is None:
+            return self.facts is not None and self.facts.rewarded
+        return self.chosen == "reward"
 
     @property
     def word(self) -> str:
@@ -60,7 +68,7 @@ def leader(described: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def alarms(shown: Shown) -> list[tuple[str, str]]:
-    """Return what somebody should look at, each with where to look."""
+    """Return the alarms, each with the section that explains it."""
     described = shown.described
     found = [(said, "arms") for said in described["alarms"]]
     held = 0 if shown.facts is None else sum(shown.facts.quarantined.values())
@@ -68,7 +76,7 @@ def alarms(shown: Shown) -> list[tuple[str, str]]:
         found.append((f"{counted(held, 'feedback')} in quarantine.", "quarantine"))
     if described["state_age"] > shown.limit:
         age = short_duration(described["state_age"])
-        found.append((f"What this replica knows of the others is {age} old.", "replicas"))
+        found.append((f"The counts of the other replicas are {age} old here.", "replicas"))
     for name, said in drifts(shown):
         found.append((f"Arm {clipped(name, 40)!r}: {said}", "drift"))
     return found
@@ -87,11 +95,11 @@ def drifts(shown: Shown) -> list[tuple[str, str]]:
             continue
         ends = window.strict[str(name)]
         if ends is None:
-            found.append((str(name), "its mean has moved within the window."))
+            found.append((str(name), "its mean has changed within the recent decisions."))
         # The average of the window itself would always agree.
         elif arm["told"] > 2 * each.told and not ends[0] <= arm["mean_loss"] <= ends[1]:
             now, then = shown.value(each.mean), shown.value(arm["mean_loss"])
             found.append(
-                (str(name), f"mean {shown.word} {now:.3g} in the window, {then:.3g} of all time.")
+                (str(name), f"mean {shown.word} {now:.3g} recently, {then:.3g} over all time.")
             )
     return found

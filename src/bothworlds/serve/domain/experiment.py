@@ -54,6 +54,8 @@ class Experiment:
         self.alarm: str | None = None
         # Retention has deleted feedback up to this id.
         self.forgotten = b""
+        # Whether the newest feedback came as a reward; the dashboard counts the same way.
+        self.rewarded = False
         self.lineups: dict[tuple[int, ...], Lineup] = {}
         self.epoch = -1
         self.config: Config

@@ -172,6 +172,7 @@ class Feedback:
             raise Problem("expired")
         low, high = config.bounds
         given = loss if reward is None else reward
+        experiment.rewarded = reward is not None
         # What most callers send; `loss_within` would return the same.
         if type(given) is float and low <= given <= high and (loss is None or reward is None):
             value = (given - low if reward is None else high - given) / (high - low)

@@ -23,7 +23,7 @@
   const put = (name, text) => {
     const place = document.getElementById(`part-${name}`);
     if (!place) return;
-    // Whoever reads with a keyboard or selects a text is not interrupted.
+    // Do not interrupt readers who use a keyboard or select text.
     if (busy(place)) {
       waiting.set(name, text);
       return;
@@ -34,7 +34,38 @@
     place.innerHTML = text;
     place.querySelectorAll("details").forEach((each, n) => (each.open = Boolean(open[n])));
     place.querySelectorAll(".scroll").forEach((each, n) => (each.scrollLeft = across[n] || 0));
+    localise();
+    if (name === "arms") narrow();
   };
+  // The page's own scheme and host, which a proxy may have changed.
+  const localise = () => {
+    for (const each of document.querySelectorAll("pre[data-origin]")) {
+      each.firstChild.textContent = each.firstChild.textContent.replaceAll(each.dataset.origin, location.origin);
+      each.dataset.origin = location.origin;
+    }
+  };
+  localise();
+
+  // ---- many arms: the first eight, and a filter
+
+  const FEW = 8;
+  const filter = document.getElementById("filter");
+  const narrow = () => {
+    const rows = [...document.querySelectorAll("#part-arms tbody tr")];
+    if (!filter || rows.length <= FEW) return;
+    const wanted = filter.value.trim().toLowerCase();
+    const all = document.getElementById("all-arms").checked;
+    rows.forEach((row, n) => {
+      const name = row.querySelector("th").textContent.toLowerCase();
+      row.hidden = wanted ? !name.includes(wanted) : !all && n >= FEW;
+    });
+  };
+  if (filter) {
+    filter.closest("p").hidden = false;
+    filter.addEventListener("input", narrow);
+    document.getElementById("all-arms").addEventListener("change", narrow);
+    narrow();
+  }
   const take = (parts) => {
     for (const [name, text] of [...waiting]) if (!(name in parts)) put(name, text);
     for (const [name, text] of Object.entries(parts)) put(name, text);
@@ -53,6 +84,7 @@
       if (clock.startsWith("00:00:00")) return day.slice(5);
       return clock.slice(0, step < 60 ? 8 : 5);
     });
+  const newest = (plot) => plot.setLegend({ idx: plot.data[0].length - 1 });
   const options = (found, width) => {
     const ink = style("--quiet");
     const grid = { stroke: style("--line"), width: 1 };
@@ -62,9 +94,14 @@
       height: 240,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       scales: { y: { range: found.range } },
-      axes: [{ ...axis, space: 70, values: moments }, { ...axis, size: 44 }],
+      axes: [
+        { ...axis, space: 70, values: moments, label: "time (UTC)", labelSize: 18 },
+        { ...axis, size: 44, label: found.axis, labelSize: 18 },
+      ],
       cursor: { drag: { x: true, y: false } },
       legend: { live: true },
+      // Without a pointer over the chart, the legend shows the newest values.
+      hooks: { setCursor: [(plot) => plot.cursor.idx == null && newest(plot)] },
       series: [
         { label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
         ...found.series.map((each) => ({
@@ -91,6 +128,7 @@
       if (before && before.kind === kind) {
         before.plot.setScale("y", { min: found.range[0], max: found.range[1] });
         before.plot.setData(data);
+        if (before.plot.cursor.idx == null) newest(before.plot);
         continue;
       }
       if (before) before.plot.destroy();
@@ -99,6 +137,7 @@
       const plot = new uPlot(options(found, place.clientWidth), data, place);
       place.querySelector("canvas").setAttribute("role", "img");
       place.querySelector("canvas").setAttribute("aria-label", "Chart; the table below has its numbers");
+      newest(plot);
       drawn.set(figure, { plot, kind });
     }
   };
