@@ -116,8 +116,9 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
     # Files written before evidence was kept have none.
     wanted = "evidence" not in document and policy.traits.floored and limited
     core.keeper, noted = EvidenceKeeper.from_document(
-        document.get("evidence"), known, set(records), wanted
+        document.get("evidence"), known, set(records), newest, wanted
     )
+    core.in_order()
     for decided_in in sorted(records):
         entry = core.ledger.records[decided_in] = records[decided_in]
         entry.evidence = noted.get(decided_in)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bothworlds.bandit.arms import ArmHistory, Roster
 from bothworlds.bandit.decision import Arm, Decision, Decisions, Lineup, Origin, decided
-from bothworlds.bandit.evidence_keeper import EvidenceKeeper
+from bothworlds.bandit.evidence_keeper import EvidenceKeeper, learning
 from bothworlds.bandit.pending import Batch, Ledger, Pending, closed, pending, width
 from bothworlds.bandit.state import (
     columns,
@@ -86,9 +86,10 @@ class Core:
     """
 
     __slots__ = (
-        "F", "N", "N_bytes", "_late", "_learn", "_subsets", "ask", "flags", "fresh",
-        "fresh_inverse_p", "fresh_slot", "fresh_time", "frozen", "keeper", "ledger", "lineup",
-        "note", "policy", "program", "roster", "round", "rows", "seed", "start", "tell", "w",
+        "F", "N", "N_bytes", "_late", "_learn", "_plain", "_prompt", "_subsets", "ask", "flags",
+        "fresh", "fresh_inverse_p", "fresh_slot", "fresh_time", "frozen", "keeper", "ledger",
+        "lineup", "note", "policy", "program", "roster", "round", "rows", "seed", "start", "tell",
+        "w",
     )  # fmt: skip
 
     F: Array
@@ -107,6 +108,10 @@ class Core:
     """Writes the notes of the fresh decision into ``N``; None until late feedback is prepared."""
     _late: LateKernels | None
     _learn: Any
+    _prompt: Callable[[int, float, float], None]
+    """`tell` while no decision but the fresh one is pending."""
+    _plain: Callable[[int, float, float], None] | None
+    """`tell` without evidence."""
 
     def __init__(
         self,
@@ -140,7 +145,9 @@ class Core:
         self.program = self.policy.program(int(F[ARMS]))
         self.ask = self._asking(F, self.program)
         self.lineup = self.lineup_of(self.roster.slots, origin, F, self.program)
-        self.tell = self._telling() if told else self._tell_first
+        self._prompt = self._telling() if told else self._tell_first
+        self._plain = None
+        self.in_order()
         # Late feedback and missing arms get their code when they first occur.
         self.note = self._learn = self._late = None
         self._subsets: dict[tuple[Arm, ...], Subset] = {}
@@ -155,8 +162,58 @@ class Core:
 
     def _tell_first(self, slot: int, inverse_p: float, loss: float) -> None:
         """Learn from the fresh decision for the first time since the code was placed."""
-        self.tell = self._telling()
-        self.tell(slot, inverse_p, loss)
+        self._prompt = self._telling()
+        self.in_order()
+        self._prompt(slot, inverse_p, loss)
+
+    def in_order(self) -> None:
+        """Choose what learns from the fresh decision, as its evidence must wait or not."""
+        self.tell = self._tell_in_order if self.keeper.frontier else self._prompt
+
+    def _tell_in_order(self, slot: int, inverse_p: float, loss: float) -> None:
+        """Learn from the fresh decision; its evidence waits while earlier ones are pending."""
+        keeper, number = self.keeper, self.fresh
+        if number == keeper.frontier:
+            self._prompt(slot, inverse_p, loss)
+            keeper.frontier += 1
+            return
+        if self._plain is None:
+            self._plain = learning(self.policy, self.program.prompt, self.F, address(self.F))
+        noted = keeper.noted(self.lineup, self.F)
+        self._plain(slot, inverse_p, loss)
+        self.fresh = NOTHING_FRESH
+        keeper.late(number, self.lineup.indices[slot], inverse_p, loss, noted)
+        self._advance()
+
+    def _hold(self, number: int) -> None:
+        """Let evidence wait for the decision of a round that is about to enter the ledger."""
+        keeper = self.keeper
+        if not keeper.frontier and keeper.evidence is not None:
+            keeper.frontier = number
+            self.tell = self._tell_in_order
+
+    def _advance(self) -> None:
+        """Add the evidence that no earlier pending decision holds up any more."""
+        keeper = self.keeper
+        if not keeper.frontier:
+            return
+        if not self.ledger.records:
+            keeper.advance(self.round + 1)
+            keeper.frontier = 0
+            self.tell = self._prompt
+            return
+        if keeper.frontier not in self.ledger.records:
+            keeper.advance(self._pending_from(keeper.frontier))
+        while keeper.overfull:
+            # The decisions before this answer are passed over.
+            keeper.advance(self._pending_from(keeper.waiting[0][0]))
+
+    def _pending_from(self, number: int) -> int:
+        """Return the first round from ``number`` on that is pending or to come."""
+        records, fresh, last = self.ledger.records, self.fresh, self.round
+        while number <= last and number not in records and number != fresh:
+            number += 1
+        return number
 
     def _telling(self) -> Callable[[int, float, float], None]:
         """Return the compiled function that learns from the fresh decision."""
@@ -242,6 +299,7 @@ class Core:
         self.round += 1
         time = now()
         noted = self.keeper.noted(lineup, F)
+        self._hold(self.round)
         self.ledger.records[self.round] = pending(slot, N.tobytes(), lineup, time, noted)
         return self._decided(F, slot, lineup, time)
 
@@ -326,6 +384,7 @@ class Core:
         self.round += n
         time = now()
         noted = self.keeper.noted_many(lineup, snapshots)
+        self._hold(ids.start)
         self.ledger.enter(ids, Batch(ids.start, slots, notes, lineup, time, noted))
         return Decisions(ids, lineup, slots, notes[:, INVERSE_P], snapshots, time)
 
@@ -333,6 +392,8 @@ class Core:
 
     def settle(self) -> None:
         """Enter the fresh decision into the ledger, because the state is about to change."""
+        if not self.keeper.frontier:
+            self._hold(self.fresh)
         self.ledger.records[self.fresh] = self.noted()
         self.fresh = NOTHING_FRESH
 
@@ -362,6 +423,7 @@ class Core:
             entry = kept.record(number) if type(kept) is Batch else kept
             index = self._learn_late(number, entry, loss)  # type: ignore[arg-type]
             del records[number]
+            self._advance()
         roster = self.roster
         roster.told[index] += 1
         roster.losses[index] += loss
@@ -413,6 +475,7 @@ class Core:
                 for number, entry, loss in zip(numbers, found, losses.tolist(), strict=True):
                     self._learn_late(number, entry, loss)
                 ledger.close(numbers)
+                self._advance()
                 self.roster.learned(np.array([each.arm_index for each in found], np.intp), losses)
                 return
             slots = np.array([each.slot for each in found], np.int64)
@@ -427,8 +490,12 @@ class Core:
         inverse_p = notes[:, INVERSE_P].copy()
         learn = self.policy.guard_learning(late.tell_many)
         learn(self.F, slots, losses, order, notes, indices, EVERYONE)
-        self.keeper.late_many(numbers, indices[slots], inverse_p, losses, noted)
         ledger.close(numbers)
+        keeper = self.keeper
+        if keeper.evidence is not None:
+            last = self._pending_from(keeper.frontier) if ledger.records else self.round + 1
+            keeper.late_many(numbers, indices[slots], inverse_p, losses, noted, last)
+            self._advance()
         self.roster.learned(indices[slots], losses)
 
     def drop(self, number: int) -> None:
@@ -437,6 +504,7 @@ class Core:
             self.settle()
         self.roster.dropped[self.ledger[number].arm_index] += 1
         del self.ledger.records[number]
+        self._advance()
 
     def freeze(self) -> None:
         """Stop learning, and draw from now on from the present distribution."""
@@ -561,11 +629,14 @@ class Core:
         lineup = self.lineup
         live = None if lineup.live is None else partial(unchanged, F)
         made.lineup = lineup.for_bandit(Origin(lineup.origin.seed, crossed=True), live)
-        if self.tell == self._tell_first:
-            made.tell = made._tell_first
+        made._plain = None
+        if self._prompt == self._tell_first:
+            made._prompt = made._tell_first
         else:
             again = made.keeper.telling_again
-            made.tell = again(self.tell, self.policy, self.program.prompt, F, where, made.lineup)
+            kernels = self.program.prompt
+            made._prompt = again(self._prompt, self.policy, kernels, F, where, made.lineup)
+        made.in_order()
         made.note, made._learn, made._late = self.note, self._learn, self._late
         if self._late is not None:
             made._make_room(self.N.size)
@@ -675,5 +746,6 @@ def adopt(core: Core, slot: int, probability: float | None) -> int:
         generator(core.F)[:] = generator(F)
         core.rows[ROUND] = number
         kernels.asked(core.F, slot)
+    core._hold(number)
     core.ledger.records[number] = pending(slot, core.N.tobytes(), lineup, now())
     return number

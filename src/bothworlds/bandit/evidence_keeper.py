@@ -1,13 +1,21 @@
 """Keeper of evidence: the sums of all feedback for `Bandit.report` and `Bandit.alarms`.
 
+Evidence is added in the order of the decisions, not of the answers.  If clicks are reported at once
+and silence is closed later, the answers so far are mostly clicks, and sums of them are wrong.  So
+an answer waits here while an earlier decision is pending.  The weighted sums of every arm use every
+decision, therefore the order is that of all decisions and not of each arm by itself.
+
 Late feedback needs the probability, guess and bet of every arm at decision time: 4 K + 1 numbers,
-kept with the pending decision.
+kept with the pending decision and then with the answer that waits.  Waiting answers take at most
+`MOST_NUMBERS` numbers.  Beyond that the oldest pending decisions are passed over: evidence goes on
+without them, their answers are added when they come, and the report counts them (`overtaken`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +24,7 @@ from numpy.typing import NDArray
 from bothworlds.arguments import flag
 from bothworlds.bandit.alarms import Alarms
 from bothworlds.bandit.decision import Lineup
-from bothworlds.bandit.state_file import listed, raw_bytes, record, text, whole
+from bothworlds.bandit.state_file import MOST, listed, number, raw_bytes, record, text, whole
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence.evidence import Array, Evidence
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
@@ -24,10 +32,14 @@ from bothworlds.lanes.direct import address, direct, placed
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.wrap import telling_code
 from bothworlds.policies.alarm import BANDIT, EVIDENCE, listening_late_of, listening_of
-from bothworlds.policies.base import Kernels, Policy
+from bothworlds.policies.base import LARGEST, Kernels, Policy
 
 MANY = 512
 """Number of arms from which nothing is kept: a look at every arm would cost more than a round."""
+
+
+MOST_NUMBERS = 2**20
+"""How many numbers waiting answers may hold, 8 MB: 31,775 answers with 8 arms, 4,080 with 64."""
 
 
 FEW = 64
@@ -47,10 +59,24 @@ def keeps_sums(policy: Policy, n_arms: int, wished: bool | None, limited: bool) 
     return bool(wished)
 
 
+Waiting = tuple[int, int, float, float, Array | None]
+"""An answer that waits: round, index of the arm, 1 / probability, loss and notes."""
+
+
 class EvidenceKeeper:
     """Evidence on the arms a bandit has or had, by index."""
 
-    __slots__ = ("_fused", "_kernels", "_late", "_lineup", "_one", "_place", "alarms", "evidence")
+    __slots__ = (
+        "_fused", "_kernels", "_late", "_lineup", "_one", "_place", "alarms", "evidence",
+        "frontier", "overtaken", "waiting",
+    )  # fmt: skip
+
+    frontier: int
+    """The first round whose evidence is not added yet, while decisions are pending; else 0."""
+    overtaken: int
+    """How many answers were added after those of later decisions."""
+    waiting: list[Waiting]
+    """Answers behind the frontier, a heap by round."""
 
     def __init__(self, n_arms: int, wanted: bool) -> None:
         self.evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
@@ -64,6 +90,8 @@ class EvidenceKeeper:
         self._one: Any = None
         # Where the alarms are, which know where the rest is.
         self._place = 0
+        self.frontier = self.overtaken = 0
+        self.waiting = []
         self._locate()
 
     def _locate(self) -> None:
@@ -92,11 +120,7 @@ class EvidenceKeeper:
                 heard = listening_of(telling_of(kernels.tell, weights, kernels.roots))
                 self._fused = direct(heard, 0.0, 0, 0.0, 0.0)
             return self._telling_whole(where)
-        if not policy.traits.trusted:
-            guarded = policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0))
-            tell: Any = partial(guarded, F)
-        else:
-            tell = placed(telling_code(kernels.tell), where)
+        tell = learning(policy, kernels, F, where)
         return tell if evidence is None else partial(self._tell_some, tell, lineup, F)
 
     def telling_again(
@@ -173,10 +197,40 @@ class EvidenceKeeper:
     def late(
         self, number: int, index: int, inverse_p: float, loss: float, noted: Array | None
     ) -> None:
-        """Add a decision of the past, of which `noted` was kept."""
-        evidence = self.evidence
-        if evidence is None:
+        """Add a decision of the past, of which `noted` was kept, or let it wait for its turn."""
+        if self.evidence is None:
             return
+        if number > self.frontier > 0:
+            heappush(self.waiting, (number, index, inverse_p, loss, noted))
+            return
+        self.overtaken += number < self.frontier
+        self._add(number, index, inverse_p, loss, noted)
+
+    @property
+    def overfull(self) -> bool:
+        """Whether waiting answers take more memory than they may."""
+        assert self.evidence is not None
+        return len(self.waiting) * (4 * self.evidence.n_arms + 1) > MOST_NUMBERS
+
+    def advance(self, frontier: int) -> None:
+        """Add the answers that waited for the decisions before ``frontier``, in their order."""
+        self.frontier = frontier
+        while self.waiting and self.waiting[0][0] < frontier:
+            self._add(*heappop(self.waiting))
+
+    def waiting_by_arm(self) -> list[int]:
+        """Return how many answers of every arm wait."""
+        assert self.evidence is not None
+        counts = [0] * self.evidence.n_arms
+        for _, index, *_ in self.waiting:
+            counts[index] += 1
+        return counts
+
+    def _add(
+        self, number: int, index: int, inverse_p: float, loss: float, noted: Array | None
+    ) -> None:
+        evidence = self.evidence
+        assert evidence is not None
         if noted is not None and noted.size == 4 * evidence.n_arms + 1 and inverse_p:
             if self._late is None:
                 code = direct(listening_late_of(observe_noted), 0.0, 0, 0.0, 0.0, 0, noted)
@@ -197,15 +251,26 @@ class EvidenceKeeper:
         inverse_p: Array,
         losses: Array,
         noted: Array | list[Array | None] | None,
+        frontier: int,
     ) -> None:
-        """Add decisions of the past, in this order."""
+        """Add decisions of the past; ``frontier`` is where evidence stands once they are closed."""
         evidence = self.evidence
         if evidence is None:
             return
         size = 4 * evidence.n_arms + 1
         table: Any = noted
-        if isinstance(noted, list) and all(n is not None and n.size == size for n in noted):
-            table = np.array(noted)
+        if self.waiting or max(numbers) >= frontier or min(numbers) < self.frontier:
+            table = None
+        elif type(numbers) is not range:
+            order = np.argsort(numbers)
+            numbers, indices = np.array(numbers)[order].tolist(), indices[order]
+            inverse_p, losses = inverse_p[order], losses[order]
+            if isinstance(noted, list):
+                noted = table = [noted[n] for n in order.tolist()]
+            elif noted is not None:
+                noted = table = noted[order]
+        if isinstance(table, list) and all(n is not None and n.size == size for n in table):
+            table = np.array(table)
         if isinstance(table, np.ndarray) and table.shape[1] == size:
             if type(numbers) is range:
                 rounds = np.arange(numbers.start, numbers.stop)
@@ -217,15 +282,16 @@ class EvidenceKeeper:
             observe_late_all(evidence.R, where, inverse_p, losses, rounds, table)
             return
         rows = [None] * len(numbers) if noted is None else noted
-        for number, index, inverse, loss, row in zip(
+        for each, index, inverse, loss, row in zip(
             numbers, indices.tolist(), inverse_p.tolist(), losses.tolist(), rows, strict=True
         ):
-            self.late(number, index, inverse, loss, row)
+            self.late(each, index, inverse, loss, row)
 
     def grow(self, n_arms: int) -> None:
         """Make room for arms that came."""
         if n_arms >= MANY:
             self.evidence = self.alarms = None
+            self.frontier, self.waiting = 0, []
         elif self.evidence is not None and self.evidence.n_arms < n_arms:
             self.evidence.grow(n_arms)
             assert self.alarms is not None
@@ -243,18 +309,34 @@ class EvidenceKeeper:
             **self.evidence.document(),
             "alarms": self.alarms.document(),
             "notes": [
-                {"round": number, "numbers": text(note.astype("<f8").tobytes())}
+                {"round": number, "numbers": _text(note)}
                 for number, note in noted.items()
                 if note is not None
+            ],
+            "frontier": self.frontier or min(noted, default=0),
+            "overtaken": self.overtaken,
+            "waiting": [
+                {
+                    "round": number,
+                    "arm": index,
+                    "inverse_p": inverse_p,
+                    "loss": loss,
+                    "numbers": None if note is None else _text(note),
+                }
+                for number, index, inverse_p, loss, note in sorted(self.waiting, key=_round)
             ],
         }
 
     @classmethod
     def from_document(
-        cls, value: Any, n_arms: int, pending: set[int], wanted: bool
+        cls, value: Any, n_arms: int, pending: set[int], newest: int, wanted: bool
     ) -> tuple[Self, dict[int, Array]]:
-        """Return the keeper and the notes that `document` described; a fresh one if ``wanted``."""
+        """Return the keeper and the notes that `document` described; a fresh one if ``wanted``.
+
+        ``newest`` is the last round.
+        """
         made = cls(n_arms, wanted)
+        made.frontier = min(pending, default=0) if made.evidence is not None else 0
         noted: dict[int, Array] = {}
         if value is None or n_arms >= MANY:
             return made, noted
@@ -266,15 +348,41 @@ class EvidenceKeeper:
         made._locate()
         for each in listed(document["notes"], "notes"):
             note = record(each, "notes")
-            number = whole(note["round"], "round", 0, 2**53)
-            numbers = np.frombuffer(raw_bytes(note["numbers"], "notes"), "<f8")
-            known = (numbers.size - 1) // 4
-            w, rest = numbers[:known], numbers[known:]
-            fits = numbers.size == 4 * known + 1 and 1 <= known <= n_arms and number in pending
-            if not fits or not _shares(w) or not _within(rest, known):
+            decided = whole(note["round"], "round", 0, MOST)
+            if decided not in pending:
                 raise ValueError("notes of another decision")
-            noted[number] = numbers.astype(np.float64)
+            noted[decided] = _note(note["numbers"], n_arms)
+        made._wait_again(document, n_arms, pending, newest)
         return made, noted
+
+    def _wait_again(
+        self, document: dict[str, Any], n_arms: int, pending: set[int], newest: int
+    ) -> None:
+        """Read the answers that wait; older files have none."""
+        self.frontier = min(pending, default=0)
+        if "frontier" not in document:
+            return
+        self.overtaken = whole(document["overtaken"], "overtaken", 0, MOST)
+        frontier = whole(document["frontier"], "frontier", 0, newest + 1)
+        if bool(frontier) != bool(pending) or not (
+            frontier in pending or frontier in (0, newest + 1)
+        ):
+            raise ValueError("a frontier that is not at a pending decision")
+        self.frontier = frontier
+        rounds = set()
+        for each in listed(document["waiting"], "waiting"):
+            given = record(each, "waiting")
+            decided = whole(given["round"], "round", 1, newest)
+            if decided in pending or decided in rounds or not 0 < frontier < decided:
+                raise ValueError("an answer that waits for no decision")
+            rounds.add(decided)
+            inverse_p = number(given["inverse_p"], "inverse_p", 0.0, LARGEST)
+            if 0.0 < inverse_p < 1.0 - 1e-9:
+                raise ValueError("an inverse_p below 1")
+            loss = number(given["loss"], "loss", 0.0, 1.0)
+            noted = None if given["numbers"] is None else _note(given["numbers"], n_arms)
+            index = whole(given["arm"], "arm", 0, n_arms - 1)
+            heappush(self.waiting, (decided, index, inverse_p, loss, noted))
 
     def copy(self) -> Self:
         """Return an independent keeper of the same content."""
@@ -286,8 +394,37 @@ class EvidenceKeeper:
         made._lineup = self._lineup
         made._late = None
         made._place = 0
+        made.frontier, made.overtaken = self.frontier, self.overtaken
+        made.waiting = self.waiting.copy()
         made._locate()
         return made
+
+
+def learning(policy: Policy, kernels: Kernels, F: Array, where: int) -> Callable[..., None]:
+    """Return what learns from the last decision of ``F`` and adds nothing to the evidence."""
+    if not policy.traits.trusted:
+        return partial(policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0)), F)
+    made: Callable[..., None] = placed(telling_code(kernels.tell), where)
+    return made
+
+
+def _round(answer: Waiting) -> int:
+    return answer[0]
+
+
+def _text(note: Array) -> str:
+    return text(note.astype("<f8").tobytes())
+
+
+def _note(value: Any, n_arms: int) -> Array:
+    """Return the numbers of a decision that a file has."""
+    numbers = np.frombuffer(raw_bytes(value, "notes"), "<f8")
+    known = (numbers.size - 1) // 4
+    w, rest = numbers[:known], numbers[known:]
+    fits = numbers.size == 4 * known + 1 and 1 <= known <= n_arms
+    if not fits or not _shares(w) or not _within(rest, known):
+        raise ValueError("notes of another decision")
+    return numbers.astype(np.float64)
 
 
 def _every_arm(lineup: Lineup, evidence: Evidence) -> bool:

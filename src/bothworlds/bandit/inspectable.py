@@ -138,15 +138,21 @@ class Inspectable(Persistent[Policy]):
         Every arm has a mean in the user's units that allows for how the arm was chosen, an
         interval valid at a time fixed in advance, and a confidence sequence valid at all times.
         Every pair has a gap: by how much one arm beats the other with confidence. A statement
-        that would not be sound is missing, and `why` gives the reason. The sums are updated with
-        every feedback, late and out of order included; they do not grow with the rounds.
+        that would not be sound is missing, and `why` gives the reason. The sums are updated in
+        the order of the decisions: feedback waits while an earlier decision is pending, so that
+        the statements hold even if the delay depends on the outcome. `expire` closes decisions
+        that get no feedback. Sums do not grow with the rounds. Feedback that waits takes at most
+        8 MB, 31,775 answers with 8 arms; beyond that, evidence goes on without the oldest pending
+        decisions, and the report counts their answers when they come.
 
         Parameters
         ----------
         confidence : float, default 0.95
             The confidence of every statement, in [0.5, 0.999].
         drift : bool, default False
-            Whether sequences and gaps must hold for means that move.
+            Whether sequences and gaps must hold for means that move. They then refer to the
+            average of the means over the rounds, in which early rounds weigh more, and there is
+            no interval at a fixed time.
 
         Returns
         -------
@@ -178,6 +184,7 @@ class Inspectable(Persistent[Policy]):
         sure = checked_confidence(confidence, owner)
         with self._lock:
             evidence = self._kept_evidence(owner).copy()
+            waiting, overtaken = self._core.keeper.waiting_by_arm(), self._core.keeper.overtaken
         counts = [(arm.pulls, arm.told) for arm in self.history().values()]
         return Report(
             evidence,
@@ -188,6 +195,8 @@ class Inspectable(Persistent[Policy]):
             drift=bool(drift),
             floored=self._policy.traits.floored,
             source=f"{self._policy!r}, round {self._core.round:,}",
+            waiting=waiting,
+            overtaken=overtaken,
         )
 
     def alarms(self) -> list[Alarm]:

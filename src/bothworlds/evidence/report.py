@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 Arm = str | int
 Pair = tuple[float, float]
 
+AVERAGE = (
+    "The means move: a sequence refers to the average of an arm's means over the rounds so far, in "
+    "which early rounds weigh more."
+)
+
 
 @dataclass(frozen=True)
 class ArmReport:
@@ -34,7 +39,8 @@ class ArmReport:
     mean: float | None
     """Its mean reward or loss, corrected for how it was chosen; None without an answer."""
     interval: Pair | None
-    """Where the mean is, at a time fixed in advance; None where that would not be sound."""
+    """Where the mean is, at a time fixed in advance; None where that would not be sound, and
+    always with ``drift=True``."""
     sequence: Pair | None
     """Where the mean is, whenever one looks; None where that would not be sound."""
     why: str
@@ -100,7 +106,8 @@ class Report(Mapping[Arm, ArmReport]):
     confidence : float
         How sure every statement is.
     drift : bool
-        Whether the sequences and gaps hold for means that move.
+        Whether the sequences and gaps hold for means that move. They then refer to the average
+        of the means over the rounds, in which early rounds weigh more.
     units : Units
         Bounds, and whether rewards or losses are counted.
 
@@ -125,15 +132,20 @@ class Report(Mapping[Arm, ArmReport]):
         drift: bool,
         floored: bool | None,
         source: str,
+        waiting: Sequence[int] | None = None,
+        overtaken: int = 0,
     ) -> None:
         self.confidence = confidence
         self.drift = drift
         self.units = units
         self.source = source
+        self._overtaken = overtaken
         self._evidence = evidence
         self._place = {name: n for n, name in enumerate(names)}
         self._arms = {
-            name: _arm_report(self, evidence, n, name, counts[n], floored)
+            name: _arm_report(
+                self, evidence, n, name, counts[n], floored, waiting[n] if waiting else 0
+            )
             for n, name in enumerate(names)
         }
 
@@ -255,6 +267,13 @@ class Report(Mapping[Arm, ArmReport]):
         for why, arms in reasons.items():
             named = ", ".join(arms[:5]) + (f" and {len(arms) - 5} more" if len(arms) > 5 else "")
             said.append(f"{named}: {why}")
+        if self.drift:
+            said.append(AVERAGE)
+        if self._overtaken:
+            said.append(
+                f"{self._overtaken:,} answers were counted after those of later decisions, because "
+                "too many waited; all this holds if the delay does not depend on the answer."
+            )
         missing = sum(each.missing for each in self.values())
         if missing:
             said.append(
@@ -313,6 +332,7 @@ def _arm_report(
     name: Arm,
     counts: tuple[int, int],
     floored: bool | None,
+    waiting: int,
 ) -> ArmReport:
     decisions, told = counts
     n = int(evidence.row(layout.N)[place])
@@ -321,10 +341,15 @@ def _arm_report(
     mean = interval = None
     moved = read.sequence(evidence, place, confidence) is None
     weighted = evidence.R[layout.UNKNOWN] == 0.0
-    if n < told:
+    if waiting:
         reasons.append(
-            f"{told - n:,} answers are not counted: they came before sums were kept, or while the "
-            "bandit was frozen."
+            f"{waiting:,} answers are not counted yet: earlier decisions are pending. Use expire() "
+            "to close those that get no answer."
+        )
+    if n + waiting < told:
+        reasons.append(
+            f"{told - n - waiting:,} answers are not counted: they came before sums were kept, or "
+            "while the bandit was frozen."
         )
     if n == 0:
         reasons.append("There is no answer yet.")
@@ -332,9 +357,9 @@ def _arm_report(
         mean = read.mean_and_error(evidence, place)[0] if weighted else None
         if mean is None or mean != mean:
             mean = read.plain_mean(evidence, place)
-        refused = _no_interval(evidence, place, weighted, floored, moved)
+        refused = [] if report.drift else _no_interval(evidence, place, weighted, floored, moved)
         reasons += refused
-        if not refused:
+        if not refused and not report.drift:
             interval = read.interval(evidence, place, confidence)
     if report.drift:
         sequence = None
