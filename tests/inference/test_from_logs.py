@@ -11,7 +11,9 @@ import pytest
 import bothworlds as bw
 from bothworlds import inference
 from bothworlds.errors import InvalidParameter
+from bothworlds.inference import reports
 from bothworlds.interop import logs
+from bothworlds.logs import columns
 from bothworlds.logs.record import LoggedDecision
 
 ARMS = ["blue", "green", "red"]
@@ -416,3 +418,22 @@ def test_one_arm_has_no_pair():
     assert list(report) == ["A"]
     assert report.sure() == []
     assert report["A"].sequence[0] > 0.2
+
+
+def test_a_log_in_the_order_of_the_answers_gives_the_report_of_its_rounds(monkeypatch):
+    """Clicks that are logged before earlier silence mislead no report; blocks and arms differ."""
+    draws = np.random.default_rng(4)
+    log = [
+        {"round": t, "arm": int(draws.integers(2 + (t > 60))), "loss": float(draws.random() < 0.5),
+         "probability": 0.5}
+        for t in range(1, 121)
+    ]  # fmt: skip
+    late = sorted(log, key=lambda row: row["round"] + 20 * row["loss"])
+    assert [row["round"] for row in late] != [row["round"] for row in log]
+    expected = bw.inference.report(log, arms=[0, 1, 2]).evidence.R
+    found = bw.inference.report(late, arms=[0, 1, 2]).evidence.R
+    assert np.array_equal(found, expected)
+    # Held in parts: 60 answers at a time, of which the earlier half is added.
+    monkeypatch.setattr(reports, "HELD", 8 * 60)
+    monkeypatch.setattr(columns, "BLOCK", 10)
+    assert np.array_equal(bw.inference.report(late, arms=[0, 1, 2]).evidence.R, expected)

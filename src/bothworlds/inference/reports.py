@@ -19,6 +19,9 @@ from bothworlds.logs.columns import Log, Reading, Rows
 MANY = 64
 """Arms beyond which sequences are rounded to a bandit's grid, to save memory."""
 
+HELD = 2**20
+"""Numbers of a slice's latest rows that are sorted by round before they count: 8 MB."""
+
 
 def _known(rows: Rows) -> NDArray[np.int64]:
     """Return which probabilities of every row are known, as `bothworlds.evidence` counts."""
@@ -27,10 +30,16 @@ def _known(rows: Rows) -> NDArray[np.int64]:
 
 
 class Tally:
-    """The evidence and the counts of one slice of a log."""
+    """The evidence and the counts of one slice of a log.
+
+    Evidence is added in the order of the rounds, because a log in the order of the answers may have
+    the clicks first and the silence later. A row counts in its order if it stands fewer than
+    ``HELD / (2 K + 10)`` answers behind its place, K the number of arms.
+    """
 
     def __init__(self) -> None:
         self.evidence: Evidence | None = None
+        self._held: list[tuple[NDArray[Any], ...]] = []
         self.drawn = np.zeros(0, np.int64)
         self.answered = np.zeros(0, np.int64)
 
@@ -40,11 +49,29 @@ class Tally:
         told = rows.told()
         self.drawn += np.bincount(rows.arms, minlength=n_arms)
         self.answered += np.bincount(told.arms, minlength=n_arms)
+        self._held.append(
+            (told.rounds, told.arms, told.inverse(), told.losses, _known(told), told.weights)
+        )
+        if sum(columns[0].size for columns in self._held) * (n_arms + 5) > HELD:
+            self._count(last=False)
+
+    def _count(self, last: bool) -> None:
+        """Add the rows held, sorted by round; the later half only if these are the last."""
         assert self.evidence is not None
-        self.evidence.add_rows(
-            told.arms, told.inverse(), told.losses, told.rounds, _known(told),
-            np.ascontiguousarray(told.widened(n_arms)),
-        )  # fmt: skip
+        K = self.evidence.n_arms
+        *columns, tables = zip(*self._held, strict=True)
+        weights = np.concatenate(
+            [
+                np.pad(each, ((0, 0), (0, K - each.shape[1])), constant_values=np.nan)
+                for each in tables
+            ]
+        )
+        rounds, *others = (np.concatenate(each) for each in columns)
+        order = np.argsort(rounds, kind="stable")
+        now, later = np.split(order, [order.size if last else order.size // 2])
+        arms, inverse_p, losses, known = (each[now] for each in others)
+        self.evidence.add_rows(arms, inverse_p, losses, rounds[now], known, weights[now])
+        self._held = [tuple(each[later] for each in (rounds, *others, weights))]
 
     def _widen(self, n_arms: int) -> None:
         if self.evidence is None:
@@ -59,6 +86,7 @@ class Tally:
         """Return the report on what was added."""
         names = reading.names.listed
         self._widen(len(names))
+        self._count(last=True)
         assert self.evidence is not None
         return Report(
             self.evidence,
@@ -98,7 +126,9 @@ def report(
 ) -> Report | dict[Slice, Report]:
     """Return how good every arm of a log is, and how sure that is.
 
-    The log is read once, some thousands of rows at a time, and may be larger than memory.
+    The log is read once, some thousands of rows at a time, and may be larger than memory. Answers
+    count in the order of the rounds, also where the log is in the order of the answers: rows up to
+    74,000 answers out of place with 2 arms, 9,500 with 50, are sorted.
 
     Parameters
     ----------
