@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -203,13 +204,139 @@ def test_many_feedbacks_come_in_order_and_in_batches(client):
     assert sent[1][1] == {"decision_id": "d1001", "loss": 0.5}
 
 
-def test_what_is_no_json_is_an_error(client):
+def test_what_is_no_json_is_away(client):
     raw = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<hi>"
     with scripted(raw, b"HTTP/1.1 404 Not\r\nContent-Length: 4\r\n\r\n<hi>") as (url, _):
-        with pytest.raises(ServiceError, match="not JSON"):
-            client(url).experiments()
-        with pytest.raises(ServiceError, match="status 404"):
-            client(url).experiments()
+        with pytest.raises(ServiceAway, match="not JSON"):
+            client(url, retries=0).experiments()
+        with pytest.raises(ServiceAway, match="status 404"):
+            client(url, retries=0).experiments()
+
+
+def page(status, body=b"<html>", *headers):
+    """Return an answer of a proxy as bytes."""
+    lines = [f"HTTP/1.1 {status} Because", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+FOREIGN = {
+    **{f"200 {body!r}": page(200, body) for body in (
+        b"{}", b"[]", b"null", b"", b'"text"', b"7", b"<html>", b'{"arm": 1', b"[" * 100_000,
+        b"\xff",
+    )},
+    **{f"201 with {name} {value!r}": answer(201, {**MADE, name: value}) for name, value in (
+        ("arm", 7), ("arm", ""), ("decision_id", 9), ("probability", float("nan")),
+        ("probability", "1"), ("probability", 0), ("probability", 2), ("probability", True),
+        ("round", 1.5), ("round", None), ("mode", None), ("expires_at", "soon"),
+        ("probabilities", [1]), ("probabilities", {"a": "1"}),
+    )},
+    **{f"{status} page": page(status) for status in (
+        301, 302, 307, 400, 401, 403, 404, 405, 408, 418, 429, 500, 501, 502, 503, 504, 520,
+    )},
+    "302 to the service": page(302, b"", "Location: /"),
+    **{f"400 {document!r}": answer(400, document) for document in (
+        {}, [], {"code": [1], "detail": "x"}, {"code": "x"}, {"code": "x", "detail": None},
+    )},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", FOREIGN.values(), ids=FOREIGN)
+def test_an_answer_that_the_service_did_not_write_counts_as_away(client, raw):
+    with scripted(raw, raw) as (url, script):
+        asking = client(url, retries=0)
+        decision = asking.decide("a", default="red")
+        assert (decision.arm, decision.default) == ("red", True)
+        assert isinstance(decision.away, ServiceAway)
+        with pytest.raises(ServiceAway):
+            asking.decide("a")
+    assert len(script.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "document"),
+    [
+        (lambda c: c.feedback("id", loss=0.5), {"status": "thanks"}),
+        (lambda c: c.feedback("id", loss=0.5), []),
+        (lambda c: c.feedback_many(["id"], losses=[0.5]), {"results": []}),
+        (lambda c: c.feedback_many(["id"], losses=[0.5]), {"results": [{"status": "refused"}]}),
+        (lambda c: c.feedback_many(["id"], losses=[0.5]), {"results": [7]}),
+        (lambda c: c.decide_many("a", 2), {"decisions": [MADE]}),
+        (lambda c: c.decide_many("a", 1), {"decisions": "abc"}),
+        (lambda c: c.activate("id"), {"welcome": "to the hotel"}),
+        (lambda c: c.experiments(), {"experiments": 5}),
+        (lambda c: c.experiment("a"), ["a"]),
+        (lambda c: c.report("a"), None),
+        (lambda c: c.create("a", ["b", "c"]), "created"),
+    ],
+)
+def test_every_call_checks_the_types_of_its_answer(client, call, document):
+    with scripted(answer(200, document)) as (url, _), pytest.raises(ServiceAway):
+        call(client(url, retries=0))
+
+
+def test_a_page_is_not_a_ready_service(client):
+    with scripted(page(200)) as (url, _):
+        assert client(url, retries=0).ready() is False
+
+
+@pytest.mark.parametrize("status", [408, 502, 503, 504])
+def test_a_proxy_that_could_not_wait_is_asked_again(client, status):
+    with scripted(page(status), page(status), answer(201, MADE)) as (url, script):
+        assert client(url).decide("a").id == "abc-_"
+    assert len(script.requests) == 3
+
+
+@pytest.mark.parametrize("status", [408, 502, 504])
+def test_what_must_not_be_repeated_is_not_sent_again(client, status):
+    with scripted(page(status), answer(201, {})) as (url, script), pytest.raises(ServiceAway):
+        client(url).create("a", ["b", "c"])
+    assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, "unauthorized"), (404, "experiment_not_found")])
+def test_a_refusal_by_the_service_is_raised_although_there_is_a_default(client, status, code):
+    with scripted(problem(status, code)) as (url, _):
+        with pytest.raises(ServiceError) as caught:
+            client(url).decide("a", default="red")
+        assert (caught.value.code, isinstance(caught.value, ServiceAway)) == (code, False)
+
+
+@pytest.mark.parametrize("stale", [page(408), answer(201, {**MADE, "decision_id": "STALE"})])
+def test_an_answer_that_nobody_asked_for_is_not_the_next_one(client, stale):
+    """Load balancers send 408 before they close; the request must not take it for its answer."""
+    with scripted(answer(201, MADE) + stale, answer(201, MADE), answer(201, MADE)) as (url, script):
+        asking = client(url, retries=0)
+        assert asking.decide("a").id == "abc-_"
+        assert asking.decide("a").id == "abc-_"
+    assert script.connections == 2
+
+
+def test_an_idle_connection_with_unread_data_is_closed(client):
+    sent = threading.Event()
+    with scripted(answer(201, MADE), answer(201, MADE)) as (url, script):
+        script.afterwards = lambda connection: (
+            connection.sendall(answer(201, {**MADE, "decision_id": "STALE"})), sent.set()
+        )  # fmt: skip
+        asking = client(url, retries=0)
+        assert asking.decide("a").id == "abc-_"
+        assert sent.wait(HANG)
+        assert asking.decide("a").id == "abc-_"
+    assert script.connections == 2
+
+
+def test_a_default_that_is_not_an_arm_is_warned_of_once(client):
+    listed = answer(201, {**MADE, "probabilities": {"blue": 0.25, "green": 0.75}})
+    with scripted(listed, answer(201, MADE), listed, answer(201, MADE)) as (url, script):
+        asking = client(url)
+        with pytest.warns(UserWarning, match="'red' is not an arm of 'a', which has 'blue'"):
+            assert asking.decide("a", default="red").probabilities is None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            asking.decide("a", default="red")
+            asking.decide("a", default="blue")
+            asking.decide("a", default="blue")
+    asked = [line.split()[1].endswith("?vector=1") for line in script.lines()]
+    assert asked == [True, False, True, False]
 
 
 def test_a_proxy_that_cannot_reach_the_service_counts_as_away(client):

@@ -21,13 +21,15 @@ def problem(status, code, *headers):
 class Script:
     """What the server was sent, and what it answers next.
 
-    An answer is bytes, "close" (closes without a word) or "hang" (says nothing more).
+    An answer is bytes, "close" (closes without a word) or "hang" (says nothing more). After the
+    next answer the server calls ``afterwards`` once, with the connection.
     """
 
     def __init__(self, answers):
         self.answers = list(answers)
         self.requests = []
         self.connections = 0
+        self.afterwards = None
         self.lock = threading.Lock()
 
     def next(self, request):
@@ -58,6 +60,9 @@ def scripted(*answers):
                 if reply == "close":
                     return
                 connection.sendall(reply)
+                if (afterwards := script.afterwards) is not None:
+                    script.afterwards = None
+                    afterwards(connection)
                 if b"connection: close" in reply.lower():
                     return
 

@@ -53,6 +53,7 @@ class AsyncClient:
     ) -> None:
         self._settings = Settings.of("AsyncClient", url, key, timeout, feedback_timeout, retries)
         self._transport = AsyncTransport(self._settings.endpoint)
+        self._defaults = calls.Defaults()
 
     def __repr__(self) -> str:
         endpoint = self._settings.endpoint
@@ -93,7 +94,11 @@ class AsyncClient:
             Its name.
         default : str, optional
             The arm to use when the service is away or the experiment is paused. The decision is
-            then marked as `Decision.default`, and its feedback is not sent.
+            then marked as `Decision.default`, and its feedback is not sent. Any answer that the
+            service did not write counts as away: a page of a proxy, a redirection, other JSON. A
+            refusal by the service itself is raised also with a default, because waiting does not
+            cure it: 401 for a wrong key, 404 for an unknown experiment. A default that is not an
+            arm triggers one warning.
         available : sequence of str, optional
             The arms that can be used right now; all by default.
         unit : str, optional
@@ -114,11 +119,13 @@ class AsyncClient:
         ServiceError
             If it refuses the request.
         """
-        call = calls.decide(experiment, available, unit, deferred, idempotency_key, vector)
+        listed = vector or self._defaults.unknown(experiment, default, available)
+        call = calls.decide(experiment, available, unit, deferred, idempotency_key, listed)
         try:
-            return await self._call(call, timeout)
+            decision = await self._call(call, timeout)
         except ServiceError as error:
             return calls.stand_in(experiment, default, error)
+        return self._defaults.compare(decision, default, vector)
 
     async def decide_many(
         self, experiment: str, count: int, *, timeout: float | None = None

@@ -7,15 +7,18 @@ to do next, a request to send or a pause, and is told what came of it.
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from bothworlds.arguments import is_name, positive, real
-from bothworlds.client.exchange import Endpoint, Response, visible
+from bothworlds.client.exchange import Endpoint, Malformed, Response, visible
 from bothworlds.errors import (
     InvalidFeedback,
     InvalidParameter,
@@ -29,8 +32,10 @@ T = TypeVar("T")
 Told = Literal["learned", "duplicate", "quarantined", "not_learnable", "default"]
 Action = Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"]
 
-AWAY = RETRYABLE | {"internal"}
+AWAY = RETRYABLE | {"internal", "away"}
 """Codes that say nothing about the request, only about the moment."""
+STATUSES = frozenset({"learned", "duplicate", "quarantined", "not_learnable"})
+"""What the service makes of feedback."""
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 
@@ -153,8 +158,9 @@ Steps = Generator[Send | Pause, Response | Failure | None, T]
 def attempts(call: Call[T], endpoint: Endpoint, seconds: float, retries: int) -> Steps[T]:
     """Yield what to do until the call has its answer, within a budget of seconds.
 
-    A request is sent again after an answer that only speaks of the moment, after a failed
-    connection, and after a lost answer if the call is repeatable.
+    A request is sent again after an answer that only speaks of the moment and after a failed
+    connection. If the call is repeatable, also after a lost answer and after one that this service
+    did not write, such as the page of a proxy.
     """
     begun = time.monotonic()
     deadline = begun + seconds
@@ -164,12 +170,15 @@ def attempts(call: Call[T], endpoint: Endpoint, seconds: float, retries: int) ->
         assert outcome is not None
         wanted = 0.0
         if isinstance(outcome, Response):
-            error = refusal(outcome)
-            if error is None:
-                return call.answer(decoded(outcome))
+            try:
+                error = refusal(outcome)
+                if error is None:
+                    return call.answer(decoded(outcome))
+            except Malformed as foreign:
+                error = foreign_answer(outcome, str(foreign))
             if error.code not in AWAY:
                 raise error
-            again = error.code != "internal" or call.repeatable
+            again = call.repeatable or error.code in RETRYABLE
             wanted = real(_number(outcome.headers.get("retry-after"))) or 0.0
         else:
             where = f"{endpoint.host}:{endpoint.port}"
@@ -198,27 +207,63 @@ def decoded(response: Response) -> Any:
     try:
         return json.loads(response.body)
     except (ValueError, RecursionError):
-        raise ServiceError(
-            "The service answered with something that is not JSON.", "not_json", response.status
-        ) from None
+        raise Malformed("something that is not JSON") from None
 
 
 def refusal(response: Response) -> ServiceError | None:
-    """Return the error an answer stands for, None if it is none."""
-    if response.status < 400:
+    """Return the error with which the service answered, None if it did what was asked."""
+    if response.status < 300:
         return None
-    try:
-        document = json.loads(response.body)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        document = {}
-    # What stands between, such as a proxy, answers without our codes.
-    between = {429: "rate_limited", 502: "away", 503: "overloaded", 504: "away"}
-    code = document.get("code") or between.get(response.status, f"http_{response.status}")
-    detail = document.get("detail") or f"The service answered with status {response.status}."
-    kind = ServiceAway if code in AWAY or code == "away" else ServiceError
-    return kind(str(detail), str(code), response.status, document.get("request_id"))
+    if response.status < 400:
+        raise Malformed("a redirection")
+    document = record(decoded(response))
+    code, detail = text(document, "code"), text(document, "detail")
+    kind = ServiceAway if code in AWAY else ServiceError
+    request_id = document.get("request_id")
+    named = request_id if isinstance(request_id, str) else None
+    return kind(detail, code, response.status, named)
+
+
+def foreign_answer(response: Response, what: str) -> ServiceAway:
+    """Return the error for an answer that this service did not write, such as that of a proxy."""
+    # A proxy that refuses at once has not passed the request on.
+    code = {429: "rate_limited", 503: "overloaded"}.get(response.status, "away")
+    sentence = f"The service did not answer: status {response.status} came with {what}."
+    return ServiceAway(sentence, code, response.status)
+
+
+# ---- parts of an answer
+
+
+def record(found: Any) -> dict[str, Any]:
+    """Return a JSON object."""
+    if not isinstance(found, dict):
+        raise Malformed("JSON that is not an object")
+    return found
+
+
+def text(document: dict[str, Any], name: str) -> str:
+    """Return a text that is not empty."""
+    found = document.get(name)
+    if not isinstance(found, str) or not found:
+        raise Malformed(f"no text as {name}")
+    return found
+
+
+def finite(document: dict[str, Any], name: str, low: float, high: float) -> float:
+    """Return a number from ``low`` to ``high``."""
+    found = document.get(name)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not low <= found <= high:
+        raise Malformed(f"no number from {low:g} to {high:g} as {name}")
+    return found
+
+
+def records(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return a list of JSON objects."""
+    found = document.get(name)
+    if not isinstance(found, list):
+        raise Malformed(f"no list as {name}")
+    return [record(each) for each in found]
 
 
 # ---- the calls
@@ -257,24 +302,72 @@ def decide_many(experiment: str, count: int) -> Call[list[Decision]]:
     return Call(
         "POST",
         experiment_path(experiment, "/decisions:batch"),
-        lambda found: [decision_of(experiment, each) for each in found["decisions"]],
+        lambda found: [
+            decision_of(experiment, each)
+            for each in as_many(records(record(found), "decisions"), count)
+        ],
         {"count": count},
     )
 
 
+def as_many(found: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Return a list that has as many parts as were asked for."""
+    if len(found) != count:
+        raise Malformed(f"{len(found)} parts, of which {count} were asked for")
+    return found
+
+
 def decision_of(experiment: str, found: Any) -> Decision:
     """Return the decision that an answer describes."""
+    document = record(found)
+    round = finite(document, "round", 0, 2.0**53)
+    if not isinstance(round, int):
+        raise Malformed("no whole number as round")
+    shares = document.get("probabilities")
+    if shares is not None:
+        shares = {arm: finite(shares, arm, 0.0, math.inf) for arm in record(shares)}
     return Decision(
         experiment,
-        found["arm"],
-        found.get("value"),
-        found["decision_id"],
-        found["probability"],
-        found["round"],
-        found["mode"],
-        found["expires_at"],
-        found.get("probabilities"),
+        text(document, "arm"),
+        document.get("value"),
+        text(document, "decision_id"),
+        # Rounding may leave a probability a little above 1.
+        finite(document, "probability", 5e-324, 1.0 + 1e-9),
+        round,
+        text(document, "mode"),
+        finite(document, "expires_at", 0.0, math.inf),
+        shares,
     )
+
+
+class Defaults:
+    """Defaults that callers gave, of which each is compared once with the arms of its experiment.
+
+    The first decision of an experiment with a default asks for the probabilities of all arms. A
+    default that is not among them triggers one warning.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+
+    def unknown(self, experiment: str, default: str | None, available: object) -> bool:
+        """Return whether the next answer should list the arms."""
+        return (
+            default is not None and available is None and (experiment, default) not in self._known
+        )
+
+    def compare(self, decision: Decision, default: str | None, vector: bool) -> Decision:
+        """Warn if the default is not an arm; return the decision as the caller asked for it."""
+        shares = decision.probabilities
+        if default is not None and shares is not None and decision.mode == "learn":
+            self._known.add((decision.experiment, default))
+            if default not in shares:
+                warnings.warn(
+                    f"The default {default!r} is not an arm of {decision.experiment!r}, which has "
+                    f"{', '.join(map(repr, shares))}.",
+                    stacklevel=4,
+                )
+        return decision if vector else replace(decision, probabilities=None)
 
 
 def stand_in(experiment: str, default: str | None, error: ServiceError) -> Decision:
@@ -294,7 +387,15 @@ def feedback(
     if id is None:
         return None
     path = f"/v1/decisions/{quote(id, safe='')}/feedback"
-    return Call("PUT", path, lambda found: found["status"], told)
+    return Call("PUT", path, lambda found: status_of(record(found)), told)
+
+
+def status_of(document: dict[str, Any]) -> Told:
+    """Return what became of a feedback."""
+    status: Any = document.get("status")
+    if not isinstance(status, str) or status not in STATUSES:
+        raise Malformed("no outcome of feedback as status")
+    return status  # type: ignore[return-value]
 
 
 Result = Told | ServiceError
@@ -347,7 +448,7 @@ def feedback_many(
         Call(
             "POST",
             "/v1/feedback:batch",
-            _each_told,
+            partial(_each_told, len(items[begin : begin + FEEDBACK_BATCH])),
             {"items": items[begin : begin + FEEDBACK_BATCH]},
         )
         for begin in range(0, len(items), FEEDBACK_BATCH)
@@ -355,12 +456,12 @@ def feedback_many(
     return Batches(calls, [id is not None for id in ids])
 
 
-def _each_told(found: Any) -> list[Result]:
+def _each_told(count: int, found: Any) -> list[Result]:
     return [
-        ServiceError(each["detail"], each["code"])
-        if each["status"] == "refused"
-        else each["status"]
-        for each in found["results"]
+        ServiceError(text(each, "detail"), text(each, "code"))
+        if each.get("status") == "refused"
+        else status_of(each)
+        for each in as_many(records(record(found), "results"), count)
     ]
 
 
@@ -379,7 +480,13 @@ def activate(decision: Decision | str) -> Call[None] | None:
     id = id_of(decision)
     if id is None:
         return None
-    return Call("POST", f"/v1/decisions/{quote(id, safe='')}/activate", lambda _: None)
+    return Call("POST", f"/v1/decisions/{quote(id, safe='')}/activate", nothing)
+
+
+def nothing(found: Any) -> None:
+    """Read an answer without a body."""
+    if found is not None:
+        raise Malformed("a body where there is none")
 
 
 def create(experiment: str, arms: Sequence[str] | Mapping[str, Any], settings: Any) -> Call[Any]:
@@ -389,45 +496,41 @@ def create(experiment: str, arms: Sequence[str] | Mapping[str, Any], settings: A
     else:
         listed = [{"name": name} for name in arms]
     document = {"name": experiment, "arms": listed, **settings}
-    return Call("POST", "/v1/experiments", _same, document, repeatable=False)
+    return Call("POST", "/v1/experiments", record, document, repeatable=False)
 
 
 def experiments() -> Call[Any]:
     """List the experiments."""
-    return Call("GET", "/v1/experiments", lambda found: found["experiments"])
+    return Call("GET", "/v1/experiments", lambda found: records(record(found), "experiments"))
 
 
 def experiment(name: str) -> Call[Any]:
     """Read an experiment."""
-    return Call("GET", experiment_path(name), _same)
+    return Call("GET", experiment_path(name), record)
 
 
 def change(name: str, version: int, settings: Any) -> Call[Any]:
     """Change settings of an experiment that was read at a version."""
     headers = {"If-Match": f'"{version}"'}
-    return Call("PATCH", experiment_path(name), _same, settings, headers, repeatable=False)
+    return Call("PATCH", experiment_path(name), record, settings, headers, repeatable=False)
 
 
 def act(name: str, action: Action, arm: str | None) -> Call[Any]:
     """Pin, pause, resume and so on; a reset is not repeated, each begins an epoch."""
     document = None if arm is None else {"arm": arm}
     path = experiment_path(name, f"/{action}")
-    return Call("POST", path, _same, document, repeatable=action != "reset")
+    return Call("POST", path, record, document, repeatable=action != "reset")
 
 
 def report(name: str, targets: Sequence[str] = ()) -> Call[Any]:
     """Read the report of an experiment."""
     query = urlencode([("target", target) for target in targets])
-    return Call("GET", experiment_path(name, "/report") + (query and f"?{query}"), _same)
+    return Call("GET", experiment_path(name, "/report") + (query and f"?{query}"), record)
 
 
 def ready() -> Call[bool]:
     """Ask whether the service is ready."""
-    return Call("GET", "/readyz", lambda _: True)
-
-
-def _same(found: Any) -> Any:
-    return found
+    return Call("GET", "/readyz", lambda found: text(record(found), "status") == "ok")
 
 
 def experiment_path(name: object, rest: str = "") -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import socket
 import ssl
 import threading
@@ -99,7 +100,20 @@ class Transport:
             if self._process != os.getpid():
                 # The parent of a fork goes on using them.
                 self._idle, self._process = [], os.getpid()
-            return self._idle.pop() if self._idle else None
+            while self._idle:
+                kept = self._idle.pop()
+                if not _readable(kept):
+                    return kept
+                kept.close()
+            return None
+
+
+def _readable(connection: socket.socket) -> bool:
+    """Return whether an idle connection has ended, or has data that no request asked for."""
+    held = connection.pending() if isinstance(connection, ssl.SSLSocket) else 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection, selectors.EVENT_READ)
+        return held > 0 or bool(selector.select(0))
 
 
 class AsyncTransport:
@@ -168,4 +182,12 @@ class AsyncTransport:
         """Return an idle connection of this event loop."""
         if self._loop is not asyncio.get_running_loop():
             self._idle, self._loop = [], asyncio.get_running_loop()
-        return self._idle.pop() if self._idle else None
+        while self._idle:
+            reader, writer = self._idle.pop()
+            connection = writer.get_extra_info("socket")
+            # Data may be in the buffer of the reader, or still in that of the kernel.
+            unread = reader.at_eof() or len(reader._buffer) > 0  # type: ignore[attr-defined]
+            if not unread and not _readable(connection):
+                return reader, writer
+            writer.close()
+        return None
