@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import postgres as module
 from bothworlds.serve.store.opening import migrate, opened
+from helpers.served import served
 from helpers.waiting import HANG, wait_until
 from serve.conftest import QUIET, spec
 from serve.databases import cut, query
@@ -247,6 +249,31 @@ def test_a_change_reaches_another_replica_without_its_poll(where):
             await other.close()
 
     asyncio.run(asyncio.wait_for(body(), HANG))
+
+
+def test_a_service_stops_in_time_though_its_database_does_not_answer(where, postgres, tmp_path):
+    options = ("--experiment", "headline", "--arms", "a,b")
+    with served(where(), *options, log=tmp_path / "service") as service:
+        decision = service.ask("POST", "/v1/experiments/headline/decisions", {}).json
+        with postgres.paused():
+            path = f"/v1/decisions/{decision['decision_id']}/feedback"
+            with (
+                socket.create_connection((service.host, service.port), HANG) as peer,
+                socket.create_connection((service.host, service.port), HANG) as other,
+            ):
+                body = b'{"loss": 0.5}'
+                peer.sendall(
+                    f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                    f"Content-Length: {len(body)}\r\n\r\n".encode()
+                    + body
+                )
+                other.sendall(
+                    b"GET /v1/experiments/headline/report HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                )
+                wait_until(lambda: service.ask("GET", "/readyz").status == 503)
+                began = time.monotonic()
+                assert service.stop() == 0, service.log()
+                assert time.monotonic() - began < 10.0
 
 
 def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, monkeypatch):

@@ -76,6 +76,27 @@ def test_idle_connections_do_not_keep_others_out(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
 
 
+def test_a_service_without_descriptors_refuses_logs_and_is_not_ready(tmp_path):
+    settings = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (140, 140))"
+    with served(tmp_path / "store.db", *OPTIONS, settings=settings) as service:
+        place = (service.host, service.port)
+        first = socket.create_connection(place, HANG)
+        peers = [socket.create_connection(place, HANG) for _ in range(11)]
+        late = [socket.create_connection(place, HANG) for _ in range(40)]
+        try:
+            for each in late:
+                assert everything(each).startswith(b"HTTP/1.1 503")
+            wait_until(lambda: "limit of file descriptors" in service.log())
+            first.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert everything(first).startswith(b"HTTP/1.1 503")
+        finally:
+            for each in (first, *peers, *late):
+                each.close()
+        wait_until(lambda: Client(service.url, timeout=HANG, feedback_timeout=HANG).ready())
+        counted = service.ask("GET", "/metrics").body.decode()
+        assert 'bothworlds_problems_total{code="overloaded"}' in counted
+
+
 def test_too_many_connections_are_refused_with_a_code(tmp_path):
     with served(tmp_path / "store.db", *OPTIONS, settings="connection.CONNECTIONS = 3") as service:
         kept = [socket.create_connection((service.host, service.port), HANG) for _ in range(3)]

@@ -53,6 +53,8 @@ __all__ = [
 
 _LOG = logging.getLogger("bothworlds.serve")
 
+ABORT_SECONDS = 1.0
+"""How long the last writes may take to end once they are given up."""
 LOST_SECONDS = 1.0
 """How often the service checks that its store is still the one it opened."""
 
@@ -222,7 +224,15 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        written = await state.committer.stop()
+        commits = -1
+        written = False
+        while not written and state.committer.commits > commits:
+            # As long as there is progress, the last records are waited for.
+            commits = state.committer.commits
+            written = await state.committer.stop(self.store.close_seconds)
+        if not written:
+            self.store.abort()
+            await state.committer.stop(ABORT_SECONDS)
         # Answers of the last batch.
         await asyncio.sleep(0)
         if written:
@@ -230,7 +240,7 @@ class Service:
                 self.store.writer.end_run()
         else:
             _LOG.error("The last records of the log could not be written.")
-        state.close()
+        state.close(wait=written)
 
     # --- experiments in memory -------------------------------------------------------------------
 

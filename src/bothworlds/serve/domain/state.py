@@ -156,8 +156,8 @@ class State:
         except self.store.failures as error:
             raise Problem("store_unavailable", retry_after=1.0) from error
 
-    def close(self) -> None:
+    def close(self, *, wait: bool) -> None:
         """End the threads that read, and close the store."""
-        self._reading.shutdown()
-        self._watching.shutdown()
+        self._reading.shutdown(wait, cancel_futures=True)
+        self._watching.shutdown(wait, cancel_futures=True)
         self.store.close()

@@ -46,6 +46,8 @@ ROUTES: tuple[Route, ...] = (*handlers.route.made, *ofrep.route.made)
 _DRAINED = 2**22
 """Bytes of a body that is too large which are read before it is refused: a peer that is still
 sending when its connection closes does not see the answer."""
+ANSWER_SECONDS = 1.0
+"""How long the last answers may take when the service stops."""
 _ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
 _LOGGED = frozenset(
     route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
@@ -122,7 +124,9 @@ class Application(Context):
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.stopping.set()
-        await asyncio.gather(*self.tasks)
+        if self.tasks:
+            # Some may wait for a database that does not answer.
+            await asyncio.wait(self.tasks, timeout=ANSWER_SECONDS)
         await self.service.close()
         await send({"type": "lifespan.shutdown.complete"})
 

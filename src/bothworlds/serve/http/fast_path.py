@@ -174,6 +174,7 @@ class LimitedConnection(HttpToolsProtocol):
                 self._refuse(Problem("body_timeout", "The request did not arrive in time."))
 
     def _refuse(self, problem: Problem) -> None:
+        self.app.metrics.count_problem(problem.code)
         body = wire.encode(problem.document("none"))
         head = (
             f"HTTP/1.1 {problem.status} Refused\r\ncontent-type: {PROBLEM.decode()}\r\n"

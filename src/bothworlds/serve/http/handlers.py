@@ -441,7 +441,8 @@ async def healthz(app: Context, request: Request) -> Reply:
 )  # fmt: skip
 async def readyz(app: Context, request: Request) -> Reply:
     """Say whether the service can decide."""
-    why = "The service is stopping." if app.stopping.is_set() else app.service.ready()
+    stopping = "The service is stopping." if app.stopping.is_set() else None
+    why = stopping or app.short_of or app.service.ready()
     if why is not None:
         raise Problem("not_ready", why)
     return Reply(200, _OK)

@@ -140,6 +140,7 @@ class Context:
 
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
+        self.short_of: str | None = None
         self.metrics = Metrics(self._figures)
 
     def _figures(self) -> Figures:

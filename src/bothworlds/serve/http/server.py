@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
+import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -17,14 +19,17 @@ import uvicorn
 
 from bothworlds.errors import BothworldsError, InvalidParameter, must
 from bothworlds.serve.domain.service import Service
+from bothworlds.serve.http import fast_path
 from bothworlds.serve.http.app import Application
 from bothworlds.serve.http.fast_path import FastApplication, FastConnection, LimitedConnection
 from bothworlds.serve.ops.logs import LOGGER
 
 IDLE_SECONDS = 75
 """How long a connection stays open between requests."""
-STOP_SECONDS = 20
-"""How long requests that have begun may go on when the server stops."""
+STOP_SECONDS = 3
+"""How long requests that have begun may go on when the server stops; it ends within 10 seconds."""
+SPARE_FILES = 128
+"""File descriptors that are kept for the store and the log."""
 
 
 class Server(uvicorn.Server):
@@ -82,10 +87,25 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(1.0)
+            self._check_descriptors()
             now = loop.time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedConnection):
                     connection.look(now)
+
+    def _check_descriptors(self) -> None:
+        """Be not ready while new connections are refused or would be reset, and log why."""
+        application, why = self._application, None
+        if len(self.server_state.connections) >= fast_path.CONNECTIONS:
+            why = "All connections that the limit of file descriptors allows are in use."
+        else:
+            try:
+                os.close(os.open(os.devnull, os.O_RDONLY))
+            except OSError as error:
+                why = f"No file descriptor is left for a new connection: {error.strerror}."
+        if why is not None and application.short_of is None:
+            LOGGER.error("%s", why)
+        application.short_of = why
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop at a signal; at once if Ctrl-C comes twice."""
@@ -155,7 +175,9 @@ def run(
             raise
         return service
 
-    _raise_the_limit_of_files()
+    most = _raise_the_limit_of_files()
+    # Refused with a code, where the system would reset them without a word.
+    fast_path.CONNECTIONS = max(1, min(fast_path.CONNECTIONS, most - SPARE_FILES))
     with listener:
         kind = Application if plain_http else FastApplication
         application = kind(opened, keys=keys, rate=rate, access_log=access_log)
@@ -206,10 +228,13 @@ def _has_uvloop() -> bool:
     return True
 
 
-def _raise_the_limit_of_files() -> None:
-    """Let the process have as many connections as the system allows it."""
+def _raise_the_limit_of_files() -> int:
+    """Let the process have as many connections as the system allows it; return how many files."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        if most != resource.RLIM_INFINITY:
+            return most
+    return sys.maxsize

@@ -31,6 +31,8 @@ class Store(ABC):
 
     has_peers: bool
     """Whether other replicas may write as well, whose states have to be polled."""
+    close_seconds: float
+    """How long a commit may take while a service closes before it is given up."""
     failures: tuple[type[Exception], ...]
     """What a driver raises when the database fails."""
     replica: Replica
@@ -45,6 +47,10 @@ class Store(ABC):
     def lost(self) -> str | None:
         """Return why the store can no longer be used until a restart, or None."""
         return None
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Let no thread wait for the database any longer; only `close` may follow."""
 
     @abstractmethod
     def close(self) -> None:

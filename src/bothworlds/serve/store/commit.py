@@ -215,12 +215,13 @@ class Committer:
         self._ripe = True
         self._wake.set()
 
-    async def stop(self) -> bool:
-        """Write all there is and end the thread; False if rows of the log could not be written."""
+    async def stop(self, seconds: float) -> bool:
+        """Write all there is and end the thread; False if it could not be written in time."""
         self._stopping = True
         self._wake.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
-        return not self.log
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._thread.join, seconds)
+        return not self._thread.is_alive() and not self.log
 
     # --- the thread ------------------------------------------------------------------------------
 

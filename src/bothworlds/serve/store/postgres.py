@@ -56,7 +56,7 @@ LEASE = 60.0
 """Seconds after which the number of a replica that says nothing is free."""
 BEAT = 5.0
 """How often a replica says that it lives, in seconds."""
-CONNECT_SECONDS = 5
+CONNECT_SECONDS = 4
 WRITE_SECONDS, READ_SECONDS = 10.0, 60.0
 """How long a statement may take before its connection is cut."""
 LOOK = 1.0
@@ -121,6 +121,7 @@ class _Line:
         self._within: psycopg.Connection[Any] | None = None
         self._since: float | None = None
         self._guard = threading.Lock()
+        self._ended = False
 
     def connected(self) -> psycopg.Connection[Any]:
         """Return the connection, a new one if there is none; in a transaction, its own alone."""
@@ -130,6 +131,8 @@ class _Line:
         if found is not None and not found.closed:
             return found
         self.close()
+        if self._ended:
+            raise psycopg.OperationalError("the service is stopping")
         given: dict[str, Any] = {
             "connect_timeout": CONNECT_SECONDS, "application_name": self.name,
             **conninfo_to_dict(self._url),
@@ -203,6 +206,11 @@ class _Line:
                 socket.socket(fileno=os.dup(found.fileno())) as peer,
             ):
                 peer.shutdown(socket.SHUT_RDWR)
+
+    def abort(self) -> None:
+        """Break the connection, and open no other one."""
+        self._ended = True
+        self.cut()
 
     def close(self) -> None:
         """Close the connection."""
@@ -517,6 +525,7 @@ class PostgresStore(Store):
     """
 
     has_peers = True
+    close_seconds = 2.0
     failures = (psycopg.Error, OSError)
     writer: PostgresWriter
     reader: PostgresReader
@@ -535,6 +544,7 @@ class PostgresStore(Store):
         self._url = url
         self._listener: threading.Thread | None = None
         self._closing = threading.Event()
+        self._aborted = False
         self.replica = Replica(-1)
         self.writer = PostgresWriter(url, address, self.replica, alone)
         self.reader = PostgresReader(url, address, self.replica)
@@ -590,8 +600,20 @@ class PostgresStore(Store):
         for line in self._lines:
             line.cut(now=now)
 
+    def abort(self) -> None:
+        """Break all connections: the database does not answer."""
+        self._aborted = True
+        self._closing.set()
+        for line in self._lines:
+            line.abort()
+        if self._listener is not None:
+            self._listening.abort()
+
     def close(self) -> None:
         """Close all connections, and give the number of this replica back."""
+        if self._aborted:
+            # Threads may still use them; without a number given back, it is free after a lease.
+            return
         self._closing.set()
         if self._listener is not None:
             self._listening.cut()

@@ -75,6 +75,10 @@ class SqliteWriter(Writer):
         """Whether a transaction is open."""
         return self._connection.in_transaction
 
+    def interrupt(self) -> None:
+        """Let a statement that runs in another thread fail."""
+        self._connection.interrupt()
+
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement once per row."""
         self._connection.executemany(sql, rows)
@@ -166,7 +170,9 @@ class SqliteStore(Store):
         If the file cannot be used: in one sentence why.
     """
 
+    writer: SqliteWriter
     has_peers = False
+    close_seconds = 2 * BUSY
     failures = (sqlite3.Error,)
     synchronous = "FULL"
     """FULL syncs every commit; what is less loses commits with the machine's power."""
@@ -260,6 +266,10 @@ class SqliteStore(Store):
 
     def listen(self, heard: Callable[[], None]) -> None:
         """Do nothing: no other process serves that could announce a change."""
+
+    def abort(self) -> None:
+        """Interrupt a statement that runs."""
+        self.writer.interrupt()
 
     def close(self) -> None:
         """Close the file and let another process serve from it."""
