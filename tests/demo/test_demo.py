@@ -152,9 +152,11 @@ def test_the_service_has_learned_what_was_played(made):
 
 
 def test_everybody_played_the_same_rounds(made):
-    for each in made.race.pictures():
-        assert [s.player for s in each.standings] == list(COLOURS)
-        assert [s.copies for s in each.standings] == [1, 2, 1]
+    for n, each in enumerate(made.race.pictures()):
+        # AllWorlds plays where the best option changes.
+        players = 4 if WORLDS[n] is Moving else 3
+        assert [s.player for s in each.standings] == list(COLOURS)[:players]
+        assert [s.copies for s in each.standings] == [1, 2, 1, 2][:players]
         for s in each.standings:
             assert 0.0 < s.lost <= s.worst
             assert 0.0 <= s.best <= 1.0
@@ -167,7 +169,7 @@ def test_the_page_needs_no_script_and_nobody_else(made):
     assert re.findall(r"https?://[^\"'<\s]+", text) == [made.service]
     for kind in WORLDS:
         assert kind.title in text
-    assert text.count("<polyline") == 12
+    assert text.count("<polyline") == 13
     headers, style = get(f"{made.page}/style.css")
     assert headers["Content-Type"].startswith("text/css")
     assert "url(" not in style

@@ -22,6 +22,7 @@ COLOURS = {
         ("Tsallis-INF", "TsallisINF()"),
         ("Thompson sampling", "ThompsonSampling()"),
         ("UCB1", "UCB1()"),
+        ("AllWorlds", "AllWorlds()"),
     )
     if (found := variant_of(printed)) is not None
 }

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from bothworlds.client.blocking import Client
 from bothworlds.demo.players import Copies, Player, Served
-from bothworlds.demo.worlds import WORLDS, World
+from bothworlds.demo.worlds import WORLDS, Moving, World
+from bothworlds.policies.allworlds import AllWorlds
 from bothworlds.policies.thompson import ThompsonSampling
 from bothworlds.policies.ucb1 import UCB1
 
@@ -165,6 +166,8 @@ class Race:
                 # Without luck of its own, all its copies would do the same.
                 "UCB1": Copies(UCB1(), world, seeds[:1]),
             }
+            if isinstance(world, Moving):
+                players["AllWorlds"] = Copies(AllWorlds(), world, seeds)
             self.contests.append(Contest(world, players))
         self.rate = rate
         self._lock = threading.Lock()

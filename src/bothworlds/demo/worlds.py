@@ -210,8 +210,8 @@ class Moving(World):
     title = "Offers whose best changes"
     trouble = "the best has just changed"
     note = (
-        "UCB1 follows a sudden change soonest. The service begins anew when the experiment is"
-        " reset."
+        "UCB1 follows a sudden change soonest, AllWorlds detects it. The service restarts when the"
+        " experiment is reset."
     )
     unit = "sales"
     arms = ("north", "east", "south", "west")
