@@ -6,9 +6,10 @@ enters and leaves it by what a round of either kind costs, and by its own number
 alone: a repetition does not depend on its neighbours.
 
 * **Enter** when the others together weigh at most ``most``, with which their plays cost what the
-  other rounds save, and have weighed at most twice that for the last 64th of all rounds.
+  other rounds save, and have weighed at most twice that for the last 64th of all rounds,
+  and for `ACCOUNT_EVERY` rounds.
 * **Leave** when rare work has cost `WORTH` times what the rounds save, within `ACCOUNT_EVERY`
-  rounds.  Then that 64th begins again.
+  rounds.  Then the wait begins again.
 
 Costs are nanoseconds of one lane, measured; only their ratios matter.  What is rare costs more than
 its instructions, because the processor did not expect it.
@@ -50,7 +51,8 @@ ACCOUNT_EVERY = 1024
 MOST = 0.6
 """Largest share of the other arms with which a lane enters, however much a round saves."""
 CALM = 1 / 64
-"""Share of its rounds for which a lane must have had no more than twice that share to enter."""
+"""Share of its rounds for which a lane must have had no more than twice that share to enter, and
+at least `ACCOUNT_EVERY` rounds: what bars a lane is found out that often."""
 WORTH = 1.5
 """How many times what the rounds save rare work may cost before a lane leaves."""
 
@@ -123,7 +125,7 @@ def decide(
     store(M, RESTLESS, restless)
     entering = 0
     if t >= first:
-        ready = ((1.0 - most) * total < best) & (restless <= (1.0 - CALM) * t)
+        ready = ((1.0 - most) * total < best) & (restless <= t - max(CALM * t, ACCOUNT_EVERY))
         entering = lane_bits(ready & negate(leads))
     return lane_bits(leads & tired), entering
 
