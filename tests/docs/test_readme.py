@@ -42,6 +42,7 @@ def test_shell_blocks_work_when_pasted(tmp_path):
         assert run_shell(block, folder)
 
 
+@pytest.mark.processes
 def test_a_block_that_fails_would_be_noticed(tmp_path):
     with pytest.raises(RuntimeError, match="No such"):
         run_shell("cat $ID.json\n", tmp_path)
