@@ -361,3 +361,23 @@ def test_the_database_has_the_clock(postgres, monkeypatch, skew):
 
     asyncio.run(body())
     postgres.drop(url)
+
+
+# --- caps ----------------------------------------------------------------------------------------
+
+
+def test_a_cap_is_one_cap_over_several_starts(served, monkeypatch):
+    hour = time.time() // 3600 * 3600 + 60
+    monkeypatch.setattr(time, "time", lambda: hour)
+
+    async def body(service):
+        with contextlib.suppress(Problem):
+            await service.create(ME, spec(unit_cap=3))
+        made = [await service.decide(ME, "headline", unit="eve") for _ in range(2)]
+        await told(service, [each.decision_id for each in made])
+        await service.upkeep.sweep()
+        return service.experiment(ME, "headline")["learned"]
+
+    assert [served(body) for _ in range(4)] == [2, 3, 3, 3]
+    monkeypatch.setattr(time, "time", lambda: hour + 2 * 3600)
+    assert served(body) == 5

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 
 import pytest
 
@@ -274,3 +275,23 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
         await second.decide(ME, "other")
 
     replicated(body)
+
+
+def test_a_cap_is_one_cap_for_all_replicas(replicated, monkeypatch):
+    hour = time.time() // 3600 * 3600 + 60
+    monkeypatch.setattr(time, "time", lambda: hour)
+
+    async def body(*services):
+        statuses = []
+        for service in services:
+            # By the clock of the database an hour may end meanwhile.
+            service.state.offset = 0.0
+            for _ in range(2):
+                decided = await service.decide(ME, "headline", unit="eve")
+                told = await service.feedback(ME, decided.decision_id, loss=1.0)
+                again = await service.feedback(ME, decided.decision_id, loss=1.0)
+                statuses.append(told.status)
+                assert again.status == "duplicate"
+        assert statuses == ["learned"] * 3 + ["quarantined"] * 3
+
+    replicated(body, replicas=3, unit_cap=3)

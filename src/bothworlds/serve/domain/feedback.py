@@ -21,8 +21,6 @@ from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.commit import Item, Written, resolve
 from bothworlds.serve.store.rows import Activation, FeedbackRow, Stored
 
-HOUR = 3600.0
-
 Checked = tuple[FeedbackRow, Experiment, float]
 """A feedback that can be written: its row, its experiment, and what it reserves there."""
 
@@ -43,9 +41,6 @@ class Feedback:
         self._replicas = replicas
         self._committer = state.committer
         self._counters = state.counters
-        # How much feedback of a unit or a key was accepted in this hour.
-        self._caps: dict[tuple[int, str, bytes | str], int] = {}
-        self._caps_hour = 0
 
     async def feedback(
         self,
@@ -183,9 +178,6 @@ class Feedback:
         if not record.learnable:
             status = "not_learnable"
         else:
-            capped = config.unit_cap is not None or config.key_cap is not None
-            if capped and not self._within_caps(who, experiment, record, now):
-                status = "quarantined"
             # Room in the sums, until the feedback is committed and in them.
             promised = (record.inverse_p + 1.0) * PER_ONE
             if (
@@ -234,43 +226,13 @@ class Feedback:
             raise Problem("store_unavailable", "The arms are not known yet.", retry_after=1.0)
         return raw, record, experiment
 
-    def _within_caps(
-        self, who: Principal, experiment: Experiment, record: Record, now: float
-    ) -> bool:
-        """Count a feedback towards the caps of its unit and its key; False beyond one."""
-        hour = int(now // HOUR)
-        if hour != self._caps_hour:
-            self._caps.clear()
-            self._caps_hour = hour
-        within = True
-        for cap, kind, name in (
-            (experiment.config.unit_cap, "unit", record.unit),
-            (experiment.config.key_cap, "key", who.key_id),
-        ):
-            if cap is not None and name is not None:
-                place = experiment.id, kind, name
-                used = self._caps.get(place, 0)
-                self._caps[place] = used + 1
-                within = within and used < cap
-        return within
-
-    def _uncount(self, row: FeedbackRow) -> None:
-        """Take back what a feedback counted towards caps that was stored before."""
-        if not self._caps:
-            return
-        unit = records.decode(row.record).unit
-        for place in ((row.experiment, "unit", unit), (row.experiment, "key", row.key_id)):
-            if place in self._caps:
-                self._caps[place] -= 1
-
     def _told(self, row: FeedbackRow, before: Stored | None) -> Told:
         """Return the answer to a feedback that is in the store, by this request or another."""
         counters = self._counters
-        if before is None:
-            counters[row.status] += 1
-            return Told(row.status)  # type: ignore[arg-type]
-        # A caller that sends again because an answer was lost has reported it once.
-        self._uncount(row)
+        if before is None or before.now:
+            status = row.status if before is None else before.status
+            counters[status] += 1
+            return Told(status)  # type: ignore[arg-type]
         if before.loss == row.loss:
             counters["duplicates"] += 1
             return Told("duplicate")

@@ -16,7 +16,7 @@ from bothworlds.serve.domain.state import State
 from bothworlds.serve.domain.sums import Place, StateRow
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.store.reader import Reader
-from bothworlds.serve.store.rows import Configuration, ExperimentRow
+from bothworlds.serve.store.rows import Caps, Configuration, ExperimentRow
 
 _LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
@@ -107,6 +107,11 @@ class Replicas:
                 known.configure(row)
                 if epoch != row.epoch:
                     self._adopt(known)
+        state.committer.caps = {
+            number: Caps(each.config.unit_cap, each.config.key_cap)
+            for number, each in state.experiments.by_id.items()
+            if each.config.unit_cap is not None or each.config.key_cap is not None
+        }
         state.experiments.cold = {number: (row.tenant, row.name) for number, row in cold.items()}
         if cold and (self._warming is None or self._warming.done()):
             self._warming = state.loop.create_task(self._warm(list(cold.values())))

@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import (
     Activation,
     Batch,
+    Caps,
     Claimed,
     ClaimRow,
     DecisionRow,
@@ -120,6 +121,7 @@ class Committer:
         self.ledger = ledger
         self.log: deque[DecisionRow] = deque()
         self.log_limit = log_limit
+        self.caps: Mapping[int, Caps] = {}
         self.commits = 0
         self.failures = 0
         self.failing: str | None = None
@@ -263,7 +265,7 @@ class Committer:
                 return
 
     def _commit(self, items: list[Item], rows: list[DecisionRow]) -> None:
-        batch = Batch(decisions=rows)
+        batch = Batch(decisions=rows, caps=self.caps)
         life = self._lives
         first: dict[tuple[int, bytes], FeedbackRow] = {}
         for item in items:
@@ -294,7 +296,8 @@ class Committer:
         self._succeeded()
         answers = []
         place = 0
-        all_new = not outcome.told_before and len(first) == sum(len(i.feedback) for i in items)
+        known = outcome.told_before or outcome.over_caps
+        all_new = not known and len(first) == sum(len(i.feedback) for i in items)
         for item in items:
             written = _ONE_NEW
             if not all_new or item.claims or len(item.feedback) != 1:
@@ -302,8 +305,11 @@ class Committer:
                 for row in item.feedback:
                     key = row[:2]
                     before = outcome.told_before.get(key)
-                    if before is None and first[key] is not row:
-                        before = Stored(first[key].loss, first[key].status)
+                    if before is None and (first[key] is not row or key in outcome.over_caps):
+                        status = first[key].status
+                        if key in outcome.over_caps:
+                            status = "quarantined"
+                        before = Stored(first[key].loss, status, now=first[key] is row)
                     told.append(before)
                 claims = [outcome.claimed_before.get(place + n) for n in range(len(item.claims))]
                 place += len(item.claims)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from bothworlds.serve.domain.sums import Sums
 from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow, feedback_row, from_bytes
-from bothworlds.serve.store.writer import Writer, as_bytes
+from bothworlds.serve.store.writer import HOUR, Writer, as_bytes
 
 
 def forget_claims(writer: Writer, now: float, limit: int = 1000) -> int:
-    """Delete claims that have expired."""
+    """Delete claims that have expired, and the counts of hours that are over."""
     with writer.transaction():
+        writer.execute("DELETE FROM cap_use WHERE hour < ?", (int(now // HOUR) - 1,))
         found = writer.rows(
             "SELECT experiment, kind, hash FROM claim WHERE expires_at <= ? LIMIT ?",
             (now, limit),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -116,6 +117,13 @@ class ClaimRow(NamedTuple):
     decision: DecisionRow | None
 
 
+class Caps(NamedTuple):
+    """How much feedback of a unit and of a key an experiment learns from in an hour."""
+
+    unit: int | None
+    key: int | None
+
+
 class Activation(NamedTuple):
     """A deferred decision that took effect."""
 
@@ -129,6 +137,8 @@ class Stored(NamedTuple):
 
     loss: float
     status: str
+    now: bool = False
+    """Whether this very commit stored it, beyond a cap and so in quarantine."""
 
 
 class Claimed(NamedTuple):
@@ -146,6 +156,7 @@ class Batch:
     decisions: list[DecisionRow] = field(default_factory=list)
     claims: list[ClaimRow] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
+    caps: Mapping[int, Caps] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

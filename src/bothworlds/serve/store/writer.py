@@ -15,12 +15,13 @@ import os
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bothworlds.errors import StoreError
+from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import Units
 from bothworlds.serve.domain.sums import STATE, Counts, StateRow, Sums
 from bothworlds.serve.store.rows import (
@@ -29,6 +30,7 @@ from bothworlds.serve.store.rows import (
     ArmRow,
     AuditRow,
     Batch,
+    Caps,
     CheckpointRow,
     Claimed,
     ClaimRow,
@@ -44,6 +46,8 @@ from bothworlds.serve.store.rows import (
 )
 
 T = TypeVar("T")
+
+HOUR = 3600.0
 
 SIZES = (1024, 256, 64)
 """How many rows a statement inserts; what is left, less than the last, has one of its own."""
@@ -61,6 +65,8 @@ class Outcome:
 
     told_before: dict[tuple[int, bytes], Stored]
     """Feedback that the store had already, by experiment and id."""
+    over_caps: set[tuple[int, bytes]]
+    """New feedback that went into quarantine, by experiment and id."""
     claimed_before: dict[int, Claimed]
     """Claims that other requests had made already, by their place in the batch."""
     states: list[StateRow]
@@ -337,6 +343,13 @@ class Writer(ABC):
             new = batch.feedback
             if before:
                 new = [row for row in new if (row.experiment, row.id) not in before]
+            over = self._count_caps(new, batch.caps) if batch.caps else set()
+            if over:
+                self.execute_many(
+                    "UPDATE feedback SET status = 'quarantined' WHERE experiment = ? AND id = ?",
+                    sorted(over),
+                )
+                new = [row for row in new if row[:2] not in over]
             claimed: dict[int, Claimed] = {}
             decisions = batch.decisions
             # Here too in one order on every replica.
@@ -359,7 +372,37 @@ class Writer(ABC):
                 self._put_state(row)
         for row in states:
             row.version += 1
-        return Outcome(before, claimed, states)
+        return Outcome(before, over, claimed, states)
+
+    def _count_caps(
+        self, rows: list[FeedbackRow], caps: Mapping[int, Caps]
+    ) -> set[tuple[int, bytes]]:
+        """Count new feedback towards the caps of its units and keys; return what is beyond one.
+
+        The store counts, so that restarts and other replicas change nothing.
+        """
+        counted: dict[tuple[int, str, str, int], list[FeedbackRow]] = {}
+        for row in rows:
+            if row.experiment not in caps or row.status != "learned" or row.source != "client":
+                continue
+            unit = records.decode(row.record).unit
+            named = {"unit": None if unit is None else unit.hex(), "key": row.key_id}
+            for kind, name in named.items():
+                if name is not None and getattr(caps[row.experiment], kind) is not None:
+                    place = row.experiment, kind, name, int(row.told_at // HOUR)
+                    counted.setdefault(place, []).append(row)
+        over: set[tuple[int, bytes]] = set()
+        # In one order on every replica.
+        for place, found in sorted(counted.items(), key=lambda each: each[0]):
+            used = self.rows(
+                "INSERT INTO cap_use (experiment, kind, name, hour, used) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (experiment, kind, name, hour) DO UPDATE "
+                "SET used = cap_use.used + excluded.used RETURNING used",
+                (*place, len(found)),
+            )[0][0]
+            left = getattr(caps[place[0]], place[1]) - (used - len(found))
+            over.update(row[:2] for row in found[max(0, left) :])
+        return over
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
         """Insert feedback; return what the store had already."""
