@@ -3,10 +3,17 @@
 import contextlib
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+import bothworlds as bw
+from bothworlds.demo.page import COLOURS
+from bothworlds.demo.page import served as demo_page
+from bothworlds.demo.players import Copies
+from bothworlds.demo.race import Contest
+from bothworlds.demo.worlds import WORLDS
 from helpers.histories import made, names
 from helpers.served import served
 from helpers.waiting import HANG
@@ -115,6 +122,55 @@ def test_many_arms_are_filtered_and_legends_are_filled(opened):
     assert len(values) > 9 and not {"--", "\u2013", ""} & set(values)
     origin = page.evaluate("location.origin")
     assert f"curl -X POST {origin}/v1/experiments/long/decisions" in page.content()
+
+
+ESCAPES = """() => [...document.querySelectorAll("section")].flatMap((card, n, all) => {
+  const box = card.getBoundingClientRect();
+  const inside = [...card.querySelectorAll("*")].filter((each) => {
+    const own = each.getBoundingClientRect();
+    if (!own.width) return false;
+    return own.right > box.right + 1 || own.left < box.left - 1 || own.bottom > box.bottom + 1;
+  });
+  const over = all.slice(n + 1).filter((other) => {
+    const own = other.getBoundingClientRect();
+    return own.left < box.right && box.left < own.right && own.top < box.bottom
+      && box.top < own.bottom;
+  });
+  return [...inside, ...over].map((each) => each.outerHTML.slice(0, 60));
+})"""
+"""Elements that leave their card, and cards that overlap."""
+
+
+def test_the_demo_is_intact_at_every_width(chromium):
+    contests = []
+    for kind in WORLDS:
+        world = kind(1, 50)
+        players = {name: Copies(bw.UCB1(), world, [1]) for name in COLOURS}
+        contests.append(Contest(world, players))
+        for _ in range(40):
+            contests[-1].play(50)
+            contests[-1].note()
+    # Numbers of an evening.
+    pictures = [contest.picture() for contest in contests]
+    pictures = [
+        replace(
+            each, standings=[replace(s, lost=123456.0, worst=1234567.0) for s in each.standings]
+        )
+        for each in pictures
+    ]
+    with demo_page(lambda: pictures, "http://127.0.0.1:1") as url:
+        for width in (320, 375, 480, 600, 768, 899, 900, 1024, 1280, 1440, 1600):
+            page = chromium.new_page(viewport={"width": width, "height": 900})
+            page.goto(url)
+            assert page.evaluate(ESCAPES) == [], width
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            columns = page.evaluate("getComputedStyle(document.querySelector('main'))"
+                                    ".gridTemplateColumns.split(' ').length")  # fmt: skip
+            assert columns == (2 if width >= 900 else 1)
+            # The control: a table that is too wide is noticed.
+            page.evaluate("document.querySelector('table').style.width = '2000px'")
+            assert page.evaluate(ESCAPES) != []
+            page.close()
 
 
 def test_without_scripts_everything_can_be_read(opened):

@@ -115,7 +115,7 @@ def table(pictures: Sequence[Picture]) -> RenderableType:
 
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     made.add_column("", min_width=36, no_wrap=True)
-    for name in ("lost", "worst", "plays best", "fooled"):
+    for name in ("lost", "worst", "plays best", "misled"):
         made.add_column(name, justify="right", no_wrap=True)
     for each in pictures:
         made.add_row(Text(f"{each.title} ({each.unit})", style="bold"))

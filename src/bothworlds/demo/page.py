@@ -1,4 +1,4 @@
-"""Page of the demonstration: who has lost how much, drawn anew every other second.
+"""Page of the demonstration: what each policy has lost, drawn again every two seconds.
 
 Plain HTML with charts as SVG, without a script, from a small server on a loopback port of its own.
 """
@@ -35,15 +35,16 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3; --dim: #9198a1; --line: #3d444d; --paper: #15191f; --wave: #4a2a1a; }
 }
-body { margin: 0 auto; max-width: 1180px; padding: 1rem; color: var(--ink);
+body { margin: 0 auto; max-width: 1180px; box-sizing: border-box; padding: 1rem; color: var(--ink);
   background: var(--paper); font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.35rem; margin: 0; }
 h2 { font-size: 1rem; margin: 0; }
 p { margin: .3rem 0 .9rem; color: var(--dim); }
 a { color: inherit; }
 main { display: grid; gap: 1.2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(320px, 100%), 1fr)); }
-section { border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; }
+  grid-template-columns: minmax(0, 1fr); }
+@media (min-width: 900px) { main { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+section { min-width: 0; border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; }
 section p { margin: 0; min-height: 1.5em; }
 .now { color: #d55e00; font-weight: 600; }
 svg { display: block; width: 100%; height: auto; }
@@ -54,10 +55,11 @@ table { border-collapse: collapse; width: 100%; font-size: .88rem;
   font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .1rem .35rem; font-weight: 400; }
 thead th { color: var(--dim); font-size: .85rem; }
-th, td { white-space: nowrap; }
+td { white-space: nowrap; }
 th:first-child { text-align: left; }
 tbody tr:first-child th, tbody tr:first-child td { font-weight: 600; }
 @media (max-width: 480px) {
+  body { padding: .6rem; }
   section { padding: .6rem; }
   table { font-size: .8rem; }
   th:nth-child(3), td:nth-child(3) { display: none; }
@@ -88,18 +90,20 @@ def document(pictures: Sequence[Picture], dashboard: str, ended: bool = False) -
         h.link(rel="stylesheet", href="/style.css"),
     )
     about = h.p(
-        "Tsallis-INF decides through the service, over HTTP; Thompson sampling and UCB1 on the"
-        " same traffic; eight copies of the former, because luck decides which of them is fooled."
-        " Curves: what was lost by not playing the best option. Shaded: trouble. ",
-        h.a("The service and its dashboard", href=dashboard),
+        h.b("Lower is better. Orange: bots, load, late feedback or a change at work. "),
+        "Each curve shows what a policy has lost by not playing the best option. All receive"
+        " the same simulated traffic. Tsallis-INF decides through the service. Policies that"
+        " draw play in eight copies, because chance decides which of them are misled; a curve is"
+        " the mean of the copies. ",
+        h.a("Dashboard of the service", href=dashboard),
     )
-    body = h.body(h.h1("Who survives?"), about, h.main(map(_card, pictures)))
+    body = h.body(h.h1("Several policies, the same traffic"), about, h.main(map(_card, pictures)))
     return "<!doctype html>" + h.html(head, body, lang="en")
 
 
 def _card(each: Picture) -> Markup:
     now = (h.span(f"Now: {each.trouble}.", class_="now"), " ") if each.trouble else None
-    heads = ("", f"{each.unit} lost", "worst", "plays best", "fooled")
+    heads = ("policy", f"{each.unit} lost", "worst copy", "plays the best", "misled")
     rows = (
         h.tr(
             h.th(h.i(style=f"background:{COLOURS[s.player]}"), s.player, scope="row"),
@@ -109,7 +113,7 @@ def _card(each: Picture) -> Markup:
     )
     return h.section(
         h.h2(each.title),
-        h.p(now, f"{each.rounds:,} rounds"),
+        h.p(now, f"{each.rounds:,} decisions"),
         _chart(each),
         h.table(h.thead(h.tr(map(h.th, heads))), h.tbody(rows)),
         h.p(each.note),
@@ -120,7 +124,7 @@ def _chart(each: Picture) -> Markup:
     """Return the curves of an experiment as SVG; the table below has their ends."""
     last = max([1.0, *each.times[-1:]])
     most = max([1.0, *(max(curve) for curve in each.curves.values() if curve)])
-    left, right, floor = 8, WIDTH - 70, HEIGHT - FOOT
+    left, right, floor = 52, WIDTH - 70, HEIGHT - FOOT
 
     def x(at: float) -> float:
         return left + (right - left) * min(at / last, 1.0)
@@ -158,10 +162,15 @@ def _chart(each: Picture) -> Markup:
     return h.svg(
         waves,
         h.line(class_="axis", x1=left, x2=right, y1=floor, y2=floor),
+        h.line(class_="axis", x1=left, x2=left, y1=10, y2=floor),
+        h.text(f"{most:,.0f}", x=left - 4, y=14, text_anchor="end"),
+        h.text(each.unit, x=left - 4, y=30, text_anchor="end"),
+        h.text("lost", x=left - 4, y=44, text_anchor="end"),
+        h.text("0", x=left - 4, y=floor, text_anchor="end"),
         lines,
         labels,
         h.text("0 s", x=left, y=HEIGHT - 4),
-        h.text(f"{last:.0f} s", x=right, y=HEIGHT - 4, text_anchor="end"),
+        h.text(f"{last:.0f} s since the start", x=right, y=HEIGHT - 4, text_anchor="end"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         aria_label=f"{each.unit} lost over {last:.0f} seconds",

@@ -17,7 +17,7 @@ from bothworlds.policies.ucb1 import UCB1
 RATE = 250
 """Rounds a second of every experiment."""
 COPIES = 8
-"""How often each rival plays, as luck decides who is fooled."""
+"""Copies of each rival, because chance decides which of them are misled."""
 POINTS = 400
 """Most points of a curve; beyond, every other one is dropped."""
 _TURN = 0.1
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def verdict(self) -> str:
-        """How many copies are fooled, in words."""
+        """How many copies are misled, in words."""
         if self.copies == 1:
             return "yes" if self.fooled else "no"
         return f"{self.fooled} of {self.copies}"

@@ -100,7 +100,9 @@ class Headlines(World):
     name = "headlines"
     title = "Headlines, attacked by bots"
     trouble = "bots click on everything"
-    note = "Bots lift all headlines alike. Whoever averages compares clicks of different times."
+    note = (
+        "Bots lift all headlines alike. Policies that average compare clicks from different times."
+    )
     unit = "clicks"
     arms = ("plain", "question", "number", "quote", "promise")
     RATES = np.array([0.10, 0.10, 0.22, 0.10, 0.10])
@@ -134,7 +136,7 @@ class Models(World):
     name = "models"
     title = "Models, judged late or never"
     trouble = "judgements are late"
-    note = "Everybody can wait: feedback counts whenever it comes."
+    note = "Feedback counts whenever it arrives, so all three can wait for it."
     unit = "points"
     arms = ("small", "medium", "large")
     SCORES = np.array([0.55, 0.70, 0.95])
@@ -166,7 +168,7 @@ class Backends(World):
     name = "backends"
     title = "Back ends with heavy-tailed latency"
     trouble = "load slows all of them"
-    note = "Load comes and goes; one back end is faster throughout."
+    note = "Load comes and goes; one back end is always faster."
     unit = "seconds"
     arms = ("lima", "oslo", "pune", "rome", "suva")
     bounds = (0.0, 1000.0)
@@ -210,8 +212,8 @@ class Moving(World):
     title = "Offers whose best changes"
     trouble = "the best has just changed"
     note = (
-        "UCB1 follows a sudden change soonest, AllWorlds detects it. The service restarts when the"
-        " experiment is reset."
+        "UCB1 follows a sudden change soonest, AllWorlds detects it. Resetting the experiment makes"
+        " the service start from zero."
     )
     unit = "sales"
     arms = ("north", "east", "south", "west")
