@@ -1,6 +1,8 @@
 """Commands beside `bothworlds serve`: keys, migration, verification, replay."""
 
+import asyncio
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -8,6 +10,7 @@ from typer.testing import CliRunner
 from bothworlds.cli import serve as commands
 from bothworlds.cli.commands import app
 from bothworlds.errors import MissingExtra
+from bothworlds.serve.domain.service import Arm, NewExperiment, Service
 
 
 def run(*words):
@@ -80,7 +83,41 @@ def test_a_password_is_not_shown():
     assert commands._shown("folder/bothworlds.db") == "folder/bothworlds.db"
 
 
-@pytest.mark.parametrize(("package", "extra"), [("uvicorn", "serve"), ("psycopg", "postgres")])
+@pytest.mark.parametrize("command", [(), ("verify",), ("migrate",)])
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("mysql://localhost/bothworlds", "got mysql://"),
+        ("postgresql://localhost/bothworlds", "bothworlds[postgres]"),
+        ("{folder}/none/store.db", "there is no"),
+    ],
+)
+def test_a_store_that_cannot_be_is_refused_in_one_sentence(
+    tmp_path, monkeypatch, command, address, why
+):
+    monkeypatch.setitem(sys.modules, "bothworlds.serve.store.postgres", None)
+    if command == ():
+        command = ("--port", "0")
+    outcome = run(*command, "--store", address.format(folder=tmp_path))
+    assert outcome.exit_code in (1, 2)
+    assert why in outcome.output.lower().replace("\n", " ")
+    assert "Traceback" not in outcome.output
+
+
+def test_other_arms_than_the_stored_ones_are_refused(store):
+    async def created():
+        service = await Service.open(str(store))
+        await service.create(Service.LOCAL, NewExperiment("headline", [Arm("a"), Arm("b")]))
+        await service.close()
+
+    asyncio.run(created())
+    for arms in ("a,c", "a,b,c"):
+        outcome = run("--port", "0", "--store", store, "--experiment", "headline", "--arms", arms)
+        assert outcome.exit_code in (1, 2)
+        assert "with the arms a, b, not" in outcome.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("package", "extra"), [("uvicorn", "serve"), ("msgspec", "serve")])
 def test_a_missing_package_names_its_extra(package, extra):
     with pytest.raises(MissingExtra, match=rf"bothworlds\[{extra}\]"), commands.extras():
         raise ImportError(f"No module named {package!r}", name=f"{package}.part")

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import uuid
 
 import pytest
 
@@ -212,7 +213,8 @@ def test_capped_feedback_waits_for_an_administrator(service):
         assert told(service, decision, {"loss": 0.5}).json == {"status": status}
     items = service.ask("GET", f"{one}/quarantine").json["items"]
     assert len(items) == 2
-    ids = {"ids": [items[0]["decision_id"]]}
+    assert items[1]["decision_id"] == decision["decision_id"]
+    ids = {"ids": [items[0]["id"]]}
     assert service.ask("POST", f"{one}/quarantine/release", ids).json == {"count": 1}
     assert service.ask("POST", f"{one}/quarantine/drop").json == {"count": 1}
     assert service.ask("GET", f"{one}/quarantine").json["items"] == []
@@ -246,6 +248,11 @@ def test_the_log_is_exported(service, name, tmp_path):
         found = list(logs.read_jsonl(path))
         found.sort(key=lambda each: each.round)
         assert [each.arm for each in found] == [each["arm"] for each in decisions]
+        # The same name is the same thing: an export joins with the answers.
+        assert [each.extra["decision_id"] for each in found] == [
+            each["decision_id"] for each in decisions
+        ]
+        assert len({uuid.UUID(each.extra["id"]) for each in found}) == 20
         assert sorted(each.loss is None for each in found) == [False] * 15 + [True] * 5
     since = service.ask("GET", f"{one}/export?format=jsonl&since=4000000000")
     assert since.body == b""

@@ -839,10 +839,10 @@ def test_feedback_beyond_a_cap_waits_for_an_administrator(served, where):
         assert len(held) == 5 and {each["key_id"] for each in held} == {"key"}
         assert service.experiment(ME, "headline")["learned"] == 3
         state = sums(service)
-        assert await service.release(ME, "headline", [held[0]["decision_id"]]) == 1
+        assert await service.release(ME, "headline", [held[0]["id"]]) == 1
         assert (sums(service) != state).any()
-        assert await service.release(ME, "headline", [held[0]["decision_id"]]) == 0
-        assert await service.drop(ME, "headline", [held[1]["decision_id"]]) == 1
+        assert await service.release(ME, "headline", [held[0]["id"]]) == 0
+        assert await service.drop(ME, "headline", [held[1]["id"]]) == 1
         assert await service.release(ME, "headline", [str(uuid.uuid4())]) == 0
         assert await service.release(ME, "headline") == 3
         assert await service.quarantined(ME, "headline") == []

@@ -909,7 +909,7 @@ export interface components {
         };
         /**
          * Ids
-         * @description Feedbacks in quarantine, by the UUIDs of their decisions; all if none is named.
+         * @description Feedbacks in quarantine, by the ``id`` that the list shows; all if none is named.
          */
         Ids: {
             /** @default null */

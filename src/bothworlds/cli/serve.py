@@ -42,8 +42,6 @@ def extras() -> Iterator[None]:
         yield
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
-        if package in {"psycopg", "psycopg_pool"}:
-            raise missing_extra("postgres", package) from error
         if package not in PACKAGES:
             raise
         raise missing_extra("serve", package) from error
@@ -159,9 +157,20 @@ async def _opened(
         try:
             await service.create(Service.LOCAL, spec, request_id="command line")
         except Problem as problem:
-            if problem.code != "experiment_exists":
+            found = None
+            if problem.code == "experiment_exists":
+                stored = service.experiment(Service.LOCAL, experiment)["arms"]
+                found = [arm["name"] for arm in stored if arm["status"] == "active"]
+            if found is None or set(found) != set(arms):
                 await service.close()
+            if found is None:
                 raise
+            if set(found) != set(arms):
+                raise InvalidParameter(
+                    f"The store has an experiment {experiment!r} with the arms "
+                    f"{', '.join(found)}, not {', '.join(arms)}. Leave --experiment and "
+                    f"--arms out, or choose another name."
+                ) from None
     return service
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.store.rows import LogRow
 
 Status = Literal["learned", "duplicate", "quarantined", "not_learnable"]
@@ -76,8 +77,12 @@ class Told(msgspec.Struct, omit_defaults=True):
     status: Status
 
 
-def log_document(experiment: Experiment, row: LogRow) -> dict[str, Any]:
-    """Return a row of the log as JSON values, in the experiment's units."""
+def log_document(experiment: Experiment, row: LogRow, keyring: Keyring) -> dict[str, Any]:
+    """Return a row of the log as JSON values, in the experiment's units.
+
+    ``decision_id`` is what the caller got, None if its token key is forgotten; ``id`` is shorter
+    and always there.
+    """
     record = records.decode(row.record)
     low, high = experiment.config.bounds
     names = [arm.name for arm in experiment.arms]
@@ -86,7 +91,8 @@ def log_document(experiment: Experiment, row: LogRow) -> dict[str, Any]:
         bits = np.unpackbits(np.frombuffer(record.present, np.uint8), count=record.known)
         there = [names[place] for place in np.flatnonzero(bits)]
     return {
-        "decision_id": str(uuid.UUID(bytes=row.id)),
+        "decision_id": keyring.token(row.record),
+        "id": str(uuid.UUID(bytes=row.id)),
         "at": record.at,
         "epoch": record.epoch,
         "round": record.round,

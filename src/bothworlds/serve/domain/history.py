@@ -85,7 +85,7 @@ class History:
         while True:
             page = await self._state.read(following)
             if page:
-                yield [log_document(experiment, row) for row in page]
+                yield [log_document(experiment, row, self._state.keyring) for row in page]
             if len(page) < PAGE:
                 return
             after = page[-1].id

@@ -43,7 +43,8 @@ class Quarantine:
             record = records.decode(row.record)
             found.append(
                 {
-                    "decision_id": str(uuid.UUID(bytes=row.id)),
+                    "decision_id": self._state.keyring.token(row.record),
+                    "id": str(uuid.UUID(bytes=row.id)),
                     "arm": experiment.arms[record.arm].name,
                     "loss": low + row.loss * (high - low),
                     "unit": None if record.unit is None else record.unit.hex(),
@@ -62,7 +63,7 @@ class Quarantine:
         *,
         request_id: str = "",
     ) -> int:
-        """Learn from feedback in quarantine, all or some by UUID; return how many."""
+        """Learn from feedback in quarantine, all or some by ``id``; return how many."""
         return await self._judge(who, name, ids, "learned", "release", request_id)
 
     async def drop(
@@ -73,7 +74,7 @@ class Quarantine:
         *,
         request_id: str = "",
     ) -> int:
-        """Never learn from feedback in quarantine, all or some by UUID; return how many."""
+        """Never learn from feedback in quarantine, all or some by ``id``; return how many."""
         return await self._judge(who, name, ids, "not_learnable", "drop", request_id)
 
     async def _judge(

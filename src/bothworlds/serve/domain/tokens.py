@@ -110,7 +110,16 @@ class Keyring:
 
     def sign(self, raw: bytes) -> str:
         """Return the token of a record, which names `current` as its key."""
-        signing = self._signer.copy()
+        return self._signed_by(self._signer, raw)
+
+    def token(self, raw: bytes) -> str | None:
+        """Return the token that a stored record was given; None if its key is forgotten."""
+        id = raw[records.IDENTITY : records.INVERSE_P]
+        hashes = next((known for ended, known in self._former if id <= ended), self._hashes)
+        return self._signed_by(hashes[raw[0]], raw) if raw[0] in hashes else None
+
+    def _signed_by(self, known: blake2b, raw: bytes) -> str:
+        signing = known.copy()
         signing.update(raw + self._seals.get(records.lineage(raw), b""))
         text = b2a_base64(raw + signing.digest(), newline=False)
         return text.rstrip(b"=").translate(_URL_SAFE).decode("ascii")

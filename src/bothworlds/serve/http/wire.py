@@ -178,7 +178,7 @@ class Experiments(Answer, kw_only=True):
 
 
 class Ids(Body, kw_only=True):
-    """Feedbacks in quarantine, by the UUIDs of their decisions; all if none is named."""
+    """Feedbacks in quarantine, by the ``id`` that the list shows; all if none is named."""
 
     ids: Annotated[list[Id], Meta(min_length=1, max_length=10_000)] | None = None
 

@@ -23,11 +23,11 @@ from bothworlds.logs.vowpal_wabbit import vw_line
 from bothworlds.serve.problems import Problem
 
 COLUMNS = (
-    "decision_id", "at", "epoch", "round", "arm", "probability", "mode", "available", "unit",
+    "decision_id", "id", "at", "epoch", "round", "arm", "probability", "mode", "available", "unit",
     "loss", "status", "source", "told_at", "logged",
 )  # fmt: skip
 """Of a row of the log, in the order of the CSV file."""
-_EXTRA = ("decision_id", "at", "epoch", "mode", "unit", "status", "source", "told_at")
+_EXTRA = ("decision_id", "id", "at", "epoch", "mode", "unit", "status", "source", "told_at")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -91,7 +91,7 @@ class Csv:
     Examples
     --------
     >>> Csv().piece([{"arm": "=1+1", "round": 1, "loss": -0.5}]).decode().splitlines()[1]
-    ",,,1,'=1+1,,,,,-0.5,,,,"
+    ",,,,1,'=1+1,,,,,-0.5,,,,"
     """
 
     media = "text/csv; charset=utf-8"

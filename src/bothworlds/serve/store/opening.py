@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
+from bothworlds.errors import StoreError, missing_extra
 from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from bothworlds.serve.store.postgres import PostgresStore
 
 
 def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool = False) -> Store:
@@ -39,9 +44,7 @@ def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool =
     """
     store: Store
     if is_postgres(where):
-        from bothworlds.serve.store.postgres import PostgresStore
-
-        store = PostgresStore(where, serve=serve, create=create, alone=alone)
+        store = _postgres()(where, serve=serve, create=create, alone=alone)
     else:
         store = SqliteStore(where, serve=serve, create=create)
     try:
@@ -59,21 +62,33 @@ def migrate(where: str) -> tuple[int, int]:
     """
     store: Store
     if is_postgres(where):
-        from bothworlds.serve.store.postgres import PostgresStore
-
-        store = PostgresStore(where, serve=False, create=False)
+        store = _postgres()(where, serve=False, create=False)
     else:
         store = SqliteStore(where, create=False)
     with contextlib.closing(store):
         return schema.migrate(store.writer)
 
 
+def _postgres() -> type[PostgresStore]:
+    """Return the class of stores in PostgreSQL, which needs an extra."""
+    try:
+        from bothworlds.serve.store.postgres import PostgresStore
+    except ImportError as error:
+        raise missing_extra("postgres", "psycopg") from error
+    return PostgresStore
+
+
 def is_postgres(where: str) -> bool:
-    """Tell whether a store is one of PostgreSQL.
+    """Tell whether a store is one of PostgreSQL; refuse an address of any other kind.
 
     Examples
     --------
     >>> is_postgres("postgresql://localhost/bothworlds"), is_postgres("bothworlds.db")
     (True, False)
     """
-    return where.startswith(("postgresql://", "postgres://"))
+    scheme, found, _ = where.partition("://")
+    if found and scheme not in ("postgresql", "postgres"):
+        raise StoreError(
+            f"The store must be a path of a SQLite file or postgresql://..., got {scheme}://."
+        )
+    return bool(found)
