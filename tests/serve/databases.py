@@ -59,6 +59,10 @@ class Server:
             path.unlink()
         self._server.ensure_postgres_running()
 
+    def stand_by(self):
+        """Let a server that was killed start as a standby, which can be promoted."""
+        (Path(self._folder.name) / "data" / "standby.signal").touch()
+
     @contextlib.contextmanager
     def paused(self):
         """Stop all processes of the server for a while, without ending them."""

@@ -330,6 +330,34 @@ def test_a_new_timeline_refuses_ids_of_the_lost_period(failing_over):
     failing_over(body)
 
 
+@pytest.mark.processes
+def test_a_promoted_standby_has_another_timeline():
+    from serve.databases import Server, query
+
+    server = Server()
+    try:
+        url = server.database()
+
+        async def body():
+            service = await Service.open(url, replace(QUIET, poll_seconds=0.05, sweep_seconds=0.1))
+            await service.create(ME, spec("x"))
+            late = await decided(service, "x")
+            server.kill()
+            server.stand_by()
+            server.start()
+            query(url, "SELECT pg_promote()")
+            await until(lambda: service.replicas.rebuilds == 1)
+            await until(lambda: service.ready() is None)
+            assert await told(service, late) == {"bad_signature"}
+            assert await told(service, await decided(service, "x")) == {"learned"}
+            await service.close()
+
+        asyncio.run(body())
+        assert failing(url) == []
+    finally:
+        server.stop()
+
+
 # --- clocks --------------------------------------------------------------------------------------
 
 
