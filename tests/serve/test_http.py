@@ -495,6 +495,24 @@ def test_names_that_only_differ_in_unicode_form_are_refused(service):
     assert service.ask("POST", "/v1/experiments", {"name": "forms", "arms": arms}).status == 400
 
 
+def test_experiments_are_listed_in_pages(service):
+    everything = service.ask("GET", "/v1/experiments").json
+    names = [each["name"] for each in everything["experiments"]]
+    assert "next" not in everything and "headline" in names
+    for n in range(3):
+        body = {"name": f"page-{n}", "arms": ["a", "b"]}
+        assert service.ask("POST", "/v1/experiments", body).status == 201
+    names = [each["name"] for each in service.ask("GET", "/v1/experiments").json["experiments"]]
+    found, after = [], ""
+    while after is not None:
+        page = service.ask("GET", f"/v1/experiments?limit=2{after and f'&after={after}'}").json
+        assert len(page["experiments"]) <= 2
+        found += [each["name"] for each in page["experiments"]]
+        after = page.get("next")
+    assert found == names
+    assert service.ask("GET", "/v1/experiments?after=nope").code == "experiment_not_found"
+
+
 def test_arms_may_be_given_by_name_alone(service):
     made = service.ask("POST", "/v1/experiments", {"name": "short", "arms": ["a", {"name": "b"}]})
     assert made.status == 201

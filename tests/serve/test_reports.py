@@ -1,9 +1,15 @@
 """Reports of the service: every arm, targets, and what of the log they count."""
 
+import asyncio
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from bothworlds import inference
 from bothworlds.serve.domain.service import Arm, Service
+from bothworlds.serve.http import handlers, wire
+from bothworlds.serve.ops import reports
 from bothworlds.serve.ops.exports import logged
 from bothworlds.serve.ops.reports import report
 from bothworlds.serve.problems import Problem
@@ -87,3 +93,51 @@ def test_feedback_in_quarantine_does_not_count(on_service):
         assert sum(arm["told"] for arm in found["arms"]) == 2
 
     on_service(test, unit_cap=2)
+
+
+def test_one_report_is_computed_at_a_time(on_service, monkeypatch):
+    running, most, pause = [0], [0], threading.Event()
+    inferred = reports.inferred
+
+    def counted(rows, **options):
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        # Long enough for another report to begin, if it may.
+        pause.wait(0.05)
+        found = inferred(rows, **options)
+        running[0] -= 1
+        return found
+
+    monkeypatch.setattr(reports, "inferred", counted)
+
+    @on_service
+    async def test(service):
+        await played(service, 20)
+        await rows(service)
+        await asyncio.gather(*(report(service, ME, "headline", 0.9) for _ in range(4)))
+
+    assert most == [1]
+
+
+def test_a_long_list_of_experiments_lets_other_requests_run():
+    async def body():
+        seen, ticks = [], [0]
+
+        async def ticking():
+            while True:
+                ticks[0] += 1
+                await asyncio.sleep(0)
+
+        def described(who, name):
+            seen.append(ticks[0])
+            return {"name": name}
+
+        names = [f"e{n}" for n in range(100)]
+        service = SimpleNamespace(names=lambda who: names, experiment=described)
+        request = SimpleNamespace(query=wire.ExperimentsQuery(), who=ME)
+        other = asyncio.ensure_future(ticking())
+        await handlers.experiments(SimpleNamespace(service=service), request)
+        other.cancel()
+        return max(seen.count(tick) for tick in seen)
+
+    assert asyncio.run(body()) <= 10

@@ -870,10 +870,12 @@ export interface components {
         };
         /**
          * Experiments
-         * @description All experiments of the key's tenant.
+         * @description Experiments of the key's tenant; if there are more, ``after`` of the next request.
          */
         Experiments: {
             experiments: components["schemas"]["Experiment"][];
+            /** @default null */
+            next: string | null;
         };
         /**
          * Feedback
@@ -1843,7 +1845,10 @@ export interface operations {
     };
     experiments: {
         parameters: {
-            query?: never;
+            query?: {
+                after?: string;
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -1886,7 +1891,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `not_found`: There is nothing at this path. */
+            /** @description `experiment_not_found`: There is no such experiment; `not_found`: There is nothing at this path. */
             404: {
                 headers: {
                     [name: string]: unknown;

@@ -72,6 +72,8 @@ class Service:
         What follows the other replicas.
     upkeep : Upkeep
         What sweeps missing feedback and notes checkpoints.
+    reporting : asyncio.Lock
+        Held by the report that reads the log: one at a time.
 
     Examples
     --------
@@ -100,6 +102,7 @@ class Service:
         self.replicas = replicas = Replicas(state)
         self.upkeep = Upkeep(state)
         self._tasks: list[asyncio.Task[None]] = []
+        self.reporting = asyncio.Lock()
         self._experiments = state.experiments
         # The methods of the parts are the service's own: a call costs no second one.
         deciding = Deciding(state)
@@ -248,6 +251,10 @@ class Service:
         """Return the documents of all experiments of a tenant."""
         age = self.state_age()
         return [each.document(age) for each in self._experiments.of_tenant(who.tenant)]
+
+    def names(self, who: Principal) -> list[str]:
+        """Return the names of all experiments of a tenant."""
+        return [each.name for each in self._experiments.of_tenant(who.tenant)]
 
     def experiment(self, who: Principal, name: str) -> dict[str, Any]:
         """Return the document of an experiment: configuration, probabilities, counts, alarms."""

@@ -23,6 +23,8 @@ route = Routes()
 """Makes a route of each handler below, in this order."""
 
 _TAG = re.compile(rb'"([0-9]{1,18})(?:-[0-9a-f]+)?"')
+_AT_ONCE = 8
+"""Experiments of a list that are described before others may have the event loop."""
 _EVENTS_PAUSE = 1.0
 _HEARTBEAT = 15.0
 _ONE = "/v1/experiments/{experiment}"
@@ -118,11 +120,26 @@ async def activate(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "GET", "/v1/experiments", "List the experiments", "read", answer=wire.Experiments,
+    "GET", "/v1/experiments", "List the experiments", "read", query=wire.ExperimentsQuery,
+    answer=wire.Experiments, problems=("experiment_not_found",),
 )  # fmt: skip
 async def experiments(app: Context, request: Request) -> Reply:
-    """List the experiments."""
-    return Reply(200, wire.encode({"experiments": app.service.experiments(request.who)}))
+    """List the experiments, without keeping decisions waiting."""
+    after, limit = request.query.after, request.query.limit
+    names = app.service.names(request.who)
+    if after is not None:
+        if after not in names:
+            raise Problem("experiment_not_found")
+        names = names[names.index(after) + 1 :]
+    document: dict[str, Any] = {"experiments": []}
+    if limit is not None and limit < len(names):
+        names = names[:limit]
+        document["next"] = names[-1]
+    for place, name in enumerate(names):
+        if place % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)
+        document["experiments"].append(app.service.experiment(request.who, name))
+    return Reply(200, await asyncio.to_thread(wire.encode, document))
 
 
 def _described(found: dict[str, Any], status: int = 200) -> Reply:

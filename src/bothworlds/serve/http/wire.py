@@ -172,9 +172,10 @@ Experiment = msgspec.defstruct(
 
 
 class Experiments(Answer, kw_only=True):
-    """All experiments of the key's tenant."""
+    """Experiments of the key's tenant; if there are more, ``after`` of the next request."""
 
     experiments: list[Experiment]  # type: ignore[valid-type]
+    next: str | None = None
 
 
 class Ids(Body, kw_only=True):
@@ -378,6 +379,15 @@ class PageQuery(Body, kw_only=True):
 
     after: Annotated[int, Meta(ge=0, le=2**62)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+
+
+class ExperimentsQuery(Body, kw_only=True):
+    """One page of the list of experiments; without a limit all of them."""
+
+    after: Annotated[str, Meta(max_length=100, description="The name before the page.")] | None = (
+        None
+    )
+    limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 
 class EventsQuery(Body, kw_only=True):

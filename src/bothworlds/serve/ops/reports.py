@@ -91,7 +91,9 @@ async def report(
         wanted = _evenly if target == UNIFORM else arm
         return valued(every, wanted, confidence=confidence, bounds=bounds, arms=arms).as_dict()
 
-    found = await asyncio.to_thread(counted)
+    async with service.reporting:
+        # Each takes a core for as long as the log is: several would starve other readers.
+        found = await asyncio.to_thread(counted)
     return {**found, "source": f"{name}, epoch {described['epoch']}"}
 
 
