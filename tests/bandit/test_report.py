@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -306,3 +307,33 @@ def test_pictures(tmp_path):
 def test_bad_confidence(confidence):
     with pytest.raises(InvalidParameter, match=r"The confidence of Bandit\.report must be a numbe"):
         bw.Bandit(FLOOR, arms=2, seed=1).report(confidence)
+
+
+def played(policy, seed, rounds=300):
+    """Return a bandit with three arms of losses 0 and 1 after some rounds."""
+    rng, bandit = random.Random(seed), bw.Bandit(policy, arms=3, seed=seed)
+    for _ in range(rounds):
+        decision = bandit.ask()
+        bandit.tell(decision, loss=float(rng.random() < (0.3, 0.5, 0.7)[decision.arm]))
+    return bandit
+
+
+def test_a_mean_outside_its_range_is_explained_and_no_other():
+    explained = 0
+    for seed in range(20, 25):
+        for each in played(bw.TsallisINF(), seed).report().values():
+            low, high = each.sequence
+            outside = not low <= each.mean <= high
+            assert ("outside its own range" in each.why) == outside
+            explained += outside
+    assert explained == 1
+
+
+def test_a_column_of_dashes_is_left_out():
+    report = played(bw.TsallisINF(), 1).report()
+    assert not any("set time" in head for head in report.heads())
+    assert {len(row) for row in report.rows()} == {len(report.heads())} == {5}
+    assert str(report).count("no exploration floor. Floor(policy, 0.5) adds one") == 1
+    floored = played(FLOOR, 1).report()
+    assert sum("set time" in head for head in floored.heads()) == 1
+    assert {len(row) for row in floored.rows()} == {6}

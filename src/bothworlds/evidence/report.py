@@ -235,31 +235,38 @@ class Report(Mapping[Arm, ArmReport]):
 
     # --- showing -------------------------------------------------------------------------------
 
+    @property
+    def _with_intervals(self) -> bool:
+        """Whether any arm has an interval; a column of dashes is left out."""
+        return any(each.interval is not None for each in self.values())
+
     def heads(self) -> tuple[str, ...]:
-        """Return the heads of the table's columns."""
+        """Return the heads of the table's columns; intervals only where an arm has one."""
         percent = f"{100 * self.confidence:g} %"
-        return ("arm", "drawn", "told", f"mean {self.units.word}", f"{percent} at a set time",
+        fixed = (f"{percent} at a set time",) if self._with_intervals else ()
+        return ("arm", "drawn", "told", f"mean {self.units.word}", *fixed,
                 f"{percent} at all times")  # fmt: skip
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table's cells as texts, a row per arm."""
+        fixed = self._with_intervals
         return [
             (
                 str(each.arm), f"{each.decisions:,}", f"{each.told:,}",
                 "" if each.mean is None else f"{each.mean:.4g}",
-                _ends(each.interval), _ends(each.sequence),
+                *([_ends(each.interval)] if fixed else []), _ends(each.sequence),
             )
             for each in self.values()
         ]  # fmt: skip
 
     def sentences(self, most: int = 6) -> list[str]:
-        """Return what can be said beyond the table: who beats whom, and what is missing."""
+        """Return the sentences below the table: confident comparisons, and what is missing."""
         sure = self.sure()
         said = [f"{a} beats {b} by at least {x:.3g}." for a, b, x in sure[:most]]
         if len(sure) > most:
-            said.append(f"So much for {most} of {len(sure)} pairs of which one is sure.")
+            said.append(f"Showing {most} of {len(sure)} confident comparisons.")
         if not sure and len(self) > 1:
-            said.append("Of no pair one is sure yet which arm is better.")
+            said.append("No two arms can be ranked with confidence yet.")
         reasons: dict[str, list[str]] = {}
         for each in self.values():
             if each.why:
@@ -375,6 +382,11 @@ def _arm_report(
             reasons.append(
                 "The mean has moved: no constant mean fits the answers. Ask with drift=True."
             )
+        if mean is not None and sequence is not None and not sequence[0] <= mean <= sequence[1]:
+            reasons.append(
+                "The mean lies outside its own range: it weights answers by 1 / probability, and "
+                "a few of them dominate it. Rely on the range."
+            )
     return ArmReport(
         name,
         decisions,
@@ -402,7 +414,8 @@ def _no_interval(
         reasons.append("No interval: the mean has moved.")
     if floored is False:
         reasons.append(
-            "No interval: the policy has no exploration floor, as Floor(policy, 0.5) has."
+            "No interval at a set time: the policy has no exploration floor. Floor(policy, 0.5) "
+            "adds one, at some cost in regret."
         )
     elif floored is None and read.floor_kept(evidence, place) < read.FLOOR:
         reasons.append(
@@ -410,7 +423,8 @@ def _no_interval(
             f"{read.FLOOR:g} t^(-1/3) / K."
         )
     worth = read.events(evidence, place)
-    if worth < read.EVENTS:
+    # Without a floor, more answers would not help.
+    if floored is not False and worth < read.EVENTS:
         reasons.append(
             f"No interval: fewer than {read.EVENTS} events, its answers are worth {worth:.0f} "
             "tosses of a fair coin."
