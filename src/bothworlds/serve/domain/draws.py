@@ -241,12 +241,12 @@ _warm: set[Policy] = set()
 
 
 def is_warm(policy: Policy) -> bool:
-    """Tell whether a `Lineup` of a policy can be made and drawn from without the compiler."""
+    """Tell whether experiments with a policy can be served without the compiler."""
     return policy in _warm
 
 
 def warm(policy: Policy) -> None:
-    """Compile or load the draws of a policy, in a thread that may wait for it.
+    """Compile or load what any operation on experiments with a policy runs, in a waiting thread.
 
     Examples
     --------
@@ -259,7 +259,17 @@ def warm(policy: Policy) -> None:
         lineup = Lineup(policy, (0, 1), 2)
         lineup.draw(np.zeros(3, np.int64), 1, 0.5)
         lineup.probabilities()
+        entered(policy, np.array([0.0, 1.0]), 2, None)
         _warm.add(policy)
+
+
+def entered(policy: Policy, estimates: Array, round: int, probability: float | None) -> float:
+    """Return the estimate at which a new arm has a probability in a round, by default 1 / K."""
+    n = estimates.size
+    rows = np.zeros((policy.traits.rows_per_arm, n))
+    rows[0] = estimates
+    head: Array = policy.start(n)[: policy.traits.head_rows]
+    return float(policy.newcomer(head, rows, round, probability)[0])
 
 
 def draw(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.config import Config
-from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units
+from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units, entered
 from bothworlds.serve.domain.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
 from bothworlds.serve.domain.records import UNIT as HAS_UNIT
 from bothworlds.serve.domain.sums import Counts, StateRow, Sums
@@ -211,12 +211,9 @@ class Experiment:
         """Return the entry of a new arm, at which it has this probability in the next round."""
         active = self.estimates[list(self.active)]
         least = int(active.min())
-        policy = self.config.served
-        rows = np.zeros((policy.traits.rows_per_arm, len(self.active)))
-        rows[0] = (active - least) * UNIT
-        head: NDArray[np.float64] = policy.start(len(self.active))[: policy.traits.head_rows]
-        column = policy.newcomer(head, rows, self.round + 1, probability)
-        place = least + round(float(column[0]) * PER_ONE)
+        column: NDArray[np.float64] = (active - least) * np.float64(UNIT)
+        placed = entered(self.config.served, column, self.round + 1, probability)
+        place = least + round(placed * PER_ONE)
         entry = place - int(self.total.grown(self.known).sums[-1])
         if abs(entry) > MOST // 2:
             raise Problem("contribution_too_large")
