@@ -545,6 +545,30 @@ def test_a_live_page_sends_what_has_changed_and_ends_with_the_key(dashboard, mon
     dashboard(work, keys=True)
 
 
+def test_a_live_page_is_rendered_once_for_all_and_limited_by_key(dashboard, monkeypatch):
+    monkeypatch.setattr(front, "PAUSE", 3600.0)
+    monkeypatch.setattr(front, "MOST_VIEWERS", 5)
+    made = []
+    parts = front.experiment.parts
+    monkeypatch.setattr(
+        front.experiment, "parts", lambda *given: made.append(given) or parts(*given)
+    )
+
+    async def work(app, browser):
+        path = "/experiments/headline/live"
+        viewers = [asyncio.ensure_future(browser.get(path)) for _ in range(5)]
+        async with asyncio.timeout(HANG):
+            while not made or app._dashboard._viewers.total() < 5:
+                await asyncio.sleep(0.01)
+        assert (await browser.get(path)).status == 429
+        app.stopping.set()
+        await asyncio.gather(*viewers)
+        assert app._dashboard._viewers.total() == 0
+        assert len(made) == 1
+
+    dashboard(work)
+
+
 # --- what is read ------------------------------------------------------------------------------
 
 

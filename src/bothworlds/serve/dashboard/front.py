@@ -13,7 +13,8 @@ import gzip
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -48,6 +49,8 @@ GUARDS: list[Header] = [
     # Not stricter: without a referrer a browser sends its forms without an origin.
     (b"referrer-policy", b"same-origin"),
 ]
+MOST_VIEWERS = 50
+"""Live pages that one key may have open."""
 PATIENCE = 0.25
 """Seconds that a page waits for what is being computed."""
 PAUSE = 1.0
@@ -126,6 +129,10 @@ class Visit:
 
 
 Answering = Callable[["Visit"], Awaitable[Reply | Stream]]
+Making = Callable[["Visit"], Coroutine[Any, Any, tuple[dict[str, str], int]]]
+"""Makes the parts of a page by name, and returns the last checkpoint of its chart."""
+Rendered = tuple[dict[str, str], dict[str, str], int]
+"""Parts of a page, their digests, and the last checkpoint of its chart."""
 
 
 class Dashboard:
@@ -144,6 +151,8 @@ class Dashboard:
         self._keys = keys
         self._router = Router(PAGES)
         self._static = _static()
+        self._renderings: dict[tuple[Any, ...], tuple[float, asyncio.Future[Rendered]]] = {}
+        self._viewers: Counter[str] = Counter()
         digest = hashlib.blake2b(digest_size=6)
         for name, (body, _) in sorted(self._static.items()):
             digest.update(name.encode() + body)
@@ -380,12 +389,44 @@ class Dashboard:
 
     # --- live ------------------------------------------------------------------------------------
 
-    def _following(
-        self, visit: Visit, make: Callable[[Visit], Awaitable[tuple[dict[str, str], int]]]
-    ) -> Stream:
+    async def _rendered(self, visit: Visit, make: Making) -> Rendered:
+        """Return the parts of a live page, rendered once for all who look at the same."""
+        given, query = tuple(visit.asked.given), visit.query
+        host, who = visit.headers.get(b"host"), visit.who
+        shown = query.get("arms"), query.get("as")
+        key = (make.__name__, who.tenant, who.scopes, given, shown, host)
+        now = time.monotonic()
+        made = self._renderings.get(key)
+        if made is None or now - made[0] >= PAUSE:
+            for old in [each for each, (at, _) in self._renderings.items() if now - at > 2 * PAUSE]:
+                del self._renderings[old]
+
+            async def rendering() -> Rendered:
+                parts, last = await make(visit)
+                return parts, {name: digest(text) for name, text in parts.items()}, last
+
+            made = self._renderings[key] = now, asyncio.ensure_future(rendering())
+        # A viewer who leaves must not end it for the others.
+        return await asyncio.shield(made[1])
+
+    def _following(self, visit: Visit, make: Making) -> Stream:
         """Send the parts of a page that are others than before, as server-sent events."""
+        key = visit.who.key_id or ""
+        if self._viewers[key] >= MOST_VIEWERS:
+            raise Problem(
+                "rate_limited", f"A key may have {MOST_VIEWERS} live pages open.", retry_after=60.0
+            )
 
         async def pieces() -> AsyncIterator[bytes]:
+            self._viewers[key] += 1
+            try:
+                async with contextlib.aclosing(following()) as found:
+                    async for piece in found:
+                        yield piece
+            finally:
+                self._viewers[key] -= 1
+
+        async def following() -> AsyncGenerator[bytes, None]:
             # What the page came with need not be sent again.
             sent = dict(
                 each.split(":", 1) for each in visit.query.get("have", "").split(",") if ":" in each
@@ -397,12 +438,12 @@ class Dashboard:
                 if self._session(visit.headers) is None:
                     return
                 try:
-                    parts, last = await make(visit)
+                    parts, marks, last = await self._rendered(visit, make)
                 except Problem:
                     return
                 changed = {}
                 for name, text in parts.items():
-                    mark = digest(text)
+                    mark = marks[name]
                     if sent.get(name) != mark:
                         sent[name] = mark
                         changed[name] = text
