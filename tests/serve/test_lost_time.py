@@ -118,6 +118,15 @@ def test_an_id_from_a_lost_period_is_refused(restored):
     assert restored(lost, later, command=True) == ({"learned"}, {"bad_signature"})
 
 
+def test_numbers_of_experiments_do_not_come_again(served):
+    async def number(service):
+        await service.create(ME, spec("first"))
+        return service.experiment_state(ME, "first").id
+
+    # Two of 2^32 are equal less often than this test will ever run.
+    assert len({served(number, store=f"{each}.db") for each in range(3)}) == 3
+
+
 def test_a_second_restore_of_one_backup_refuses_what_the_first_decided(served, tmp_path):
     store, backup = str(tmp_path / "store.db"), str(tmp_path / "backup.db")
 
