@@ -54,7 +54,7 @@ class BothworldsError(Exception):
 
 
 class CacheWarning(UserWarning):
-    """Compiled code cannot be kept, so every process compiles anew."""
+    """Compiled code cannot be kept, so every process compiles again."""
 
 
 class InvalidParameter(BothworldsError, ValueError):

@@ -456,7 +456,7 @@ POLICIES: dict[str, Entry] = {
                 Variant(
                     "restarted",
                     "Tsallis-INF, restarted",
-                    "Tsallis-INF that begins anew every 1000 rounds",
+                    "Tsallis-INF that restarts every 1000 rounds",
                     "#CC6677",
                     (0, (5, 1.2, 2.5, 1.2)),
                     "8",
@@ -492,7 +492,7 @@ POLICIES: dict[str, Entry] = {
                 Variant(
                     "alarmed",
                     "Tsallis-INF, alarmed",
-                    "Tsallis-INF that begins anew when an arm's losses change",
+                    "Tsallis-INF that restarts when an arm's losses change",
                     "#B2182B",
                     (0, (10, 1.5, 1.2, 1.5)),
                     "x",

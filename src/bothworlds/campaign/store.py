@@ -120,7 +120,7 @@ class Store(StoreView):
         for curve in curves:
             path = self.folder / f"{curve.stem}.json"
             known = content(path)
-            # A file that makes no sense is written anew.
+            # A file that makes no sense is written again.
             if not shardfile.sensible(known):
                 known = {}
             labels = {curve.label, *known.get("labels", ())} - {""}

@@ -42,7 +42,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Whoever reads the output, such as head, has seen enough.
+        # The reader of the output, such as head, has closed it.
         raise
     except REFUSED as error:
         sentence, code = refusal(error)

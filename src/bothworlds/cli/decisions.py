@@ -51,7 +51,7 @@ def quick(words: list[str]) -> int | None:
             case _:
                 return None
     except BrokenPipeError:
-        # Whoever reads the output has seen enough; nothing more is written when Python ends.
+        # The reader has closed the output; nothing more is written when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except REFUSED as error:

@@ -48,7 +48,7 @@ class Score:
 
 
 class Player(Protocol):
-    """Whoever plays an experiment, once or in several copies."""
+    """Player of an experiment, in one or several copies."""
 
     scores: list[Score]
 

@@ -1,6 +1,6 @@
 """Simulated traffic of the demonstration: what every option would bring in every round.
 
-Four worlds. All that happens in them follows from their seed, whoever plays; what an option would
+Four worlds. All that happens in them follows from their seed, for any player; what an option would
 bring is drawn for all options at once, so that everybody plays on the same traffic.
 """
 

@@ -121,7 +121,7 @@ def drifting_sequence(evidence: Evidence, arm: int, confidence: float) -> Pair:
 
 
 def gap(evidence: Evidence, a: int, b: int, confidence: float) -> float:
-    """Return the largest x of which one is sure that arm a loses at least x less than arm b.
+    """Return the largest x such that arm a loses at least x less than arm b, with confidence.
 
     Each end holds with half of the error allowed, so the statement holds at all times at once.
     """
@@ -132,7 +132,7 @@ def gap(evidence: Evidence, a: int, b: int, confidence: float) -> float:
 
 
 def drifting_gap(evidence: Evidence, a: int, b: int, confidence: float) -> float:
-    """Return the largest x of which one is sure that a loses x less than b on weighted average.
+    """Return the largest x by which a confidently loses less than b on weighted average.
 
     For means that move. The loss of b and the gain of a, weighted and halved, are bet on together,
     so a level common to both arms may move as it likes.

@@ -170,7 +170,7 @@ class Report(Mapping[Arm, ArmReport]):
         return self._place[arm]
 
     def gap(self, a: Arm, b: Arm) -> float:
-        """Return the largest x of which one is sure that a is better than b by at least x.
+        """Return the largest x such that a is better than b by at least x, with confidence.
 
         In the user's units, at the report's confidence, whenever one looks: one may stop at the
         first positive answer. Negative where one is not sure.
@@ -222,7 +222,7 @@ class Report(Mapping[Arm, ArmReport]):
         yield from ((a, b) for a in self for b in self if a != b)
 
     def sure(self) -> list[tuple[Arm, Arm, float]]:
-        """Return the pairs of which one is sure: better arm, worse arm, by at least how much.
+        """Return the confident comparisons: better arm, worse arm, by at least how much.
 
         Examples
         --------

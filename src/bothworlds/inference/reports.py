@@ -195,7 +195,7 @@ def gap(
     bounds: tuple[float, float] = (0.0, 1.0),
     between: tuple[int, int] | None = None,
 ) -> float:
-    """Return the largest x of which one is sure that arm a is better than b by at least x.
+    """Return the largest x such that arm a is better than b by at least x, with confidence.
 
     It holds whenever one looks, so a log may be read again and again while it grows. Negative
     where one is not sure.

@@ -34,7 +34,7 @@ FADING_ARMS = (2, 4, 8)
 def condorcet() -> NDArray[np.float64]:
     """Return six arms: one wins against each with 0.6, the others beat each other in circles.
 
-    No utilities make this matrix: whoever loses least to the winner may lose most to the others.
+    No utilities make this matrix: the arm that loses least to the winner may lose most to others.
     """
     P = np.full((6, 6), 0.5)
     wins = [(1, 2), (2, 3), (3, 1), (4, 1), (2, 4), (4, 3), (5, 1), (2, 5), (5, 3), (4, 5)]

@@ -281,7 +281,7 @@ def draw(
 ) -> Draw:
     """Draw an arm from summed estimates.
 
-    Whoever draws often from the same arms keeps a `Lineup`.
+    Callers that draw often from the same arms keep a `Lineup`.
 
     Parameters
     ----------

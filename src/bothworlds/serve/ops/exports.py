@@ -50,7 +50,7 @@ def logged(row: dict[str, Any], number: int) -> LoggedDecision:
     """Return a row of the log as a logged decision.
 
     Its round is the row's number: replicas may use a round of the experiment twice, and after a
-    reset rounds begin anew.
+    reset rounds start again.
 
     Examples
     --------

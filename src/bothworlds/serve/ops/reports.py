@@ -141,7 +141,7 @@ def _decisions(
             else:
                 text = json.dumps(row["available"])
             loss = row["loss"] if row["status"] == "learned" else None
-            # Numbered anew: replicas may use a round of the experiment twice.
+            # Renumbered: replicas may use a round of the experiment twice.
             yield LoggedDecision(
                 next(numbers), row["arm"], row["probability"], loss=loss, extra={"present": text}
             )

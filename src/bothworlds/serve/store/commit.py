@@ -178,7 +178,7 @@ class Committer:
                 return
 
     def append(self, row: DecisionRow) -> None:
-        """Hand a row of the log in; whoever decides has looked whether there is `room`."""
+        """Add a row to the log; the caller has checked that there is `room`."""
         log = self.log
         log.append(row)
         if len(log) >= CHUNK:
@@ -229,7 +229,7 @@ class Committer:
 
     def _run(self) -> None:
         while True:
-            # Whoever hands in after this line wakes the thread; who did before is seen here.
+            # Rows added after this line wake the thread; earlier ones are seen here.
             self._asleep = True
             if not self._queue:
                 idle = None if self.failing is None else PATIENCE
@@ -430,7 +430,7 @@ class Committer:
 
 
 def resolve(future: asyncio.Future[Any], outcome: object) -> None:
-    """Give whoever awaits a future what came of it, which may be an exception."""
+    """Resolve a future with its result, which may be an exception."""
     if future.done():
         return
     if isinstance(outcome, Exception):

@@ -63,7 +63,7 @@ LOOK = 1.0
 """How often connections are looked at, in seconds."""
 
 WRITING = {
-    # Whoever waits for a replica that has stopped in the middle gives up, and the middle ends.
+    # A wait for a replica that stopped in a transaction times out, and the transaction ends.
     "lock_timeout": "5s",
     "statement_timeout": "9s",
     "idle_in_transaction_session_timeout": "10s",
