@@ -332,7 +332,7 @@ def test_jobs_that_only_read_do_not_make_a_failing_store_ready(on_service):
         for _ in range(20):
             assert await service.state.committer.run(lambda writer: writer.leads())
             assert service.ready() == "The store does not take writes."
-        # Nobody writes: the service finds out by itself.
+        # Without any request, the service finds out by itself.
         service.store.writer.execute("PRAGMA query_only = OFF")
         async with asyncio.timeout(HANG):
             while service.ready() is not None:
