@@ -302,7 +302,7 @@ def test_a_refusal_by_the_service_is_raised_although_there_is_a_default(client, 
 
 
 @pytest.mark.parametrize("stale", [page(408), answer(201, {**MADE, "decision_id": "STALE"})])
-def test_an_answer_that_nobody_asked_for_is_not_the_next_one(client, stale):
+def test_an_unsolicited_answer_is_not_the_next_one(client, stale):
     """Load balancers send 408 before they close; the request must not take it for its answer."""
     with scripted(answer(201, MADE) + stale, answer(201, MADE), answer(201, MADE)) as (url, script):
         asking = client(url, retries=0)

@@ -1,4 +1,4 @@
-"""A cold process: no request waits for the compiler, whatever the operation."""
+"""A cold process: no operation makes requests wait for the compiler."""
 
 import contextlib
 import http.client
