@@ -185,13 +185,13 @@ def test_curves_of_other_delays_have_other_names():
 
 def test_memory_is_bounded_by_the_decisions_on_their_way(monkeypatch):
     rooms = []
-    doubled = delayed._Waiting.doubled
+    doubled = delayed.Waiting.doubled
 
     def noted(self):
         rooms.append(self.losses.shape[1])
         return doubled(self)
 
-    monkeypatch.setattr(delayed._Waiting, "doubled", noted)
+    monkeypatch.setattr(delayed.Waiting, "doubled", noted)
     base = Stochastic.gap(3, 0.2)
     run(bw.TsallisINF(), Delayed(base, 100), horizon=5000, runs=1)
     assert rooms == [16, 32, 64]

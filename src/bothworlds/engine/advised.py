@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bothworlds.engine import advised_loop as loop
 from bothworlds.engine.delayed import FEWEST, Waiting
 from bothworlds.engine.delayed_loop import FULL, NEXT, PROGRESS
-from bothworlds.engine.tile import CHUNK_SECONDS, Interrupted, TileJob, TileOutcome
+from bothworlds.engine.tile import TileJob, TileOutcome, stretches
 from bothworlds.environments.advised import Advised
 from bothworlds.lanes.types import LANES
 from bothworlds.omd import few
@@ -68,26 +68,18 @@ def run_job(
         own = np.tile(first, (job.count, 1)), words(job.name), words(), words("delay")
         each = *own, np.zeros(0) if delays is None else delays, *game, *measured
     shares: list[NDArray[np.int64]] = []
-    now, horizon, chunk = 1, int(checkpoints[-1]), FIRST_CHUNK
-    while now <= horizon:
-        if stop is not None and stop():
-            raise Interrupted
-        last = min(horizon, now + chunk - 1)
-        if job.shares:
-            last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
-        chunk_began, before = time.perf_counter(), int(progress[:, NEXT].sum())
-        if lanes:
-            status = loop.run_lanes(last, *tile)
-        else:
-            status = loop.run_each(last, horizon, *each, *waiting.arrays)
-        if tick is not None:
-            tick((int(progress[:, NEXT].sum()) - before) * job.count // len(progress))
-        if status == FULL:
-            waiting = waiting.doubled()
-            continue
-        seconds = max(time.perf_counter() - chunk_began, 1e-6)
-        chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
-        now = last + 1
+    for _, last in stretches(job, 1, FIRST_CHUNK, stop):
+        status = FULL
+        while status == FULL:
+            before = int(progress[:, NEXT].sum())
+            if lanes:
+                status = loop.run_lanes(last, *tile)
+            else:
+                status = loop.run_each(last, job.checkpoints[-1], *each, *waiting.arrays)
+            if tick is not None:
+                tick((int(progress[:, NEXT].sum()) - before) * job.count // len(progress))
+            if status == FULL:
+                waiting = waiting.doubled()
         if job.shares and last in checkpoints:
             shares.append(plays.T[: job.count].astype(np.int64))
     return TileOutcome(

@@ -19,14 +19,13 @@ from bothworlds.engine.policy_loops import ASK, TELL, compiled, entry
 from bothworlds.engine.realised import realised_regret
 from bothworlds.engine.table import by_label
 from bothworlds.engine.tile import (
-    CHUNK_SECONDS,
-    Interrupted,
     TileJob,
     TileOutcome,
     blame,
     compiling,
     crashed,
     rehearse,
+    stretches,
 )
 from bothworlds.environments.base import InOrder
 from bothworlds.errors import BothworldsError
@@ -129,34 +128,26 @@ def run_job(
     shares: list[NDArray[np.int64]] = []
     realised: list[NDArray[np.float64]] = []
     mode = engine.ATTACKED * (attack is not None) + engine.UNTRUSTED * (not environment.trusted)
-    now, chunk = 1, max(16, 50_000 // (K + 8))
-    while now <= horizon:
-        if stop is not None and stop():
-            raise Interrupted
-        last = min(horizon, now + chunk - 1)
-        if job.shares or job.realised:
-            last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
-        chunk_began, before = time.perf_counter(), int(progress[:, loop.NEXT].sum())
-        try:
-            status = entry(loop.run_delayed, loop.RUN_DELAYED)(
-                *functions, mode, K, last, horizon, F, delays,
-                np.arange(K), np.zeros(0, np.uint8), addresses, attacker, GD.ctypes.data,
-                checkpoints, tracked, progress, cost, plays, sums, *waiting.arrays,
-            )  # fmt: skip
-        except BothworldsError:
-            raise
-        except Exception as error:
-            raise crashed(job, now, last, error) from error
-        if tick is not None:
-            tick(int(progress[:, loop.NEXT].sum()) - before)
-        if status == loop.FULL:
-            waiting = waiting.doubled()
-            continue
+    for now, last in stretches(job, 1, max(16, 50_000 // (K + 8)), stop):
+        status = loop.FULL
+        while status == loop.FULL:
+            before = int(progress[:, loop.NEXT].sum())
+            try:
+                status = entry(loop.run_delayed, loop.RUN_DELAYED)(
+                    *functions, mode, K, last, horizon, F, delays,
+                    np.arange(K), np.zeros(0, np.uint8), addresses, attacker, GD.ctypes.data,
+                    checkpoints, tracked, progress, cost, plays, sums, *waiting.arrays,
+                )  # fmt: skip
+            except BothworldsError:
+                raise
+            except Exception as error:
+                raise crashed(job, now, last, error) from error
+            if tick is not None:
+                tick(int(progress[:, loop.NEXT].sum()) - before)
+            if status == loop.FULL:
+                waiting = waiting.doubled()
         if status != engine.DONE:
             raise blame(job, status)
-        seconds = max(time.perf_counter() - chunk_began, 1e-6)
-        chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
-        now = last + 1
         if job.shares and last in checkpoints:
             shares.append(by_label(labels, plays.T))
         if job.realised and last in checkpoints:

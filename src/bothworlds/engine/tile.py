@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,6 +285,28 @@ def _all_wide(mode: int) -> bool:
     return mode & (wide | engine.ATTACKED) == wide
 
 
+def stretches(
+    job: TileJob, now: int, chunk: int, stop: Callable[[], bool] | None
+) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last round of every stretch, from round ``now`` to the last.
+
+    The first stretch is of ``chunk`` rounds, each other one takes about `CHUNK_SECONDS`.  None goes
+    beyond a checkpoint where more is measured than regret.  ``stop`` is called before each.
+    """
+    checkpoints, horizon = np.array(job.checkpoints), job.checkpoints[-1]
+    while now <= horizon:
+        if stop is not None and stop():
+            raise Interrupted
+        last = min(horizon, now + chunk - 1)
+        if job.shares or job.realised:
+            last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
+        began = time.perf_counter()
+        yield now, last
+        seconds = max(time.perf_counter() - began, 1e-6)
+        chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
+        now = last + 1
+
+
 def run_job(
     job: TileJob,
     stop: Callable[[], bool] | None = None,
@@ -323,21 +345,12 @@ def run_job(
     realised: list[NDArray[np.float64]] = []
     # Entering the loop takes as long as some rounds, so even the first stretch is not short.
     chunk = max(16, 200_000 // (K + 8))
-    while now <= horizon:
-        if stop is not None and stop():
-            raise Interrupted
-        last = min(horizon, now + chunk - 1)
-        if job.shares or job.realised:
-            last = min(last, int(checkpoints[np.searchsorted(checkpoints, now)]))
-        chunk_began = time.perf_counter()
-        status = _play(job, functions, mode, K, now, last, *memory.blocks)
+    for first, last in stretches(job, now, chunk, stop):
+        status = _play(job, functions, mode, K, first, last, *memory.blocks)
         if status != engine.DONE:
             raise blame(job, status)
-        seconds = max(time.perf_counter() - chunk_began, 1e-6)
         if tick is not None:
-            tick((last - now + 1) * job.count)
-        chunk = int(min(8 * chunk, max(16, (last - now + 1) * CHUNK_SECONDS / seconds)))
-        now = last + 1
+            tick((last - first + 1) * job.count)
         if job.shares and last in checkpoints:
             shares.append(memory.counted())
         if job.realised and last in checkpoints:
