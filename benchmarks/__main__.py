@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import compare, results
 
-NAMES = ("decide", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
+NAMES = ("decide", "advised", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
 SLOW = ("thresholds", "coverage")
 """What runs only when it is asked for by name."""
 

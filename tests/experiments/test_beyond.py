@@ -9,6 +9,7 @@ from bothworlds.experiments.algorithms import (
     ADA,
     ALARMED,
     DISCOUNTED,
+    EXP3,
     HT,
     IW,
     LB,
@@ -16,7 +17,7 @@ from bothworlds.experiments.algorithms import (
     RV,
     V,
 )
-from bothworlds.experiments.beyond import delay, drift, floor, heavy_tails, variance
+from bothworlds.experiments.beyond import advice, delay, drift, floor, heavy_tails, variance
 from bothworlds.experiments.catalogue import part_of
 from bothworlds.experiments.claims.summary import ordered, said
 from bothworlds.experiments.model import Claim, Outcome
@@ -46,7 +47,7 @@ def broken(verdicts):
 def test_names_lie_in_one_part_only():
     assert not set(experiment_names()) & set(experiment_names("beyond"))
     assert {part_of(name) for name in experiment_names("beyond")} == {"beyond"}
-    with pytest.raises(InvalidParameter, match=r"one of stochastic, .*floor, got 'drfit'"):
+    with pytest.raises(InvalidParameter, match=r"one of stochastic, .*advice, got 'drfit'"):
         part_of("drfit")
 
 
@@ -192,3 +193,41 @@ def test_the_authors_are_named_before_us():
     claims = [Claim("a.b", "s", "m", "t", "fails", owner) for owner in owners]
     assert said(claims) == ["Of the authors' 2 claims 2 fail.", "Of our own 2 claims 2 fail."]
     assert [claim.owner for claim in ordered(claims)] == ["authors", "authors", "ours", "ours"]
+
+
+# --- advice -----------------------------------------------------------------------------------
+
+FIXED = {RV: 95.0, IW: 185.0, V: 90.0, EXP3: 250.0, DISCOUNTED: 110.0}
+ADVICE = {
+    advice.FOUR: FIXED,
+    advice.TOGETHER: {**FIXED, RV: 98.0},
+    advice.CLONES: {**FIXED, RV: 60.0},
+    advice.BROKEN: {**FIXED, RV: 110.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "final", "expected"),
+    [
+        (advice.FOUR, V, 90.0, set()),
+        (advice.TOGETHER, RV, 120.0, {"together"}),
+        (advice.CLONES, RV, 100.0, {"clones"}),
+        (advice.CLONES, EXP3, 50.0, {"beats-exp4"}),
+        (advice.BROKEN, RV, 400.0, {"break"}),
+        (advice.FOUR, DISCOUNTED, 150.0, {"window"}),
+    ],
+)
+def test_advice_claims_hold_and_fail(cell, name, final, expected):
+    assert broken(judged("advice", changed(ADVICE, cell, name, final))) == expected
+
+
+def test_advice_claims_see_growth_like_a_root():
+    regret = changed(ADVICE, advice.FOUR, V, 90.0)
+    assert broken(judged("advice", regret, np.sqrt)) == {"logarithmic"}
+
+
+def test_a_break_is_judged_against_the_best_model_at_each_time():
+    cell = experiment("advice").cells(experiment("advice").scales["quick"])[-1]
+    # The best fixed model is half right, 0.45; the right one has 0.35 until round 5,000.
+    (more,) = cell.environment.comparators(np.array([10_000])).values()
+    assert more == pytest.approx(0.45 * 10_000 - 0.35 * 4_999 - 0.45 * 5_001)

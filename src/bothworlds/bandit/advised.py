@@ -21,7 +21,7 @@ from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import Feedback, FeedbackUnits
 from bothworlds.bandit.pending import Keys, checked_age, checked_key, closed, is_key
 from bothworlds.bandit.persistent import Persistent
-from bothworlds.bandit.standing import ROWS, Standing, observe
+from bothworlds.bandit.standing import ROWS, Standing, hear
 from bothworlds.bandit.state_file import listed, record, truth, whole
 from bothworlds.errors import InvalidParameter, UnknownDecision, must
 from bothworlds.evidence.evidence import Evidence
@@ -298,11 +298,7 @@ class AdvisedBandit(Persistent[Policy]):
         D = self._pending.pop(round).numbers
         self._keys.close(round)
         self._plays[1, int(D[step.ARM])] += 1
-        observe(self._E, D, value)
-        mixed = D[-len(self._arms) :]
-        shares = np.where(mixed > 0.0, mixed, np.nan)
-        self._evidence.add(int(D[step.ARM]), 1.0 / D[step.P], value, round, shares)
-        step.learn(self._F, D, value)
+        hear(self._F, self._E, self._evidence.R, D, value)
 
     def forget(self, decision: AdvisedDecision | int | str) -> None:
         """Close a decision whose feedback will never arrive."""

@@ -8,7 +8,9 @@
 ========= =========================================================================
 
 rho y is an unbiased value of the expert's advice in every round.  *At a fixed time*: the mean of
-G = m + rho (y - m), weighted by 1 / sqrt(v), with its standard error (Hadad et al., PNAS 2021).
+G = m + rho (y - m), weighted by 1 / sqrt(V), with its standard error (Hadad et al., PNAS 2021).  V
+is a mean of v over earlier rounds: v itself depends on the advice, and so on the context, and would
+favour contexts in which experts agree.
 *At all times*: X = rho y >= 0 has the expert's mean loss mu, and exp(lam (X - mu) - psi(lam)
 (X - m)^2), psi(lam) = -log(1 - lam) - lam, has mean at most 1 for any bet lam in [0, 1) chosen
 before; the upper end bets on rho (1 - y), with mean 1 - mu, likewise (Waudby-Smith, Wu, Ramdas,
@@ -24,18 +26,25 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.evidence import layout, observing
 from bothworlds.evidence.bounds import checked_confidence
 from bothworlds.evidence.observing import LARGEST_BET, TUNED, psi
 from bothworlds.evidence.report import Units
 from bothworlds.lanes.jit import jit
+from bothworlds.policies import advice as step
 from bothworlds.policies.advice import PER_EXPERT
 from bothworlds.policies.base import Array
 
 # Sums of an expert, each a row of the table: answers, rho, rho^2, rho y; those of the weighted
-# mean; for either side the bets' sums and the squares they are chosen by; the least 1 / v.
+# mean; for either side the bets' sums and the squares they are chosen by; the least 1 / v; V.
 ANSWERS, RHO, RHO2, VALUE, SH, SHG, SW, SWG, SWGG = 0, 1, 2, 3, 4, 5, 6, 7, 8
-SL, SLX, SP, SQ, SIDE, LEAST, ROWS = 9, 10, 11, 12, 4, 17, 18
+SL, SLX, SP, SQ, SIDE, LEAST, MEAN_V, ROWS = 9, 10, 11, 12, 4, 17, 18, 19
+
+MEMORY = 100.0
+"""About how many rounds the mean of v reaches back."""
 
 ENOUGH = 30.0
 """Effective number of answers below which there is no interval."""
@@ -53,7 +62,10 @@ def observe(E: Any, D: Any, loss: float) -> None:
             continue
         rho = D[PER_EXPERT + j]
         m = min(1.0, (0.5 + E[VALUE, j]) / (1.0 + E[RHO, j]))
-        G, h = m + rho * (loss - m), 1.0 / math.sqrt(v)
+        G, h = m + rho * (loss - m), 1.0
+        if E[MEAN_V, j] > 0.0:
+            h = 1.0 / math.sqrt(E[MEAN_V, j])
+        E[MEAN_V, j] += (v - E[MEAN_V, j]) / min(E[ANSWERS, j] + 1.0, MEMORY)
         E[SH, j] += h
         E[SHG, j] += h * G
         E[SW, j] += h * h
@@ -76,6 +88,31 @@ def observe(E: Any, D: Any, loss: float) -> None:
         E[VALUE, j] += rho * loss
         if E[LEAST, j] == 0.0 or 1.0 / v < E[LEAST, j]:
             E[LEAST, j] = 1.0 / v
+
+
+@jit
+def hear(F: Any, E: Any, R: Any, D: Any, loss: float) -> None:
+    """Learn from the loss of a decision, and add it to the sums of experts and of arms, ``R``."""
+    observe(E, D, loss)
+    K = int(F[step.ARMS])
+    w = D[D.size - K :]
+    arm, inverse_p, round = int(D[step.ARM]), 1.0 / D[step.P], int(D[step.DECIDED])
+    away = False
+    for a in range(K):
+        away = away or w[a] <= 0.0
+    if away:
+        # Arms that no expert recommends are away.
+        noted = np.empty(3 * K + 1)
+        observing.note(R, noted[:K], noted[K:])
+        shares = np.where(w > 0.0, w, np.nan)
+        observing.observe_late(
+            R, arm, inverse_p, loss, round, observing.ALL, shares, noted[:K], noted[K:]
+        )
+    else:
+        at = layout.HEAD + layout.ROWS * K
+        R[at : at + K] = w
+        observing.observe(R, arm, inverse_p, loss, round, observing.ALL)
+    step.learn(F, D, loss)
 
 
 @dataclass(frozen=True)

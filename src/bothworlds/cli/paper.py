@@ -109,7 +109,7 @@ def beyond(
 ) -> None:
     """Measure what came after the paper, and judge the claims about it.
 
-    Low rates, heavy tails, best arms that move, late feedback and floors:
+    Low rates, heavy tails, best arms that move, late feedback, floors, advice:
     claims of the authors, and ours. Writes a folder as the command paper does.
     Stop it with Ctrl-C; the same command goes on where it stopped.
     """

@@ -154,6 +154,15 @@ class Advised(Environment):
         ).min(axis=1)
         return least
 
+    def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
+        """Return what to add for the regret against the best expert at each time, if it changes."""
+        if self.change is None:
+            return {}
+        rounds = np.asarray(checkpoints, dtype=np.int64)
+        later = np.maximum(0, rounds - (self.turn - 1))
+        best = (rounds - later) * self.values().min() + later * self.values(1).min()
+        return {"best expert at each time": self.best_cumulative(rounds) - best}
+
     def parameters(self) -> Array:
         """Return all numbers, for the digest that names runs."""
         sizes = np.array([self.contexts, self.turn], dtype=np.float64)

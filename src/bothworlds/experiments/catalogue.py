@@ -55,10 +55,10 @@ SHELVES: dict[Part, Shelf] = {
         "for Stochastic and Adversarial Bandits”, JMLR 22(28), 2021",
     ),
     "beyond": Shelf(
-        ("variance", "heavy_tails", "drift", "delay", "floor"),
+        ("variance", "heavy_tails", "drift", "delay", "floor", "advice"),
         "Beyond Tsallis-INF, measured",
-        "What came after the paper: low rates, heavy tails, best arms that move, late feedback "
-        "and floors; claims of the authors, and claims of this project, marked as ours",
+        "What came after the paper: low rates, heavy tails, best arms that move, late feedback, "
+        "floors and advice; claims of the authors, and claims of this project, marked as ours",
     ),
 }
 """The parts by the commands that run them."""

@@ -170,6 +170,8 @@ def _compile(
     for plan in plans:
         for _, curve in plan.curves:
             program, world = curve.program(keep), curve.environment
+            if world.kind == "advised":
+                continue  # its loops have no kernels of policies in them
             stage = world.stage()
             strike = None if stage is None else stage.kernel
             key = (program.by_side, program.leaderless, world.unchecked_kernel(), strike)

@@ -1,0 +1,165 @@
+"""Advice: which of several models to follow, where models are fixed and where one breaks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bothworlds.experiments.algorithms import DISCOUNTED, EXP3, IW, RV, V
+from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.claims import rules, statements, verdicts
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
+from bothworlds.experiments.report.figures import linear_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from bothworlds.experiments.claims.verdicts import Draws
+
+FOUR, TOGETHER, CLONES, BROKEN = "four contexts", "levels jump", "clones", "a model breaks"
+TITLES = {
+    FOUR: "7 models, 4 contexts",
+    TOGETHER: "all losses move together",
+    CLONES: "with five copies of the best",
+    BROKEN: "the best model breaks halfway",
+}
+RIGHT, CONSTANT = [0, 1, 2, 3], [[arm] * 4 for arm in range(4)]
+MODELS = [*CONSTANT, RIGHT, [0, 1, 0, 0], [3, 3, 2, 3]]
+WRONG = [1, 2, 3, 0]
+_SLOW = "Cumulative losses forget slowly: a theorem about one fixed model allows that."
+_FORGETS = "A window costs regret where nothing breaks: it forgets what is still true."
+
+
+def levels(horizon: int) -> list[float]:
+    """Return levels of 0 and 0.6 in turns, in phases of ceil(1.6^k) rounds.
+
+    Examples
+    --------
+    >>> levels(6)
+    [0.0, 0.6, 0.6, 0.0, 0.0, 0.0]
+    """
+    found: list[float] = []
+    k = 0
+    while len(found) < horizon:
+        found += [0.6 * (k % 2)] * math.ceil(1.6**k)
+        k += 1
+    return found[:horizon]
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return fixed models, also under moving levels and with copies, and one that breaks."""
+    import bothworlds as bw
+
+    advised = bw.environments.Advised
+    means = np.full((4, 4), 0.55) - 0.2 * np.eye(4)
+    rv = bw.TsallisINF()
+    window = max(1, settings.horizon // 10)
+    policies = {
+        RV: rv,
+        IW: bw.TsallisINF(estimator="iw"),
+        V: bw.TsallisINFV(),
+        EXP3: bw.Exp3(),
+        DISCOUNTED: bw.Discounted(rv, window=window),
+    }
+    broken = [*CONSTANT, WRONG, *MODELS[5:]]
+    half = max(2, settings.horizon // 2)
+    worlds = {
+        FOUR: advised(4, means, MODELS),
+        TOGETHER: advised(4, means - 0.25, MODELS, levels=levels(settings.horizon)),
+        CLONES: advised(4, means, [*MODELS, *[RIGHT] * 5]),
+        BROKEN: advised(4, means, MODELS, later=broken, change=half),
+    }
+    return [settings.cell(id, world, policies, covered=False) for id, world in worlds.items()]
+
+
+def score(outcome: Outcome) -> list[Claim]:
+    """Judge growth, moving levels, copies and a model that breaks."""
+    four, together, clones, broken = (
+        cell_of(outcome, id) for id in (FOUR, TOGETHER, CLONES, BROKEN)
+    )
+
+    def against(cell: Cell) -> list[verdicts.Place]:
+        ratio = rules.ratio(verdicts.finals(outcome, cell, RV), verdicts.finals(outcome, four, RV))
+        return [verdicts.Place(f"{cell.id} / {four.id}", ratio, rules.seen(cell, RV))]
+
+    return [
+        statements.ours(
+            "advice.logarithmic",
+            "With fixed models the regret against the best of them grows logarithmically",
+            "Theorem 1, with advice for arms",
+        ).by(rules.logarithmic_claim, outcome, [four, together], [RV, V], place=named),
+        statements.ours(
+            "advice.together",
+            "Where the level of all losses jumps, the regret is at most 15 % larger",
+            "Theorem 1, with advice for arms",
+        ).by(
+            verdicts.judged, outcome, against(together), 1.15, reason=NOT_RUN,
+            threshold="ratio at most 1.15",
+        ),
+        statements.ours(
+            "advice.clones",
+            "Five copies of the best model lower the regret",
+            "models that agree cost nothing",
+        ).by(
+            verdicts.judged, outcome, against(clones), 1.0, reason=NOT_RUN,
+            threshold="ratio at most 1",
+        ),
+        statements.ours(
+            "advice.beats-exp4",
+            "With fixed models, Tsallis-INF (RV) has less regret than exponential weights (EXP4)",
+            "the case for the half-Tsallis step",
+        ).by(
+            rules.ratio_claim, outcome, [four, together, clones], [(RV, EXP3)], 1.0, NOT_RUN,
+            place=named,
+        ),
+        statements.ours(
+            "advice.break",
+            "Where the best model breaks halfway, Tsallis-INF (RV) is within 15 % of a window",
+            "what cumulative losses cost",
+            why=_SLOW,
+        ).by(
+            verdicts.judged, outcome,
+            [verdicts.Place(broken.id, rules.ratio(*_followed(outcome, broken)), broken.id)],
+            1.15, reason=NOT_RUN, threshold="ratio at most 1.15",
+        ),
+        statements.ours(
+            "advice.window",
+            "Where nothing breaks, a window of a tenth of the rounds adds at most a quarter",
+            "what a window costs",
+            why=_FORGETS,
+        ).by(rules.ratio_claim, outcome, [four], [(DISCOUNTED, RV)], 1.25, NOT_RUN, place=named),
+    ]  # fmt: skip
+
+
+def _followed(outcome: Outcome, cell: Cell) -> tuple[Draws, Draws]:
+    """Return the regret against the best model at each time, of RV and with a window."""
+    (more,) = cell.environment.comparators(np.array([cell.horizon])).values()
+    plain = verdicts.finals(outcome, cell, RV) + more
+    return plain, verdicts.finals(outcome, cell, DISCOUNTED) + more
+
+
+def figures(outcome: Outcome) -> dict[str, Figure]:
+    """Draw regret against rounds in the four worlds."""
+    return {"advice": linear_figure(outcome, [outcome.cells[:2], outcome.cells[2:]], TITLES)}
+
+
+EXPERIMENT = Experiment(
+    id="advice",
+    title="Advice: which of your models to follow",
+    source="Ours, with the estimator of EXP4 (Auer, Cesa-Bianchi, Freund and Schapire, 2002)",
+    summary=(
+        "Seven models recommend one of four arms in four contexts, which the bandit does not see. "
+        "One is right everywhere, two in half of the contexts, four always recommend the same "
+        "arm. All losses move together, the best model is given six times, or it breaks halfway. "
+        "Regret is against the best model's own advice; the claim about the break measures it "
+        "against the best model at each time."
+    ),
+    scales=SCALES,
+    cells=cells,
+    score=score,
+    figures=figures,
+    tables=rules.regret_tables,
+    varies=frozenset(),
+)
