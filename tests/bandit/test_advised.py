@@ -385,6 +385,19 @@ def test_the_log_has_advice_and_weights(tmp_path):
     assert (row.reward, row.probability) == (1.0, decision.probability)
 
 
+def test_a_plot_shows_means_and_the_weights_of_the_log(tmp_path):
+    bandit = bw.AdvisedBandit(bw.TsallisINF(), 2, ["a", "b"], seed=4, log=tmp_path / "log.jsonl")
+    for _ in range(40):
+        bandit.tell(bandit.ask({"a": 0, "b": 1}), reward=0.5)
+    standing = bandit.standing()
+    figure = standing.plot(tmp_path / "experts.png", log=tmp_path / "log.jsonl")
+    assert (tmp_path / "experts.png").stat().st_size > 5_000
+    left, right = figure.axes
+    assert left.get_xlabel() == "mean reward"
+    assert [line.get_xdata().size for line in right.lines] == [40, 40]
+    assert not standing.plot().axes[1].lines
+
+
 def test_threads_may_share_a_bandit():
     bandit = bw.AdvisedBandit(bw.TsallisINF(), 2, ["a", "b"], seed=4)
 

@@ -21,10 +21,11 @@ by the bets.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +38,9 @@ from bothworlds.lanes.jit import jit
 from bothworlds.policies import advice as step
 from bothworlds.policies.advice import PER_EXPERT
 from bothworlds.policies.base import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Sums of an expert, each a row of the table: answers, rho, rho^2, rho y; those of the weighted
 # mean; for either side the bets' sums and the squares they are chosen by; the least 1 / v; V.
@@ -258,6 +262,32 @@ class Standing(Mapping[Any, ExpertStanding]):
                 f"{text}. It is better than {names}, with {share}; the others are not ranked yet."
             )
         return f"{text}, but no two experts can be ranked with {share} yet."
+
+    def plot(
+        self, path: str | os.PathLike[str] | None = None, log: str | os.PathLike[str] | None = None
+    ) -> Figure:
+        """Draw means with intervals and, from the bandit's log, the weights over time.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write the figure: .png, .pdf or .svg.
+        log : path, optional
+            The log of the bandit, for the weights.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from bothworlds.evidence.plot import plot_experts
+        from bothworlds.logs.jsonl import read_jsonl
+
+        rows = [] if log is None else [row.experts for row in read_jsonl(log) if row.experts]
+        names = list(self._of)
+        history = np.array([[row.get(name, 0.0) for name in names] for row in rows])
+        means = [(each.mean, each.interval or each.sequence) for each in self._of.values()]
+        return plot_experts(names, means, history, self.units.word, path)
 
     def __repr__(self) -> str:
         word = self.units.word

@@ -47,6 +47,35 @@ def arm_looks(names: Sequence[object]) -> list[Look]:
     ]
 
 
+def plot_experts(
+    names: Sequence[object],
+    means: Sequence[tuple[float | None, tuple[float, float] | None]],
+    history: Array,
+    word: str,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw experts: means with intervals, and weights over the rows of ``history``, if any."""
+    with style():
+        figure, grid = panels(1, 2, max(2.6, 1.2 + 0.2 * len(names)), width=8.0)
+        left, right = grid[0]
+        for place, (look, (mean, ends)) in enumerate(zip(arm_looks(names), means, strict=True)):
+            if ends is not None:
+                left.plot(ends, [place, place], color=look.colour)
+            if mean is not None:
+                left.plot([mean], [place], look.marker, color=look.colour)
+            if len(history):
+                right.plot(history[:, place], color=look.colour, label=clipped(look.label, NAME))
+        left.set_yticks(range(len(names)), [clipped(str(name), NAME) for name in names])
+        left.invert_yaxis()
+        left.set_xlabel(f"mean {word}")
+        right.set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))
+        if len(history):
+            right.legend()
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
 def plot_report(
     report: Report, evidence: Evidence, path: str | os.PathLike[str] | None = None
 ) -> Figure:
