@@ -433,3 +433,16 @@ def test_machine_code_is_called_by_its_address_and_its_errors_come_through():
     assert through(place, 2, 3) == 9.0
     with pytest.raises(ValueError, match="at least 0"):
         through(place, -1, 1.5)
+
+
+@pytest.mark.processes
+def test_without_the_compiler_the_library_says_what_to_do():
+    program = "import bothworlds as bw\nbw.Bandit(bw.TsallisINF(), arms=2)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        "bothworlds.errors.KernelError: The environment variable NUMBA_DISABLE_JIT"
+    )

@@ -10,7 +10,7 @@ import numba
 from numba.core import event, types
 
 from bothworlds import sources
-from bothworlds.errors import CacheWarning
+from bothworlds.errors import CacheWarning, KernelError
 from bothworlds.lanes.compile_events import KIND, CompileNotice
 
 try:
@@ -24,6 +24,12 @@ except (ImportError, AttributeError) as error:
         f"lacks what the cache needs ({error}).",
         CacheWarning,
         stacklevel=2,
+    )
+
+if numba.config.DISABLE_JIT:
+    raise KernelError(
+        "The environment variable NUMBA_DISABLE_JIT must be unset, got "
+        f"{numba.config.DISABLE_JIT}: bothworlds does not run without Numba's compiler."
     )
 
 
