@@ -584,34 +584,9 @@ class AdvisedBandit(Persistent[Policy]):
         made._E[:] = _finite(document["sums"], made._E.shape)
         made._evidence = Evidence.from_document(record(document["evidence"], "evidence"), K)
         made._plays[:] = _finite(document["plays"], made._plays.shape)
-        for key, row in record(document["pending"], "pending").items():
-            round = whole(int(key), "pending", 1, max(made.round, 1))
-            values = _finite(row, (1 + step.width(N, K),))
-            D = values[1:]
-            if not (
-                D[step.ARM] in range(K)
-                and 0.0 < D[step.P] <= 1.0 + 1e-9
-                and D[step.DECIDED] == round
-                and D[step.FOLLOWED] in range(-1, N)
-            ):
-                raise ValueError("a pending decision that cannot be")
-            made._pending[round] = Waiting(D.copy(), float(values[0]))
-        low, high, clip, clipped, rewards = listed(document["units"], "units")
-        bounds = checked_bounds((low, high))
-        made._units = FeedbackUnits(
-            bounds, truth(clip, "units"), whole(clipped, "units", 0, 2**53), truth(rewards, "units")
-        )
-        shown = record(document["weights"], "weights")
-        for key, value in record(document["keys"], "keys").items():
-            if not is_key(key) or value not in made._pending or value in made._keys.of:
-                raise ValueError("a key of no pending decision")
-            waiting = made._pending[value]
-            q = _finite(shown[key], (len(listed(shown[key], "weights")),))
-            named = made._experts if q.size == N else tuple(range(q.size))
-            one = AdvisedDecision(
-                made._seed, waiting.numbers, q, made._arms, named, waiting.time, key
-            )
-            made._keys.add(key, value, one)
+        made._pending = _pending_of(record(document["pending"], "pending"), made.round, N, K)
+        made._units = _units_of(listed(document["units"], "units"))
+        _read_keys(made, record(document["keys"], "keys"), record(document["weights"], "weights"))
         made._guard()
         return made
 
@@ -645,6 +620,45 @@ def _finite(values: object, shape: tuple[int, ...]) -> Array:
     if found.shape != shape or not np.isfinite(found).all():
         raise ValueError("numbers of another shape")
     return found
+
+
+def _pending_of(rows: dict[str, Any], last: int, N: int, K: int) -> dict[int, Waiting]:
+    """Return the pending decisions that a state file describes."""
+    found = {}
+    for key, row in rows.items():
+        round = whole(int(key), "pending", 1, max(last, 1))
+        values = _finite(row, (1 + step.width(N, K),))
+        D = values[1:]
+        if not (
+            D[step.ARM] in range(K)
+            and 0.0 < D[step.P] <= 1.0 + 1e-9
+            and D[step.DECIDED] == round
+            and D[step.FOLLOWED] in range(-1, N)
+        ):
+            raise ValueError("a pending decision that cannot be")
+        found[round] = Waiting(D.copy(), float(values[0]))
+    return found
+
+
+def _read_keys(made: AdvisedBandit, keys: dict[str, Any], shown: dict[str, Any]) -> None:
+    """Give a restored bandit the keys of its pending decisions."""
+    for key, value in keys.items():
+        if not is_key(key) or value not in made._pending or value in made._keys.of:
+            raise ValueError("a key of no pending decision")
+        numbers, time = made._pending[value]
+        q = _finite(shown[key], (len(listed(shown[key], "weights")),))
+        named = made._experts if q.size == len(made._experts) else tuple(range(q.size))
+        one = AdvisedDecision(made._seed, numbers, q, made._arms, named, time, key)
+        made._keys.add(key, value, one)
+
+
+def _units_of(values: list[Any]) -> FeedbackUnits:
+    """Return the units that a state file describes."""
+    low, high, clip, clipped, rewards = values
+    counted = whole(clipped, "units", 0, 2**53)
+    return FeedbackUnits(
+        checked_bounds((low, high)), truth(clip, "units"), counted, truth(rewards, "units")
+    )
 
 
 def _plain(value: Any) -> float | None:

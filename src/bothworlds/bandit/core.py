@@ -66,24 +66,8 @@ class Subset(NamedTuple):
     w: Array = NO_NUMBERS
 
 
-class Core:
-    """A policy's packed state and the decisions that wait for feedback.
-
-    Parameters
-    ----------
-    policy : Policy
-        The algorithm.
-    roster : Roster
-        The arms.
-    seed : int
-        The seed by which decisions are recognised.
-    F : array
-        The packed state.
-    keeper : EvidenceKeeper
-        Keeps the sums for reports.
-    crossed : bool
-        Whether the core comes from a file; code that learns is then loaded with the first feedback.
-    """
+class Held:
+    """What a core holds: a policy's packed state and the decisions that wait, to be read."""
 
     __slots__ = (
         "F", "N", "N_bytes", "_late", "_learn", "_plain", "_prompt", "_subsets", "ask", "flags",
@@ -92,7 +76,13 @@ class Core:
         "w",
     )  # fmt: skip
 
+    policy: Policy
+    roster: Roster
+    ledger: Ledger
+    round: int
     F: Array
+    fresh_slot: int
+    fresh_inverse_p: float
     fresh: int
     """The round of the last decision while the state still is that of its draw, or 0."""
     frozen: int
@@ -112,6 +102,92 @@ class Core:
     """`tell` while no decision but the fresh one is pending."""
     _plain: Callable[[int, float, float], None] | None
     """`tell` without evidence."""
+
+    # --- pending decisions ---------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[int]:
+        """The rounds of the decisions that wait for feedback."""
+        rounds = list(self.ledger.records)
+        return [*rounds, self.fresh] if self.fresh else rounds
+
+    def awaits(self, number: int) -> bool:
+        """Return whether the decision of a round waits for feedback."""
+        return number in self.ledger.records or number == self.fresh > NOTHING_FRESH
+
+    def drawn(self, number: int) -> tuple[int, float]:
+        """Return the index of a pending decision's arm, and 1 / its probability."""
+        if number == self.fresh:
+            return self.lineup.indices[self.fresh_slot], self.fresh_inverse_p
+        entry = self.ledger[number]
+        return entry.arm_index, entry.inverse_p
+
+    def admits(self, decision: Decision) -> bool:
+        """Return whether a decision can be one of this core's, pending or closed."""
+        ours, theirs = self.lineup.origin, decision._lineup.origin
+        if decision.round < 1 or not ours.may_admit(theirs):
+            return False
+        if ours is theirs or not self.awaits(decision.round):
+            return True
+        return self.drawn(decision.round) == (decision.index, decision._inverse_p)
+
+    def refusal(self, number: int, owner: str) -> UnknownDecision:
+        """Return the error for feedback to a decision that is not pending."""
+        if 1 <= number <= self.round:
+            return closed("decision", owner, number)
+        return UnknownDecision(must("decision", owner, "a decision of this bandit", number))
+
+    def lineup_of(
+        self, indices: Iterable[int], origin: Origin, F: Array, program: Program
+    ) -> Lineup:
+        """Return what decisions drawn from ``F`` have in common."""
+        names = self.roster.names
+        indices = tuple(indices)
+        kernel = program.kernels.weights if self.policy.traits.knows_probability else None
+        # With many arms a decision does not copy the packed state but reads the core's own.
+        live = None if program.plain else partial(unchanged, F)
+        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, live)
+
+    def _decided(self, F: Array, slot: int, lineup: Lineup, time: float) -> Decision:
+        """Return the decision just drawn from ``F``."""
+        snapshot = F.tobytes() if lineup.copied else lineup.blank
+        inverse_p = float(F[first_row(F)])
+        arm, index = lineup.names[slot], lineup.indices[slot]
+        return decided(arm, index, self.round, inverse_p, snapshot, lineup, time)
+
+    def __len__(self) -> int:
+        return len(self.roster.slots)
+
+    def history(self, bounds: tuple[float, float]) -> dict[Arm, ArmHistory]:
+        """Return what happened to every arm, in the units of ``bounds``."""
+        estimates = None
+        if self.policy.traits.estimates:
+            L = self.policy.estimated(columns(self.F, self.policy))
+            estimates = (L - L.min()).tolist()
+        waiting = [self.drawn(number)[0] for number in self.pending]
+        return self.roster.history(waiting, estimates, bounds)
+
+
+class Core(Held):
+    """A policy's packed state and the decisions that wait for feedback.
+
+    Parameters
+    ----------
+    policy : Policy
+        The algorithm.
+    roster : Roster
+        The arms.
+    seed : int
+        The seed by which decisions are recognised.
+    F : array
+        The packed state.
+    keeper : EvidenceKeeper
+        Keeps the sums for reports.
+    crossed : bool
+        Whether the core comes from a file; code that learns is then loaded with the first feedback.
+    """
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -219,17 +295,6 @@ class Core:
         """Return the compiled function that learns from the fresh decision."""
         F, kernels = self.F, self.program.prompt
         return self.keeper.telling(self.policy, kernels, F, address(F), self.lineup)
-
-    def lineup_of(
-        self, indices: Iterable[int], origin: Origin, F: Array, program: Program
-    ) -> Lineup:
-        """Return what decisions drawn from ``F`` have in common."""
-        names = self.roster.names
-        indices = tuple(indices)
-        kernel = program.kernels.weights if self.policy.traits.knows_probability else None
-        # With many arms a decision does not copy the packed state but reads the core's own.
-        live = None if program.plain else partial(unchanged, F)
-        return Lineup(origin, tuple(names[index] for index in indices), indices, kernel, live)
 
     def late_kernels(self) -> LateKernels:
         """Return the compiled functions for late feedback; also make room for notes."""
@@ -340,13 +405,6 @@ class Core:
             # Now, because the copy is not kept.
             decision._set_probabilities(_shares(F, lineup))
         return decision
-
-    def _decided(self, F: Array, slot: int, lineup: Lineup, time: float) -> Decision:
-        """Return the decision just drawn from ``F``."""
-        snapshot = F.tobytes() if lineup.copied else lineup.blank
-        inverse_p = float(F[first_row(F)])
-        arm, index = lineup.names[slot], lineup.indices[slot]
-        return decided(arm, index, self.round, inverse_p, snapshot, lineup, time)
 
     def _subset(self, available: Iterable[Arm]) -> Subset | None:
         """Return the available arms; None if they are all arms."""
@@ -512,50 +570,13 @@ class Core:
             self.settle()
         self.frozen = self.frozen or self.round + 1
 
-    # --- pending decisions ---------------------------------------------------------------------
-
-    @property
-    def pending(self) -> list[int]:
-        """The rounds of the decisions that wait for feedback."""
-        rounds = list(self.ledger.records)
-        return [*rounds, self.fresh] if self.fresh else rounds
-
-    def awaits(self, number: int) -> bool:
-        """Return whether the decision of a round waits for feedback."""
-        return number in self.ledger.records or number == self.fresh > NOTHING_FRESH
+    # --- arms ----------------------------------------------------------------------------------
 
     def older(self, limit: int | timedelta) -> list[int]:
         """Return the pending decisions beyond an age, in rounds or in time."""
         if self.fresh:
             self.settle()
         return self.ledger.older(limit, self.round)
-
-    def drawn(self, number: int) -> tuple[int, float]:
-        """Return the index of a pending decision's arm, and 1 / its probability."""
-        if number == self.fresh:
-            return self.lineup.indices[self.fresh_slot], self.fresh_inverse_p
-        entry = self.ledger[number]
-        return entry.arm_index, entry.inverse_p
-
-    def admits(self, decision: Decision) -> bool:
-        """Return whether a decision can be one of this core's, pending or closed."""
-        ours, theirs = self.lineup.origin, decision._lineup.origin
-        if decision.round < 1 or not ours.may_admit(theirs):
-            return False
-        if ours is theirs or not self.awaits(decision.round):
-            return True
-        return self.drawn(decision.round) == (decision.index, decision._inverse_p)
-
-    def refusal(self, number: int, owner: str) -> UnknownDecision:
-        """Return the error for feedback to a decision that is not pending."""
-        if 1 <= number <= self.round:
-            return closed("decision", owner, number)
-        return UnknownDecision(must("decision", owner, "a decision of this bandit", number))
-
-    # --- arms ----------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self.roster.slots)
 
     def add_arm(self, arm: Arm, probability: float | None) -> None:
         """Add an arm, or bring a retired one back."""
@@ -592,15 +613,6 @@ class Core:
         """Return how likely every arm is in the next round, drawing nothing."""
         F, lineup, _ = self.draw_aside(self.frozen or self.round + 1)
         return _shares(F, lineup)
-
-    def history(self, bounds: tuple[float, float]) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm, in the units of ``bounds``."""
-        estimates = None
-        if self.policy.traits.estimates:
-            L = self.policy.estimated(columns(self.F, self.policy))
-            estimates = (L - L.min()).tolist()
-        waiting = [self.drawn(number)[0] for number in self.pending]
-        return self.roster.history(waiting, estimates, bounds)
 
     def canonicalise(self) -> None:
         """Restart the solver from the numbers that a state file keeps."""

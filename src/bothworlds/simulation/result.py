@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bothworlds.errors import InvalidParameter, MissingExtra, ResultFileError, must
+from bothworlds.errors import InvalidParameter, MissingExtra, must
 from bothworlds.files import pyarrow as arrow_package
-from bothworlds.files import read_table, replacing
 from bothworlds.markup import h
-from bothworlds.simulation import tables
+from bothworlds.simulation import result_file, tables
 from bothworlds.simulation.comparison import Comparison as Comparison
 from bothworlds.simulation.measures import MEASURES, title
 from bothworlds.simulation.ranking import Ranking, paired, ranked
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
     import matplotlib.figure
     import pyarrow
 
-FORMAT = "bothworlds.result"
-VERSION = 1
 _FOREIGN = frozenset(
     {".json", ".jsonl", ".feather", ".arrow", ".xlsx", ".xls", ".npy", ".npz", ".txt", ".tsv"}
     | {".pickle", ".pkl", ".h5", ".hdf5", ".png", ".pdf", ".svg", ".html", ".md", ".tex"}
@@ -472,7 +466,7 @@ class Result:
         import pyarrow.csv
 
         plain = table.set_column(0, "policy", table["policy"].cast("string"))
-        with _saving(Path(path)) as draft:
+        with result_file.saving(Path(path)) as draft:
             pyarrow.csv.write_csv(plain, draft)
 
     def plot(
@@ -599,114 +593,12 @@ class Result:
         if ending in _FOREIGN:
             expected = "a file name ending in .parquet or .csv"
             raise InvalidParameter(must("path", "Result.save", expected, os.fspath(path)))
-        arrow = arrow_package()
-        table = arrow.table(
-            {
-                "policy": [name for name in self.names for _ in self.repetitions[name]],
-                "repetition": np.concatenate([self.repetitions[name] for name in self.names]),
-                "regret": [list(row) for name in self.names for row in self.regret[name]],
-                "plays": [list(row) for name in self.names for row in self.plays[name]],
-            }
-        )
-        if self.plays_at:
-            rows = [row.ravel() for name in self.names for row in self.plays_at[name]]
-            table = table.append_column("plays_at", [rows])
-        if self.realised:
-            rows = [row for name in self.names for row in self.realised[name]]
-            table = table.append_column("realised", [rows])
-        settings = {
-            "format": FORMAT,
-            "version": VERSION,
-            "checkpoints": self.checkpoints.tolist(),
-            "names": self.names,
-            "wall": self.wall,
-            "cpu": self.cpu,
-            "policies": self.policies,
-            "environment": self.environment,
-            "seed": self.seed,
-            "interrupted": self.interrupted,
-            "versions": self.versions,
-            "comparators": {name: added.tolist() for name, added in self.comparators.items()},
-        }
-        table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
-        with _saving(Path(path)) as draft:
-            arrow.parquet.write_table(table, draft, compression="zstd")
+        result_file.write(self, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read a file written by `save`."""
-        try:
-            table = read_table(path)
-        except MissingExtra:
-            raise
-        except FileNotFoundError:
-            # The error of the system, without the reader's words about it.
-            reason = os.strerror(errno.ENOENT)
-            raise FileNotFoundError(errno.ENOENT, reason, os.fspath(path)) from None
-        except Exception as error:
-            raise ResultFileError(f"The file {path} is not a readable Parquet file.") from error
-        text = (table.schema.metadata or {}).get(FORMAT.encode())
-        if text is None:
-            raise ResultFileError(f"The file {path} is Parquet, but not a saved Result.")
-        try:
-            settings: dict[str, Any] = json.loads(text)
-            version = int(settings["version"])
-            if version <= VERSION:
-                return cls._made(settings, table)
-        # A file can be wrong in any way.
-        except Exception as error:
-            raise ResultFileError(f"The file {path} is a damaged Result.") from error
-        raise ResultFileError(
-            f"The file {path} has format version {version}; this version of bothworlds reads up "
-            f"to {VERSION}."
-        )
-
-    @classmethod
-    def _made(cls, settings: dict[str, Any], table: pyarrow.Table) -> Result:
-        """Return the result that a file describes."""
-        owners = np.asarray(table["policy"].to_pylist())
-        repetition = table["repetition"].to_numpy()
-        regret = np.asarray(table["regret"].to_pylist(), dtype=np.float64)
-        plays = np.asarray(table["plays"].to_pylist(), dtype=np.int64)
-        names = settings["names"]
-        plays_at = {}
-        if "plays_at" in table.column_names:
-            counted = np.asarray(table["plays_at"].to_pylist(), dtype=np.int64)
-            counted = counted.reshape(len(owners), -1, plays.shape[1])
-            plays_at = {name: counted[owners == name] for name in names}
-        realised = {}
-        if "realised" in table.column_names:
-            measured = np.asarray(table["realised"].to_pylist(), dtype=np.float64)
-            realised = {name: measured[owners == name] for name in names}
-        return cls(
-            checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
-            regret={name: regret[owners == name] for name in names},
-            plays={name: plays[owners == name] for name in names},
-            repetitions={name: repetition[owners == name] for name in names},
-            wall=settings["wall"],
-            cpu=settings["cpu"],
-            policies=settings["policies"],
-            environment=settings["environment"],
-            seed=settings["seed"],
-            interrupted=settings["interrupted"],
-            versions=settings["versions"],
-            plays_at=plays_at,
-            comparators={
-                name: np.asarray(added) for name, added in settings.get("comparators", {}).items()
-            },
-            realised=realised,
-        )
-
-
-@contextlib.contextmanager
-def _saving(target: Path) -> Iterator[Path]:
-    """Give a draft that becomes the file at the end; say so if it cannot."""
-    try:
-        with replacing(target) as draft:
-            yield draft
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
+        return cls(**result_file.read(path))
 
 
 def _installed(package: str) -> Any:

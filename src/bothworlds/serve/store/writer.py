@@ -343,7 +343,7 @@ class Writer(ABC):
             new = batch.feedback
             if before:
                 new = [row for row in new if (row.experiment, row.id) not in before]
-            over = self._count_caps(new, batch.caps) if batch.caps else set()
+            over = _count_caps(self, new, batch.caps) if batch.caps else set()
             if over:
                 self.execute_many(
                     "UPDATE feedback SET status = 'quarantined' WHERE experiment = ? AND id = ?",
@@ -373,36 +373,6 @@ class Writer(ABC):
         for row in states:
             row.version += 1
         return Outcome(before, over, claimed, states)
-
-    def _count_caps(
-        self, rows: list[FeedbackRow], caps: Mapping[int, Caps]
-    ) -> set[tuple[int, bytes]]:
-        """Count new feedback towards the caps of its units and keys; return what is beyond one.
-
-        The store counts, so that restarts and other replicas change nothing.
-        """
-        counted: dict[tuple[int, str, str, int], list[FeedbackRow]] = {}
-        for row in rows:
-            if row.experiment not in caps or row.status != "learned" or row.source != "client":
-                continue
-            unit = records.decode(row.record).unit
-            named = {"unit": None if unit is None else unit.hex(), "key": row.key_id}
-            for kind, name in named.items():
-                if name is not None and getattr(caps[row.experiment], kind) is not None:
-                    place = row.experiment, kind, name, int(row.told_at // HOUR)
-                    counted.setdefault(place, []).append(row)
-        over: set[tuple[int, bytes]] = set()
-        # In one order on every replica.
-        for place, found in sorted(counted.items(), key=lambda each: each[0]):
-            used = self.rows(
-                "INSERT INTO cap_use (experiment, kind, name, hour, used) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (experiment, kind, name, hour) DO UPDATE "
-                "SET used = cap_use.used + excluded.used RETURNING used",
-                (*place, len(found)),
-            )[0][0]
-            left = getattr(caps[place[0]], place[1]) - (used - len(found))
-            over.update(row[:2] for row in found[max(0, left) :])
-        return over
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
         """Insert feedback; return what the store had already."""
@@ -575,6 +545,37 @@ class Writer(ABC):
                 "UPDATE run SET ended_at = ? WHERE shard = ? AND run = ?",
                 (time.time(), self.replica.shard, self.replica.run),
             )
+
+
+def _count_caps(
+    writer: Writer, rows: list[FeedbackRow], caps: Mapping[int, Caps]
+) -> set[tuple[int, bytes]]:
+    """Count new feedback towards the caps of its units and keys; return what is beyond one.
+
+    The store counts, so that restarts and other replicas change nothing.
+    """
+    counted: dict[tuple[int, str, str, int], list[FeedbackRow]] = {}
+    for row in rows:
+        if row.experiment not in caps or row.status != "learned" or row.source != "client":
+            continue
+        unit = records.decode(row.record).unit
+        named = {"unit": None if unit is None else unit.hex(), "key": row.key_id}
+        for kind, name in named.items():
+            if name is not None and getattr(caps[row.experiment], kind) is not None:
+                place = row.experiment, kind, name, int(row.told_at // HOUR)
+                counted.setdefault(place, []).append(row)
+    over: set[tuple[int, bytes]] = set()
+    # In one order on every replica.
+    for place, found in sorted(counted.items(), key=lambda each: each[0]):
+        used = writer.rows(
+            "INSERT INTO cap_use (experiment, kind, name, hour, used) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (experiment, kind, name, hour) DO UPDATE "
+            "SET used = cap_use.used + excluded.used RETURNING used",
+            (*place, len(found)),
+        )[0][0]
+        left = getattr(caps[place[0]], place[1]) - (used - len(found))
+        over.update(row[:2] for row in found[max(0, left) :])
+    return over
 
 
 def as_bytes(values: Units) -> bytes:

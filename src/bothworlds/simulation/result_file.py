@@ -1,0 +1,137 @@
+"""Files of results: one Parquet file each, with the settings in its metadata."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bothworlds.errors import MissingExtra, ResultFileError
+from bothworlds.files import pyarrow as arrow_package
+from bothworlds.files import read_table, replacing
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from bothworlds.simulation.result import Result
+
+FORMAT = "bothworlds.result"
+VERSION = 1
+
+
+def write(result: Result, path: Path) -> None:
+    """Write a result, atomically: the old file or the new one, never half of it."""
+    arrow = arrow_package()
+    table = arrow.table(
+        {
+            "policy": [name for name in result.names for _ in result.repetitions[name]],
+            "repetition": np.concatenate([result.repetitions[name] for name in result.names]),
+            "regret": [list(row) for name in result.names for row in result.regret[name]],
+            "plays": [list(row) for name in result.names for row in result.plays[name]],
+        }
+    )
+    if result.plays_at:
+        rows = [row.ravel() for name in result.names for row in result.plays_at[name]]
+        table = table.append_column("plays_at", [rows])
+    if result.realised:
+        rows = [row for name in result.names for row in result.realised[name]]
+        table = table.append_column("realised", [rows])
+    settings = {
+        "format": FORMAT,
+        "version": VERSION,
+        "checkpoints": result.checkpoints.tolist(),
+        "names": result.names,
+        "wall": result.wall,
+        "cpu": result.cpu,
+        "policies": result.policies,
+        "environment": result.environment,
+        "seed": result.seed,
+        "interrupted": result.interrupted,
+        "versions": result.versions,
+        "comparators": {name: added.tolist() for name, added in result.comparators.items()},
+    }
+    table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
+    with saving(path) as draft:
+        arrow.parquet.write_table(table, draft, compression="zstd")
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the arguments with which `Result` was made, from a file that `write` wrote."""
+    try:
+        table = read_table(path)
+    except MissingExtra:
+        raise
+    except FileNotFoundError:
+        # The error of the system, without the reader's words about it.
+        reason = os.strerror(errno.ENOENT)
+        raise FileNotFoundError(errno.ENOENT, reason, os.fspath(path)) from None
+    except Exception as error:
+        raise ResultFileError(f"The file {path} is not a readable Parquet file.") from error
+    text = (table.schema.metadata or {}).get(FORMAT.encode())
+    if text is None:
+        raise ResultFileError(f"The file {path} is Parquet, but not a saved Result.")
+    try:
+        settings: dict[str, Any] = json.loads(text)
+        version = int(settings["version"])
+        if version <= VERSION:
+            return _made(settings, table)
+    # A file can be wrong in any way.
+    except Exception as error:
+        raise ResultFileError(f"The file {path} is a damaged Result.") from error
+    raise ResultFileError(
+        f"The file {path} has format version {version}; this version of bothworlds reads up "
+        f"to {VERSION}."
+    )
+
+
+def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
+    """Return the arguments of the result that a file describes."""
+    owners = np.asarray(table["policy"].to_pylist())
+    repetition = table["repetition"].to_numpy()
+    regret = np.asarray(table["regret"].to_pylist(), dtype=np.float64)
+    plays = np.asarray(table["plays"].to_pylist(), dtype=np.int64)
+    names = settings["names"]
+    plays_at = {}
+    if "plays_at" in table.column_names:
+        counted = np.asarray(table["plays_at"].to_pylist(), dtype=np.int64)
+        counted = counted.reshape(len(owners), -1, plays.shape[1])
+        plays_at = {name: counted[owners == name] for name in names}
+    realised = {}
+    if "realised" in table.column_names:
+        measured = np.asarray(table["realised"].to_pylist(), dtype=np.float64)
+        realised = {name: measured[owners == name] for name in names}
+    return dict(
+        checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
+        regret={name: regret[owners == name] for name in names},
+        plays={name: plays[owners == name] for name in names},
+        repetitions={name: repetition[owners == name] for name in names},
+        wall=settings["wall"],
+        cpu=settings["cpu"],
+        policies=settings["policies"],
+        environment=settings["environment"],
+        seed=settings["seed"],
+        interrupted=settings["interrupted"],
+        versions=settings["versions"],
+        plays_at=plays_at,
+        comparators={
+            name: np.asarray(added) for name, added in settings.get("comparators", {}).items()
+        },
+        realised=realised,
+    )
+
+
+@contextlib.contextmanager
+def saving(target: Path) -> Iterator[Path]:
+    """Give a draft that becomes the file at the end; say so if it cannot."""
+    try:
+        with replacing(target) as draft:
+            yield draft
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultFileError(f"The result was not saved to {target}: {reason}.") from error
