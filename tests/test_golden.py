@@ -99,4 +99,6 @@ def test_a_store_of_an_earlier_version(dialect, tmp_path, request):
                 assert now["experiment"][field] == value, (name, field)
             assert len(now["log"]) == len(was["log"])
             for line, before in zip(now["log"], was["log"], strict=True):
+                now_extra, extra = line.pop("extra"), before.pop("extra")
+                assert {key: now_extra[key] for key in extra} == extra
                 assert {key: line[key] for key in before} == before

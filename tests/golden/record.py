@@ -71,6 +71,7 @@ def _signature(value):
 def helps():
     """Return the help text of every command."""
     import typer
+    import typer.rich_utils
     from typer.testing import CliRunner
 
     from bothworlds.cli import app
@@ -86,7 +87,12 @@ def helps():
         for name in getattr(command, "commands", {}):
             visit(command.commands[name], [*words, name])
 
-    visit(typer.main.get_command(app), [])
+    # Read from the environment when Typer is imported, which may be long ago.
+    before, typer.rich_utils.MAX_WIDTH = typer.rich_utils.MAX_WIDTH, 100
+    try:
+        visit(typer.main.get_command(app), [])
+    finally:
+        typer.rich_utils.MAX_WIDTH = before
     return found
 
 
