@@ -57,7 +57,7 @@ def test_seed_determines_the_stream(policy):
         return drawn
 
     assert arms(5) == arms(5)
-    if not isinstance(policy, bw.UCB1 | bw.KLUCB):
+    if not isinstance(policy, bw.UCB1 | bw.KLUCB | bw.IMED):
         assert arms(5) != arms(6)
 
 

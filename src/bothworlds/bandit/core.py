@@ -408,18 +408,17 @@ class Core(Held):
 
     def _subset(self, available: Iterable[Arm]) -> Subset | None:
         """Return the available arms; None if they are all arms."""
-        listed = type(available) is list or type(available) is tuple
-        if listed:
-            names = tuple(available)
-            known = self._subsets.get(names)
-            # True equals 1, so that the types are part of the question.
-            if known is not None and {str, int}.issuperset(map(type, names)):
-                return known
+        names = tuple(available) if type(available) is list or type(available) is tuple else ()
+        # True equals 1, and a list cannot be looked up.
+        plain = {str, int}.issuperset(map(type, names))
+        known = self._subsets.get(names) if plain else None
+        if known is not None:
+            return known
         slots = _checked_available(self, available)
         if len(slots) == len(self):
             return None
         subset = _subset_of(self, np.array(slots, np.intp))
-        if listed and subset.lineup is not None:
+        if names and plain and subset.lineup is not None:
             if len(self._subsets) >= MOST_SUBSETS:
                 self._subsets.clear()
             self._subsets[names] = subset
