@@ -87,7 +87,10 @@ __all__ = sorted([*_HOMES, *registry.POLICIES])
 
 # Hidden from type checkers, which would otherwise accept any misspelt name.
 if not TYPE_CHECKING:
-    __getattr__ = lazily(__name__, _HOMES | dict.fromkeys(registry.POLICIES, "policies"))
+
+    def __getattr__(name):
+        # A policy may be registered after this package is imported.
+        return lazily(__name__, _HOMES | dict.fromkeys(registry.POLICIES, "policies"))(name)
 
 
 def __dir__() -> list[str]:
