@@ -182,7 +182,9 @@ def _enumerated(policy: Policy, mu: Floats, T: int, drawing: bool) -> Floats:
     spread = wrap.bound(
         _spread, choose=kernels.choose, update=kernels.update, weights=kernels.weights
     )
-    first = pack(policy, mu.size, np.arange(1, WORDS + 1, dtype=np.int64), program)[None, :]
+    # A second number, which `AllWorlds` takes from the generator, is near 1: it explores nothing.
+    words = np.full(WORDS, -1, dtype=np.int64)
+    first = pack(policy, mu.size, words, program)[None, :]
     orders = np.array(list(itertools.permutations(range(mu.size))))
     losses = np.zeros(T)
 
