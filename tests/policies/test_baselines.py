@@ -146,6 +146,7 @@ def test_a_million_equal_losses_neither_overflow_nor_spoil_the_weights(policy, l
     with np.load(io.BytesIO(run_job(job).state)) as kept:
         state = kept["array0"].reshape(-1, LANES)
     assert np.isfinite(state).all()
+    state = state[: policy.start(K).size]  # the rows of leader mode follow
     if policy.traits.estimates:
         L = state[policy.traits.head_rows : policy.traits.head_rows + K]
         assert np.abs(L - L.min(axis=0)).max() < 1e5
