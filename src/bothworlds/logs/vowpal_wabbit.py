@@ -92,7 +92,7 @@ def read_vw(
     ...     path = pathlib.Path(folder, "log.vw")
     ...     _ = path.write_text("1:2:0.4 | a c")
     ...     next(read_vw(path, arms=["blue", "green"]))
-    LoggedDecision(round=1, arm='blue', probability=0.4, loss=2.0, ... extra={'features': '| a c'})
+    LoggedDecision(round=1, arm='blue', probability=0.4, loss=2.0, ...{'features': '| a c'}, ...)
     """
     numbering = Numbering(arms, "read_vw")
     name = Path(path).name

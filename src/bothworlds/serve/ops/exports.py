@@ -55,7 +55,7 @@ def logged(row: dict[str, Any], number: int) -> LoggedDecision:
     Examples
     --------
     >>> logged({"round": 3, "arm": "blue", "probability": 0.5, "loss": None, "mode": "learn"}, 1)
-    LoggedDecision(round=1, arm='blue', probability=0.5, ... extra={'mode': 'learn', ...})
+    LoggedDecision(round=1, arm='blue', probability=0.5, ... extra={'mode': 'learn', ...}, ...)
     """
     extra = {name: row[name] for name in _EXTRA if row.get(name) is not None}
     if row.get("available") is not None:
