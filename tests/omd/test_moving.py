@@ -11,6 +11,7 @@ import bothworlds as bw
 from bothworlds.bandit.state import first_row
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.omd.moving import layout as moving
+from bothworlds.policies import waiting
 from bothworlds.policies.tsallis_inf_v import kernels as v
 from bothworlds.policies.tsallis_inf_v import many
 from bothworlds.seeding import stream_words
@@ -55,6 +56,16 @@ def solver_of(F, row):
     return F[row + v.SOLVER :]
 
 
+def written(F, row, n_arms, settled=True):
+    """The estimates by arm, with or without the baselines of the last decision."""
+    G = F.copy()
+    assert G[row + v.WAITING + waiting.OPEN] == 1.0
+    if not settled:
+        G[row + v.WAITING + waiting.OPEN] = 0.0
+    KERNELS.write_back(G)
+    return G[row + HEAD_ROWS :][:n_arms]
+
+
 def band_size(F, row):
     words = solver_of(F, row).view(np.int64)
     start = moving.BUCKETS + moving.BAND * moving.WIDTH + moving.START
@@ -78,10 +89,12 @@ def test_weights_stay_those_of_a_look_at_every_arm(n_arms, rounds, low, high):
         expected = dense.weights()
         if t % 7 == 0:
             KERNELS.weights(F, w)
-            G = F.copy()
-            KERNELS.write_back(G)
-            own = bw.omd.weights(G[row + HEAD_ROWS :][:n_arms], v.RATE / F[row + v.BETA])
-            worst = max(worst, np.abs(w / own - 1).max())
+            L = written(F, row, n_arms, settled=False)
+            eta = v.RATE / F[row + v.BETA]
+            worst = max(worst, np.abs(w / bw.omd.weights(L, eta) - 1).max())
+            # Written for others, the estimates have the baselines of the open decision as well.
+            base = np.where(w >= eta**2, F[row + HEAD_ROWS + n_arms :][:n_arms], 0.0)
+            assert np.array_equal(written(F, row, n_arms), L + base)
         # Rounding grows from round to round, as estimates are made of weights.
         assert 1 / F[row] == pytest.approx(expected[arm], rel=1e-5)
         band = max(band, band_size(F, row))
@@ -117,9 +130,13 @@ def test_arms_that_did_not_move_would_be_found():
 
 @numba.njit
 def counted(ask, F, draws, n_arms):
+    """Draw from the same state each time: a further ask would add the baselines of the last."""
     plays = np.zeros(n_arms)
+    G = F.copy()
     for _ in range(draws):
-        plays[ask(F)] += 1
+        F[GENERATOR:HEAD] = G[GENERATOR:HEAD]
+        G[:] = F
+        plays[ask(G)] += 1
     return plays
 
 
@@ -133,10 +150,11 @@ def test_draws_follow_the_weights():
         arm = KERNELS.ask(F)
         KERNELS.tell(F, arm, F[row], float(rng.random() < 0.2 + 0.01 * arm))
     F[ROUND] = 3000
+    before = F.copy()
     KERNELS.ask(F)
     w = np.zeros(n_arms)
     KERNELS.weights(F, w)
-    plays = counted(KERNELS.ask, F, draws, n_arms)
+    plays = counted(KERNELS.ask, before, draws, n_arms)
     assert stats.chisquare(plays, w / w.sum() * draws).pvalue > 1e-4
     # Negative control: one arm's weight 10 % off.
     other = w.copy()
@@ -197,13 +215,19 @@ def test_a_bandit_of_many_arms_is_saved_and_goes_on():
 def test_late_losses_and_arms_that_come_and_go_across_the_threshold():
     bandit = bw.Bandit(POLICY, arms=513, seed=4)
     told(bandit, 300, np.random.default_rng(1))
-    waiting = [bandit.ask() for _ in range(20)]
+    baselines, late = [], []
+    for _ in range(20):
+        late.append(bandit.ask())
+        baselines.append(bandit._core.F[bandit._core.start + v.BASE])
     beta = bandit._core.F[bandit._core.start + v.BETA]
     before = bandit.probabilities()
-    bandit.tell(waiting[3], loss=1.0)
+    bandit.tell(late[3], loss=1.0)
     after = bandit.probabilities()
-    assert after[waiting[3].arm] < before[waiting[3].arm]
-    assert bandit._core.F[bandit._core.start + v.BETA] == beta
+    assert after[late[3].arm] < before[late[3].arm]
+    # The residual of the decision, with the baseline it carries, moves the rate.
+    moved = math.sqrt(beta**2 + 2 * (1.0 - baselines[3]) ** 2)
+    beta = bandit._core.F[bandit._core.start + v.BETA]
+    assert beta == pytest.approx(moved, rel=1e-15)
     for arm in (3, 4, 5):  # now 510: every arm is looked at
         bandit.retire_arm(arm)
     assert bandit._core.F[bandit._core.start + v.BETA] == beta

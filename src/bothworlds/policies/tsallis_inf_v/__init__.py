@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -130,8 +131,8 @@ class TsallisINFV(Policy):
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability, and a mean of 1/2."""
         w0 = 1.0 / (rows.shape[1] + 1) if probability is None else probability
-        eta = RATE / float(head[BETA])
-        return np.array([entry_estimate(rows[0], eta, 0.5, w0), MEAN_1, 0.0])
+        beta = float(head[BETA]) * math.sqrt(waiting.expected.py_func(head[WAITING:]))
+        return np.array([entry_estimate(rows[0], RATE / beta, 0.5, w0), MEAN_1, 0.0])
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; with many arms, ones that do not look at every arm."""
