@@ -1,6 +1,7 @@
 """TypeScript client in Node and in Chromium, against the real service."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -34,10 +35,19 @@ def run(*command, **more):
 
 @pytest.fixture(scope="module")
 def built():
-    """Install what the client is built with, and build it."""
-    run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-    run("npm", "run", "build")
-    run("npm", "run", "bundle")
+    """Install what the client is built with, and build it, once for all workers."""
+    sources = [FOLDER / "package-lock.json", FOLDER / "test/page.ts", *FOLDER.glob("src/*.ts")]
+    stamp = FOLDER / "node_modules/.built"
+    with open(FOLDER / ".lock", "w") as lock:
+        # Another worker would remove the packages that this one uses.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or any(
+            each.stat().st_mtime > stamp.stat().st_mtime for each in sources
+        ):
+            run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+            run("npm", "run", "build")
+            run("npm", "run", "bundle")
+            stamp.touch()
 
 
 @pytest.fixture
