@@ -52,7 +52,11 @@ def built():
 
 @pytest.fixture
 def service(tmp_path):
-    with served(tmp_path / "store.db", "--require-keys") as running:
+    store = tmp_path / "store.db"
+    # Before it starts: a running service learns of new keys only at its next poll.
+    admin, caller = key(store, "admin", "read"), key(store, "decide", "feedback")
+    with served(store, "--require-keys") as running:
+        running.admin, running.caller = admin, caller
         yield running
 
 
@@ -117,14 +121,14 @@ def page():
 
 @pytest.mark.browser
 def test_the_client_in_a_browser(built, service, page):
-    admin = key(service.store, "admin", "read")
+    admin = service.admin
     made = service.ask("POST", "/v1/experiments", {"name": "headline", "arms": ARMS}, key=admin)
     assert made.status == 201, made.body
 
     def learned():
         return service.ask("GET", "/v1/experiments/headline", key=admin).json["learned"]
 
-    with site(service, key(service.store, "decide", "feedback")) as url:
+    with site(service, service.caller) as url:
         page.goto(url)
         page.wait_for_function("globalThis.Client !== undefined")
         arm = page.evaluate(
