@@ -13,17 +13,23 @@ Array = NDArray[np.float64]
 
 
 def weights(losses: Array, eta: float) -> Array:
-    """Return 4 / (eta (L_i - x))^2 with x such that they sum to 1, by bisection."""
-    low = float(losses.min())
-    left, right = low - 2.0 * math.sqrt(losses.size) / eta, low - 2.0 / eta
-    for _ in range(200):
-        x = 0.5 * (left + right)
-        if float((4.0 / (eta * (losses - x)) ** 2).sum()) > 1.0:
-            right = x
-        else:
-            left = x
-    w = 4.0 / (eta * (losses - 0.5 * (left + right))) ** 2
-    return w / w.sum()
+    """Return 4 / (eta (L_i - x))^2 with x such that they sum to 1, by Newton's method.
+
+    It starts where one weight is 1, right of the root, and moves left until it stands still.
+    """
+    x = float(losses.min()) - 2.0 / eta
+    while True:
+        y = losses - x
+        w = 4.0 / (eta * y) ** 2
+        step = (float(w.sum()) - 1.0) / float((2.0 * w / y).sum())
+        if x - step >= x:
+            return w / w.sum()
+        x -= step
+
+
+def near_baselines(w: Array, eta: float) -> Array:
+    """Return the baselines of reduced variance: 1/2 where w >= eta^2, rounding aside."""
+    return np.where(w >= eta * eta * (1.0 - 1e-12), 0.5, 0.0)
 
 
 def kl(p: float, q: float) -> float:
@@ -66,6 +72,34 @@ class Pending:
     baseline: float
     round: int
     baselines: Array
+
+
+@dataclass
+class ReducedVariance:
+    """Tsallis-INF with reduced variance, as the paper's Algorithm 1 states it."""
+
+    K: int
+    t: int = 0
+    L: Array = field(init=False)
+    p: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.L, self.p = np.zeros(self.K), np.full(self.K, 1.0 / self.K)
+
+    def choose(self, uniform: Callable[[], float]) -> Pending:
+        """Draw an arm by the first of two numbers, of which `Reference` needs both."""
+        self.t += 1
+        eta = 4.0 / math.sqrt(self.t)
+        self.p = weights(self.L, eta)
+        arm = min(int(np.searchsorted(np.cumsum(self.p), uniform(), side="right")), self.K - 1)
+        uniform()
+        baselines = near_baselines(self.p, eta)
+        return Pending(arm, float(self.p[arm]), float(baselines[arm]), self.t, baselines)
+
+    def learn(self, made: Pending, loss: float) -> None:
+        """Add the estimates of all arms, with what was known at the decision."""
+        self.L += made.baselines
+        self.L[made.arm] += (loss - made.baseline) / made.probability
 
 
 @dataclass
@@ -134,7 +168,7 @@ class Reference:
         B = (0.5 + self.sB) / (1.0 + self.nB)
         baselines = np.minimum(B, max(0.5, B) * np.sqrt(w) / eta)
         if self.near:
-            baselines = np.where(w >= eta * eta, 0.5, 0.0)
+            baselines = near_baselines(w, eta)
         few = np.array([len(ring) < 3.0 * math.log(t) for ring in self.rings])
         f = min((1.0 - float(w.max())) / 4.0, 1.0 / math.sqrt(t)) / self.K if self.floor else 0.0
         missing = 0 if self.D is None else max(self.o - self.D, 0)
