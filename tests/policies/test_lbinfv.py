@@ -119,11 +119,16 @@ def test_batches_of_one_equal_single_decisions():
     assert single.history() == batch.history()
 
 
-def test_a_newcomer_has_the_probability_it_was_given():
+@pytest.mark.parametrize("late", [0, 50])
+def test_a_newcomer_has_the_probability_it_was_given(late):
+    """Outstanding decisions count in the barriers of the arms that are there."""
     bandit = bw.Bandit(bw.LBINFV(1000), arms=["a", "b"], seed=1)
+    pending = []
     for _ in range(200):
-        decision = bandit.ask()
-        bandit.tell(decision, loss=0.9 if decision.arm == "a" else 1.0)
+        pending.append(bandit.ask())
+        if len(pending) > late:
+            decision = pending.pop(0)
+            bandit.tell(decision, loss=0.9 if decision.arm == "a" else 1.0)
     bandit.add_arm("c", probability=0.2)
     assert bandit.probabilities()["c"] == pytest.approx(0.2, rel=1e-9)
 

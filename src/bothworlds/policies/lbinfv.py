@@ -63,6 +63,14 @@ MEAN_1 = 0.5
 
 
 @jit
+def barriers_with(squares: Any, more: float) -> Any:
+    """Return b of every arm, outstanding decisions counted; ``more`` is `waiting.expected`."""
+    if more > 1.0:
+        return np.sqrt(BARRIER_1 + more * (squares - BARRIER_1))
+    return np.sqrt(squares)
+
+
+@jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
     """Solve and draw."""
     settle(K, t, C, S, G)
@@ -70,10 +78,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
         S[MULTIPLIER] -= recentre(K, S, ESTIMATES, u)
     arms = carray(S, (ESTIMATES + FIELDS * K,))[ESTIMATES:].reshape((FIELDS, K))
     X = arms[LOSSES] + arms[MEANS]
-    more = waiting.expected(advance(S, WAITING))
-    b = np.sqrt(arms[BARRIERS])
-    if more > 1.0:
-        b = np.sqrt(BARRIER_1 + more * (arms[BARRIERS] - BARRIER_1))
+    b = barriers_with(arms[BARRIERS], waiting.expected(advance(S, WAITING)))
     p = arms[WEIGHTS]
     nu, _, _ = solve_barrier_entropy(X, b, C[LOG_HORIZON], 1.0, S[MULTIPLIER], p, arms[RESTS])
     S[MULTIPLIER] = nu
@@ -260,7 +265,8 @@ class LBINFV(Policy):
         n_arms = rows.shape[1]
         w0 = 1.0 / (n_arms + 1) if probability is None else probability
         p, c = np.zeros(n_arms), np.zeros(n_arms)
-        X, b = rows[LOSSES] + rows[MEANS], np.sqrt(rows[BARRIERS])
+        X = rows[LOSSES] + rows[MEANS]
+        b = barriers_with(rows[BARRIERS], waiting.expected.py_func(head[WAITING:]))
         nu, _, _ = solve_barrier_entropy(X, b, self.log_horizon, 1.0 - w0, math.nan, p, c)
         column = np.zeros(FIELDS)
         column[BARRIERS], column[MEANS] = BARRIER_1, MEAN_1
