@@ -52,7 +52,7 @@ bench-peers: $(VENV)/.stamp  ## Measure regret and speed beside other libraries,
 	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.stamp-docs  ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@$(BIN)/python docs/make_site.py
 
 clean:  ## Remove the environment, caches and build products
 	rm -rf $(VENV) .venv-core .venv-minimums build dist site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -78,7 +78,7 @@ $(VENV)/.stamp-bench: $(VENV)/.stamp
 	$(PIP) -e ".[bench]"
 	touch $@
 
-$(VENV)/.stamp-docs: $(VENV)/.stamp
+$(VENV)/.stamp-docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[docs]"
 	touch $@
 
