@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,13 +51,21 @@ def built():
             stamp.touch()
 
 
-@pytest.fixture
-def service(tmp_path):
-    store = tmp_path / "store.db"
+@contextlib.contextmanager
+def with_keys(store, *options):
+    """Run a service with a key for administration and one for decisions."""
     # Before it starts: a running service learns of new keys only at its next poll.
     admin, caller = key(store, "admin", "read"), key(store, "decide", "feedback")
-    with served(store, "--require-keys") as running:
+    with served(store, "--require-keys", *options) as running:
         running.admin, running.caller = admin, caller
+        made = running.ask("POST", "/v1/experiments", {"name": "headline", "arms": ARMS}, key=admin)
+        assert made.status == 201, made.body
+        yield running
+
+
+@pytest.fixture
+def service(tmp_path):
+    with with_keys(tmp_path / "store.db") as running:
         yield running
 
 
@@ -88,10 +97,15 @@ def test_the_client_in_node(built, tmp_path):
         assert "# fail 0" in told, told
 
 
+def learned_by(service):
+    return service.ask("GET", "/v1/experiments/headline", key=service.admin).json["learned"]
+
+
 @contextlib.contextmanager
-def site(service, secret):
-    """Run a shop's own server, with the relay of the example."""
+def site(service, secret, port=0):
+    """Run a shop's own server, with the relay and the tokens of the examples."""
     env = {**os.environ, "BOTHWORLDS_URL": service.url, "BOTHWORLDS_KEY": secret}
+    env["PORT"] = str(port)
     process = subprocess.Popen(
         [NODE, "test/site.mjs"], cwd=FOLDER, stdout=subprocess.PIPE, text=True, env=env
     )
@@ -121,12 +135,9 @@ def page():
 
 @pytest.mark.browser
 def test_the_client_in_a_browser(built, service, page):
-    admin = service.admin
-    made = service.ask("POST", "/v1/experiments", {"name": "headline", "arms": ARMS}, key=admin)
-    assert made.status == 201, made.body
 
     def learned():
-        return service.ask("GET", "/v1/experiments/headline", key=admin).json["learned"]
+        return learned_by(service)
 
     with site(service, service.caller) as url:
         page.goto(url)
@@ -172,3 +183,104 @@ def test_the_client_in_a_browser(built, service, page):
             "async () => (await fetch('/v1/experiments', { method: 'GET' })).status"
         )
         assert refused == 403
+
+
+CROSSING = """async (service) => {
+    const token = async () => (await fetch("/bandit-token", { method: "POST" })).text();
+    globalThis.minted = 0;
+    globalThis.client = new Client(service, {
+        timeout: 60000, key: async () => { globalThis.minted += 1; return await token(); },
+    });
+    const decision = await client.decide("headline", { unit: "ann" });
+    const status = await client.feedback(decision, { reward: 1 });
+    return [decision.arm, status, globalThis.minted];
+}"""
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("path", [(), ("--plain-http",)], ids=["fast", "plain"])
+def test_a_page_of_another_origin_decides_with_a_token(built, page, tmp_path, path):
+    port = free_port()
+    options = ("--cors-origin", f"http://127.0.0.1:{port}", *path)
+    with (
+        with_keys(tmp_path / "store.db", *options) as service,
+        site(service, service.caller, port) as url,
+    ):
+        page.goto(url)
+        page.wait_for_function("globalThis.Client !== undefined")
+        arm, status, minted = page.evaluate(CROSSING, service.url)
+        assert arm in ("blue", "green")
+        assert (status, minted) == ("learned", 1)
+        assert learned_by(service) == 1
+        # Feedback that is reported while the page closes arrives, although it needs a token.
+        page.evaluate(
+            """async () => {
+                const decision = await client.decide("headline");
+                const report = () => client.feedback(decision, { reward: 0 });
+                addEventListener("pagehide", report, { capture: true });
+            }"""
+        )
+        page.goto("about:blank")
+        wait_until(lambda: learned_by(service) == 2)
+        # An expired token is replaced by a new one.
+        page.goto(url)
+        page.wait_for_function("globalThis.Client !== undefined")
+        expired = service.ask("POST", "/v1/decide-tokens", {"seconds": 1}, key=service.caller).json
+        wait_until(lambda: service.ask(
+            "POST", "/v1/experiments/headline/decisions", {}, key=expired["token"]
+        ).status == 401)  # fmt: skip
+        found = page.evaluate(
+            """async ([service, old]) => {
+                const tokens = [old];
+                const token = async () => (await fetch("/bandit-token", { method: "POST" })).text();
+                const key = async () => tokens.pop() ?? token();
+                const client = new Client(service, { timeout: 60000, key });
+                return (await client.decide("headline")).mode;
+            }""",
+            [service.url, expired["token"]],
+        )  # fmt: skip
+        assert found == "learn"
+        # The page can neither read nor change anything, nor send cookies.
+        for path, ask in (
+            ("/v1/experiments", {"method": "GET"}),
+            (
+                "/v1/experiments/headline/decisions",
+                {"method": "POST", "credentials": "include", "headers": {"X-API-Key": "x"}},
+            ),
+        ):
+            found = page.evaluate(
+                """async ([url, ask]) => {
+                    try { await fetch(url, ask); return "answered"; }
+                    catch (error) { return error.name; }
+                }""",
+                [service.url + path, ask],
+            )
+            assert found == "TypeError", path
+    assert service.caller not in page.content()
+
+
+@pytest.mark.browser
+def test_a_page_of_an_origin_that_is_not_allowed_is_stopped(built, page, tmp_path):
+    options = ("--cors-origin", "https://shop.example.com")
+    with (
+        with_keys(tmp_path / "store.db", *options) as service,
+        site(service, service.caller) as url,
+    ):
+        page.goto(url)
+        page.wait_for_function("globalThis.Client !== undefined")
+        found = page.evaluate(
+            """async (service) => {
+                const token = async () => (await fetch("/bandit-token", { method: "POST" })).text();
+                const client = new Client(service, { retries: 0, timeout: 60000, key: token });
+                return (await client.decide("headline", { default: "safe" })).mode;
+            }""",
+            service.url,
+        )
+        assert found == "default"
+        assert service.ask("GET", "/v1/experiments/headline", key=service.admin).json["round"] == 0

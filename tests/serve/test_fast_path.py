@@ -18,9 +18,13 @@ from helpers.served import served
 from helpers.waiting import HANG
 from serve.test_connection import Transport
 
-OPTIONS = ("--experiment", "headline", "--arms", "a,b,c", "--require-keys")
+SHOP = "https://shop.example.com"
+OPTIONS = (
+    "--experiment", "headline", "--arms", "a,b,c", "--require-keys", "--cors-origin", SHOP,
+)  # fmt: skip
 VARYING = re.compile(
     rb"(?m)^date: .*\r\n|(?<=\"decision_id\":)\"[^\"]+\"|(?<=\"expires_at\":)[0-9.]+"
+    rb"|(?<=\"token\":)\"[^\"]+\""
     rb"|(?<=x-request-id: )[0-9a-f]{8}-[0-9a-f]+|(?<=\"request_id\":)\"[0-9a-f]{8}-[0-9a-f]+\""
 )
 """Dates, signed ids and the ids that the server gives to requests."""
@@ -63,9 +67,10 @@ def request(method, path, body=b"", *headers, version=b"1.1"):
     return b"\r\n".join(lines) + b"\r\n\r\n" + (body or b"")
 
 
-def conversation(service, key):
+def conversation(service, key, narrow):
     """Return the answers of a service to the same requests; feedback names its own decisions."""
     auth = b"Authorization: Bearer " + key.encode()
+    own_page = b"Authorization: Bearer " + narrow.encode()
     decide = b"/v1/experiments/headline/decisions"
 
     def told(id, body):
@@ -98,6 +103,19 @@ def conversation(service, key):
         b"/v1/experiments/%68eadline/decisions",
     ):  # fmt: skip
         answers += [peer.ask(request(b"POST", path, b"", auth)) for _ in range(2)]
+    # Pages of other origins, allowed or not, with a key for decisions or one for everything.
+    minted = peer.ask(request(b"POST", b"/v1/decide-tokens", b"{}", own_page))
+    token = json.loads(minted.partition(b"\r\n\r\n")[2])["token"].encode()
+    answers.append(minted)
+    for origin in (SHOP.encode(), b"https://evil.example", b"null"):
+        page = b"Origin: " + origin
+        for method in (b"POST", b"GET"):
+            asked = b"Access-Control-Request-Method: " + method
+            answers.append(peer.ask(request(b"OPTIONS", decide, None, page, asked)))
+        for given in (auth, own_page, b"Authorization: Bearer " + token):
+            answers += [peer.ask(request(b"POST", decide, b"", given, page)) for _ in range(2)]
+        answers.append(peer.ask(request(b"POST", decide, b"{", own_page, page)))
+        answers.append(peer.ask(request(b"POST", decide, b"", page)))
     many = decide + b":batch"
     answers += [peer.ask(request(b"POST", many, b'{"count": %d}' % n, auth)) for n in (2, 0, 257)]
     answers.append(peer.ask(request(b"GET", decide, b"", auth)))
@@ -144,14 +162,15 @@ def test_both_paths_answer_the_same(tmp_path):
     for name, options in (("fast", ()), ("plain", ("--plain-http",))):
         store = tmp_path / f"{name}.db"
         key = create_key(str(store), ["decide", "feedback", "admin"])
+        narrow = create_key(str(store), ["decide", "feedback"])
         with served(store, *OPTIONS, *options) as service:
-            found[name] = [comparable(each) for each in conversation(service, key)]
+            found[name] = [comparable(each) for each in conversation(service, key, narrow)]
             log = service.log()
             assert '"level": "error"' not in log, log
     assert len(found["fast"]) > 60
     statuses = {each[0].split(b" ")[1] for each in found["fast"] if each[0]}
-    assert statuses >= {b"200", b"201", b"400", b"401", b"403", b"404", b"405", b"409", b"413",
-                        b"415", b"431"}  # fmt: skip
+    assert statuses >= {b"200", b"201", b"204", b"400", b"401", b"403", b"404", b"405", b"409",
+                        b"413", b"415", b"431"}  # fmt: skip
     for place, (fast, plain) in enumerate(zip(found["fast"], found["plain"], strict=True)):
         assert fast == plain, place
 

@@ -16,8 +16,11 @@ export type Outcome = { loss: number } | { reward: number };
 export type Status = Schemas["ToldOfMany"]["status"] | "default";
 
 export interface Options {
-  /** A key with the scope `decide`. Leave it out behind a relay that adds it. */
-  key?: string;
+  /**
+   * A key on a server; in a page, a function that gets a decide token from your server. It is
+   * called again when the token has expired. Leave it out behind a relay that adds the key.
+   */
+  key?: string | (() => Promise<string>);
   /** Milliseconds that a call may take, retries included. Default 1000. */
   timeout?: number;
   /** How often a request is sent again. Default 3. */
@@ -69,6 +72,7 @@ export class Client {
   readonly #options: Options;
   readonly #waiting = new Map<string, Waiting>();
   #sending: Promise<void> | null = null;
+  #key: string | undefined; // What the function returned last.
   readonly #leave = () => { this.#sendOnLeave(); };
 
   constructor(url: string, options: Options = {}) {
@@ -171,15 +175,21 @@ export class Client {
         navigator.sendBeacon(url, new Blob([body], { type: "application/json" }));
       } else {
         // A beacon cannot carry a key; a request that outlives the page can.
-        void (this.#options.fetch ?? fetch)(url, { method: "POST", body, headers: this.#headers(), keepalive: true, credentials: "omit" }).catch(() => undefined);
+        void (this.#options.fetch ?? fetch)(url, { method: "POST", body, headers: this.#headers(this.#key), keepalive: true, credentials: "omit" }).catch(() => undefined);
       }
     }
   }
 
-  #headers(): Record<string, string> {
+  #headers(key: string | undefined): Record<string, string> {
     const headers: Record<string, string> = { Accept: "application/json", "Content-Type": "application/json" };
-    if (this.#options.key !== undefined) headers["Authorization"] = `Bearer ${this.#options.key}`;
+    if (key !== undefined) headers["Authorization"] = `Bearer ${key}`;
     return headers;
+  }
+
+  async #keyed(): Promise<Record<string, string>> {
+    const { key } = this.#options;
+    this.#key ??= typeof key === "function" ? await key() : key;
+    return this.#headers(this.#key);
   }
 
   async #call(method: string, path: string, body: unknown, more: Record<string, string> = {}): Promise<unknown> {
@@ -191,7 +201,7 @@ export class Client {
       let wait = Math.random() * pause;
       try {
         const response = await (this.#options.fetch ?? fetch)(this.#url + path, {
-          method, body: JSON.stringify(body), headers: { ...this.#headers(), ...more },
+          method, body: JSON.stringify(body), headers: { ...(await this.#keyed()), ...more },
           credentials: "omit", redirect: "manual", signal: AbortSignal.timeout(Math.max(1, deadline - Date.now())),
         });
         const text = await response.text();
@@ -200,7 +210,9 @@ export class Client {
         const problem = answer as Partial<Schemas["ProblemDocument"]> | undefined;
         if (typeof problem?.code === "string" && !response.ok) {
           error = new ServiceError(problem.detail ?? problem.title ?? problem.code, problem.code, response.status);
-          if (!MOMENTARY.has(problem.code) && response.status !== 408) throw error;
+          const renewed = problem.code === "token_expired" && typeof this.#options.key === "function";
+          if (renewed) this.#key = undefined;
+          if (!renewed && !MOMENTARY.has(problem.code) && response.status !== 408) throw error;
           wait = Math.max(wait, 1000 * (Number(response.headers.get("retry-after")) || 0));
         } else {
           // A proxy answered, or something else that is not this service.

@@ -104,6 +104,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/decide-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mint a short-lived token for a web page.
+         * @description Scope of the key: decide.
+         */
+        post: operations["mint_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/experiments": {
         parameters: {
             query?: never;
@@ -748,6 +768,15 @@ export interface components {
             count: number;
         };
         /**
+         * DecideToken
+         * @description A decide token: to be sent like a key until it expires.
+         */
+        DecideToken: {
+            token: string;
+            /** @description Seconds since 1970. */
+            expires_at: number;
+        };
+        /**
          * Decided
          * @description A decision: use the arm, and keep the id for its feedback.
          */
@@ -972,6 +1001,19 @@ export interface components {
             probability: number | null;
         };
         /**
+         * NewDecideToken
+         * @description A decide token to mint, for a web page.
+         */
+        NewDecideToken: {
+            /** @default null */
+            experiment: string | null;
+            /**
+             * @description How long it is valid.
+             * @default 600
+             */
+            seconds: number;
+        };
+        /**
          * NewExperiment
          * @description An experiment to create.
          */
@@ -1047,7 +1089,7 @@ export interface components {
             status: number;
             detail: string;
             /** @enum {string} */
-            code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
+            code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
             request_id: string;
         };
         /**
@@ -1148,7 +1190,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1301,7 +1343,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1454,7 +1496,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1613,7 +1655,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1742,7 +1784,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1843,6 +1885,138 @@ export interface operations {
             };
         };
     };
+    mint_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NewDecideToken"];
+            };
+        };
+        responses: {
+            /** @description Made. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecideToken"];
+                };
+            };
+            /** @description `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `experiment_not_found`: There is no such experiment; `not_found`: There is nothing at this path. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `method_not_allowed`: The path does not take this method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_timeout`: The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `body_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unsupported_media_type`: The body is not of the type application/json. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: Too many requests with this key. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `headers_too_large`: The headers are too large. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `internal`: The service failed. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `shutting_down`: The service is stopping. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     experiments: {
         parameters: {
             query?: {
@@ -1873,7 +2047,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1978,7 +2152,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2128,7 +2302,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2239,7 +2413,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2401,7 +2575,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2554,7 +2728,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2703,7 +2877,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2843,7 +3017,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -2983,7 +3157,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3123,7 +3297,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3263,7 +3437,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3407,7 +3581,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3556,7 +3730,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3684,7 +3858,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3800,7 +3974,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -3918,7 +4092,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4022,7 +4196,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4130,7 +4304,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4265,7 +4439,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4396,7 +4570,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4497,7 +4671,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4602,7 +4776,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4731,7 +4905,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -4832,7 +5006,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5108,7 +5282,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5293,7 +5467,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5455,7 +5629,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked. */
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
             401: {
                 headers: {
                     [name: string]: unknown;

@@ -1,7 +1,8 @@
-// The site of the browser test: its own pages, and the relay of the example.
+// The site of the browser test: its own pages, and the relay and the tokens of the examples.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { relay } from "../examples/relay.mjs";
+import { mint } from "../examples/tokens.mjs";
 
 const PAGE = "<!doctype html><title>shop</title><script type=module src=/page.js></script>";
 createServer(async (request, response) => {
@@ -10,5 +11,6 @@ createServer(async (request, response) => {
     const script = await readFile(new URL("../dist/test/page.js", import.meta.url));
     return response.writeHead(200, { "content-type": "text/javascript" }).end(script);
   }
+  if (request.url === "/bandit-token") return mint(request, response);
   return relay(request, response);
-}).listen(0, "127.0.0.1", function () { console.log(`http://127.0.0.1:${this.address().port}`); });
+}).listen(Number(process.env.PORT ?? "0"), "127.0.0.1", function () { console.log(`http://127.0.0.1:${this.address().port}`); });

@@ -101,6 +101,15 @@ def serve(
             help="Switch off the fast path for decisions and feedback; slower, same answers.",
         ),
     ] = False,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Origin whose web pages may decide and report feedback, such as "
+            "https://shop.example.com; may be given several times.",
+            metavar="ORIGIN",
+            show_default=False,
+        ),
+    ] = None,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")
     ] = "info",
@@ -140,6 +149,7 @@ def serve(
             rate=rate,
             access_log=access_log,
             plain_http=plain_http,
+            cors_origins=cors_origin or (),
             announce=announce,
         )
 

@@ -61,6 +61,9 @@ KINDS: dict[str, Kind] = {
     # Who asks.
     "key_missing": Kind(401, "A key is required", "Send `Authorization: Bearer bw_...`."),
     "key_invalid": Kind(401, "The key is unknown or revoked", "Ask an administrator for a key."),
+    "token_expired": Kind(
+        401, "The decide token has expired", "Let the server that minted it mint another."
+    ),
     "scope_missing": Kind(
         403, "The key lacks the scope", "Use a key with the scope that the detail names."
     ),
@@ -72,7 +75,7 @@ KINDS: dict[str, Kind] = {
     "foreign_origin": Kind(
         403,
         "A web page of another origin asks",
-        "Call the service from a program, or run it with keys.",
+        "Call the service from a program, or run it with keys and --cors-origin.",
     ),
     # What is asked for.
     "not_found": Kind(404, "There is nothing at this path", "Compare with the OpenAPI document."),

@@ -22,11 +22,31 @@ Status = Literal["learned", "duplicate", "quarantined", "not_learnable"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: a tenant, by a key or, without keys, by being on this machine."""
+    """The caller: a tenant, by a key or, without keys, by being on this machine.
+
+    Parameters
+    ----------
+    tenant : int
+        Its number.
+    key_id : str or None
+        The key, None without keys.
+    scopes : frozenset of str
+        What it may do.
+    experiment : str, optional
+        The only experiment that a decide token is for.
+    until : float, optional
+        When a decide token expires, in seconds since 1970; None for a key.
+    """
 
     tenant: int
     key_id: str | None
     scopes: frozenset[str]
+    experiment: str | None = None
+    until: float | None = None
+
+    def may_use(self, name: str) -> bool:
+        """Tell whether the caller may decide in an experiment of its tenant."""
+        return self.experiment is None or self.experiment == name
 
 
 class Decided(msgspec.Struct, omit_defaults=True):

@@ -82,7 +82,7 @@ class Deciding:
                 return made
         if idempotency_key is not None:
             check_request_key(idempotency_key)
-        experiment = self._experiments.find(who.tenant, name)
+        experiment = self._find(who, name)
         self._state.check_open()
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         hashed = b"" if unit is None else self._unit(experiment, unit)
@@ -116,9 +116,9 @@ class Deciding:
         vector: bool = False,
     ) -> Decided | None:
         """Decide for nobody in particular; None if the log must have the decision first."""
-        experiment = self._by_name.get((who.tenant, name)) or self._experiments.find(
-            who.tenant, name
-        )
+        experiment = self._by_name.get((who.tenant, name))
+        if experiment is None or who.experiment is not None:
+            experiment = self._find(who, name)
         if self._state.closing or self._state.lost is not None:
             self._state.check_open()
         if experiment.config.log != "after":
@@ -131,7 +131,7 @@ class Deciding:
 
     async def decide_many(self, who: Principal, name: str, count: int) -> list[Decided]:
         """Make up to 256 decisions at once."""
-        experiment = self._experiments.find(who.tenant, name)
+        experiment = self._find(who, name)
         self._state.check_open()
         if type(count) is not int or not 1 <= count <= DECISION_BATCH:
             raise Problem(
@@ -149,6 +149,12 @@ class Deciding:
         for decided, _ in made:
             self._count(counts, experiment.places[decided.arm])
         return [decided for decided, _ in made]
+
+    def _find(self, who: Principal, name: str) -> Experiment:
+        """Return an experiment that the caller may use."""
+        if not who.may_use(name):
+            raise Problem("scope_missing", f"The token is for {who.experiment!r} alone.")
+        return self._experiments.find(who.tenant, name)
 
     def _draw(
         self, experiment: Experiment, lineup: Lineup, unit: bytes, deferred: bool, vector: bool

@@ -219,7 +219,11 @@ class Feedback:
             raise StaleReplica
         if experiment is None and record.experiment in state.experiments.cold:
             raise Problem("store_unavailable", COLD, retry_after=1.0)
-        if experiment is None or experiment.tenant != who.tenant:
+        if (
+            experiment is None
+            or experiment.tenant != who.tenant
+            or (who.experiment is not None and not who.may_use(experiment.name))
+        ):
             # A caller must not learn whether another tenant has such a decision.
             raise Problem("bad_signature")
         if record.epoch != experiment.epoch:

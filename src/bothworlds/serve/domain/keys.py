@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from bothworlds.serve.domain import decide_tokens
 from bothworlds.serve.domain.administration import Administration
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import short
@@ -141,6 +142,8 @@ class Keys:
         known = self._state.verified_keys.get(key)
         if known is not None:
             return known
+        if key.startswith(decide_tokens.PREFIX):
+            return self._token_holder(key)
         try:
             prefix, id, secret = key.split("_", 2)
             given = hashlib.sha256(secret.encode("ascii")).digest()
@@ -154,6 +157,34 @@ class Keys:
         # The look-up is by a hash that callers cannot predict: its time reveals no other key.
         known = self._state.verified_keys[key] = _principal(found)
         return known
+
+    def _token_holder(self, token: str) -> Principal | None:
+        """Return the holder of a decide token: its key, as far as the token goes."""
+        found = decide_tokens.read(self.derive_secret(b"decide tokens"), token)
+        if found is None:
+            return None
+        id, until, experiment = found
+        holder = self.holder(id)
+        if holder is None:
+            return None
+        if until <= self._state.now():
+            raise Problem("token_expired")
+        scopes = holder.scopes & decide_tokens.TOKEN_SCOPES
+        return replace(holder, scopes=scopes, experiment=experiment, until=until)
+
+    def mint_token(
+        self, who: Principal, *, experiment: str | None = None, seconds: float
+    ) -> tuple[str, float]:
+        """Return a decide token of a key, and when it expires."""
+        if who.key_id is None:
+            raise Problem("invalid_request", "Tokens need a key: start with --require-keys.")
+        if who.until is not None:
+            raise Problem("scope_missing", "A token cannot mint tokens.")
+        if experiment is not None:
+            self._state.experiments.find(who.tenant, experiment)
+        until = self._state.now() + seconds
+        secret = self.derive_secret(b"decide tokens")
+        return decide_tokens.sign(secret, who.key_id, until, experiment), until
 
     def holder(self, key_id: str) -> Principal | None:
         """Return the holder of the key of this id, None if there is none or it was revoked."""

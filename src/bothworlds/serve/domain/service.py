@@ -124,6 +124,7 @@ class Service:
         self.principal = keys.principal
         self.holder = keys.holder
         self.derive_secret = keys.derive_secret
+        self.mint_token = keys.mint_token
         self.create_key = keys.create_key
         self.revoke_key = keys.revoke_key
         self.keys = keys.keys
@@ -262,11 +263,14 @@ class Service:
 
     def experiment_state(self, who: Principal, name: str) -> Experiment:
         """Return an experiment as it is in memory, to be read and not changed."""
+        if not who.may_use(name):
+            raise Problem("experiment_not_found", f"The token is for {who.experiment!r} alone.")
         return self._experiments.find(who.tenant, name)
 
     def running(self, who: Principal) -> list[Experiment]:
-        """Return the experiments of a tenant that are not archived, as they are in memory."""
-        return [each for each in self._experiments.of_tenant(who.tenant) if each.mode != "archived"]
+        """Return the experiments that are not archived and that the caller may use."""
+        found = self._experiments.of_tenant(who.tenant)
+        return [each for each in found if each.mode != "archived" and who.may_use(each.name)]
 
     def version_key(self, who: Principal, name: str) -> tuple[int, int]:
         """Return number and version of an experiment, which change with its configuration."""

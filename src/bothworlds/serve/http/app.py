@@ -21,6 +21,7 @@ from bothworlds.serve.dashboard.front import Dashboard
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import handlers, ofrep, openapi, wire
+from bothworlds.serve.http.cors import CrossOrigin
 from bothworlds.serve.http.limits import Buckets
 from bothworlds.serve.http.messages import (
     JSON,
@@ -71,6 +72,8 @@ class Application(Context):
         Requests a second that a key may make.
     access_log : bool, default False
         Whether every request is logged; without it changes and failures are.
+    origins : frozenset of bytes
+        Origins whose pages may decide and report feedback.
     """
 
     document = wire.encode(openapi.document(ROUTES))
@@ -82,8 +85,10 @@ class Application(Context):
         keys: bool,
         rate: float | None = None,
         access_log: bool = False,
+        origins: frozenset[bytes] = frozenset(),
     ) -> None:
         super().__init__()
+        self.cross_origin = CrossOrigin(origins) if origins else None
         self._opening = opening
         self._keys = keys
         self._buckets = None if rate is None else Buckets(rate)
@@ -151,6 +156,8 @@ class Application(Context):
             return
         except Exception as error:
             reply = self.refused(request, error)
+        if self.cross_origin is not None:
+            self.cross_origin.share(request, reply)
         await send(
             {
                 "type": "http.response.start",
@@ -172,6 +179,10 @@ class Application(Context):
         route, given = self._router.find(method, path)
         if route is None:
             route, given = self._dashboard.find(method, path)
+        elif method == "OPTIONS" and self.cross_origin is not None:
+            allowed = self.cross_origin.preflight(self._router, path, headers)
+            if allowed is not None:
+                route, given = allowed[0], [allowed[1]]
         return Request(route, given, headers, id)
 
     def admit(self, request: Request, query: bytes) -> None:
@@ -224,6 +235,8 @@ class Application(Context):
             raise Problem("key_invalid")
         if route.scope not in who.scopes:
             raise Problem("scope_missing", f"The key must have the scope {route.scope}.")
+        if self.cross_origin is not None:
+            self.cross_origin.check(headers, who)
         return who
 
     def _read(self, request: Request, body: bytes) -> Any:

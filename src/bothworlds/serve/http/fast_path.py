@@ -310,6 +310,9 @@ class FastApplication(Application):
 
         Without those that differ in every request.
         """
+        if b"origin" in headers:
+            # Browsers differ in their headers: they would evict those of programs.
+            return
         _, _, rest = data.partition(b"\r\n")
         lines, end, _ = rest.partition(b"\r\n\r\n")
         # A header is a line: headers that a parser divides differently are not kept.
@@ -345,7 +348,9 @@ class FastApplication(Application):
                     self.read_query(request, query)
                 else:
                     self.admit(request, query)
-                    known.who, known.keys = request.who, keys
+                    if request.who.until is None:
+                        # A token is checked at every request: it expires.
+                        known.who, known.keys = request.who, keys
             self.take(request, body)
             reply = DIRECT[request.route.operation](self, request, callback)
         except Exception as error:
@@ -547,6 +552,9 @@ class FastConnection(LimitedConnection):
         self.server_state.total_requests += 1
 
     def _send(self, request: Request, reply: Reply, more: bytes = b"") -> None:
+        cross_origin = self._application.cross_origin
+        if cross_origin is not None:
+            cross_origin.share(request, reply)
         status, date = STATUS_LINE[reply.status], _lines(self.server_state.default_headers)
         self.transport.write(
             b"%b%b%b%b\r\n%b" % (status, date, _head(reply, request.id), more, reply.body)

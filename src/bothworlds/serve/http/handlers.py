@@ -46,7 +46,7 @@ ALL_ARMS = wire.Decide()
 @route(
     "POST", f"{_ONE}/decisions", "Decide: draw an arm", "decide", body=wire.Decide, optional=True,
     query=wire.DecideQuery, answer=Decided, statuses=(201, 200), headers=("Idempotency-Key",),
-    problems=_DECIDE,
+    problems=_DECIDE, browsers=True,
 )  # fmt: skip
 async def decide(app: Context, request: Request) -> Reply:
     """Draw an arm."""
@@ -66,7 +66,7 @@ async def decide(app: Context, request: Request) -> Reply:
 
 @route(
     "POST", f"{_ONE}/decisions:batch", "Decide several times", "decide", body=wire.DecideMany,
-    answer=wire.DecidedMany, statuses=(201,), problems=_DECIDE,
+    answer=wire.DecidedMany, statuses=(201,), problems=_DECIDE, browsers=True,
 )  # fmt: skip
 async def decide_many(app: Context, request: Request) -> Reply:
     """Draw several arms."""
@@ -76,7 +76,7 @@ async def decide_many(app: Context, request: Request) -> Reply:
 
 @route(
     "PUT", "/v1/decisions/{decision}/feedback", "Tell what a decision brought, once", "feedback",
-    body=Feedback, answer=Told,
+    body=Feedback, answer=Told, browsers=True,
     problems=(*_TOKEN, "out_of_bounds", "already_told", "contribution_too_large"),
 )  # fmt: skip
 async def feedback(app: Context, request: Request) -> Reply:
@@ -91,7 +91,7 @@ TOLD = {status: wire.encode({"status": status}) for status in get_args(Status)}
 
 @route(
     "POST", "/v1/feedback:batch", "Tell what many decisions brought, in one transaction",
-    "feedback", body=wire.FeedbackMany, answer=wire.ToldMany, limit=BATCH_BODY,
+    "feedback", body=wire.FeedbackMany, answer=wire.ToldMany, limit=BATCH_BODY, browsers=True,
     problems=("store_unavailable",),
 )  # fmt: skip
 async def feedback_many(app: Context, request: Request) -> Reply:
@@ -108,12 +108,27 @@ async def feedback_many(app: Context, request: Request) -> Reply:
 
 @route(
     "POST", "/v1/decisions/{decision}/activate", "Say that a deferred decision was shown",
-    "feedback", statuses=(204,), problems=_TOKEN,
+    "feedback", statuses=(204,), problems=_TOKEN, browsers=True,
 )  # fmt: skip
 async def activate(app: Context, request: Request) -> Reply:
     """Make a deferred decision count."""
     await app.service.activate(request.who, request.given[0])
     return Reply(204, b"")
+
+
+@route(
+    "POST", "/v1/decide-tokens", "Mint a short-lived token for a web page", "decide",
+    body=wire.NewDecideToken, optional=True, answer=wire.DecideToken, statuses=(201,),
+    problems=("experiment_not_found",),
+)  # fmt: skip
+async def mint_token(app: Context, request: Request) -> Reply:
+    """Mint a decide token."""
+    asked = request.body or wire.NewDecideToken()
+    token, until = app.service.mint_token(
+        request.who, experiment=asked.experiment, seconds=asked.seconds
+    )
+    body = wire.encode(wire.DecideToken(token=token, expires_at=until))
+    return Reply(201, body, extra=[(b"cache-control", b"no-store")])
 
 
 # ---- experiments

@@ -37,7 +37,7 @@ _TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
 @route(
     "POST", "/ofrep/v1/evaluate/flags/{experiment}", "Evaluate a flag for OpenFeature: decide",
     "decide", body=wire.Evaluate, optional=True, answer=wire.Evaluated, headers=("X-API-Key",),
-    problems=_EVALUATE, refusal=wire.NotEvaluated,
+    problems=_EVALUATE, refusal=wire.NotEvaluated, browsers=True,
 )  # fmt: skip
 async def evaluate(app: Context, request: Request) -> Reply:
     """Evaluate one flag."""
@@ -51,6 +51,7 @@ async def evaluate(app: Context, request: Request) -> Reply:
     "Evaluate all flags for OpenFeature: decide in every experiment", "decide",
     body=wire.Evaluate, optional=True, answer=wire.EvaluatedAll, statuses=(200, 304),
     headers=("If-None-Match", "X-API-Key"), problems=_EVALUATE[1:], refusal=wire.NotEvaluated,
+    browsers=True,
 )  # fmt: skip
 async def evaluate_all(app: Context, request: Request) -> Reply:
     """Evaluate the flags of all experiments that are not archived."""

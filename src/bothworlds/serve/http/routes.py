@@ -22,7 +22,8 @@ ALWAYS = (
 )  # fmt: skip
 """Refusals that any path can answer with."""
 WITH_A_KEY = (
-    "invalid_request", "key_missing", "key_invalid", "scope_missing", "shutting_down",
+    "invalid_request", "key_missing", "key_invalid", "token_expired", "scope_missing",
+    "shutting_down",
 )  # fmt: skip
 WITH_A_BODY = ("invalid_json", "invalid_request", "unsupported_media_type")
 LIMITS_OF_A_BODY = ("body_timeout", "body_too_large")
@@ -62,6 +63,8 @@ class Route:
         Types of the answer, where it is not JSON.
     refusal : type
         What a refusal looks like, of `wire`.
+    browsers : bool
+        Whether pages of the origins in ``--cors-origin`` may call it.
     """
 
     method: str
@@ -80,6 +83,7 @@ class Route:
     limit: int = BODY
     media: tuple[str, ...] = ()
     refusal: type[Any] = wire.ProblemDocument
+    browsers: bool = False
 
     @property
     def all_problems(self) -> tuple[str, ...]:

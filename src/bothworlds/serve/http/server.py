@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -22,6 +22,7 @@ from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import fast_path
 from bothworlds.serve.http.app import Application
 from bothworlds.serve.http.fast_path import FastApplication, FastConnection, LimitedConnection
+from bothworlds.serve.http.origins import exact_origins
 from bothworlds.serve.ops.logs import LOGGER
 
 IDLE_SECONDS = 75
@@ -124,6 +125,7 @@ def run(
     rate: float | None = None,
     access_log: bool = False,
     plain_http: bool = False,
+    cors_origins: Sequence[str] = (),
     announce: Callable[[str], None] = print,
     stop: threading.Event | None = None,
 ) -> None:
@@ -143,6 +145,8 @@ def run(
         Whether every request is logged.
     plain_http : bool
         Whether decisions and feedback are answered by ASGI, too; slower, with the same answers.
+    cors_origins : sequence of str
+        Origins whose pages may decide and report feedback, with a key.
     announce : callable
         Called with the address once requests are answered.
     stop : threading.Event, optional
@@ -151,13 +155,17 @@ def run(
     Raises
     ------
     InvalidParameter
-        If the address cannot be listened on, or is not loopback although no keys are required.
+        If the address cannot be listened on, or is not loopback although no keys are required; or
+        if an origin is not valid, or given although no keys are required.
     BothworldsError
         What opening the service raised.
     """
     if not keys and not is_loopback(host):
         expected = "a loopback address such as 127.0.0.1, unless --require-keys is given"
         raise InvalidParameter(must("--host", "bothworlds serve", expected, host))
+    origins = exact_origins(cors_origins)
+    if origins and not keys:
+        raise InvalidParameter("The option --cors-origin needs --require-keys.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -180,7 +188,7 @@ def run(
     fast_path.CONNECTIONS = max(1, min(fast_path.CONNECTIONS, most - SPARE_FILES))
     with listener:
         kind = Application if plain_http else FastApplication
-        application = kind(opened, keys=keys, rate=rate, access_log=access_log)
+        application = kind(opened, keys=keys, rate=rate, access_log=access_log, origins=origins)
         config = uvicorn.Config(
             application,
             http=LimitedConnection if plain_http else FastConnection,

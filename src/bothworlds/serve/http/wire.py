@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
 from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem, Status
-from bothworlds.serve.domain.config import Arm, ArmName, Changeable
+from bothworlds.serve.domain.config import Arm, ArmName, Changeable, ExperimentName
 from bothworlds.serve.domain.keys import Scope
 from bothworlds.serve.domain.records import MOST_ARMS
 from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
@@ -288,6 +288,25 @@ class NewKey(Body, kw_only=True):
 
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=4)]
     label: Annotated[str, Meta(max_length=LONGEST_TEXT)] = ""
+
+
+class NewDecideToken(Body, kw_only=True):
+    """A decide token to mint, for a web page."""
+
+    experiment: (
+        Annotated[
+            ExperimentName, Meta(description="The only one it is for; all of the key by default.")
+        ]
+        | None
+    ) = None
+    seconds: Annotated[float, Meta(ge=1.0, le=3600.0, description="How long it is valid.")] = 600.0
+
+
+class DecideToken(Answer, kw_only=True):
+    """A decide token: to be sent like a key until it expires."""
+
+    token: str
+    expires_at: Annotated[float, Meta(description="Seconds since 1970.")]
 
 
 class Key(Answer, kw_only=True):
