@@ -427,6 +427,11 @@ class OtherGaps(Fair):
         return np.array([0.0, 0.2, 0.5])
 
 
+class OffInEachRound(Adversarial):
+    def least_cumulative(self, checkpoints):
+        return 0.5 * super().least_cumulative(checkpoints)
+
+
 class OffInHindsight(Adversarial):
     def best_cumulative(self, checkpoints):
         return super().best_cumulative(checkpoints) - 1.0
@@ -533,6 +538,7 @@ BROKEN_ENVIRONMENTS = [
     (NoBest(), "pseudo_regret", "every arm had regret in round 1, at least 0.3"),
     (OtherGaps(), "pseudo_regret", "arm 2 contributed 0.4 to regret in round 1, though its gap"),
     (OffInHindsight(TABLE), "best_in_hindsight", "best_cumulative gives"),
+    (OffInEachRound(TABLE), "best_in_hindsight", '"dynamic" of comparators gives'),
     (Counting(), "same_seed", "starts in another state"),
     (OneForAll(), "repetitions_differ", "equal in 4000 rounds of repetitions 0 and 1"),
     (Unannounced([0.0, 0.1], answering), "oblivious", "depends on what was played before"),

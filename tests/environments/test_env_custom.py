@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
+from bothworlds.engine.replay import World
 from bothworlds.environments import Corrupted, custom
 from bothworlds.errors import InvalidParameter, KernelError
+from bothworlds.policies import random_unit
 from helpers.worlds import LANES, call, random_play
 
 
@@ -227,3 +229,77 @@ def with_square_state():
 def test_bad_input_is_one_sentence(make, sentence):
     with pytest.raises(InvalidParameter, match=f"^The {sentence}.*\\.$"):
         make()
+
+
+@custom
+class Wandering:
+    """One mean walks by a stream of its own, as often as the agent plays arm 1."""
+
+    step: float = 0.05
+
+    def start(n_arms, rng):
+        return np.full(1, 0.5)
+
+    def mean(state, parameters, n_arms, t, arm):
+        return state[0] if arm == 0 else 0.5
+
+    def loss(state, parameters, n_arms, t, arm, u):
+        return 1.0 if u < (state[0] if arm == 0 else 0.5) else 0.0
+
+    def update(state, parameters, n_arms, t, arm, loss, generator):
+        for _ in range(1 + arm):
+            up = random_unit(generator) < 0.5
+            state[0] = min(max(state[0] + (parameters.step if up else -parameters.step), 0.0), 1.0)
+
+
+def test_update_draws_from_a_stream_of_its_own():
+    world = World(Wandering(2), seed=3)
+    rounds = 200
+    runs = [world.repetition(number) for number in (0, 0, 1)]
+    left, right = np.zeros((2, rounds), dtype=np.int64)
+    right[:] = 1
+    found = [
+        world.walk_all(run, played) for run, played in zip(runs, (left, right, left), strict=True)
+    ]
+    # Arm 1 never changes: the uniform numbers of the rounds do not depend on the draws.
+    assert np.array_equal(found[0].losses[:, 1], found[1].losses[:, 1])
+    walked = [np.diff(each.costs[:, 0]) for each in found]
+    assert set(np.round(np.abs(walked[0]), 9)) <= {0.0, 0.05}
+    assert not np.array_equal(walked[0], walked[1]) and not np.array_equal(walked[0], walked[2])
+    # A walk between two ends that draws twice a round goes up about as often as down.
+    ups = int((walked[0] > 0.0).sum())
+    assert abs(ups - (walked[0] < 0.0).sum()) <= 4.0 * np.sqrt(rounds)
+    bw.checks.check_environment(Wandering(2))
+
+
+def test_regret_is_known_against_the_best_arm_of_each_round_and_of_each_run():
+    world, rounds = Wandering(2), 300
+    result = bw.simulate(
+        {"uniform": bw.Uniform()}, world, horizon=rounds, repetitions=3, seed=1, progress=False,
+        checkpoints=[100],
+    )  # fmt: skip
+    moving = result.regret_against("dynamic")["uniform"]
+    fixed = result.regret_against("fixed in this run")["uniform"]
+    assert (moving >= fixed - 1e-9).all() and (moving[:, -1] > fixed[:, -1]).any()
+    # Over the runs the fixed arm of each is at least as good as the best arm on average.
+    assert (fixed.mean(axis=0) >= result.regret["uniform"].mean(axis=0) - 1e-9).all()
+    assert result.summary(regret="dynamic").rows["uniform"]["mean"] == moving[:, -1].mean()
+
+
+def test_regret_against_each_comparator_is_that_of_a_replay():
+    @custom
+    class Swapped:
+        def mean(state, parameters, n_arms, t, arm):
+            return 0.25 if (t % 3 == 0) == (arm == 0) else 0.75
+
+        def loss(state, parameters, n_arms, t, arm, u):
+            return 1.0 if u < (0.25 if (t % 3 == 0) == (arm == 0) else 0.75) else 0.0
+
+    result = bw.simulate(
+        {"uniform": bw.Uniform()}, Swapped(2), horizon=300, repetitions=5, seed=1, progress=False
+    )
+    # Arm 1 is the better one in two rounds of three: 100 rounds of the gap 1/2 lie between.
+    apart = result.regret_against("dynamic")["uniform"] - result.regret["uniform"]
+    assert apart[:, -1] == pytest.approx(np.full(5, 50.0))
+    same = result.regret_against("fixed in this run")["uniform"]
+    assert same == pytest.approx(result.regret["uniform"])

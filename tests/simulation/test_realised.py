@@ -174,7 +174,10 @@ def test_what_was_not_measured_is_refused(result, tmp_path):
         plain.summary(regret="realised")
     with pytest.raises(InvalidParameter, match=r"^The regret of Result\.plot must be one of ps"):
         plain.plot(regret="block")
-    with pytest.raises(InvalidParameter, match="one of pseudo, realised, fixed, got 'real'"):
+    with pytest.raises(
+        InvalidParameter,
+        match="one of pseudo, realised, fixed, dynamic, fixed in this run, got 'real'",
+    ):
         result.ranking(regret="real")
     with pytest.raises(InvalidParameter, match=r"^The realised of simulate must be False with a"):
         bw.simulate(bw.Uniform(), FAIR, horizon=10, store=tmp_path, realised=True)

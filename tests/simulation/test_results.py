@@ -219,6 +219,24 @@ def test_arms_are_drawn_over_time_or_in_all(result, counted):
         result.plot_arms(arms=[4])
 
 
+def test_comparators_of_every_run_are_saved_and_end_with_a_curve_from_elsewhere(tmp_path):
+    world = bw.environments.Adaptive(3, "punish", gap=0.25)
+    made = bw.simulate(
+        {"UCB1": bw.UCB1(), "uniform": bw.Uniform()}, world, horizon=200, repetitions=4, seed=1,
+        progress=False,
+    )  # fmt: skip
+    # The arm that was played last has the mean 5/8, all others 3/8.
+    moving = made.regret_against("dynamic")
+    per_round = moving["uniform"][:, -1] / 200
+    assert ((per_round > 0.0) & (per_round < 0.25)).all()
+    assert (moving["UCB1"] >= made.regret_against("fixed in this run")["UCB1"] - 1e-9).all()
+    made.save(tmp_path / "a.parquet")
+    again = bw.Result.load(tmp_path / "a.parquet")
+    for name, kept in again.regret_against("dynamic").items():
+        assert np.array_equal(kept, moving[name])
+    assert "dynamic" not in made.add("mine", made.regret["UCB1"]).comparators
+
+
 def test_regret_against_the_other_comparator_is_that_of_the_other_environment(result, tmp_path):
     found = {
         kind: bw.simulate(
@@ -239,7 +257,7 @@ def test_regret_against_the_other_comparator_is_that_of_the_other_environment(re
     block.save(tmp_path / "a.parquet")
     again = bw.Result.load(tmp_path / "a.parquet").regret_against("fixed")
     assert np.array_equal(again["Uniform()"], block.regret_against("fixed")["Uniform()"])
-    with pytest.raises(InvalidParameter, match="known to the environment, and none is"):
+    with pytest.raises(InvalidParameter, match="one of dynamic, fixed in this run, got 'fixed'"):
         result.regret_against("fixed")
 
 

@@ -149,7 +149,7 @@ def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
     with _opened(path) as file:
         content = _about(path, file)
         n, arms, count = len(content["checkpoints"]), content["arms"], content["count"]
-        shapes = {"cost": (count, n), "plays": (count, arms), "tracked": (count, n, arms)}
+        shapes = {"cost": (count, n), "plays": (count, arms), "tracked": (count, n, -1)}
         names = [name for name in content["digests"] if name != "state" or states]
         kept: list[bytes | None] = [None] * count
         table = file.read(columns=names, use_threads=False)

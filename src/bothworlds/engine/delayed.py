@@ -117,7 +117,7 @@ def run_job(
     checkpoints = np.array(job.checkpoints, dtype=np.int64)
     n, horizon = checkpoints.size, int(checkpoints[-1])
     cost, plays = np.zeros((1 + n, job.count)), np.zeros((K, job.count))
-    sums = np.zeros((n if tracked >= 0 else 1, K, job.count))
+    sums = np.zeros((n if tracked >= 0 else 1, K + 1, job.count))
     progress = np.zeros((job.count, loop.PROGRESS), np.int64)
     progress[:, loop.NEXT] = 1
     addresses = np.array([CE.ctypes.data, E.ctypes.data, GE.ctypes.data, E.shape[1]])

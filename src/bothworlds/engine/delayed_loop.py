@@ -191,7 +191,7 @@ def run_delayed(
             if mark < checkpoints.size and t == checkpoints[mark]:
                 cost[1 + mark, lane] = cost[0, lane]
                 if tracked >= 0:
-                    for i in range(K):
+                    for i in range(K + 1):
                         sums[mark, i, lane] = e[tracked + i]
                 progress[lane, MARK] = mark + 1
             progress[lane, NEXT] = t + 1

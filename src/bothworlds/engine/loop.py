@@ -103,9 +103,9 @@ def record(t: int, checkpoints: Any, outputs: Any, K: int, E: Any, rows: int, la
     for lane in range(lanes):
         X[(1 + row) * lanes + lane] = X[lane]
         if tracked >= 0:
-            for i in range(K):
+            for i in range(K + 1):
                 at = lane * rows + tracked + i if rows > 0 else (tracked + i) * lanes + lane
-                W[(row * K + i) * lanes + lane] = E[at]
+                W[(row * (K + 1) + i) * lanes + lane] = E[at]
     outputs[3] += 1
 
 

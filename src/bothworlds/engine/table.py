@@ -173,7 +173,7 @@ class Memory:
         self.cost = aligned((1 + n) * room)
         self.plays = aligned(world.n_arms * room)
         tracked_row = world.tracked_row if world.regret == "tracked" else -1
-        self._tracked = np.zeros(n * world.n_arms * room if tracked_row >= 0 else 0)
+        self._tracked = np.zeros(n * (world.n_arms + 1) * room if tracked_row >= 0 else 0)
         configured = np.zeros(1) if table.stage is None else table.stage.parameters
         self._attack = aligned(configured.size)
         self._attack[:] = configured
@@ -231,10 +231,10 @@ class Memory:
         return self.cost.reshape(-1, self._room)[1:, : self._job.count].T.copy()
 
     def tracked(self) -> Floats | None:
-        """Return the sums of every arm that the environment tracks, if any."""
+        """Return the sums that the environment tracks, if any: of the arms, of the least."""
         if not self._tracked.size:
             return None
-        found = self._tracked.reshape(-1, self._K, self._room)[:, :, : self._job.count]
+        found = self._tracked.reshape(-1, self._K + 1, self._room)[:, :, : self._job.count]
         return found.transpose(2, 0, 1).copy()
 
     def staged(self) -> Floats:

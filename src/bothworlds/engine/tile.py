@@ -127,8 +127,9 @@ class TileOutcome:
     plays : ndarray (count, arms)
         How often each arm was played, in the order of the environment's constructor; in duels
         both sides together.
-    tracked : ndarray (count, checkpoints, arms) or None
-        Cumulative expected loss of every arm, where the environment tracks it.
+    tracked : ndarray (count, checkpoints, arms + 1) or None
+        Cumulative expected loss of every arm, then that of the best arm of each round, where the
+        environment tracks them.
     cpu, wall : float
         Seconds.
     state : bytes or None

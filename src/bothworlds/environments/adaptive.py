@@ -37,7 +37,8 @@ from bothworlds.environments.stochastic import coin
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import gather, load, select, splat, store
 
-# Rows after the labels: the memory, then these, then every arm's accumulated expected loss.
+# Rows after the labels: the memory, then these, then every arm's accumulated expected loss and
+# that of the best arm of each round.
 LEVEL, BEGAN, TRUST, PLAYS = 3, 4, 5, 6
 TRACKED = 7
 
@@ -57,6 +58,8 @@ def answer(
     for i in range(K):
         expected = select(special == i, its, others)
         store(E, first + i, load(E, first + i, v) + select(fresh, expected, nothing))
+    least = select(its < others, its, others)
+    store(E, first + K, load(E, first + K, v) + select(fresh, least, nothing))
     mean = select(label == special, its, others)
     store(E, 0, mean)
     return coin(v, mean)
@@ -179,7 +182,7 @@ class Adaptive(Environment):
         """Return the labels, an empty memory and no losses yet."""
         order = ordered(rng, self.n_arms, self.shuffle)
         own = np.zeros(TRACKED - memory.ROWS)
-        return state(order, memory.FIRST, own, np.zeros(self.n_arms))
+        return state(order, memory.FIRST, own, np.zeros(self.n_arms + 1))
 
     def kernel(self) -> Any:
         """Return the kernel of the strategy."""

@@ -62,14 +62,23 @@ def kernel_of_function(losses: Any, check: bool = True) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def sums_of_function(losses: Any, name: str, owner: str) -> Any:
-    """Build the loop that adds up a function's values for every arm, every index checked."""
+    """Build the loop that adds up a function's values, every index checked.
+
+    The sums are those of every arm, of the least value of each round and of the greatest.
+    """
     losses = of_whole(checked(losses), 2, name, owner)
 
     @numba.njit(nogil=True, error_model="numpy")
     def add(first: int, last: int, sums: Any) -> None:
+        K = sums.size - 2
         for t in range(first, last + 1):
-            for i in range(sums.size):
-                sums[i] += losses(t, i)
+            low, high = np.inf, -np.inf
+            for i in range(K):
+                x = losses(t, i)
+                sums[i] += x
+                low, high = min(low, x), max(high, x)
+            sums[K] += low
+            sums[K + 1] += high
 
     return add
 
@@ -117,13 +126,17 @@ def chunks(table: Array) -> Iterator[Array]:
 
 
 def cumulative_at(table: Array, checkpoints: NDArray[np.int64]) -> Array:
-    """Return the sums of a table's columns up to each of the increasing checkpoints."""
-    sums = np.zeros((len(checkpoints), table.shape[1]))
-    total = np.zeros(table.shape[1])
+    """Return the sums of a table's columns up to each of the increasing checkpoints.
+
+    Two columns more are the sums of the least number of each row and of the greatest.
+    """
+    sums = np.zeros((len(checkpoints), table.shape[1] + 2))
+    total = np.zeros(table.shape[1] + 2)
     done = 0
     for place, checkpoint in enumerate(checkpoints):
         for chunk in chunks(table[done:checkpoint]):
-            total = total + chunk.sum(axis=0)
+            ends = chunk.min(axis=1).sum(), chunk.max(axis=1).sum()
+            total = total + np.append(chunk.sum(axis=0), ends)
         done = int(checkpoint)
         sums[place] = total
     return sums
@@ -132,10 +145,10 @@ def cumulative_at(table: Array, checkpoints: NDArray[np.int64]) -> Array:
 def cumulative_of(
     function: Any, n_arms: int, checkpoints: NDArray[np.int64], name: str, owner: str
 ) -> Array:
-    """Return the sums of a function's values for every arm up to each checkpoint."""
+    """Return the sums of a function's values up to each checkpoint, as `cumulative_at` does."""
     add = sums_of_function(function, name, owner)
-    sums = np.zeros((len(checkpoints), n_arms))
-    total = np.zeros(n_arms)
+    sums = np.zeros((len(checkpoints), n_arms + 2))
+    total = np.zeros(n_arms + 2)
     done = 0
     for place, checkpoint in enumerate(checkpoints):
         call(add, name, owner, done + 1, int(checkpoint), total)
@@ -201,20 +214,25 @@ class Adversarial(Environment):
 
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the best arm's cumulative loss at each of the increasing checkpoints."""
+        least: Array = self._sums(checkpoints)[:, : self.n_arms].min(axis=1)
+        return least
+
+    def least_cumulative(self, checkpoints: ArrayLike) -> Array:
+        """Return the sum of the least loss of every round up to each checkpoint."""
+        return self._sums(checkpoints)[:, self.n_arms]
+
+    def _sums(self, checkpoints: ArrayLike) -> Array:
         rounds = np.asarray(checkpoints, dtype=np.int64)
         if self._table is None:
-            sums = cumulative_of(self.losses, self.n_arms, rounds, "losses", "Adversarial")
-        else:
-            sums = cumulative_at(self._table, rounds)
-        least: Array = sums.min(axis=1)
-        return least
+            return cumulative_of(self.losses, self.n_arms, rounds, "losses", "Adversarial")
+        return cumulative_at(self._table, rounds)
 
     def ranking(self) -> NDArray[np.int64]:
         """Return the labels of the arms by their total loss; empty for a function."""
         if self._table is None:
             return np.zeros(0, dtype=np.int64)
         last = np.array([self._table.shape[0]])
-        return np.argsort(cumulative_at(self._table, last)[0], kind="stable")
+        return np.argsort(cumulative_at(self._table, last)[0, : self.n_arms], kind="stable")
 
     def parameters(self) -> Array:
         """Return the table, row after row."""

@@ -130,6 +130,10 @@ class AdversarialWithGap(Environment):
         least: Array = np.minimum(its, rounds - its).astype(np.float64)
         return least
 
+    def least_cumulative(self, checkpoints: ArrayLike) -> Array:
+        """Return 0 at each checkpoint: in every round some arm has no loss."""
+        return np.zeros(np.size(checkpoints))
+
     def ranking(self) -> NDArray[np.int64]:
         """Return the labels of the arms; the first is best."""
         return np.arange(self.n_arms)

@@ -154,14 +154,21 @@ class Advised(Environment):
         ).min(axis=1)
         return least
 
-    def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
-        """Return what to add for the regret against the best expert at each time, if it changes."""
-        if self.change is None:
-            return {}
+    def least_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
+        """Return the expected loss of the expert that is best at each time, levels apart."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
         later = np.maximum(0, rounds - (self.turn - 1))
-        best = (rounds - later) * self.values().min() + later * self.values(1).min()
-        return {"best expert at each time": self.best_cumulative(rounds) - best}
+        least: Array = (rounds - later) * self.values().min() + later * self.values(1).min()
+        return least
+
+    def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
+        """Return what to add for the regret against the best expert at each time.
+
+        Experts are compared in expectation over the contexts, so the best fixed one is the same
+        in every run.
+        """
+        found = super().comparators(checkpoints)
+        return {**found, "best expert at each time": found["dynamic"]}
 
     def parameters(self) -> Array:
         """Return all numbers, for the digest that names runs."""

@@ -77,7 +77,7 @@ class Environment:
         How the pseudo-regret comes from row 0 of the state. "gaps": its sum. "oblivious": its sum,
         expected losses, less `best_cumulative`. "tracked": its sum less the smallest of the means,
         over the repetitions, of the rows from ``tracked_row`` on, where every arm's expected loss
-        is accumulated.
+        is accumulated; one row more accumulates the least of every round.
     trusted : bool
         Whether losses in [0, 1] are certain. Where a user's function makes them, they are not.
     unbounded : bool
@@ -110,12 +110,24 @@ class Environment:
         """Return min_i sum of arm i's expected losses up to each of the increasing checkpoints."""
         raise AttributeError(f"{type(self).__name__} is not oblivious.")
 
+    def least_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
+        """Return the sum over rounds of the least expected loss, up to each checkpoint."""
+        raise AttributeError(f"{type(self).__name__} is not oblivious.")
+
     def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
         """Return what else regret can be measured against, and what to add to it for that.
 
-        A number for each checkpoint, by the name of the comparator; empty where there is no other.
+        A number for each checkpoint, by the name of the comparator. "dynamic" is the best arm of
+        each round, "fixed in this run" the one arm that is best over the rounds of a run. Empty
+        where they depend on the plays: what is tracked tells them for every run.
         """
-        return {}
+        if self.regret == "tracked":
+            return {}
+        nothing = np.zeros(len(checkpoints))
+        if self.regret == "gaps":
+            return {"dynamic": nothing, "fixed in this run": nothing}
+        between = self.best_cumulative(checkpoints) - self.least_cumulative(checkpoints)
+        return {"dynamic": between, "fixed in this run": nothing}
 
     def fixed_gaps(self) -> Array:
         """Return the fixed gap of every arm; empty where gaps are not fixed."""

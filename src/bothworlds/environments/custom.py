@@ -14,12 +14,16 @@ import numba
 import numpy as np
 from numba import carray
 from numba.core import types
+from numpy.typing import NDArray
 
 from bothworlds import arguments
 from bothworlds.arguments import arm_count, keep
 from bothworlds.environments import memory
 from bothworlds.environments.base import Array, Environment, Regret, state
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.kernels import as_words
+from bothworlds.lanes.random import WORDS
+from bothworlds.lanes.vectors import advance
 from bothworlds.usercode import (
     REHEARSED,
     argument_count,
@@ -39,14 +43,15 @@ from bothworlds.usercode import (
 )
 
 # Rows after the labels: the memory, the loss of its last call, every arm's accumulated expected
-# loss, then the user's state.
+# loss and that of the best arm of each round, the words of the generator for `update` if it takes
+# one, then the user's state.
 LOSS, TRACKED = 3, 4
 
-_ARGUMENTS = {"loss": 6, "mean": 5, "update": 6}
+_ARGUMENTS = {"loss": (6,), "mean": (5,), "update": (6, 7)}
 _REST = {
     "loss": (types.int64, types.float64),
     "mean": (types.int64,),
-    "update": (types.int64, types.float64),
+    "update": (types.int64, types.float64, types.int64[::1]),
 }
 """Types of the arguments after state, parameters, number of arms and round."""
 
@@ -66,11 +71,14 @@ def custom(cls: type) -> Any:
     ``start(n_arms, rng)``, optional
         The state of one repetition before round 1, a flat array of floats. ``rng`` is a NumPy
         generator. Plain Python, not compiled.
-    ``update(state, parameters, n_arms, t, arm, loss)``, optional
+    ``update(state, parameters, n_arms, t, arm, loss, generator)``, optional
         Changes the state after a round, knowing the arm the agent played and what it lost.
+        ``bw.policies.random_unit(generator)`` draws uniform numbers from a stream that nothing
+        else uses: drawing changes no ``u``. The argument ``generator`` may be left out.
 
     ``parameters`` has one attribute per parameter. Regret is taken against the best arm in
-    expectation in hindsight, over the repetitions.
+    expectation in hindsight, over the repetitions; `Result.regret_against` has it against the best
+    arm of each round as well, and against the best fixed arm of each run.
 
     Before a simulation the functions run for 64 rounds with every index and value checked; the
     simulation itself checks the losses only.
@@ -93,10 +101,12 @@ def custom(cls: type) -> Any:
     owner = cls.__name__
     body = body_of(cls)
     functions = {}
-    for name, count in _ARGUMENTS.items():
+    draws = False
+    for name, counts in _ARGUMENTS.items():
         if name in body:
-            argument_count(name, body[name], owner, (count,))
+            taken = argument_count(name, body[name], owner, counts)
             functions[name] = compiled(body[name])
+            draws = draws or taken == 7
         elif name != "update":
             raise InvalidParameter(must(name, owner, "a function of the class body", None))
     annotations = inspect.get_annotations(cls)
@@ -105,7 +115,7 @@ def custom(cls: type) -> Any:
             must("n_arms", owner, "left out: every environment has it", annotations["n_arms"])
         )
     made = configuration(cls, CustomEnvironment, {"n_arms": int}, eq=False)
-    made.functions = functions
+    made.functions, made.draws = functions, draws
     made.first_state = staticmethod(body.get("start", _stateless))
     return made
 
@@ -122,6 +132,7 @@ class CustomEnvironment(Environment):
     trusted: bool = False
     functions: ClassVar[dict[str, Any]]
     first_state: ClassVar[Any]
+    draws: ClassVar[bool]
     record: ClassVar[Any]
     _made: ClassVar[dict[bool, Any]] = {}
 
@@ -150,7 +161,10 @@ class CustomEnvironment(Environment):
         if own.size != self._user_rows:
             expected = f"returning {self._user_rows} numbers whatever the generator"
             raise InvalidParameter(must("start", type(self).__name__, expected, own))
-        return state(order, memory.FIRST, 0.0, np.zeros(self.n_arms), own)
+        generator = np.zeros(0)
+        if self.draws:
+            generator = _words(rng).view(np.float64)
+        return state(order, memory.FIRST, 0.0, np.zeros(self.n_arms + 1), generator, own)
 
     @cached_property
     def _user_rows(self) -> int:
@@ -177,7 +191,8 @@ class CustomEnvironment(Environment):
         if "_made" not in cls.__dict__:
             cls._made = {}
         if check not in cls._made:
-            cls._made[check] = _wrap(self._checked() if check else cls.functions, cls.record)
+            functions = self._checked() if check else cls.functions
+            cls._made[check] = _wrap(functions, cls.record, cls.draws)
         return cls._made[check]
 
     def _checked(self) -> dict[str, Any]:
@@ -185,7 +200,8 @@ class CustomEnvironment(Environment):
         cls, twins = type(self), {}
         for name, function in cls.functions.items():
             twins[name] = checked(function)
-            compile_for(twins[name], (*leading(cls.record), *_REST[name]), name, cls.__name__)
+            rest = _REST[name] if cls.draws or name != "update" else _REST[name][:-1]
+            compile_for(twins[name], (*leading(cls.record), *rest), name, cls.__name__)
         return twins
 
     def rehearse(self, horizon: int) -> None:
@@ -193,6 +209,7 @@ class CustomEnvironment(Environment):
         owner, K, twins = repr(self), self.n_arms, self._checked()
         rng = np.random.default_rng(0)
         own, parameters = self._user_state(rng), record_of(self)
+        extra = (_words(rng),) if self.draws else ()
         for t in range(1, min(horizon, REHEARSED) + 1):
             u = rng.random()
             for i in some_arms(K):
@@ -204,29 +221,48 @@ class CustomEnvironment(Environment):
             x = call(twins["loss"], "loss", owner, own, parameters, K, t, arm, u)
             if "update" in twins:
                 x = within(x, "loss", owner)
-                call(twins["update"], "update", owner, own, parameters, K, t, arm, x)
+                call(twins["update"], "update", owner, own, parameters, K, t, arm, x, *extra)
 
 
-def _wrap(functions: dict[str, Any], record: Any) -> Any:
-    """Build a kernel of the uniform shape around a user's functions."""
+def _words(rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the words of a generator for ``update``."""
+    return rng.integers(1, 2**62, size=WORDS)
+
+
+def _wrap(functions: dict[str, Any], record: Any, draws: bool) -> Any:
+    """Build a kernel of the uniform shape around a user's functions.
+
+    ``draws`` is whether ``update`` takes a generator.
+    """
     user_loss = functions["loss"]
     user_mean = functions["mean"]
     user_update = functions.get("update", _unchanged)
+    words = WORDS if draws else 0
     read = reader(record)
     remember = memory.remember
 
     @numba.njit(nogil=True)
     def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
         tracked = 1 + K + TRACKED
-        rows = carray(E, (tracked + K + int(C[0]),))
-        own = rows[tracked + K :]
+        least = tracked + K
+        rows = carray(E, (least + 1 + words + int(C[0]),))
+        own = rows[least + 1 + words :]
         parameters = read(C)
         last, fresh = remember(E, 1 + K, t, float(arm))
         if fresh:
             if last >= 0.0:
-                user_update(own, parameters, K, t - 1, int(last), rows[1 + K + LOSS])
+                lost = rows[1 + K + LOSS]
+                if draws:
+                    generator = carray(as_words(advance(E, least + 1)), (WORDS,))
+                    user_update(own, parameters, K, t - 1, int(last), lost, generator)
+                else:
+                    user_update(own, parameters, K, t - 1, int(last), lost)
+            low = np.inf
             for i in range(K):
-                rows[tracked + i] += user_mean(own, parameters, K, t, i)
+                mean = user_mean(own, parameters, K, t, i)
+                rows[tracked + i] += mean
+                low = min(low, mean)
+            rows[least] += low
         rows[0] = user_mean(own, parameters, K, t, arm)
         x = float(user_loss(own, parameters, K, t, arm, v))
         rows[1 + K + LOSS] = x

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.arguments import arm_count, flag, frozen, keep, numbers, unit_vector
 from bothworlds.environments.adversarial import checked_table, cumulative_at, cumulative_of
@@ -160,14 +160,21 @@ class Utilities(Environment):
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return 2 t less twice the best arm's cumulative utility, at each checkpoint."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
-        if callable(self.u):
-            sums = cumulative_of(self.u, self.n_arms, rounds, "u", "Utilities")
-        elif self._table is not None:
-            sums = cumulative_at(self._table, rounds)
-        else:
-            return super().best_cumulative(rounds)
-        least: Array = 2.0 * (rounds - sums.max(axis=1))
+        least: Array = 2.0 * (rounds - self._sums(rounds)[:, : self.n_arms].max(axis=1))
         return least
+
+    def least_cumulative(self, checkpoints: ArrayLike) -> Array:
+        """Return 2 t less twice the sum of the largest utility of every round."""
+        rounds = np.asarray(checkpoints, dtype=np.int64)
+        least: Array = 2.0 * (rounds - self._sums(rounds)[:, self.n_arms + 1])
+        return least
+
+    def _sums(self, rounds: NDArray[np.int64]) -> Array:
+        if callable(self.u):
+            return cumulative_of(self.u, self.n_arms, rounds, "u", "Utilities")
+        if self._table is not None:
+            return cumulative_at(self._table, rounds)
+        return super().best_cumulative(rounds)
 
     def parameters(self) -> Array:
         """Return the table row after row, or the largest utility."""

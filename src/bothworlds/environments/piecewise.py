@@ -181,11 +181,22 @@ class Piecewise(Environment):
         least: Array = (self._lengths(checkpoints) @ self.means).min(axis=1)
         return least
 
+    def least_cumulative(self, checkpoints: ArrayLike) -> Array:
+        """Return the sum of the least mean of every round at each of the checkpoints."""
+        least: Array = self._lengths(checkpoints) @ self.means.min(axis=1)
+        return least
+
     def comparators(self, checkpoints: ArrayLike) -> dict[str, Array]:
-        """Return what to add to the regret to measure it against the other comparator."""
-        of_blocks = self._lengths(checkpoints) @ self.means.min(axis=1)
-        between = of_blocks - self.best_cumulative(checkpoints)
-        return {"fixed": between} if self.comparator == "block" else {"block": -between}
+        """Return what to add to the regret to measure it against another comparator.
+
+        The best arm of each block is that of each round, and the best fixed arm is the same in
+        every run.
+        """
+        between = self.least_cumulative(checkpoints) - self.best_cumulative(checkpoints)
+        nothing = np.zeros_like(between)
+        if self.comparator == "block":
+            return {"fixed": between, "dynamic": nothing, "fixed in this run": between}
+        return {"block": -between, "dynamic": -between, "fixed in this run": nothing}
 
     def _lengths(self, checkpoints: ArrayLike) -> Array:
         """Return how many rounds of every block, a column each, are over at each checkpoint."""

@@ -48,6 +48,10 @@ class Wrapped(Environment):
         """Return the best arm's cumulative expected loss in the base."""
         return self.base.best_cumulative(checkpoints)
 
+    def least_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
+        """Return the least expected losses of the base, added up."""
+        return self.base.least_cumulative(checkpoints)
+
     def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
         """Return what else the base's regret can be measured against."""
         return self.base.comparators(checkpoints)

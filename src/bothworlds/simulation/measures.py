@@ -5,6 +5,9 @@ MEASURES = {
     "realised": "realised regret",
     "block": "regret against the best arm of each block",
     "fixed": "regret against the best fixed arm",
+    "dynamic": "regret against the best arm of each round",
+    "fixed in this run": "regret against the best fixed arm of each run",
+    "best expert at each time": "regret against the best expert at each time",
 }
 """What regret can be."""
 

@@ -107,6 +107,10 @@ class Summary:
         return ["policy", *head], rows
 
 
+Comparators = dict[str, NDArray[np.float64] | dict[str, NDArray[np.float64]]]
+"""What to add to regret, for all runs or for every run of a policy; see `Result.comparators`."""
+
+
 @dataclass(frozen=True)
 class Result:
     """Regret of every policy, per repetition and checkpoint.
@@ -138,6 +142,7 @@ class Result:
         for it; empty elsewhere.
     comparators : dict of str to ndarray (checkpoints,)
         What else regret can be measured against, and what to add to it; see `regret_against`.
+        Where that depends on the plays, a dict of policies to ndarray (repetitions, checkpoints).
     realised : dict of str to ndarray (repetitions, checkpoints)
         Realised regret, where ``simulate(realised=True)`` asked for it; empty elsewhere. The
         losses of the arms played minus those of the arm that was best in the run.
@@ -164,7 +169,7 @@ class Result:
     interrupted: bool = False
     versions: dict[str, str] = field(default_factory=dict)
     plays_at: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    comparators: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    comparators: Comparators = field(default_factory=dict)
     realised: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
@@ -188,19 +193,8 @@ class Result:
             return len(self.checkpoints) - 1
         hits = np.flatnonzero(self.checkpoints == at)
         if hits.size == 0:
-            raise InvalidParameter(must("at", owner, self._rounds_near(at), at))
+            raise InvalidParameter(must("at", owner, _rounds_near(self.checkpoints, at), at))
         return int(hits[0])
-
-    def _rounds_near(self, at: object) -> str:
-        """Name the checkpoints there are, or those around a round there is not."""
-        rounds = self.checkpoints.tolist()
-        shown = rounds
-        if len(rounds) > 8:
-            place = int(np.searchsorted(self.checkpoints, at)) if isinstance(at, int) else 0
-            shown = rounds[max(0, place - 2) : place + 2] or rounds[-2:]
-        listed = ", ".join(map(str, shown))
-        more = f" (of {len(rounds)}, the nearest)" if len(shown) < len(rounds) else ""
-        return f"one of the result's checkpoints {listed}{more}"
 
     def _chosen(self, regret: str, owner: str) -> dict[str, NDArray[np.float64]]:
         """Return one of the regrets there are."""
@@ -273,6 +267,11 @@ class Result:
             policies={**self.policies, name: name},
             plays_at={},
             realised={},
+            comparators={
+                kind: added
+                for kind, added in self.comparators.items()
+                if not isinstance(added, dict)
+            },
         )
 
     def summary(self, at: int | None = None, regret: str = "pseudo") -> Summary:
@@ -357,15 +356,22 @@ class Result:
         return pair
 
     def regret_against(self, comparator: str) -> dict[str, NDArray[np.float64]]:
-        """Return the regret against another comparator, where the environment knows one.
+        """Return the regret of the same runs against another comparator.
 
-        `Piecewise` measures regret against the best arm of each block, or against the best fixed
-        arm; whichever was chosen, this gives the other one of the same runs.
+        ===================== ==============================================================
+        "dynamic"             the best arm in expectation of each round
+        "fixed in this run"   the one arm that is best in expectation over the rounds of a
+                              run; it differs from the pseudo-regret only in environments
+                              that react to the player, and in `Piecewise`
+        "block", "fixed"      in `Piecewise`: the one that was not chosen
+        ===================== ==============================================================
+
+        A result that was read from a store has those only that do not need the environment.
 
         Parameters
         ----------
         comparator : str
-            One of ``comparators``: "fixed" or "block".
+            One of ``comparators``.
 
         Examples
         --------
@@ -377,12 +383,15 @@ class Result:
         250.0
         """
         if comparator not in self.comparators:
-            known = ", ".join(self.comparators) or "known to the environment, and none is"
+            known = ", ".join(self.comparators) or "those that the result has, and it has none"
             raise InvalidParameter(
                 must("comparator", "regret_against", f"one of {known}", comparator)
             )
         added = self.comparators[comparator]
-        return {name: regret + added for name, regret in self.regret.items()}
+        return {
+            name: regret + (added[name] if isinstance(added, dict) else added)
+            for name, regret in self.regret.items()
+        }
 
     def ranking(
         self,
@@ -599,6 +608,18 @@ class Result:
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read a file written by `save`."""
         return cls(**result_file.read(path))
+
+
+def _rounds_near(checkpoints: NDArray[np.int64], at: object) -> str:
+    """Name the checkpoints there are, or those around a round there is not."""
+    rounds = checkpoints.tolist()
+    shown = rounds
+    if len(rounds) > 8:
+        place = int(np.searchsorted(checkpoints, at)) if isinstance(at, int) else 0
+        shown = rounds[max(0, place - 2) : place + 2] or rounds[-2:]
+    listed = ", ".join(map(str, shown))
+    more = f" (of {len(rounds)}, the nearest)" if len(shown) < len(rounds) else ""
+    return f"one of the result's checkpoints {listed}{more}"
 
 
 def _installed(package: str) -> Any:

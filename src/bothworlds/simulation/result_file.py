@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bothworlds.errors import MissingExtra, ResultFileError
 from bothworlds.files import pyarrow as arrow_package
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 FORMAT = "bothworlds.result"
 VERSION = 1
+BY_RUN = "comparator: "
+"""Start of the names of columns with a comparator that every run has its own numbers of."""
 
 
 def write(result: Result, path: Path) -> None:
@@ -42,6 +45,13 @@ def write(result: Result, path: Path) -> None:
     if result.realised:
         rows = [row for name in result.names for row in result.realised[name]]
         table = table.append_column("realised", [rows])
+    common: dict[str, list[float]] = {}
+    for name, added in result.comparators.items():
+        if isinstance(added, dict):
+            rows = [row for policy in result.names for row in added[policy]]
+            table = table.append_column(BY_RUN + name, [rows])
+        else:
+            common[name] = added.tolist()
     settings = {
         "format": FORMAT,
         "version": VERSION,
@@ -54,7 +64,7 @@ def write(result: Result, path: Path) -> None:
         "seed": result.seed,
         "interrupted": result.interrupted,
         "versions": result.versions,
-        "comparators": {name: added.tolist() for name, added in result.comparators.items()},
+        "comparators": common,
     }
     table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
     with saving(path) as draft:
@@ -102,10 +112,12 @@ def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
         counted = np.asarray(table["plays_at"].to_pylist(), dtype=np.int64)
         counted = counted.reshape(len(owners), -1, plays.shape[1])
         plays_at = {name: counted[owners == name] for name in names}
-    realised = {}
-    if "realised" in table.column_names:
-        measured = np.asarray(table["realised"].to_pylist(), dtype=np.float64)
-        realised = {name: measured[owners == name] for name in names}
+
+    def by_policy(column: str) -> dict[str, NDArray[np.float64]]:
+        numbers = np.asarray(table[column].to_pylist(), dtype=np.float64)
+        return {name: numbers[owners == name] for name in names}
+
+    columns = table.column_names
     return dict(
         checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
         regret={name: regret[owners == name] for name in names},
@@ -120,9 +132,10 @@ def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
         versions=settings["versions"],
         plays_at=plays_at,
         comparators={
-            name: np.asarray(added) for name, added in settings.get("comparators", {}).items()
+            **{c.removeprefix(BY_RUN): by_policy(c) for c in columns if c.startswith(BY_RUN)},
+            **{n: np.asarray(added) for n, added in settings.get("comparators", {}).items()},
         },
-        realised=realised,
+        realised=by_policy("realised") if "realised" in columns else {},
     )
 
 

@@ -27,7 +27,7 @@ from bothworlds.policies.advice import setting_of
 from bothworlds.policies.base import Player, Policy
 from bothworlds.policies.uniform import Uniform
 from bothworlds.seeding import checked_seed
-from bothworlds.simulation.result import Result
+from bothworlds.simulation.result import Comparators, Result
 
 _COUNT = "a whole number >= 1"
 
@@ -163,7 +163,9 @@ def simulate(
         raise KeyboardInterrupt
     parts = zip(curves, found, strict=True)
     made = assemble({c.name: (c.settings, outcomes) for c, outcomes in parts}, interrupted)
-    return replace(made, comparators=environment.comparators(made.checkpoints))
+    return replace(
+        made, comparators={**made.comparators, **environment.comparators(made.checkpoints)}
+    )
 
 
 def checked_policies(
@@ -309,7 +311,39 @@ def assemble(
             for name, part in finished.items()
             if all(o.realised is not None for o in part[1])
         },
+        comparators=_by_run(finished),
     )
+
+
+def _by_run(
+    parts: Mapping[str, tuple[Mapping[str, Any], list[TileOutcome]]],
+) -> Comparators:
+    """Return comparators that depend on the plays, of every policy and run.
+
+    Files of earlier versions do not have the sum of the least expected losses.
+    """
+    found: dict[str, dict[str, NDArray[np.float64]]] = {}
+    for name, (settings, outcomes) in parts.items():
+        if settings["regret"] == "tracked":
+            arms, tracked = settings["arms"], _tracked(outcomes)
+            of_best = _of_best(tracked, arms)
+            if tracked.shape[2] > arms:
+                found.setdefault("dynamic", {})[name] = of_best - tracked[:, :, arms]
+            least = tracked[:, :, :arms].min(axis=2)
+            found.setdefault("fixed in this run", {})[name] = of_best - least
+    return {name: each for name, each in found.items() if len(each) == len(parts)}
+
+
+def _tracked(outcomes: list[TileOutcome]) -> NDArray[np.float64]:
+    """Return what the environment tracked, see `TileOutcome.tracked`."""
+    return np.concatenate([o.tracked for o in outcomes if o.tracked is not None])
+
+
+def _of_best(tracked: NDArray[np.float64], arms: int) -> NDArray[np.float64]:
+    """Return every run's expected loss of the arm that is best over all runs."""
+    best = tracked[:, :, :arms].mean(axis=0).argmin(axis=1)
+    of_best: NDArray[np.float64] = tracked[:, np.arange(len(best)), best]
+    return of_best
 
 
 def regret_of(settings: Mapping[str, Any], outcomes: list[TileOutcome]) -> NDArray[np.float64]:
@@ -323,10 +357,7 @@ def regret_of(settings: Mapping[str, Any], outcomes: list[TileOutcome]) -> NDArr
     if settings["regret"] == "oblivious":
         best_arm: NDArray[np.float64] = np.asarray(settings["best"])
         return cost - best_arm
-    tracked = np.concatenate([o.tracked for o in outcomes if o.tracked is not None])
-    best = tracked.mean(axis=0).argmin(axis=1)
-    of_best: NDArray[np.float64] = tracked[:, np.arange(len(best)), best]
-    return cost - of_best
+    return cost - _of_best(_tracked(outcomes), settings["arms"])
 
 
 def log_spaced(horizon: int, per_decade: int = 16) -> NDArray[np.int64]:

@@ -135,7 +135,7 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def _followed(outcome: Outcome, cell: Cell) -> tuple[Draws, Draws]:
     """Return the regret against the best model at each time, of RV and with a window."""
-    (more,) = cell.environment.comparators(np.array([cell.horizon])).values()
+    more = cell.environment.comparators(np.array([cell.horizon]))["dynamic"]
     plain = verdicts.finals(outcome, cell, RV) + more
     return plain, verdicts.finals(outcome, cell, DISCOUNTED) + more
 
