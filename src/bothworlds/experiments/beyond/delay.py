@@ -138,7 +138,8 @@ def tables(outcome: Outcome) -> list[Table]:
 EXPERIMENT = Experiment(
     id="delay",
     title="Delay: what late feedback costs",
-    source="Ours; bounds for a tuned algorithm are by Zimmert and Seldin (AISTATS 2020)",
+    source="Ours; bounds for tuned algorithms: Zimmert and Seldin (AISTATS 2020), and in both "
+    "worlds Masoudian, Zimmert and Seldin (NeurIPS 2022)",
     summary=(
         "Every loss arrives a fixed number of rounds late and is weighted by the probability its "
         "arm had when it was chosen; the learning rate counts decisions. This plain rule has no "

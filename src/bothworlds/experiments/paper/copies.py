@@ -61,7 +61,7 @@ def score(outcome: Outcome) -> list[Claim]:
         statements.paper(
             "copies.logarithmic",
             "With several best arms, too, the regret of Tsallis-INF grows logarithmically",
-            "Section 8.1, the conjecture at its end",
+            "Section 8.1, the conjecture at its end; proved by Ito (COLT 2021)",
         ).by(rules.logarithmic_claim, outcome, rules.settled(outcome.cells), (RV, IW)),
         statements.paper("copies.bound", rules.BELOW_BOUND, "Theorem 1, adversarial part").by(
             rules.bound_claim, outcome
@@ -182,11 +182,12 @@ def tables(outcome: Outcome) -> list[Table]:
 
 EXPERIMENT = Experiment(
     id="copies",
-    title="Several best arms: uniqueness is not needed",
+    title="Several best arms: is a unique best arm needed?",
     source="Figure 5",
     summary=(
-        "One arm with mean loss (1 + gap)/2, all others (1 - gap)/2. The logarithmic bounds ask "
-        "for a unique best arm; the article conjectures that this is an artefact of the analysis."
+        "One arm with mean loss (1 + gap)/2, all others (1 - gap)/2. The paper's logarithmic "
+        "bounds ask for a unique best arm, and it conjectures that its analysis alone needs this. "
+        "Ito (COLT 2021) proved it, and Jin, Liu and Luo (NeurIPS 2023) for more regularisers."
     ),
     scales={
         "quick": Settings("quick", 100_000, 320, (2, 4, 8, 16), (1 / 8,)),

@@ -226,7 +226,7 @@ def _crest_claim(outcome: Outcome) -> Claim:
         shown="b = {}",
         threshold=f"highest regret is t^b with b at least {rules.LINEAR:g}",
         reason="too short for a turn of both arms",
-        note=f", up to {max(top):.2f} a round" if top else "",
+        note=f", up to {max(top):.2f} a round; an exponent above 1 is a transient" if top else "",
     )
 
 

@@ -158,8 +158,9 @@ def _unaffected(outcome: Outcome) -> Claim:
     ]
     return statements.paper(
         "switching.others-unaffected",
-        "All but UCB1 and Thompson sampling are almost unaffected by the shifting means",
-        f"{statements.SECOND}, fifth sentence; that almost means 25 % is our reading",
+        "All but UCB1 and Thompson sampling are almost unaffected by the shifting means, "
+        f"at K = {moved.n_arms}, gap {fraction(moved.gap)}",
+        f"{statements.SECOND}, fifth sentence; that almost means 25 % and the cell are our reading",
     ).by(
         verdicts.judged,
         outcome,

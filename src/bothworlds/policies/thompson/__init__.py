@@ -99,7 +99,9 @@ class ThompsonSampling(Policy):
     References
     ----------
     Agrawal and Goyal, *Analysis of Thompson Sampling for the Multi-armed Bandit Problem*,
-    COLT 2012.
+    COLT 2012. Its optimal constant: Kaufmann, Korda and Munos, *Thompson Sampling: An
+    Asymptotically Optimal Finite-Time Analysis*, ALT 2012; Agrawal and Goyal, *Further Optimal
+    Regret Bounds for Thompson Sampling*, AISTATS 2013.
     """
 
     registered: ClassVar[Entry | None] = POLICIES["ThompsonSampling"]

@@ -59,7 +59,7 @@ LEADING = {"iw": 2, "rv": 3}
 
 @dataclass(frozen=True, repr=False)
 class TsallisINF(Policy):
-    """Tsallis-INF, optimal against stochastic and adversarial losses at once.
+    """Tsallis-INF, optimal up to constants for stochastic and adversarial losses at once.
 
     At alpha = 1/2 and with 512 arms or more, a round costs far less than a look at every arm.
 
@@ -67,7 +67,7 @@ class TsallisINF(Policy):
     ----------
     alpha : float, default 0.5
         Power of the Tsallis entropy, in [0, 1]: 0 is the log-barrier, 1 the negative entropy.
-        Only 1/2 is optimal in both worlds.
+        The paper's optimal bounds for both worlds that need no gaps hold at 1/2.
     estimator : {"rv", "iw", "soft"}, default "rv"
         Reduced-variance or plain importance-weighted loss estimates; "soft", at alpha = 1/2 only,
         reduces the variance of all arms, also of those that are rarely played. It had a tenth to a
