@@ -11,7 +11,7 @@ import pytest
 import bothworlds as bw
 from bothworlds import inference
 from bothworlds.errors import InvalidParameter
-from bothworlds.inference import reports
+from bothworlds.inference import order
 from bothworlds.interop import logs
 from bothworlds.logs import columns
 from bothworlds.logs.record import LoggedDecision
@@ -433,7 +433,10 @@ def test_a_log_in_the_order_of_the_answers_gives_the_report_of_its_rounds(monkey
     expected = bw.inference.report(log, arms=[0, 1, 2]).evidence.R
     found = bw.inference.report(late, arms=[0, 1, 2]).evidence.R
     assert np.array_equal(found, expected)
+    value = bw.inference.value(log, "uniform")
+    assert bw.inference.value(late, "uniform") == value
     # Held in parts: 60 answers at a time, of which the earlier half is added.
-    monkeypatch.setattr(reports, "HELD", 8 * 60)
+    monkeypatch.setattr(order, "HELD", 8 * 60)
     monkeypatch.setattr(columns, "BLOCK", 10)
+    assert bw.inference.value(late, "uniform") == value
     assert np.array_equal(bw.inference.report(late, arms=[0, 1, 2]).evidence.R, expected)

@@ -110,6 +110,8 @@ class Report(Mapping[Arm, ArmReport]):
         of the means over the rounds, in which early rounds weigh more.
     units : Units
         Bounds, and whether rewards or losses are counted.
+    closing : str
+        What closes decisions that get no answer, in a sentence.
 
     Examples
     --------
@@ -134,12 +136,14 @@ class Report(Mapping[Arm, ArmReport]):
         source: str,
         waiting: Sequence[int] | None = None,
         overtaken: int = 0,
+        closing: str = "Use expire() to close those that get no answer.",
     ) -> None:
         self.confidence = confidence
         self.drift = drift
         self.units = units
         self.source = source
         self._overtaken = overtaken
+        self.closing = closing
         self._evidence = evidence
         self._place = {name: n for n, name in enumerate(names)}
         self._arms = {
@@ -350,8 +354,8 @@ def _arm_report(
     weighted = evidence.R[layout.UNKNOWN] == 0.0
     if waiting:
         reasons.append(
-            f"{waiting:,} answers are not counted yet: earlier decisions are pending. Use expire() "
-            "to close those that get no answer."
+            f"{waiting:,} answers are not counted yet: earlier decisions are pending. "
+            f"{report.closing}"
         )
     if n + waiting < told:
         reasons.append(

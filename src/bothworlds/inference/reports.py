@@ -13,14 +13,12 @@ from bothworlds.evidence import bounds as read
 from bothworlds.evidence import observing
 from bothworlds.evidence.evidence import CELLS, FINE, Evidence
 from bothworlds.evidence.report import Report, Units
+from bothworlds.inference.order import InOrder
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.logs.columns import Log, Reading, Rows
 
 MANY = 64
 """Arms beyond which sequences are rounded to a bandit's grid, to save memory."""
-
-HELD = 2**20
-"""Numbers of a slice's latest rows that are sorted by round before they count: 8 MB."""
 
 
 def _known(rows: Rows) -> NDArray[np.int64]:
@@ -32,14 +30,14 @@ def _known(rows: Rows) -> NDArray[np.int64]:
 class Tally:
     """The evidence and the counts of one slice of a log.
 
-    Evidence is added in the order of the rounds, because a log in the order of the answers may have
-    the clicks first and the silence later. A row counts in its order if it stands fewer than
-    ``HELD / (2 K + 10)`` answers behind its place, K the number of arms.
+    Evidence is added in the order of the rounds. A row counts in its order if it stands fewer than
+    ``HELD / (2 K + 10)`` answers behind its place (`bothworlds.inference.order`), K the number of
+    arms.
     """
 
     def __init__(self) -> None:
         self.evidence: Evidence | None = None
-        self._held: list[tuple[NDArray[Any], ...]] = []
+        self._sorted = InOrder(self._count, np.nan)
         self.drawn = np.zeros(0, np.int64)
         self.answered = np.zeros(0, np.int64)
 
@@ -49,29 +47,17 @@ class Tally:
         told = rows.told()
         self.drawn += np.bincount(rows.arms, minlength=n_arms)
         self.answered += np.bincount(told.arms, minlength=n_arms)
-        self._held.append(
-            (told.rounds, told.arms, told.inverse(), told.losses, _known(told), told.weights)
+        self._sorted.add(
+            told.rounds, told.arms, told.inverse(), told.losses, _known(told), told.weights
         )
-        if sum(columns[0].size for columns in self._held) * (n_arms + 5) > HELD:
-            self._count(last=False)
 
-    def _count(self, last: bool) -> None:
-        """Add the rows held, sorted by round; the later half only if these are the last."""
+    def _count(
+        self, rounds: Any, arms: Any, inverse_p: Any, losses: Any, known: Any, w: Any
+    ) -> None:
         assert self.evidence is not None
-        K = self.evidence.n_arms
-        *columns, tables = zip(*self._held, strict=True)
-        weights = np.concatenate(
-            [
-                np.pad(each, ((0, 0), (0, K - each.shape[1])), constant_values=np.nan)
-                for each in tables
-            ]
-        )
-        rounds, *others = (np.concatenate(each) for each in columns)
-        order = np.argsort(rounds, kind="stable")
-        now, later = np.split(order, [order.size if last else order.size // 2])
-        arms, inverse_p, losses, known = (each[now] for each in others)
-        self.evidence.add_rows(arms, inverse_p, losses, rounds[now], known, weights[now])
-        self._held = [tuple(each[later] for each in (rounds, *others, weights))]
+        missing = self.evidence.n_arms - w.shape[1]
+        weights = np.pad(w, ((0, 0), (0, missing)), constant_values=np.nan)
+        self.evidence.add_rows(arms, inverse_p, losses, rounds, known, weights)
 
     def _widen(self, n_arms: int) -> None:
         if self.evidence is None:
@@ -86,7 +72,7 @@ class Tally:
         """Return the report on what was added."""
         names = reading.names.listed
         self._widen(len(names))
-        self._count(last=True)
+        self._sorted.finish()
         assert self.evidence is not None
         return Report(
             self.evidence,

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import estimating as est
 from bothworlds.evidence.report import Units
+from bothworlds.inference.order import InOrder
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.inference.targets import UNIFORM, Target, target_rows
 from bothworlds.logs.columns import Log, Reading, Rows
@@ -72,16 +74,26 @@ class Value:
         return asdict(self)
 
 
-class _Sums:
-    """The estimators' sums of one slice of a log."""
+class Sums:
+    """The estimators' sums over answered rows.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    clip : float
+        The largest rho that clipped IPS lets count.
+    bounds : pair of float
+        The smallest and largest possible reward or loss.
+    """
+
+    def __init__(self, clip: float, bounds: tuple[float, float]) -> None:
         self.Z = np.zeros(est.HEAD)
         self.n_arms = 0
+        self._clip = clip
+        self._middle = 0.5 * sum(bounds)
 
-    def add(self, rows: Rows, reading: Reading, target: NDArray[np.float64], clip: float) -> None:
-        """Add rows with answers."""
-        K = len(reading.names.listed)
+    def add(self, arms: Any, inverse_p: Any, values: Any, losses: Any, target: Any) -> None:
+        """Add rows in order; ``target`` has a row of probabilities for each, or one for all."""
+        K = target.shape[1]
         if K > self.n_arms:
             wide = np.zeros(est.HEAD + 2 * K)
             wide[: est.HEAD] = self.Z[: est.HEAD]
@@ -89,10 +101,15 @@ class _Sums:
                 old = self.Z[est.HEAD + part * self.n_arms :][: self.n_arms]
                 wide[est.HEAD + part * K :][: self.n_arms] = old
             self.Z, self.n_arms = wide, K
-        middle = 0.5 * sum(reading.bounds)
         est.estimate_all(
-            self.Z, K, rows.arms, rows.inverse(), rows.values, rows.losses, target, clip, middle
+            self.Z, K, arms, inverse_p, values, losses, target, self._clip, self._middle
         )
+
+    def copy(self) -> Self:
+        """Return independent sums of the same content."""
+        made = copy(self)
+        made.Z = self.Z.copy()
+        return made
 
     def value(self, method: str, confidence: float, units: Units) -> Value:
         """Return what the sums say."""
@@ -128,6 +145,24 @@ class _Sums:
         return Value(mean, interval, sequence, ess, int(n), float(Z[est.LARGEST]), method, why)
 
 
+class _Ordered:
+    """Rows of one slice on their way to its sums, in the order of the rounds."""
+
+    def __init__(self, sums: Sums) -> None:
+        self._sums = sums
+        self._sorted = InOrder(lambda rounds, *columns: sums.add(*columns), 0.0)
+
+    def add(self, rows: Rows, target: NDArray[np.float64]) -> None:
+        """Add rows with answers, and the target's probabilities."""
+        wanted = np.broadcast_to(target, (len(rows), target.shape[1]))
+        self._sorted.add(rows.rounds, rows.arms, rows.inverse(), rows.values, rows.losses, wanted)
+
+    def finished(self) -> Sums:
+        """Return the sums of all rows."""
+        self._sorted.finish()
+        return self._sums
+
+
 @overload
 def value(
     log: Log, target: Target, method: Method = ..., *, confidence: float = ..., clip: float = ...,
@@ -157,6 +192,8 @@ def value(
     arms: Sequence[Arm] = (),
 ) -> Value | dict[Slice, Value]:
     """Return what another way of choosing would have brought per decision.
+
+    Rows count in the order of the rounds, as in `report`.
 
     Parameters
     ----------
@@ -199,7 +236,7 @@ def value(
     sure = read.checked_confidence(confidence, owner)
     by = checked_by(by, owner)
     reading = Reading(log, bounds, owner, between, arms)
-    sums: dict[Any, _Sums] = {}
+    sums: dict[Any, _Ordered] = {}
     parts = sliced(reading, by)
     if not callable(target):
         parts = _known_arms(parts, target, reading)
@@ -207,9 +244,9 @@ def value(
         told = rows.told()
         _refuse_without_probability(told, reading)
         wanted = target_rows(target, told, reading)
-        sums.setdefault(key, _Sums()).add(told, reading, wanted, clip)
+        sums.setdefault(key, _Ordered(Sums(clip, reading.bounds))).add(told, wanted)
     units = Units(reading.bounds, bool(reading.rewards))
-    found = {key: each.value(method, sure, units) for key, each in sums.items()}
+    found = {key: each.finished().value(method, sure, units) for key, each in sums.items()}
     return found[None] if by is None else found
 
 

@@ -31,10 +31,19 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+import numpy as np
+
 from bothworlds.omd.estimators import BASELINE
 
 HEADER = struct.Struct("<BIHHHIB16sdB")
 """Everything before the optional fields; the round is its low 32 bits and its high 8."""
+COLUMNS = np.dtype(
+    [
+        ("key", "u1"), ("experiment", "<u4"), ("epoch", "<u2"), ("arm", "<u2"), ("known", "<u2"),
+        ("low", "<u4"), ("high", "u1"), ("id", "S16"), ("inverse_p", "<f8"), ("flags", "u1"),
+    ]
+)  # fmt: skip
+"""The same as a row of an array, to read many records at once."""
 DOUBLE = struct.Struct("<d")
 _EPOCH_AND_ARM = struct.Struct("<5xHH")
 PLACE = struct.Struct("<IH")
@@ -42,7 +51,7 @@ PLACE = struct.Struct("<IH")
 
 # Offsets of what compiled code reads.
 EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
-assert HEADER.size == END
+assert HEADER.size == COLUMNS.itemsize == END
 
 NEAR_NONE, NEAR_ALL, NEAR_SOME = 0, 1, 2
 NEAR, PRESENT, UNIT, DEFERRED, MODE = 3, 4, 8, 16, 5

@@ -34,6 +34,7 @@ from bothworlds.serve.domain.records import made_at
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.state import Settings, State
 from bothworlds.serve.domain.sums import prepare
+from bothworlds.serve.ops.tallies import Tallies
 from bothworlds.serve.ops.upkeep import Upkeep
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
@@ -72,8 +73,8 @@ class Service:
         What follows the other replicas.
     upkeep : Upkeep
         What sweeps missing feedback and notes checkpoints.
-    reporting : asyncio.Lock
-        Held by the report that reads the log: one at a time.
+    tallies : Tallies
+        The sums that reports keep; for the thread that computes them.
 
     Examples
     --------
@@ -102,7 +103,7 @@ class Service:
         self.replicas = replicas = Replicas(state)
         self.upkeep = Upkeep(state)
         self._tasks: list[asyncio.Task[None]] = []
-        self.reporting = asyncio.Lock()
+        self.tallies = Tallies()
         self._experiments = state.experiments
         # The methods of the parts are the service's own: a call costs no second one.
         deciding = Deciding(state)

@@ -122,6 +122,8 @@ class State:
             settings.recovery_seconds,
         )  # fmt: skip
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="bothworlds-read")
+        # Everything else that is read must not wait for a report.
+        self._reporting = ThreadPoolExecutor(1, thread_name_prefix="bothworlds-report")
         # Where other replicas write as well, a long export must not delay polling.
         self._watching = (
             ThreadPoolExecutor(1, thread_name_prefix="bothworlds-watch")
@@ -144,6 +146,10 @@ class State:
         """Let the reading thread call ``work`` with its connection."""
         return await self._call(self._reading, work, self.store.reader)
 
+    async def report(self, work: Callable[[Reader], T]) -> T:
+        """Let the thread of reports call ``work`` with its connection."""
+        return await self._call(self._reporting, work, self.store.reporter)
+
     async def watch(self, work: Callable[[Reader], T]) -> T:
         """Let the thread that polls call ``work`` with its connection."""
         return await self._call(self._watching, work, self.store.watcher)
@@ -160,4 +166,5 @@ class State:
         """End the threads that read, and close the store."""
         self._reading.shutdown(wait, cancel_futures=True)
         self._watching.shutdown(wait, cancel_futures=True)
+        self._reporting.shutdown(wait, cancel_futures=True)
         self.store.close()

@@ -1,4 +1,4 @@
-"""Report of an experiment: `bothworlds.inference.report` on its log, and values of targets.
+"""Report of an experiment: how good every arm is, and values of targets, from its log.
 
 The log has the probability of the arm that was played, and not those of the others: they would
 make a record as long as the experiment has arms. That one probability suffices for what is exact
@@ -11,26 +11,25 @@ decision, and is left out; the sequence holds at that time, too.
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bothworlds.inference import report as inferred
-from bothworlds.inference import value as valued
-from bothworlds.logs.record import LoggedDecision
-from bothworlds.serve.domain import records
+from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.state import DAY
+from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.ops.tallies import Closing, Decisions, Means, Tallies, Tally, Worth
+from bothworlds.serve.ops.upkeep import GRACE
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.reader import Reader
 
 if TYPE_CHECKING:
     from bothworlds.serve.domain.service import Principal, Service
-
-Page = list[dict[str, Any]]
+    from bothworlds.serve.domain.state import State
 
 MOST_TARGETS = 16
 """Targets of one report: each reads the log once."""
+FRESH = 10.0
+"""Seconds for which the log may still get decisions between others."""
 UNIFORM, ARM = "uniform", "arm:"
 
 
@@ -39,9 +38,9 @@ async def report(
 ) -> dict[str, Any]:
     """Return how good every arm is and how sure that is, from the log of the current epoch.
 
-    Decisions count whose mode was learn or uniform, and feedback that was learned. Rows are read
-    in the event loop and counted in a thread, a page at a time, so that decisions go on and the
-    log may be larger than memory.
+    Decisions count whose mode was learn or uniform, and feedback that was learned, in the order of
+    the decisions (`bothworlds.serve.ops.tallies`). A thread of its own reads and counts what is
+    new since the last report; it computes one report at a time.
 
     Parameters
     ----------
@@ -57,44 +56,68 @@ async def report(
         ``uniform`` for a draw among the arms that could be drawn, ``arm:NAME`` for one arm, over
         the decisions in which it could be drawn.
     """
-    described = service.experiment(who, name)
-    arms = [arm["name"] for arm in described["arms"]]
-    bounds = tuple(described["bounds"])
-    loop = asyncio.get_running_loop()
     if len(targets) > MOST_TARGETS:
         raise Problem("invalid_request", f"A report has at most {MOST_TARGETS} targets.")
+    asked = _Asked(service.state, service.experiment_state(who, name), service.tallies)
     for target in targets:
-        _check_target(target, arms)
+        _check_target(target, asked.names)
+    return await service.state.report(lambda reader: asked.answer(reader, confidence, targets))
 
-    def log(keep: Callable[[LoggedDecision], bool] = lambda row: True) -> Iterator[LoggedDecision]:
-        pages = service.rows(who, name)
-        return filter(keep, _decisions(pages, described["epoch"], arms, loop))
 
-    def counted() -> dict[str, Any]:
-        rows = log()
-        first = next(rows, None)
-        if first is None:
+class _Asked:
+    """An experiment as it was when its report was asked for; the thread of reports computes it."""
+
+    def __init__(self, state: State, experiment: Experiment, tallies: Tallies) -> None:
+        self.names = [arm.name for arm in experiment.arms]
+        self._state = state
+        self._tallies = tallies
+        self._id, self._epoch = experiment.id, experiment.epoch
+        self._config = experiment.config
+        self._now = state.now()
+        # What closes a decision is part of the key: a wider window opens decisions again.
+        self._key = (
+            self._id, self._epoch, state.configuration.incarnations[-1].salt,
+            self._config.feedback_window, self._config.missing,
+        )  # fmt: skip
+        self._source = f"{experiment.name}, epoch {self._epoch}"
+
+    def answer(self, reader: Reader, confidence: float, targets: Sequence[str]) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        bounds = self._config.bounds
+        now, waiting = self._followed(reader, None, Means())
+        assert isinstance(now.sums, Means)
+        made = now.sums.report(waiting, now.overtaken, self.names, bounds, confidence, self._source)
+        if made is None:
             raise Problem("nothing_logged")
-        every = itertools.chain([first], rows)
-        found = inferred(every, confidence=confidence, bounds=bounds, arms=arms).as_dict()
+        found = made.as_dict()
         if targets:
-            found["targets"] = {target: _worth(target) for target in targets}
+            found["targets"] = {
+                target: self._worth(reader, target, confidence) for target in targets
+            }
         return found
 
-    def _worth(target: str) -> dict[str, Any] | None:
-        arm = target.removeprefix(ARM)
-        rows = log() if target == UNIFORM else log(lambda row: arm in _present(row))
-        first = next(rows, None)
-        if first is None:
-            return None
-        every = itertools.chain([first], rows)
-        wanted = _evenly if target == UNIFORM else arm
-        return valued(every, wanted, confidence=confidence, bounds=bounds, arms=arms).as_dict()
+    def _worth(self, reader: Reader, target: str, confidence: float) -> dict[str, Any] | None:
+        arm = None if target == UNIFORM else self.names.index(target.removeprefix(ARM))
+        now, _ = self._followed(reader, target, Worth(arm, self._config.bounds))
+        assert isinstance(now.sums, Worth)
+        value = now.sums.value(confidence)
+        return None if value is None else value.as_dict()
 
-    async with service.reporting:
-        # Each takes a core for as long as the log is: several would starve other readers.
-        found = await asyncio.to_thread(counted)
-    return {**found, "source": f"{name}, epoch {described['epoch']}"}
+    def _followed(
+        self, reader: Reader, kind: Hashable, blank: Means | Worth
+    ) -> tuple[Tally, Decisions]:
+        """Return the sums of now, and the decisions that wait; keep what is settled."""
+        key, known = (*self._key, kind), len(self.names)
+        strict = self._config.missing != "drop"
+        over = self._now - self._config.feedback_window - GRACE
+        closing = Closing(reader.swept(self._id) if strict else first_identity(over), strict)
+        tally = self._tallies.find(key)
+        if tally is None or not tally.sound(reader, closing, known):
+            tally = Tally(blank, self._id, self._epoch)
+        self._tallies.keep(key, tally)
+        before = first_identity(self._now + DAY)
+        pages = tally.pages(reader, before, self._state.check_open)
+        return tally.follow(pages, closing, first_identity(self._now - FRESH), known)
 
 
 def _check_target(target: str, arms: Sequence[str]) -> None:
@@ -104,44 +127,3 @@ def _check_target(target: str, arms: Sequence[str]) -> None:
         raise Problem("invalid_request", "A target is `uniform`, or `arm:` and the name of one.")
     if target.removeprefix(ARM) not in arms:
         raise Problem("arm_not_found", f"There is no arm {target.removeprefix(ARM)[:100]!r}.")
-
-
-@lru_cache(maxsize=256)
-def _shares(present: str) -> dict[str, float]:
-    names = json.loads(present)
-    return dict.fromkeys(names, 1.0 / len(names))
-
-
-def _present(row: LoggedDecision) -> dict[str, float]:
-    return _shares(str(row.extra["present"]))
-
-
-def _evenly(row: LoggedDecision) -> dict[str, float]:
-    """Return a draw in which all arms are alike that could be drawn."""
-    return _present(row)
-
-
-def _decisions(
-    pages: AsyncIterator[Page], epoch: int, arms: Sequence[str], loop: asyncio.AbstractEventLoop
-) -> Iterator[LoggedDecision]:
-    """Yield the decisions of an epoch; each page is asked for in the event loop."""
-    numbers = itertools.count(1)
-    texts: dict[int, str] = {}
-
-    async def following() -> Page | None:
-        return await anext(pages, None)
-
-    while (page := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
-        for row in page:
-            if row["epoch"] != epoch or row["mode"] not in records.LEARNABLE:
-                continue
-            if row["available"] is None:
-                known = row["known"]
-                text = texts.get(known) or texts.setdefault(known, json.dumps(arms[:known]))
-            else:
-                text = json.dumps(row["available"])
-            loss = row["loss"] if row["status"] == "learned" else None
-            # Renumbered: replicas may use a round of the experiment twice.
-            yield LoggedDecision(
-                next(numbers), row["arm"], row["probability"], loss=loss, extra={"present": text}
-            )

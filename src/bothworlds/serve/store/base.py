@@ -25,6 +25,8 @@ class Store(ABC):
         For the writing thread.
     reader : Reader
         For the thread that looks up what requests ask for.
+    reporter : Reader
+        For the thread that computes reports.
     watcher : Reader
         For the thread that polls for changes; the same as ``reader`` where there are no peers.
     """
@@ -38,11 +40,12 @@ class Store(ABC):
     replica: Replica
     writer: Writer
     reader: Reader
+    reporter: Reader
     watcher: Reader
 
     @abstractmethod
     def listen(self, heard: Callable[[], None]) -> None:
-        """Call ``heard`` in some thread when another replica announces a configuration."""
+        """Call ``heard`` in some thread when another replica announces something."""
 
     def lost(self) -> str | None:
         """Return why the store can no longer be used until a restart, or None."""

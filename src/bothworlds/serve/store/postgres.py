@@ -5,9 +5,9 @@ writing connection lives, and a lease in the table ``replica``: a number is free
 once both are gone, so that a restart of the database takes nobody's number away.  A replica that
 comes back later than that takes another number, if its own has a new holder.
 
-Connections are opened when they are needed and opened again after a failure.  One writes; two
-read, so that a long export does not delay polling; one listens for changes of the configuration,
-and cuts connections on which a statement takes too long.
+Connections are opened when they are needed and opened again after a failure.  One writes; three
+read, so that neither a report nor a long export delays polling; one listens for changes of the
+configuration, and cuts connections on which a statement takes too long.
 
 Advisory locks belong to a session: a pooler in between must give every client a session.
 """
@@ -529,6 +529,7 @@ class PostgresStore(Store):
     failures = (psycopg.Error, OSError)
     writer: PostgresWriter
     reader: PostgresReader
+    reporter: PostgresReader
     watcher: PostgresReader
 
     def __init__(
@@ -548,6 +549,7 @@ class PostgresStore(Store):
         self.replica = Replica(-1)
         self.writer = PostgresWriter(url, address, self.replica, alone)
         self.reader = PostgresReader(url, address, self.replica)
+        self.reporter = PostgresReader(url, address, self.replica)
         self.watcher = PostgresReader(url, address, self.replica, polls=serve)
         try:
             # Asked also of a store that is not to be made: the first question connects.
@@ -570,10 +572,10 @@ class PostgresStore(Store):
 
     @property
     def _lines(self) -> tuple[_Line, ...]:
-        return self.writer.line, self.reader.line, self.watcher.line
+        return self.writer.line, self.reader.line, self.reporter.line, self.watcher.line
 
     def listen(self, heard: Callable[[], None]) -> None:
-        """Call ``heard``, in a thread, whenever the configuration may have changed."""
+        """Call ``heard``, in a thread, when there may be another configuration, or more learned."""
         line = _Line(self._url, "bothworlds listening", LOOK * 10)
 
         def listening() -> None:

@@ -1,8 +1,8 @@
 """Reader: queries of a store, in SQL that SQLite and PostgreSQL share.
 
-A `Reader` has a connection of its own, and belongs to one thread.  A store has two of them: one for
-whatever a request looks up, one that polls for changes.  With SQLite, where no other process
-serves, both are one.
+A `Reader` has a connection of its own, and belongs to one thread.  A store has three of them: one
+for what requests look up, one for reports, and one that polls for changes.  With SQLite, where no
+other process serves, the first one polls as well.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class Reader(ABC):
     """Seconds by which the clocks of those who write may differ."""
     clock = "NULL"
     """Expression for the time by the database's clock; null where this process has the same one."""
+
+    by_quarantine = ""
+    """Names the index of feedback in quarantine, where the database would not choose it."""
 
     def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
         self.execute = execute
@@ -209,24 +212,64 @@ class Reader(ABC):
     def log(self, experiment: int, after: bytes, before: bytes, limit: int = 2000) -> list[LogRow]:
         """Return decisions with their feedback, by id, of ids in (after, before).
 
-        Feedback whose decision the log has lost is there as well, without a sequence number.
+        Feedback whose decision the log has lost is there as well, without a sequence number. There
+        are fewer than ``limit`` only at the end, and at most twice as many.
         """
-        values = (experiment, after, before, experiment, after, before, limit)
+        # Without an end the second query would read all feedback to come for every page.
+        ends = [
+            bytes(found[0][0])
+            for table in ("decision", "feedback")
+            if (
+                found := self.rows(
+                    f"SELECT id FROM {table} WHERE experiment = ? AND id > ? AND id < ? "
+                    "ORDER BY id LIMIT 1 OFFSET ?",
+                    (experiment, after, before, limit - 1),
+                )
+            )
+        ]
+        upto = min(ends, default=before)
+        span = experiment, after, upto
         found = self.rows(
             "SELECT d.id, d.record, d.shard, d.run, d.seq, d.shadow, f.loss, f.source, f.status, "
             "f.told_at, a.at FROM decision d "
             "LEFT JOIN feedback f ON f.experiment = d.experiment AND f.id = d.id "
             "LEFT JOIN activation a ON a.experiment = d.experiment AND a.id = d.id "
-            "WHERE d.experiment = ? AND d.id > ? AND d.id < ? "
+            "WHERE d.experiment = ? AND d.id > ? AND d.id <= ? "
             "UNION ALL SELECT f.id, f.record, NULL, NULL, NULL, NULL, f.loss, f.source, f.status, "
             "f.told_at, a.at FROM feedback f "
             "LEFT JOIN decision d ON d.experiment = f.experiment AND d.id = f.id "
             "LEFT JOIN activation a ON a.experiment = f.experiment AND a.id = f.id "
-            "WHERE f.experiment = ? AND f.id > ? AND f.id < ? AND d.id IS NULL "
-            "ORDER BY 1 LIMIT ?",
-            values,
+            "WHERE f.experiment = ? AND f.id > ? AND f.id <= ? AND d.id IS NULL "
+            "ORDER BY 1",
+            (*span, *span),
         )
         return [LogRow(bytes(row[0]), bytes(row[1]), *row[2:]) for row in found]
+
+    def told(self, experiment: int, ids: Sequence[bytes]) -> list[LogRow]:
+        """Return the feedback of some decisions, by id."""
+        return [
+            LogRow(bytes(row[0]), bytes(row[1]), *row[2:])
+            for values, flat in at_once([(id,) for id in ids])
+            for row in self.rows(
+                "SELECT id, record, NULL, NULL, NULL, NULL, loss, source, status, told_at, NULL "
+                f"FROM feedback WHERE experiment = ? AND id IN (VALUES {values}) ORDER BY id",
+                (experiment, *flat),
+            )
+        ]
+
+    def count_quarantined(self, experiment: int, upto: bytes) -> int:
+        """Return how much feedback is in quarantine, up to an id."""
+        found = self.rows(
+            f"SELECT COUNT(*) FROM feedback {self.by_quarantine} "
+            "WHERE experiment = ? AND status = 'quarantined' AND id <= ?",
+            (experiment, upto),
+        )
+        return int(found[0][0])
+
+    def swept(self, experiment: int) -> bytes:
+        """Return up to which id a sweep has filled in missing feedback."""
+        found = self.rows("SELECT swept FROM sweep WHERE experiment = ?", (experiment,))
+        return bytes(found[0][0]) if found else b""
 
     def lost(self, experiment: int) -> tuple[int, int]:
         """Return how many decisions the log is known to lack, and how many runs ended early.
@@ -276,7 +319,7 @@ class Reader(ABC):
         return [
             feedback_row(r)
             for r in self.rows(
-                f"SELECT {FEEDBACK} FROM feedback "
+                f"SELECT {FEEDBACK} FROM feedback {self.by_quarantine} "
                 "WHERE experiment = ? AND status = 'quarantined' "
                 "ORDER BY id LIMIT ?",
                 (experiment, limit),
@@ -291,8 +334,7 @@ class Reader(ABC):
         Returns the records, and up to where the log was looked through; None if nothing was.
         ``activated`` asks for those only that need no activation or have one.
         """
-        swept = self.rows("SELECT swept FROM sweep WHERE experiment = ?", (experiment,))
-        after = bytes(swept[0][0]) if swept else b""
+        after = self.swept(experiment)
         seen = self.rows(
             "SELECT id FROM decision WHERE experiment = ? AND id > ? AND id < ? "
             "ORDER BY id LIMIT ?",

@@ -126,6 +126,8 @@ class SqliteWriter(Writer):
 class SqliteReader(Reader):
     """A connection that reads."""
 
+    by_quarantine = "INDEXED BY feedback_quarantined"
+
     def __init__(self, connection: sqlite3.Connection, replica: Replica) -> None:
         super().__init__(connection.execute, replica)
         self._connection = connection
@@ -204,9 +206,8 @@ class SqliteStore(Store):
                 self.writer = SqliteWriter(writing, self.replica, self.lost)
                 if create and schema.version(self.writer) == 0:
                     schema.migrate(self.writer)
-                reading = opening.enter_context(contextlib.closing(self._connect()))
-                reading.execute("PRAGMA query_only = ON")
-                self.reader = self.watcher = SqliteReader(reading, self.replica)
+                self.reader = self.watcher = self._reading(opening)
+                self.reporter = self._reading(opening)
                 self._open = opening.pop_all()
         except sqlite3.Error as error:
             raise StoreError(f"The store {str(path)!r} cannot be opened: {error}.") from error
@@ -257,6 +258,11 @@ class SqliteStore(Store):
                     f"({error.strerror}). Restore it and restart the service."
                 )
         return self._why
+
+    def _reading(self, opening: contextlib.ExitStack) -> SqliteReader:
+        connection = opening.enter_context(contextlib.closing(self._connect()))
+        connection.execute("PRAGMA query_only = ON")
+        return SqliteReader(connection, self.replica)
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
