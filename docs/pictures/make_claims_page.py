@@ -16,6 +16,7 @@ from PIL import Image
 
 from bothworlds.experiments import experiment
 from bothworlds.experiments.catalogue import part_of
+from bothworlds.experiments.claims.sample import CELL, sample_of
 from bothworlds.experiments.claims.statements import FULL_SCALE
 from bothworlds.experiments.claims.summary import OWNERS, ordered, said
 from bothworlds.experiments.report.archive import everything
@@ -127,9 +128,22 @@ def keep(full, folders) -> float:
     }
     settings = full[0].settings
     scale = f"{settings.horizon:,} rounds and {settings.repetitions} repetitions"
-    text = json.dumps({"scale": scale, "made": about, "claims": claims}, indent=1, sort_keys=True)
+    finals = {each.id: last(folders[each.id] / f"{each.id}.parquet") for each in full}
+    kept = {"scale": scale, "made": about, "claims": claims, "sample": sample_of(finals)}
+    text = json.dumps(kept, indent=1, sort_keys=True)
     FULL_SCALE.write_text(text + "\n", encoding="utf-8")
     return path.stat().st_size / 1e6
+
+
+def last(path: Path) -> dict[str, list[float]]:
+    """Return the last regret of every run in the cell of the sample, by algorithm."""
+    table = parquet.read_table(path, filters=[("cell", "==", CELL)]).to_pylist()
+    final = max(row["round"] for row in table)
+    found: dict[str, dict[int, float]] = {}
+    for row in table:
+        if row["round"] == final:
+            found.setdefault(row["policy"], {})[row["repetition"]] = row["regret"]
+    return {name: [runs[place] for place in sorted(runs)] for name, runs in found.items()}
 
 
 def main(folders: list[Path]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.experiments import experiment
+from bothworlds.experiments.claims import sample
 from bothworlds.experiments.claims.statements import full_scale
 
 DATA = Path(__file__).parents[2] / "docs" / "data" / "full_scale.parquet"
@@ -83,3 +84,23 @@ def test_the_verdicts_are_those_of_known_claims():
     assert all(
         claim["verdict"] in ("holds", "differs", "fails", "open") for claim in known.values()
     )
+
+
+def test_a_repeated_sample_is_compared_run_by_run(table, monkeypatch, tmp_path):
+    chosen = compute.and_(
+        compute.equal(table["cell"], sample.CELL), compute.equal(table["policy"], "UCB1")
+    )
+    rows = table.filter(compute.and_(chosen, compute.equal(table["experiment"], "switching")))
+    last = rows.filter(compute.equal(rows["round"], compute.max(rows["round"]))).to_pylist()
+    finals = [row["regret"] for row in sorted(last, key=lambda row: row["repetition"])]
+    kept = {"made": {"seed": "0"}, "sample": sample.sample_of({"switching": {"UCB1": finals}})}
+    monkeypatch.setattr(sample, "full_scale", lambda: kept)
+    found = sample.reproduce_sample(threads=1)
+    assert found == sample.Reproduced(16, 16, 10_000_000)
+    sample.remember(tmp_path, found)
+    assert sample.remembered(tmp_path) == found
+    kept["sample"]["switching"]["UCB1"][3] += 1e-9
+    found = sample.reproduce_sample(threads=1)
+    assert found.equal == 15
+    assert str(found).endswith("15 are equal bit for bit, 1 are not.")
+    assert sample.remembered(tmp_path / "none") is None

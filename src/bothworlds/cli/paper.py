@@ -17,12 +17,14 @@ from bothworlds.cli.live_table import Board
 from bothworlds.cli.options import Cluster, Continuable, executor
 from bothworlds.cli.parse import choose, count, listed, number
 from bothworlds.experiments.catalogue import Part, experiment, experiment_names
-from bothworlds.experiments.claims.summary import OWNERS, ordered, said
+from bothworlds.experiments.claims.statements import full_scale
+from bothworlds.experiments.claims.summary import OWNERS, lead, ordered
 from bothworlds.text import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bothworlds.experiments.claims.sample import Reproduced
     from bothworlds.experiments.model import Claim
     from bothworlds.experiments.plan import RunOptions
     from bothworlds.experiments.report.archive import Finished
@@ -188,6 +190,9 @@ def _reproduce(
     board = Board(chosen)
     began = time.perf_counter()
     try:
+        full = full_scale() if part == "paper" and options.scale == "quick" else {}
+        whole = bool(full) and not names and options.horizon is None is options.repetitions
+        found = _repeat_sample(console, folder, options.threads) if whole else None
         with executor(cluster, options.threads) as workers, board.shown(console):
             done = run(
                 chosen, output=folder, executor=workers, progress=board.update, say=board.say,
@@ -203,9 +208,26 @@ def _reproduce(
     simulated = sum(each.simulated for each in done)
     console.print(f"\n{simulated} simulations run now, {duration(seconds)}.\n")
     claims = [claim for each in done for claim in each.claims]
-    console.print("Verdict: " + " ".join(said(claims)), soft_wrap=True)
+    console.print("Verdict: " + " ".join(lead(claims, full, found)), soft_wrap=True)
     console.print(f"Report: {os.path.join(folder, 'report.html')}", soft_wrap=True)
     console.print(f"Next: {next_}", soft_wrap=True)
+
+
+def _repeat_sample(console: Console, folder: Path, threads: int | None) -> Reproduced | None:
+    """Repeat a sample of the run at the paper's scale, unless the folder holds the outcome."""
+    from bothworlds.experiments.claims.sample import remember, remembered, reproduce_sample
+
+    found = remembered(folder)
+    if found is None:
+        waiting = "Repeating a sample of the run at the paper's scale: 10,000,000 rounds ..."
+        with console.status(waiting):
+            found = reproduce_sample(threads)
+        if found is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            remember(folder, found)
+    if found is not None:
+        console.print(f"The paper's own scale was run before. {found}", soft_wrap=True)
+    return found
 
 
 def show_list(console: Console, names: list[str], source: str) -> None:

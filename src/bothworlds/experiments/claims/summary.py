@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
 
 from bothworlds.experiments.model import Claim, Owner, Verdict
+
+if TYPE_CHECKING:
+    from bothworlds.experiments.claims.sample import Reproduced
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -62,6 +66,49 @@ def said(claims: Sequence[Claim]) -> list[str]:
     """Return a sentence on the claims of every owner who has some, ours last."""
     every = [sentence(claims, owner) for owner in WHOSE]
     return [each for each in every if each]
+
+
+def lead(
+    claims: Sequence[Claim], full: Mapping[str, Any], reproduced: Reproduced | None = None
+) -> list[str]:
+    """Return the first sentences of a report: the strongest true statement first.
+
+    Parameters
+    ----------
+    claims : sequence of Claim
+        As judged by this run.
+    full : mapping
+        Results at the paper's own scale, see `full_scale`; empty for a run of that scale.
+    reproduced : Reproduced, optional
+        What a repeated sample of that run gave.
+
+    Examples
+    --------
+    >>> from bothworlds.experiments.model import Claim
+    >>> made = [Claim(name, "", "", "", "open", "paper") for name in ("a.b", "a.c")]
+    >>> known = {"scale": "100 rounds", "claims": {"a.b": {"verdict": "holds"}}}
+    >>> print(*lead(made, known), sep=" / ")  # doctest: +NORMALIZE_WHITESPACE
+    At the paper's own scale, 100 rounds: The paper's only claim holds. / This shorter run agrees
+    on 0 of them, contradicts 0 and cannot settle 1. / All other claims, judged by this run: The
+    paper's only claim is open at this scale.
+    """
+    known = {name: each["verdict"] for name, each in full.get("claims", {}).items()}
+    both = [claim for claim in claims if claim.id in known and claim.owner == "paper"]
+    if not both:
+        return said(claims)
+    at_scale = [replace(claim, verdict=known[claim.id]) for claim in both]
+    agree = sum(claim.verdict == known[claim.id] for claim in both)
+    unsettled = sum(claim.verdict == "open" != known[claim.id] for claim in both)
+    told = [
+        f"At the paper's own scale, {full['scale']}: {sentence(at_scale, 'paper')}",
+        "" if reproduced is None else str(reproduced),
+        f"This shorter run agrees on {agree} of them, contradicts "
+        f"{len(both) - agree - unsettled} and cannot settle {unsettled}.",
+    ]
+    others = said([claim for claim in claims if claim not in both])
+    if others:
+        told.append("All other claims, judged by this run: " + " ".join(others))
+    return [each for each in told if each]
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import bothworlds
 from bothworlds.experiments.catalogue import SHELVES, part_of
+from bothworlds.experiments.claims.sample import remembered
 from bothworlds.experiments.claims.statements import full_scale
-from bothworlds.experiments.claims.summary import OWNERS, counts, ordered, said
+from bothworlds.experiments.claims.summary import OWNERS, counts, lead, ordered
 from bothworlds.experiments.model import Claim, Settings, Table
 from bothworlds.experiments.report.archive import Finished
 from bothworlds.files import replacing
@@ -55,6 +56,7 @@ figure { margin: 1.2rem 0; }
 .measured, .why, .full { font-size: .9rem; }
 .why { border-left: 3px solid var(--line); padding-left: .6rem; }
 code { font-size: .9em; overflow-wrap: anywhere; }
+.matrix td:first-child { white-space: normal; min-width: 14rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; }
 th, td { text-align: left; padding: .28rem .6rem; border-bottom: 1px solid var(--line);
@@ -77,7 +79,6 @@ def write_report(folder: Path, finished: Sequence[Finished]) -> Path:
 
 def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     """Return the report as a string; the figures are read from ``folder``."""
-    claims = [claim for each in finished for claim in each.claims]
     # A folder may hold experiments of both parts; the paper's come first and give the title.
     shelf = SHELVES[part_of(finished[0].id) if finished else "paper"]
     about = f"{shelf.about}, as measured by bothworlds {bothworlds.__version__}."
@@ -94,8 +95,7 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     body = lines(
         h.h1(shelf.title),
         h.p(about, class_="quiet"),
-        *(h.p(sentence, class_="said") for sentence in said(claims)),
-        *_elsewhere(finished),
+        *(h.p(sentence, class_="said") for sentence in _lead(folder, finished)),
         *_first_picture(folder, finished),
         h.nav(h.a(each.id, href=f"#{each.id}") for each in finished),
         *_overview(finished),
@@ -106,19 +106,11 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
     return f"<!DOCTYPE html>\n{page}\n"
 
 
-def _elsewhere(finished: Sequence[Finished]) -> list[Markup]:
-    """Report the results at the paper's own scale, where this run is a smaller one."""
-    known = full_scale()
-    own = [each for each in finished if part_of(each.id) == "paper"]
-    if not known["claims"] or all(each.settings.scale == "full" for each in own):
-        return []
-    verdicts = [claim["verdict"] for claim in known["claims"].values()]
-    holding = verdicts.count("holds")
-    text = (
-        f"This is a smaller run. At the paper's own scale, {known['scale']}, {holding} of "
-        f"{len(verdicts)} claims hold; each claim says what it gave."
-    )
-    return [h.p(text, class_="quiet")]
+def _lead(folder: Path, finished: Sequence[Finished]) -> list[str]:
+    """Return the first sentences; those of a smaller run begin with the paper's own scale."""
+    claims = [claim for each in finished for claim in each.claims]
+    smaller = any(each.settings.scale != "full" for each in finished)
+    return lead(claims, full_scale() if smaller else {}, remembered(folder))
 
 
 def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[Markup]:
@@ -132,14 +124,36 @@ def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[Markup]:
 
 
 def _overview(finished: Sequence[Finished]) -> list[Markup]:
-    """List what does not hold at once, and everything on request."""
+    """Show all claims in the order of the paper, then what does not hold with its reason."""
     claims = [claim for each in finished for claim in each.claims]
     doubtful = [claim for claim in ordered(claims) if claim.verdict != "holds"]
-    shown = []
+    shown = [h.h3(f"All {len(claims)} claims"), _matrix(claims)]
     if doubtful:
-        shown = [h.h3("What does not hold, or is open"), _claims(doubtful, finished)]
-    summary = h.summary(f"All {len(claims)} claims, ours last")
-    return [*shown, h.details(summary, _claims(ordered(claims), finished))]
+        shown += [h.h3("What differs or is open, and why"), _claims(doubtful, finished)]
+    return shown
+
+
+def _matrix(claims: Sequence[Claim]) -> Markup:
+    """Return a table of all claims, with the verdict of this run and at the paper's scale."""
+    full = [claim.full.partition(":")[0] for claim in claims]
+    head = ["", "this run", "the paper's scale"] if any(full) else ["", "this run"]
+    listed = []
+    for claim, known in zip(claims, full, strict=True):
+        cells = [h.td(f"{claim.sentence}. ", h.span(OWNERS[claim.owner], class_="quiet"))]
+        verdicts = [claim.verdict, known] if any(full) else [claim.verdict]
+        cells += [h.td(h.span(_MARKS.get(each, ""), class_="verdict"), class_=each or None)
+                  for each in verdicts]  # fmt: skip
+        listed.append(h.tr(cells))
+    totals = [_total([claim.verdict for claim in claims])]
+    totals += [_total([each for each in full if each])] if any(full) else []
+    listed.append(h.tr(h.th("total"), map(h.th, totals)))
+    table = h.table(h.thead(h.tr(map(h.th, head))), h.tbody("\n", lines(*listed), "\n"))
+    return h.div(table, class_="wide matrix")
+
+
+def _total(verdicts: Sequence[str]) -> str:
+    found = {verdict: verdicts.count(verdict) for verdict in _MARKS}
+    return ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
 
 
 def _section(folder: Path, each: Finished) -> Markup:
