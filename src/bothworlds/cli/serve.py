@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Decide over HTTP: a service with exact probabilities and late feedback.\n\n"
     "Begin with: bothworlds serve --experiment headline --arms a,b,c",
 )
-key = typer.Typer(cls=Commands, no_args_is_help=True, help="Make and revoke keys of the service.")
+key = typer.Typer(cls=Commands, no_args_is_help=True, help="Create, list and revoke keys.")
 app.add_typer(key, name="key")
 
 PACKAGES = ("httptools", "msgspec", "prometheus_client", "uvicorn", "uvloop")
@@ -30,6 +30,34 @@ Store = Annotated[
     str,
     typer.Option(
         help="A file of SQLite, made if there is none, or postgresql://...", metavar="STORE"
+    ),
+]
+
+
+def _configured(context: typer.Context, path: str | None) -> str | None:
+    """Make the options of a configuration file the defaults of those that are not given."""
+    if path is None:
+        return None
+    with refusals(), extras():
+        from bothworlds.serve.ops.config_file import read
+
+        given = read(path).service
+        options = {option.name for option in typer.main.get_group(app).params} - {"config"}
+        for name in given:
+            parse.choose("option of [service]", name, sorted(map(str, options)))
+        # A command of its own, such as plan, has some of the options of `serve`.
+        context.default_map = {**given, **(context.default_map or {})}
+    return path
+
+
+ConfigPath = Annotated[
+    str,
+    typer.Option(
+        "--config",
+        help="Configuration file with options and experiments, in TOML.",
+        metavar="FILE",
+        callback=_configured,
+        is_eager=True,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -51,6 +79,17 @@ def extras() -> Iterator[None]:
 @refusals()
 def serve(
     context: typer.Context,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="Configuration file with options and experiments, in TOML; experiments that are "
+            "missing are created.",
+            metavar="FILE",
+            show_default=False,
+            callback=_configured,
+            is_eager=True,
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65_535)
@@ -142,7 +181,7 @@ def serve(
             typer.echo(f"Listening on {url} ({open_to}), store {_shown(store)}")
 
         run(
-            lambda: _opened(store, experiment, names, retention_days),
+            lambda: _opened(store, experiment, names, retention_days, config),
             host=host,
             port=port,
             keys=require_keys,
@@ -155,9 +194,13 @@ def serve(
 
 
 async def _opened(
-    store: str, experiment: str | None, arms: list[str], retention_days: float | None
+    store: str,
+    experiment: str | None,
+    arms: list[str],
+    retention_days: float | None,
+    config: str | None,
 ) -> Service:
-    """Open the service, with the experiment that was asked for."""
+    """Open the service, with the experiments that were asked for."""
     from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
     from bothworlds.serve.problems import Problem
 
@@ -181,7 +224,89 @@ async def _opened(
                     f"{', '.join(found)}, not {', '.join(arms)}. Leave --experiment and "
                     f"--arms out, or choose another name."
                 ) from None
+    if config is not None:
+        try:
+            await _created(service, config)
+        except BaseException:
+            await service.close()
+            raise
     return service
+
+
+async def _created(service: Service, config: str) -> None:
+    """Create the experiments of a configuration file that are missing."""
+    from bothworlds.serve.ops import config_file
+    from bothworlds.serve.ops.logs import LOGGER
+    from bothworlds.serve.problems import Problem
+
+    specs = config_file.read(config).specs()
+    known = service.names(service.LOCAL)
+    for step in await config_file.plan(service, [each for each in specs if each.name not in known]):
+        try:
+            await step.apply()
+        except Problem as problem:
+            # Another replica that starts at the same time was faster.
+            if problem.code != "experiment_exists":
+                raise
+    try:
+        steps = await config_file.plan(service, specs)
+    except Problem as problem:
+        LOGGER.warning("%s", problem)
+    else:
+        if steps:
+            LOGGER.warning("Changes of %s are not applied; see `bothworlds serve plan`.", config)
+
+
+@app.command()
+@refusals()
+def plan(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db") -> None:
+    """Show what `serve apply` would change; works while a server is running.
+
+    Example: bothworlds serve plan --config bothworlds.toml
+    """
+    _planned(config, store, apply=False)
+
+
+@app.command()
+@refusals()
+def apply(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db") -> None:
+    """Make the experiments of a store what a configuration file states.
+
+    Creates what is missing and changes what may be changed; refuses to lose anything. Works while
+    a server is running.
+
+    Example: bothworlds serve apply --config bothworlds.toml
+    """
+    _planned(config, store, apply=True)
+
+
+def _planned(config: str, store: str, *, apply: bool) -> None:
+    with extras():
+        import asyncio
+
+        from bothworlds.serve.domain.service import Service
+        from bothworlds.serve.ops import config_file
+
+        async def run() -> bool:
+            specs = config_file.read(config).specs()
+            service = await Service.open(store, serve=False, create=apply)
+            try:
+                steps = await config_file.plan(service, specs)
+                for step in steps:
+                    if apply:
+                        await step.apply()
+                    typer.echo(step.text)
+                return bool(steps)
+            finally:
+                await service.close()
+
+        changed = asyncio.run(run())
+    if not changed:
+        typer.echo(f"{_shown(store)} is as {config} states: nothing to change.")
+    elif apply:
+        typer.echo(f"Applied to {_shown(store)}.")
+    else:
+        typer.echo(f"Not applied to {_shown(store)} yet; `bothworlds serve apply` does it.")
 
 
 def _shown(store: str) -> str:
@@ -223,6 +348,45 @@ def create(
         from bothworlds.serve.ops.admin import create_key
 
         typer.echo(create_key(store, parse.listed(scopes, "--scopes"), label=label, tenant=tenant))
+
+
+@key.command("list")
+@refusals()
+def list_(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
+    """List the keys of all tenants, without their secrets.
+
+    Example: bothworlds serve key list
+    """
+    with extras():
+        from bothworlds.serve.ops.admin import list_keys
+
+        found = list_keys(store)
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for each in found:
+        state = "valid" if each["revoked_at"] is None else "revoked"
+        scopes = ",".join(each["scopes"])
+        typer.echo(f"{each['id']}  {state:7}  {each['tenant']}  {scopes}  {each['label']}".rstrip())
+
+
+@key.command()
+@refusals()
+def revoke(
+    id: Annotated[
+        str, typer.Argument(help="The id of the key, which the list shows.", metavar="ID")
+    ],
+    store: Store = "bothworlds.db",
+) -> None:
+    """Revoke a key and its decide tokens; works while a server is running.
+
+    Example: bothworlds serve key revoke 0123456789ab
+    """
+    with extras():
+        from bothworlds.serve.ops.admin import revoke_key
+
+        revoke_key(store, id)
+    typer.echo(f"The key {id} is revoked.")
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeVar
@@ -18,6 +19,7 @@ from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import ArmRow, AuditRow, ExperimentRow
 from bothworlds.serve.store.writer import Writer
 
+_LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
 
 ATTEMPTS = 5
@@ -65,6 +67,7 @@ class Administration:
             await self._replicas.reload()
             raise Problem("config_changed") from None
         await self._replicas.reload()
+        log_change(audit)
 
     async def _insist(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Try a change again while other requests change the experiment at the same time."""
@@ -223,6 +226,17 @@ class Administration:
             await self.administer(who, "retire_arm", name, request_id, change, work, experiment)
 
         await self._insist(attempt)
+
+
+def log_change(audit: AuditRow) -> None:
+    """Log a change that was committed, with the experiment and the action."""
+    _LOG.info(
+        "changed",
+        extra={
+            "action": audit.action, "experiment": audit.experiment, "key": audit.key_id,
+            "request_id": audit.request_id,
+        },
+    )  # fmt: skip
 
 
 def _next_mode(experiment: Experiment, action: str, arm: str | None) -> tuple[str, int | None, int]:

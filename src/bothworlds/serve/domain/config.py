@@ -141,9 +141,14 @@ class Config(ExperimentSettings, frozen=True, dict=True):
     """The settings of an experiment, checked; ``policy`` is the description of one."""
 
     @cached_property
+    def learner(self) -> Policy:
+        """The policy, without its floor."""
+        return _policy(self.policy)[1]
+
+    @cached_property
     def served(self) -> Policy:
         """The policy, with its floor."""
-        return Floor(_policy(self.policy)[1], self.floor, self.floor_power)
+        return Floor(self.learner, self.floor, self.floor_power)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.administration import log_change
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.draws import MOST
 from bothworlds.serve.domain.state import State
@@ -121,4 +122,5 @@ class Quarantine:
 
         count, states = await self._state.committer.run(work)
         self._state.experiments.learned(states)
+        log_change(audit)
         return count

@@ -147,7 +147,12 @@ class Service:
 
     @classmethod
     async def open(
-        cls, store: str | Store, settings: Settings | None = None, *, create: bool = True
+        cls,
+        store: str | Store,
+        settings: Settings | None = None,
+        *,
+        create: bool = True,
+        serve: bool = True,
     ) -> Service:
         """Open a store and serve from it.
 
@@ -159,6 +164,8 @@ class Service:
             How to run.
         create : bool
             Whether to make the store's tables where there are none.
+        serve : bool
+            Whether to serve; otherwise to administer, alongside the processes that serve.
 
         Raises
         ------
@@ -167,11 +174,13 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         if isinstance(store, str):
-            store = await loop.run_in_executor(None, partial(opened, store, create=create))
+            store = await loop.run_in_executor(
+                None, partial(opened, store, create=create, serve=serve)
+            )
         failures: tuple[type[Exception], ...] = (*store.failures, Problem)
         try:
             service = cls(store, settings or Settings())
-            await service._start()
+            await (service._start() if serve else service._attend())
         except failures as error:
             store.close()
             # A full disk lets a store be opened, and refuses the first write.
@@ -203,6 +212,12 @@ class Service:
             (self.check_store, LOST_SECONDS),
         ):
             self._tasks.append(state.loop.create_task(self._repeat(work, every)))
+
+    async def _attend(self) -> None:
+        """Read configuration and states, to administer next to the processes that serve."""
+        await self.replicas.start()
+        self.state.committer.start()
+        await self.replicas.poll_once()
 
     async def _repeat(self, work: Callable[[], Coroutine[Any, Any, None]], every: float) -> None:
         while True:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from typing import Any
 
-from bothworlds.serve.domain.keys import NewKey
+from bothworlds.serve.domain.experiment import short
+from bothworlds.serve.domain.keys import FIRST_TENANT, NewKey, key_document
+from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.rows import AuditRow
+from bothworlds.serve.store.writer import Writer
 
 
 def create_key(
@@ -48,6 +52,56 @@ def create_key(
         audit = AuditRow(time.time(), 1, None, "create_key", None, "shell", made.change())
         store.writer.administer(audit, made.put)
     return made.secret
+
+
+def list_keys(where: str) -> list[dict[str, Any]]:
+    """Return all API keys of a store with their tenants, without secrets.
+
+    Parameters
+    ----------
+    where : str
+        A path, or ``postgresql://...``.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be opened.
+    """
+    with contextlib.closing(opened(where, serve=False, create=False)) as store:
+        found = store.reader.configuration()
+    tenants = {number: name for name, number in found.tenants.items()}
+    return [{**key_document(key), "tenant": tenants[key.tenant]} for key in found.keys]
+
+
+def revoke_key(where: str, id: str) -> None:
+    """Revoke an API key, with its decide tokens; servers that run know it a moment later.
+
+    Parameters
+    ----------
+    where : str
+        A path, or ``postgresql://...``.
+    id : str
+        The key's id: what stands between ``bw_`` and the secret.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be opened.
+    Problem
+        If there is no such key, or it was revoked before.
+    """
+    with contextlib.closing(opened(where, serve=False, create=False)) as store:
+        now = time.time()
+        tenant = next(
+            (key.tenant for key in store.reader.configuration().keys if key.id == id), FIRST_TENANT
+        )
+
+        def work(writer: Writer) -> None:
+            if not writer.revoke_key(tenant, id, now):
+                raise Problem("key_not_found", f"There is no valid key {short(id)}.")
+
+        audit = AuditRow(now, tenant, None, "revoke_key", None, "shell", {"key": id})
+        store.writer.administer(audit, work)
 
 
 def begin_incarnation(where: str) -> None:

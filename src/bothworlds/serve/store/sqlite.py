@@ -184,6 +184,8 @@ class SqliteStore(Store):
     ) -> None:
         self.path = Path(path)
         self.replica = Replica(0 if serve else -1)
+        if not serve:
+            self.has_peers = True
         self._open = contextlib.ExitStack()
         self._why: str | None = None
         if not create and not self.path.exists():
