@@ -166,19 +166,8 @@ def place(raw: bytes) -> bytes:
     return raw[1:ARM]
 
 
-LINEAGE = struct.Struct("<IHH")
-"""The experiment, the epoch and the number of known arms, as `lineage` returns them."""
-
-
-def lineage(raw: bytes) -> bytes:
-    """Return experiment, epoch and known arms of a record, as they stand there.
-
-    Examples
-    --------
-    >>> LINEAGE.unpack(lineage(encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, NEAR_ALL)))
-    (7, 3, 8)
-    """
-    return raw[1:ARM] + raw[KNOWN : KNOWN + 2]
+LINEAGE = struct.Struct("<xIH2xH")
+"""The experiment, the epoch and the number of known arms, read from the front of a record."""
 
 
 def decode(raw: bytes) -> Record:

@@ -106,7 +106,7 @@ class Keyring:
             for each, hashes in zip(incarnations[:-1], salted, strict=False)
         ]
         self._signer = self._hashes[current]
-        self._seals = {records.LINEAGE.pack(*each): seal for each, seal in seals.items()}
+        self._seals = seals
 
     def sign(self, raw: bytes) -> str:
         """Return the token of a record, which names `current` as its key."""
@@ -120,7 +120,7 @@ class Keyring:
 
     def _signed_by(self, known: blake2b, raw: bytes) -> str:
         signing = known.copy()
-        signing.update(raw + self._seals.get(records.lineage(raw), b""))
+        signing.update(raw + self._seals.get(records.LINEAGE.unpack_from(raw), b""))
         text = b2a_base64(raw + signing.digest(), newline=False)
         return text.rstrip(b"=").translate(_URL_SAFE).decode("ascii")
 
@@ -149,7 +149,7 @@ class Keyring:
             raise Problem("bad_token") from None
         if raw[0] not in self._hashes:
             raise Problem("bad_signature")
-        sealed = raw + self._seals.get(records.lineage(raw), b"")
+        sealed = raw + self._seals.get(records.LINEAGE.unpack_from(raw), b"")
         if not _signed(self._hashes[raw[0]], sealed, signature):
             id = raw[records.IDENTITY : records.INVERSE_P]
             if not any(

@@ -392,7 +392,7 @@ def _without_passing(lines: bytes) -> tuple[bytes, Headers]:
 
 
 class _Waiting:
-    """A request that waits for its answer: what uvicorn reads of a cycle."""
+    """A connection's request that waits for its answer: what uvicorn reads of a cycle."""
 
     __slots__ = ("disconnected", "keep_alive", "message_event", "response_complete")
     response_started = False
@@ -422,7 +422,7 @@ class FastConnection(LimitedConnection):
         # A request that is answered without ASGI, its query, its body.
         self._request: Request | None = None
         self._query = self._body = b""
-        self._waiting: _Waiting
+        self._waiting = _Waiting()
         # Whether the parser waits for a request to begin, and what arrived when it did.
         self._between = True
         self._piece = b""
@@ -529,7 +529,7 @@ class FastConnection(LimitedConnection):
             self._rest()
             return
         # Until it is answered it takes the place where uvicorn looks for an open request.
-        self._waiting = _Waiting()
+        self._waiting.response_complete = False
         self.cycle = self._waiting  # type: ignore[assignment]
 
     def _answered(self, request: Request, reply: Reply) -> None:

@@ -61,8 +61,15 @@ class SqliteWriter(Writer):
         is no longer there.
         """
         self._check_file()
-        with self._transaction():
+        self.execute(self.begin)
+        try:
             yield
+            self.execute("COMMIT")
+        except BaseException:
+            # A full disk or an error of the device has rolled back by itself.
+            if self.inside:
+                self.execute("ROLLBACK")
+            raise
         self._check_file()
 
     def _check_file(self) -> None:

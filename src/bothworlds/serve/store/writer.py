@@ -16,7 +16,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -126,21 +126,9 @@ class Writer(ABC):
         """Run a statement and return its rows."""
         return self.execute(sql, values).fetchall()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self.execute(self.begin)
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            # A full disk or an error of the device has rolled back by itself.
-            if self.inside:
-                self.execute("ROLLBACK")
-            raise
-
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Commit what the block writes, durably, or none of it."""
-        return self._transaction()
 
     def probe(self) -> None:
         """Commit a write that changes nothing, to learn whether the store takes any."""
