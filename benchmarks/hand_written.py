@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_name("reference.c")
-FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fPIC", "-shared")
+FLAGS = ("-O3", "-ffp-contract=fast", "-fPIC", "-shared")
 RATES = {False: 2.0, True: 4.0}
 """Factors of 1 / sqrt(t) in the learning rate, by whether the variance is reduced."""
 ABSENT = "No C compiler was found (cc, or what CC names): the loop in C is left out."
@@ -29,6 +29,12 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CC") or "cc")
 
 
+def processor() -> str:
+    """Return the processor to compile for: the one that Numba compiles for."""
+    named = os.environ.get("NUMBA_CPU_NAME", "host")
+    return "native" if named == "host" else named
+
+
 @functools.cache
 def _compiled() -> Any:
     command = compiler()
@@ -37,7 +43,8 @@ def _compiled() -> Any:
     # A library that is loaded needs its file no longer, except on Windows.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         library = Path(folder) / "reference.so"
-        subprocess.run([command, *FLAGS, str(SOURCE), "-o", str(library), "-lm"], check=True)
+        flags = [*FLAGS, f"-march={processor()}"]
+        subprocess.run([command, *flags, str(SOURCE), "-o", str(library), "-lm"], check=True)
         play = ctypes.CDLL(str(library)).play
     number, real = ctypes.c_int, ctypes.c_double
     play.argtypes = [

@@ -414,7 +414,7 @@ def test_machine_code_is_called_by_its_address_and_its_errors_come_through():
     from bothworlds.lanes.kernels import calling
 
     shape = types.float64(types.int64, types.float64)
-    invoke = calling(None, shape)
+    invoke = calling(lambda lanes: shape)
 
     @jit
     def power(n, x):

@@ -251,7 +251,6 @@ def test_a_snapshot_with_an_impossible_leader_is_refused():
         (first + membership.LEADER, 8.0),
         (first + membership.LEADER, 0.5),
         (first + membership.LEADS, 2.0),
-        (first + membership.LEADS, 1.0),  # but nobody is counted
         (powers.ESTIMATES + 2 * 8, -1.0),
     ):
         wrong = state.copy()

@@ -15,8 +15,9 @@ import pytest
 import bothworlds as bw
 from bothworlds.engine import loop as engine
 from bothworlds.errors import InvalidParameter, KernelError
+from bothworlds.lanes import native
 from bothworlds.lanes.jit import placed_code
-from bothworlds.lanes.kernels import ARMS, CHOOSE_WIDE, GENERATOR, HEAD, PARAMETERS, ROUND
+from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND, shapes
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import pointer
 from bothworlds.policies.custom import custom, random_unit
@@ -202,11 +203,13 @@ def test_nothing_recompiles_for_another_environment_arms_or_horizon():
             run({"rv": ALL["rv"], "general": ALL["general"]}, each, *rest)
 
     play(WORLD)
-    place, code = placed_code(ALL["rv"].kernels().choose, CHOOSE_WIDE)
-    loops = engine.run_wide, engine.run_tile
+    lanes = native.lanes()
+    choose = shapes(lanes).choose
+    place, code = placed_code(ALL["rv"].kernels().choose, choose)
+    loops = [engine.of_width(each, lanes) for each in (engine.run_wide, engine.run_tile)]
     assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
     play(bw.environments.Switching(7, 0.1), 321, 5)
-    assert placed_code(ALL["rv"].kernels().choose, CHOOSE_WIDE) == (place, code)
+    assert placed_code(ALL["rv"].kernels().choose, choose) == (place, code)
     assert [len(each.signatures) for each in (code, *loops)] == [1, 1, 1]
 
 

@@ -5,34 +5,28 @@ Policies and environments enter as first-class functions of the shapes in
 scalars (a user's own, for instance) run lane by lane; the others run on whole vectors.
 
 Layout of a tile: state rows hold ``LANES`` values each; for a scalar kernel every repetition's
-rows lie together instead.
+rows lie together instead.  Where a vector has fewer lanes (`bothworlds.lanes.native`), the groups
+of a tile play one after the other up to the next checkpoint; no lane reads another's numbers.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from numba.core import types
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.kernels import (
-    ATTACK_ONE,
-    ATTACK_WIDE,
-    CHOOSE_ONE,
-    CHOOSE_WIDE,
-    LOSS_ONE,
-    LOSS_WIDE,
-    UPDATE_ONE,
-    UPDATE_WIDE,
-    calling,
-)
+from bothworlds.lanes.kernels import calling, shapes
 from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.rows import FEW, add_to
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
+    ZEROS,
     advance,
     any_lane,
+    group,
     load,
     negate,
     numbers_at,
@@ -40,10 +34,11 @@ from bothworlds.lanes.vectors import (
     splat,
     splat_int,
     store,
+    stride,
     width,
     words_at,
-    zeros,
 )
+from bothworlds.lanes.wrap import bound
 
 WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED, UNTRUSTED, ALONE = 1, 2, 4, 8, 16
 """Bits of the mode: which kernels take vectors, whether an attack stage follows, whether losses
@@ -52,6 +47,15 @@ kernels that could take vectors, compiled for one."""
 
 DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
 """What `run_tile` returns."""
+
+zeros: Any = None
+"""A template's ``like``, which `of_width` fills in."""
+
+
+@functools.cache
+def of_width(template: Any, lanes: int) -> Any:
+    """Return a loop for vectors of so many lanes."""
+    return bound(template, release=True, lanes=(lanes,), zeros=ZEROS[lanes])
 
 
 @jit
@@ -109,9 +113,52 @@ def record(t: int, checkpoints: Any, outputs: Any, K: int, E: Any, rows: int, la
     outputs[3] += 1
 
 
-choose_at = calling(CHOOSE_WIDE, CHOOSE_ONE)
-update_at = calling(UPDATE_WIDE, UPDATE_ONE)
-loss_at = calling(LOSS_WIDE, LOSS_ONE)
+choose_at = calling(lambda lanes: shapes(lanes).choose)
+update_at = calling(lambda lanes: shapes(lanes).update)
+loss_at = calling(lambda lanes: shapes(lanes).loss)
+
+
+@jit
+def play_group(
+    codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
+    outputs: Any, begin: int, like: Any,
+) -> int:  # fmt: skip
+    """Play rounds ``first`` to ``last`` in the lanes from ``begin`` on; see `run_alike`."""
+    lose = codes[2]
+    every = codes[6] if codes.size > 3 else 0
+    C = numbers_at(policy[0])
+    S = group(numbers_at(policy[1]), begin, like)
+    G = group(words_at(policy[2]), begin, like)
+    CE = numbers_at(environment[0])
+    E = group(numbers_at(environment[1]), begin, like)
+    GE = group(words_at(environment[2]), begin, like)
+    X = group(numbers_at(outputs[0]), begin, like)
+    N = group(numbers_at(outputs[1]), begin, like)
+    total = load(X, 0, like)
+    held = splat_int(0, like)
+    times = 0
+    t = first
+    while t <= last:
+        choose, update = codes[0], codes[1]
+        until = last
+        if every > 0 and t % every == 0:
+            until = t
+        elif every > 0:
+            until = min(last, t + every - 1 - t % every)
+            if not any_lane(load(S, codes[5], like) != 0.0):
+                choose, update = codes[3], codes[4]
+        for now in range(t, until + 1):
+            arm = choose_at(choose, (K, now, C, S, G, uniform(G, like)))
+            loss = loss_at(lose, (K, now, CE, E, GE, uniform(GE, like), arm))
+            if untrusted and out_of_range(loss):
+                return BAD_LOSS
+            update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
+            total = total + load(E, 0, like)
+            held, times = count_held(N, K, arm, held, times)
+        t = until + 1
+    count_plays(N, K, held, times)
+    store(X, 0, total)
+    return DONE
 
 
 @jit
@@ -126,59 +173,32 @@ def run_alike(
     checkpoints: Any,
     outputs: Any,
     like: Any,
-) -> int:
+) -> Any:
     """Do what `run_tile` does where both kernels take values like ``like`` and nobody attacks.
 
     ``codes`` are the addresses of ``choose``, ``update`` and ``loss``, and those of a
-    `bothworlds.policies.base.Resting` with its numbers; ``untrusted`` is whether losses must be
+    `bothworlds.policies.base.Leaderless` with its numbers; ``untrusted`` is whether losses must be
     looked at.
     """
-    lose = codes[2]
-    every = codes[6] if codes.size > 3 else 0
-    C = numbers_at(policy[0])
-    S = numbers_at(policy[1])
-    G = words_at(policy[2])
-    CE = numbers_at(environment[0])
-    E = numbers_at(environment[1])
-    GE = words_at(environment[2])
-    X = numbers_at(outputs[0])
-    N = numbers_at(outputs[1])
     t = first
     while t <= last:
         stop = stretch_end(last, checkpoints, outputs)
-        total = load(X, 0, like)
-        held = splat_int(0, like)
-        times = 0
-        while t <= stop:
-            choose, update = codes[0], codes[1]
-            until = stop
-            if every > 0 and t % every == 0:
-                until = t
-            elif every > 0:
-                until = min(stop, t + every - 1 - t % every)
-                if not any_lane(load(S, codes[5], like) != 0.0):
-                    choose, update = codes[3], codes[4]
-            for now in range(t, until + 1):
-                arm = choose_at(choose, (K, now, C, S, G, uniform(G, like)))
-                loss = loss_at(lose, (K, now, CE, E, GE, uniform(GE, like), arm))
-                if untrusted and out_of_range(loss):
-                    return BAD_LOSS
-                update_at(update, (K, now, C, S, G, arm, load(S, 0, like), loss))
-                total = total + load(E, 0, like)
-                held, times = count_held(N, K, arm, held, times)
-            t = until + 1
-        count_plays(N, K, held, times)
-        store(X, 0, total)
-        record(stop, checkpoints, outputs, K, E, 0, width(like))
+        for begin in range(0, stride(like), width(like)):
+            status = play_group(
+                codes, untrusted, K, t, stop, policy, environment, outputs, begin, like
+            )
+            if status != DONE:
+                return status
+        record(stop, checkpoints, outputs, K, numbers_at(environment[1]), 0, stride(like))
+        t = stop + 1
     return DONE
 
 
-@jit
 def run_wide(
     codes: Any, untrusted: bool, K: int, first: int, last: int, policy: Any, environment: Any,
     checkpoints: Any, outputs: Any,
 ) -> Any:  # fmt: skip
-    """Play a tile; see `run_alike`."""
+    """Play a tile; see `run_alike`; a template."""
     return run_alike(
         codes, untrusted, K, first, last, policy, environment, checkpoints, outputs, zeros()
     )
@@ -195,7 +215,6 @@ def run_one(
     )
 
 
-@jit
 def run_tile(
     choose_wide: Any,
     update_wide: Any,
@@ -217,6 +236,8 @@ def run_tile(
     outputs: Any,
 ) -> Any:
     """Play rounds ``first`` to ``last``; returns `DONE` or what a scalar kernel did wrong.
+
+    A template.
 
     Parameters
     ----------
@@ -246,7 +267,6 @@ def run_tile(
     A = numbers_at(attack[1])
     attack_rows = attack[2]
     X = numbers_at(outputs[0])
-    N = numbers_at(outputs[1])
     attacked = mode & ATTACKED != 0
     untrusted = mode & UNTRUSTED != 0
     wide_policy = mode & WIDE_POLICY != 0
@@ -255,62 +275,73 @@ def run_tile(
     arms = np.zeros(LANES, np.int64)
     values = np.zeros(LANES)
     draws = np.zeros(LANES)
-    a = pointer(arms)
-    x = pointer(values)
     t = first
     while t <= last:
         stop = stretch_end(last, checkpoints, outputs)
-        held = splat_int(0, like)
-        times = 0
-        for now in range(t, stop + 1):
-            if wide_policy:
-                arm = choose_wide(K, now, C, S, G, uniform(G, like))
-            else:
-                for lane in range(lanes):
-                    g = advance(G, lane * WORDS)
-                    s = advance(S, lane * policy_rows)
-                    arms[lane] = choose_one(K, now, C, s, g, uniform(g, 0.0))
-                    draws[lane] = s[0]
-                    if not 0 <= arms[lane] < K:
-                        return BAD_ARM
-                arm = load(a, 0, like)
-            if wide_environment:
-                v = uniform(GE, like)
-                if attacked:
-                    loss = attack_wide(loss_wide, K, now, CE, E, GE, v, arm, CA, A)
+        for begin in range(0, LANES, width(like)):
+            ours = range(begin, min(begin + width(like), lanes))
+            a = group(pointer(arms), begin, like)
+            x = group(pointer(values), begin, like)
+            S_here = group(S, begin, like)
+            G_here = group(G, begin, like)
+            E_here = group(E, begin, like)
+            GE_here = group(GE, begin, like)
+            A_here = group(A, begin, like)
+            X_here = group(X, begin, like)
+            N_here = group(numbers_at(outputs[1]), begin, like)
+            held = splat_int(0, like)
+            times = 0
+            for now in range(t, stop + 1):
+                if wide_policy:
+                    arm = choose_wide(K, now, C, S_here, G_here, uniform(G_here, like))
                 else:
-                    loss = loss_wide(K, now, CE, E, GE, v, arm)
-                if untrusted and out_of_range(loss):
-                    return BAD_LOSS
-                store(X, 0, load(X, 0, like) + load(E, 0, like))
-            else:
-                store(a, 0, arm)
-                for lane in range(lanes):
-                    g = advance(GE, lane * WORDS)
-                    e = advance(E, lane * environment_rows)
-                    w = uniform(g, 0.0)
+                    for lane in ours:
+                        g = advance(G, lane * WORDS)
+                        s = advance(S, lane * policy_rows)
+                        arms[lane] = choose_one(K, now, C, s, g, uniform(g, 0.0))
+                        draws[lane] = s[0]
+                        if not 0 <= arms[lane] < K:
+                            return BAD_ARM
+                    arm = load(a, 0, like)
+                if wide_environment:
+                    v = uniform(GE_here, like)
                     if attacked:
-                        values[lane] = attack_one(
-                            loss_one, K, now, CE, e, g, w, arms[lane], CA,
-                            advance(A, lane * attack_rows),
-                        )  # fmt: skip
+                        loss = attack_wide(
+                            loss_wide, K, now, CE, E_here, GE_here, v, arm, CA, A_here
+                        )
                     else:
-                        values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
-                    X[lane] += e[0]
-                    if out_of_range(values[lane]):
+                        loss = loss_wide(K, now, CE, E_here, GE_here, v, arm)
+                    if untrusted and out_of_range(loss):
                         return BAD_LOSS
-                loss = load(x, 0, like)
-            if wide_policy:
-                update_wide(K, now, C, S, G, arm, load(S, 0, like), loss)
-            else:
-                store(x, 0, loss)
-                for lane in range(lanes):
-                    update_one(
-                        K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
-                        arms[lane], draws[lane], values[lane],
-                    )  # fmt: skip
-            held, times = count_held(N, K, arm, held, times)
-        count_plays(N, K, held, times)
+                    store(X_here, 0, load(X_here, 0, like) + load(E_here, 0, like))
+                else:
+                    store(a, 0, arm)
+                    for lane in ours:
+                        g = advance(GE, lane * WORDS)
+                        e = advance(E, lane * environment_rows)
+                        w = uniform(g, 0.0)
+                        if attacked:
+                            values[lane] = attack_one(
+                                loss_one, K, now, CE, e, g, w, arms[lane], CA,
+                                advance(A, lane * attack_rows),
+                            )  # fmt: skip
+                        else:
+                            values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
+                        X[lane] += e[0]
+                        if out_of_range(values[lane]):
+                            return BAD_LOSS
+                    loss = load(x, 0, like)
+                if wide_policy:
+                    update_wide(K, now, C, S_here, G_here, arm, load(S_here, 0, like), loss)
+                else:
+                    store(x, 0, loss)
+                    for lane in ours:
+                        update_one(
+                            K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
+                            arms[lane], draws[lane], values[lane],
+                        )  # fmt: skip
+                held, times = count_held(N_here, K, arm, held, times)
+            count_plays(N_here, K, held, times)
         rows = 0 if wide_environment else environment_rows
         record(stop, checkpoints, outputs, K, E, rows, LANES)
         t = stop + 1
@@ -319,17 +350,16 @@ def run_tile(
 
 _integers = types.int64[::1]
 RUN_ALIKE = types.int64(_integers, types.boolean, *(types.int64,) * 3, *(_integers,) * 4)
-RUN_TILE = types.int64(
-    *(
-        types.FunctionType(sig)
-        for sig in (
-            CHOOSE_WIDE, UPDATE_WIDE, LOSS_WIDE, ATTACK_WIDE,
-            CHOOSE_ONE, UPDATE_ONE, LOSS_ONE, ATTACK_ONE,
-        )
-    ),
-    *(types.int64,) * 5,
-    *(_integers,) * 5,
-)  # fmt: skip
+
+
+def run_tile_shape(lanes: int) -> Any:
+    """Return the signature of `run_tile` for vectors of so many lanes."""
+    functions = [
+        types.FunctionType(signature)
+        for own in (shapes(lanes), shapes(1))
+        for signature in (own.choose, own.update, own.loss, own.attack)
+    ]
+    return types.int64(*functions, *(types.int64,) * 5, *(_integers,) * 5)
 
 
 # Stand-ins for the flavour a pair of kernels does not use; never called.

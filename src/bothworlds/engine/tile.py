@@ -20,9 +20,9 @@ from bothworlds.engine.realised import measuring, realised_regret
 from bothworlds.engine.table import Table, block, columns
 from bothworlds.environments.base import Attack, Environment
 from bothworlds.errors import BothworldsError, KernelError
-from bothworlds.lanes import kernels as shapes
+from bothworlds.lanes import native
 from bothworlds.lanes.jit import placed_code
-from bothworlds.lanes.kernels import ATTACK_ONE, ATTACK_WIDE, LOSS_WIDE, PREFER_ONE, PREFER_WIDE
+from bothworlds.lanes.kernels import shapes
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
 from bothworlds.policies.base import LARGEST, Kernels, Leaderless, Player, Program
@@ -214,60 +214,70 @@ def _bandit_kernels(
     loss = environment.unchecked_kernel()
     mode = _mode(wide, environment) + engine.ATTACKED * (attack is not None)
     if _all_wide(mode):
-        alone = alone and program.alone
-        _loop(alone)
-        codes = _codes(choose, update, loss, program.leaderless, alone)
-        return [codes], mode | engine.ALONE * alone
-    entry(engine.run_tile, engine.RUN_TILE)
+        mode |= engine.ALONE * (alone and program.alone)
+        lanes = 1 if mode & engine.ALONE else native.lanes()
+        _loop(lanes)
+        return [_codes(choose, update, loss, program.leaderless, lanes)], mode
+    lanes = native.lanes()
+    _mixed_loop(lanes)
     strike = engine.idle_attack if attack is None else attack.kernel
-    wanted = (
-        (choose, engine.idle_choose, shapes.CHOOSE_WIDE, wide),
-        (update, engine.idle_update, shapes.UPDATE_WIDE, wide),
-        (loss, engine.idle_loss, LOSS_WIDE, environment.wide),
-        (strike, engine.idle_attack, ATTACK_WIDE, environment.wide),
-        (choose, engine.idle_choose, shapes.CHOOSE_ONE, not wide),
-        (update, engine.idle_update, shapes.UPDATE_ONE, not wide),
-        (loss, engine.idle_loss, shapes.LOSS_ONE, not environment.wide),
-        (strike, engine.idle_attack, ATTACK_ONE, not environment.wide),
-    )
+    wanted = [
+        each
+        for own, vectors in ((shapes(lanes), True), (shapes(1), False))
+        for each in (
+            (choose, engine.idle_choose, own.choose, wide == vectors),
+            (update, engine.idle_update, own.update, wide == vectors),
+            (loss, engine.idle_loss, own.loss, environment.wide == vectors),
+            (strike, engine.idle_attack, own.attack, environment.wide == vectors),
+        )
+    ]
     return [compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
 
 
 @functools.cache
 def _codes(
-    choose: Any, update: Any, loss: Any, leaderless: Leaderless | None, alone: bool
+    choose: Any, update: Any, loss: Any, leaderless: Leaderless | None, lanes: int
 ) -> NDArray[np.int64]:
     """Return the addresses that `engine.run_wide` or `engine.run_one` takes."""
-    chosen, updated, lost = shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, LOSS_WIDE
-    if alone:
-        chosen, updated, lost = shapes.CHOOSE_ONE, shapes.UPDATE_ONE, shapes.LOSS_ONE
-    pairs = [(choose, chosen), (update, updated), (loss, lost)]
+    own = shapes(lanes)
+    pairs = [(choose, own.choose), (update, own.update), (loss, own.loss)]
     numbers = []
     if leaderless is not None:
-        pairs += [(leaderless.choose, chosen), (leaderless.update, updated)]
+        pairs += [(leaderless.choose, own.choose), (leaderless.update, own.update)]
         numbers = [leaderless.row, leaderless.every]
     return block(*(placed_code(*each)[0] for each in pairs), *numbers)
 
 
 @functools.cache
-def _loop(alone: bool) -> Any:
+def _loop(lanes: int) -> Any:
     """Return the machine code of `engine.run_one` or `engine.run_wide`."""
-    return entry(engine.run_one if alone else engine.run_wide, engine.RUN_ALIKE)
+    own = engine.run_one if lanes == 1 else engine.of_width(engine.run_wide, lanes)
+    return entry(own, engine.RUN_ALIKE)
+
+
+@functools.cache
+def _mixed_loop(lanes: int) -> Any:
+    """Return the machine code of `engine.run_tile`."""
+    return entry(engine.of_width(engine.run_tile, lanes), engine.run_tile_shape(lanes))
+
+
+@functools.cache
+def _duel_loop(lanes: int) -> Any:
+    """Return the machine code of `duel.run_duels`."""
+    return entry(engine.of_width(duel.run_duels, lanes), duel.run_duels_shape(lanes))
 
 
 def _duel_kernels(sides: tuple[Kernels, ...], environment: Environment) -> tuple[list[Any], int]:
-    entry(duel.run_duels, duel.RUN_DUELS)
+    lanes = native.lanes()
+    _duel_loop(lanes)
     prefer = environment.unchecked_kernel()
     functions = []
-    for wide, choose, update, preferred in (
-        (True, shapes.CHOOSE_WIDE, shapes.UPDATE_WIDE, PREFER_WIDE),
-        (False, shapes.CHOOSE_ONE, shapes.UPDATE_ONE, PREFER_ONE),
-    ):
+    for shape, wide in ((shapes(lanes), True), (shapes(1), False)):
         used = sides[0].wide == wide
         functions += [
-            *(compiled(own.choose if used else engine.idle_choose, choose) for own in sides),
-            *(compiled(own.update if used else engine.idle_update, update) for own in sides),
-            compiled(prefer if environment.wide == wide else engine.idle_prefer, preferred),
+            *(compiled(own.choose if used else engine.idle_choose, shape.choose) for own in sides),
+            *(compiled(own.update if used else engine.idle_update, shape.update) for own in sides),
+            compiled(prefer if environment.wide == wide else engine.idle_prefer, shape.prefer),
         ]
     return functions, _mode(sides[0].wide, environment)
 
@@ -402,14 +412,14 @@ def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, las
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
         if job.policy.traits.kind == "duel":
-            run = entry(duel.run_duels, duel.RUN_DUELS)
+            run = _duel_loop(native.lanes())
         elif _all_wide(mode):
-            run = _loop(mode & engine.ALONE != 0)
+            run = _loop(1 if mode & engine.ALONE else native.lanes())
             policy, environment, _, *rest = blocks
             untrusted = mode & engine.UNTRUSTED != 0
             return int(run(*functions, untrusted, K, first, last, policy, environment, *rest))
         else:
-            run = entry(engine.run_tile, engine.RUN_TILE)
+            run = _mixed_loop(native.lanes())
         return int(run(*functions, mode, job.count, K, first, last, *blocks))
     except BothworldsError:
         raise

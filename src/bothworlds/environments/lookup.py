@@ -8,27 +8,27 @@ from numba.core.extending import intrinsic
 from numba.core.typing.templates import signature
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.types import LANES, IntsType, floats
+from bothworlds.lanes.types import is_wide, number_like
 
 
 @intrinsic
 def lookup(typingctx: Any, table: Any, base: Any, index: Any) -> Any:
     """Read element ``base + index`` of a shared table of numbers, each lane its own index."""
-    wide = isinstance(index, IntsType)
+    ty = number_like(index)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         start = context.cast(builder, args[1], sig.args[1], types.int64)
         data = builder.gep(args[0], [start])
-        if not wide:
+        if not is_wide(ty):
             return builder.load(builder.gep(data, [args[2]]))
-        value = ir.Constant(floats.vector, ir.Undefined)
-        for lane in range(LANES):
+        value = ir.Constant(ty.vector, ir.Undefined)
+        for lane in range(ty.lanes):
             at = ir.Constant(ir.IntType(32), lane)
             place = builder.gep(data, [builder.extract_element(args[2], at)])
             value = builder.insert_element(value, builder.load(place), at)
         return value
 
-    return signature(floats if wide else types.float64, table, base, index), codegen
+    return signature(ty, table, base, index), codegen
 
 
 @jit

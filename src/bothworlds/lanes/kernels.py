@@ -23,7 +23,9 @@ Each is compiled for vectors (the engine's tiles) and for scalars (one bandit), 
 Pointers instead of arrays keep reference counting out of the inner loop.
 """
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from numba.core import cgutils, types
 from numba.core.extending import intrinsic
@@ -31,37 +33,58 @@ from numba.core.typing.templates import signature
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import WORDS
-from bothworlds.lanes.types import floats, ints, is_wide
+from bothworlds.lanes.types import LANES, FloatsType, GroupType, IntsType, is_wide, of_lanes
 from bothworlds.lanes.vectors import advance, pointer, to_int
 
 numbers = types.CPointer(types.float64)
 words = types.CPointer(types.int64)
-_prefix = (types.int64, types.int64, numbers, numbers, words)
-
-CHOOSE_WIDE = ints(*_prefix, floats)
-CHOOSE_ONE = types.int64(*_prefix, types.float64)
-UPDATE_WIDE = types.void(*_prefix, ints, floats, floats)
-UPDATE_ONE = types.void(*_prefix, types.int64, types.float64, types.float64)
-LOSS_WIDE = floats(*_prefix, floats, ints)
-LOSS_ONE = types.float64(*_prefix, types.float64, types.int64)
-PREFER_WIDE = floats(*_prefix, floats, ints, ints)
-PREFER_ONE = types.float64(*_prefix, types.float64, types.int64, types.int64)
-ATTACK_WIDE = floats(types.FunctionType(LOSS_WIDE), *_prefix, floats, ints, numbers, numbers)
-ATTACK_ONE = types.float64(
-    types.FunctionType(LOSS_ONE), *_prefix, types.float64, types.int64, numbers, numbers
-)
 
 
-def calling(wide: Any, one: Any) -> Any:
-    """Return a function for kernels that calls machine code of these shapes, given its address.
+class Shapes(NamedTuple):
+    """The signatures of kernels for values of one width."""
+
+    choose: Any
+    update: Any
+    loss: Any
+    prefer: Any
+    attack: Any
+
+
+@functools.cache
+def shapes(lanes: int) -> Shapes:
+    """Return the signatures of kernels for vectors of so many lanes, or for one repetition."""
+    number, index = types.float64, types.int64
+    if lanes > 1:
+        number, index = of_lanes(FloatsType, lanes), of_lanes(IntsType, lanes)
+    rows, generator = numbers, words
+    if 1 < lanes < LANES:
+        rows, generator = GroupType(types.float64), GroupType(types.int64)
+    prefix = types.int64, types.int64, numbers, rows, generator
+    loss = number(*prefix, number, index)
+    return Shapes(
+        index(*prefix, number),
+        types.void(*prefix, index, number, number),
+        loss,
+        number(*prefix, number, index, index),
+        number(types.FunctionType(loss), *prefix, number, index, numbers, rows),
+    )
+
+
+CHOOSE_WIDE, UPDATE_WIDE, LOSS_WIDE, PREFER_WIDE, ATTACK_WIDE = shapes(LANES)
+CHOOSE_ONE, UPDATE_ONE, LOSS_ONE, PREFER_ONE, ATTACK_ONE = shapes(1)
+
+
+def calling(shape_of: Callable[[int], Any]) -> Any:
+    """Return a function for kernels that calls machine code, given its address.
 
     It takes the address (`bothworlds.lanes.jit.placed_code`) and the arguments as a tuple; the
-    last of them says whether the code is for a tile or for one bandit. Python hands over an
-    address in a thousandth of the time that a first-class function takes.
+    last of them says for how many lanes the code is, and ``shape_of`` the signature for so many.
+    Python hands over an address in a thousandth of the time that a first-class function takes.
     """
 
     def call_at(typingctx: Any, address: Any, arguments: Any) -> Any:
-        shape = wide if is_wide(arguments.types[-1]) else one
+        last = arguments.types[-1]
+        shape = shape_of(last.lanes if is_wide(last) else 1)
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             given = cgutils.unpack_tuple(builder, args[1], len(shape.args))

@@ -1,17 +1,18 @@
-"""Vector values for kernels: ``LANES`` repetitions in one variable.
+"""Vector values for kernels: several repetitions in one variable.
 
-A kernel is written once, on values that are either plain scalars (one bandit) or vectors
-(``LANES`` independent repetitions).  The three vector types below live in registers and lower
-straight to LLVM vector instructions, so nothing depends on an auto-vectoriser, and every lane
-computes bit for bit what the scalar kernel computes: no reassociation, no contraction.
+A kernel is written once, on values that are either plain scalars (one bandit) or vectors of
+``W`` independent repetitions, with W one of `WIDTHS`.  The three vector types below live in
+registers and lower straight to LLVM vector instructions, so nothing depends on an auto-vectoriser,
+and every lane computes bit for bit what the scalar kernel computes: no reassociation, no
+contraction.
 
-======== =================== ================== ==========================
-type     LLVM                scalar counterpart holds
-======== =================== ================== ==========================
-Floats   ``<LANES x double>`` ``float64``        numbers
-Ints     ``<LANES x i64>``    ``int64``          arms, random bits
-Mask     ``<LANES x i1>``     ``boolean``        comparisons
-======== =================== ================== ==========================
+======== ================ ================== ==========================
+type     LLVM             scalar counterpart holds
+======== ================ ================== ==========================
+Floats   ``<W x double>`` ``float64``        numbers
+Ints     ``<W x i64>``    ``int64``          arms, random bits
+Mask     ``<W x i1>``     ``boolean``        comparisons
+======== ================ ================== ==========================
 
 Arrays stay one-dimensional.  Row ``i`` of a state array holds the ``LANES`` values
 ``A[i * LANES : (i + 1) * LANES]`` of a tile, or the single value ``A[i]`` of one bandit; `load`,
@@ -28,12 +29,15 @@ from numba.core.typing.templates import signature
 
 from bothworlds.lanes.types import (
     LANES,
+    WIDTHS,
+    FloatsType,
+    GroupType,
+    IntsType,
     MaskType,
-    floats,
     index_like,
-    ints,
     is_wide,
     number_like,
+    of_lanes,
     splat_value,
 )
 
@@ -63,10 +67,21 @@ def splat_int(typingctx: Any, value: Any, like: Any) -> Any:
 @intrinsic
 def width(typingctx: Any, like: Any) -> Any:
     """Return the number of lanes, known when a kernel is compiled."""
-    lanes = LANES if is_wide(like) else 1
+    lanes = like.lanes if is_wide(like) else 1
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return ir.Constant(ir.IntType(64), lanes)
+
+    return signature(types.int64, like), codegen
+
+
+@intrinsic
+def stride(typingctx: Any, like: Any) -> Any:
+    """Return how far apart rows lie, known when a kernel is compiled: ``LANES``, or 1."""
+    numbers = LANES if is_wide(like) else 1
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), numbers)
 
     return signature(types.int64, like), codegen
 
@@ -80,7 +95,7 @@ def counting(typingctx: Any, start: Any, like: Any) -> Any:
         first = context.cast(builder, args[0], sig.args[0], result)
         if not is_wide(result):
             return first
-        return builder.add(first, ir.Constant(ints.vector, list(range(LANES))))
+        return builder.add(first, ir.Constant(result.vector, list(range(result.lanes))))
 
     return signature(result, start, like), codegen
 
@@ -155,7 +170,8 @@ def select(typingctx: Any, condition: Any, yes: Any, no: Any) -> Any:
     lane = next((ty for ty in (yes, no) if is_wide(ty)), None)
     if isinstance(condition, MaskType):
         if lane is None:
-            lane = floats if isinstance(yes, types.Float) else ints
+            kind = FloatsType if isinstance(yes, types.Float) else IntsType
+            lane = of_lanes(kind, condition.lanes)
     else:
         lane = yes if isinstance(yes, types.Float | types.Boolean) else no
         if isinstance(lane, types.IntegerLiteral):
@@ -176,8 +192,8 @@ def any_lane(typingctx: Any, condition: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if not is_wide(condition):
             return args[0]
-        packed = builder.bitcast(args[0], ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(LANES), 0))
+        bits = ir.IntType(condition.lanes)
+        return builder.icmp_unsigned("!=", builder.bitcast(args[0], bits), ir.Constant(bits, 0))
 
     return signature(types.boolean, condition), codegen
 
@@ -204,7 +220,7 @@ def lane_bits(typingctx: Any, condition: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         packed = args[0]
         if is_wide(condition):
-            packed = builder.bitcast(packed, ir.IntType(LANES))
+            packed = builder.bitcast(packed, ir.IntType(condition.lanes))
         return builder.zext(packed, ir.IntType(64))
 
     return signature(types.int64, condition), codegen
@@ -230,12 +246,17 @@ def negate(typingctx: Any, condition: Any) -> Any:
     return signature(condition, condition), codegen
 
 
+def _suffix(ty: Any) -> str:
+    """Return how the names of LLVM's functions of such numbers end."""
+    return f"v{ty.lanes}f64" if is_wide(ty) else "f64"
+
+
 def _math(llvm_name: str, arity: int, doc: str) -> Any:
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         result = context.get_value_type(sig.return_type)
-        suffix = f"v{LANES}f64" if is_wide(sig.return_type) else "f64"
         fnty = ir.FunctionType(result, [result] * arity)
-        fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.{llvm_name}.{suffix}")
+        name = f"llvm.{llvm_name}.{_suffix(sig.return_type)}"
+        fn = cgutils.get_or_insert_function(builder.module, fnty, name)
         operands = [
             context.cast(builder, a, t, sig.return_type)
             for a, t in zip(args, sig.args, strict=True)
@@ -251,8 +272,7 @@ def _math(llvm_name: str, arity: int, doc: str) -> Any:
         return intrinsic(unary)
 
     def binary(typingctx: Any, a: Any, b: Any) -> Any:
-        result = floats if is_wide(a) or is_wide(b) else types.float64
-        return signature(result, a, b), emit
+        return signature(number_like(a, b), a, b), emit
 
     binary.__doc__ = doc
     return intrinsic(binary)
@@ -266,13 +286,12 @@ floor = _math("floor", 1, "Largest whole number not above the argument.")
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a * b + c, rounded once: the same bits wherever it runs."""
-    result = floats if is_wide(a) or is_wide(b) or is_wide(c) else types.float64
+    result = number_like(a, b, c)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lane = context.get_value_type(result)
-        suffix = f"v{LANES}f64" if is_wide(result) else "f64"
         fnty = ir.FunctionType(lane, [lane] * 3)
-        fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.fma.{suffix}")
+        fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.fma.{_suffix(result)}")
         operands = [
             context.cast(builder, a, t, result) for a, t in zip(args, sig.args, strict=True)
         ]
@@ -284,7 +303,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 @intrinsic
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the smaller of two numbers (neither may be NaN)."""
-    result = floats if is_wide(a) or is_wide(b) else types.float64
+    result = number_like(a, b)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x = context.cast(builder, args[0], sig.args[0], result)
@@ -297,7 +316,7 @@ def minimum(typingctx: Any, a: Any, b: Any) -> Any:
 @intrinsic
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the larger of two numbers (neither may be NaN)."""
-    result = floats if is_wide(a) or is_wide(b) else types.float64
+    result = number_like(a, b)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x = context.cast(builder, args[0], sig.args[0], result)
@@ -312,7 +331,7 @@ def lane(typingctx: Any, value: Any, place: Any) -> Any:
     """Return one lane of a value, as a scalar."""
     result = value
     if is_wide(value):
-        result = types.float64 if value == floats else types.int64
+        result = types.float64 if isinstance(value, FloatsType) else types.int64
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if not is_wide(value):
@@ -343,7 +362,7 @@ def _folded(name: str, emit: Any, doc: str) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             if not is_wide(value):
                 return args[0]
-            rest, lanes = args[0], LANES
+            rest, lanes = args[0], value.lanes
             while lanes > 1:
                 lanes //= 2
                 low, high = (
@@ -380,6 +399,8 @@ def _data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
     """Address of the first element of an array or of what a pointer points to."""
     if isinstance(ty, types.CPointer):
         return value
+    if isinstance(ty, GroupType):
+        return builder.extract_value(value, 0)
     # Only compiling needs it, and importing it takes longer than loading a kernel.
     from numba.np.arrayobj import make_array
 
@@ -406,7 +427,9 @@ def advance(typingctx: Any, start: Any, rows: Any) -> Any:
     """Return the address ``rows`` elements further."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.gep(args[0], [context.cast(builder, args[1], sig.args[1], types.int64)])
+        data = _data(context, builder, start, args[0])
+        data = builder.gep(data, [context.cast(builder, args[1], sig.args[1], types.int64)])
+        return builder.insert_value(args[0], data, 0) if isinstance(start, GroupType) else data
 
     return signature(start, start, rows), codegen
 
@@ -438,13 +461,65 @@ def own_words(typingctx: Any) -> Any:
 
 
 @intrinsic
-def zeros(typingctx: Any) -> Any:
-    """Return a vector of zeros: the ``like`` of a tile."""
+def group(typingctx: Any, start: Any, first: Any, like: Any) -> Any:
+    """Return the place in a tile's rows of the lanes from ``first`` on, as many as ``like`` has.
+
+    The address itself where ``like`` is a whole tile or one repetition.
+    """
+    if not is_wide(like) or like.lanes == LANES:
+        return signature(start, start, first, like), lambda context, builder, sig, args: args[0]
+    ty = GroupType(start.dtype)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return ir.Constant(floats.vector, [0.0] * LANES)
+        made = cgutils.create_struct_proxy(ty)(context, builder)
+        made.first = context.cast(builder, args[1], first, types.int64)
+        made.data = builder.gep(args[0], [made.first])
+        return made._getvalue()
 
-    return signature(floats), codegen
+    return signature(ty, start, first, like), codegen
+
+
+@intrinsic
+def whole(typingctx: Any, start: Any) -> Any:
+    """Return the address in a whole tile's rows, of its first lane."""
+    if not isinstance(start, GroupType):
+        return signature(start, start), lambda context, builder, sig, args: args[0]
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data, first = (builder.extract_value(args[0], n) for n in range(2))
+        return builder.gep(data, [builder.neg(first)])
+
+    return signature(types.CPointer(start.dtype), start), codegen
+
+
+@intrinsic
+def first_lane(typingctx: Any, start: Any) -> Any:
+    """Return the number in the tile of the first lane at an address."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if not isinstance(start, GroupType):
+            return ir.Constant(ir.IntType(64), 0)
+        return builder.extract_value(args[0], 1)
+
+    return signature(types.int64, start), codegen
+
+
+def _zeros(lanes: int) -> Any:
+    def zeros(typingctx: Any) -> Any:
+        """Return a vector of zeros: the ``like`` of so many lanes."""
+        ty = of_lanes(FloatsType, lanes)
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return ir.Constant(ty.vector, [0.0] * lanes)
+
+        return signature(ty), codegen
+
+    return intrinsic(zeros)
+
+
+ZEROS = {lanes: _zeros(lanes) for lanes in WIDTHS}
+"""By the number of lanes."""
+zeros = ZEROS[LANES]
 
 
 def _row_pointer(context: Any, builder: Any, sig: Any, array: Any, row: Any, ty: Any) -> Any:
@@ -485,14 +560,14 @@ def _element_pointers(context: Any, builder: Any, sig: Any, args: Any, lane: Any
     base = context.cast(builder, args[1], sig.args[1], types.int64)
     if not is_wide(lane):
         return [builder.gep(data, [builder.add(base, args[2])])]
-    rows = builder.add(splat_value(builder, base), args[2])
+    rows = builder.add(splat_value(builder, base, lane.lanes), args[2])
     offsets = builder.add(
-        builder.mul(rows, ir.Constant(ints.vector, [LANES] * LANES)),
-        ir.Constant(ints.vector, list(range(LANES))),
+        builder.mul(rows, ir.Constant(rows.type, [LANES] * lane.lanes)),
+        ir.Constant(rows.type, list(range(lane.lanes))),
     )
     return [
         builder.gep(data, [builder.extract_element(offsets, ir.Constant(ir.IntType(32), k))])
-        for k in range(LANES)
+        for k in range(lane.lanes)
     ]
 
 
@@ -505,7 +580,7 @@ def gather(typingctx: Any, array: Any, base: Any, index: Any) -> Any:
         pointers = _element_pointers(context, builder, sig, args, index)
         if not is_wide(index):
             return builder.load(pointers[0])
-        value = ir.Constant(floats.vector, ir.Undefined)
+        value = ir.Constant(ty.vector, ir.Undefined)
         for k, pointer in enumerate(pointers):
             at = ir.Constant(ir.IntType(32), k)
             value = builder.insert_element(value, builder.load(pointer), at)

@@ -35,7 +35,7 @@ from bothworlds.lanes.vectors import (
     select,
     sqrt,
     store,
-    width,
+    stride,
 )
 from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
@@ -63,7 +63,7 @@ def rate_at(t: int, scale: Any) -> Any:
 @jit
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw at the scale of now."""
-    P = advance(S, SOLVER * width(u))
+    P = advance(S, SOLVER * stride(u))
     half.recentre_if_due(K, t, P, u)
     scale = load(S, SCALE, u)
     store(S, DECIDED, scale)
@@ -84,7 +84,7 @@ def ceiling(x: Any) -> Any:
 @jit
 def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I unless the loss is beyond the limit; raise the scale if losses cost much."""
-    P = advance(S, SOLVER * width(loss))
+    P = advance(S, SOLVER * stride(loss))
     loss = moderate(loss)
     then = load(S, DECIDED, loss)
     kept = within(loss, C[THETA] * then * sqrt(float(t) / inverse_p), 1.0)
@@ -109,14 +109,14 @@ def fading(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
 ) -> None:
     """L_i = R (L_i - min L), then as `update`."""
-    fade_estimates(K, advance(S, SOLVER * width(loss)), retained, loss)
+    fade_estimates(K, advance(S, SOLVER * stride(loss)), retained, loss)
     update(K, t, C, S, G, arm, inverse_p, loss)
 
 
 @jit
 def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
     """Return w of an arm at the root of the round."""
-    P = advance(S, SOLVER * width(arm))
+    P = advance(S, SOLVER * stride(arm))
     return half.weight_of(K, P, rate_at(t, load(S, DECIDED, arm)), arm)
 
 

@@ -34,6 +34,7 @@ from bothworlds.lanes.vectors import (
     select,
     splat,
     store,
+    stride,
     to_int,
     width,
 )
@@ -96,8 +97,8 @@ def is_past(t: int, S: Any, before: int, like: Any) -> Any:
 def listen(K: int, t: int, C: Any, S: Any, before: int, arm: Any, loss: Any) -> None:
     """Add the loss to its arm's sequence, and restart where its mean has changed."""
     first = before + int(C[ROWS])
-    lanes = width(loss)
-    for k in range(lanes):
+    lanes = stride(loss)
+    for k in range(width(loss)):
         observe(S, (first + lane(arm, k)) * lanes + k, K * lanes, lane(loss, k))
     N = gather(S, first + COUNT * K, arm)
     total = gather(S, first + SUM * K, arm)
@@ -105,7 +106,7 @@ def listen(K: int, t: int, C: Any, S: Any, before: int, arm: Any, loss: Any) -> 
     sure = suspected(S, first, K, arm, N, total, limit)
     if any_lane(sure):
         flags = select(sure, 1.0, splat(0.0, loss))
-        for k in range(lanes):
+        for k in range(width(loss)):
             at = (first + lane(arm, k)) * lanes + k
             if lane(flags, k) > 0.0:
                 found, _ = change_beyond(S, at, K * lanes, lane(limit, k))
@@ -133,7 +134,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Let the policy choose."""
     store(S, shape[0] - LATEST, splat(float(t), u))
     now = inner_round(t, S, shape[0], u)
-    inner = advance(S, shape[0] * width(u))
+    inner = advance(S, shape[0] * stride(u))
     arm = choose_inner(K, now, inner_numbers(C), inner, G, u)
     copied(S, shape[0], shape[1], u)
     return arm
@@ -145,7 +146,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
         return
     handed_back(S, shape[0], shape[1], loss)
     now = inner_round(t, S, shape[0], loss)
-    inner = advance(S, shape[0] * width(loss))
+    inner = advance(S, shape[0] * stride(loss))
     update_inner(K, now, inner_numbers(C), inner, G, arm, inverse_p, loss)
     listen(K, t, C, S, shape[0], arm, loss)
 

@@ -33,9 +33,9 @@ from bothworlds.lanes.vectors import (
     minimum,
     select,
     store,
+    stride,
     to_float,
     to_int,
-    width,
 )
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.around import ALONE, Around, near_none, weights_of
@@ -81,7 +81,7 @@ def own_weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
 
 def own_weight(K: int, t: Any, C: Any, S: Any, G: Any, arm: Any) -> Any:
     """Return the policy's own w of an arm."""
-    inner = advance(S, OWN_ROWS * width(arm))
+    inner = advance(S, OWN_ROWS * stride(arm))
     return weight_inner(K, t, advance(C, OWN_NUMBERS), inner, G, arm)
 
 
@@ -99,7 +99,7 @@ def choose(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
     v = select(evenly, u / e, (u - e) / (1.0 - e))
     # Division may round up to 1.
     v = minimum(v, 1.0 - 2.0**-52)
-    inner = advance(S, OWN_ROWS * width(u))
+    inner = advance(S, OWN_ROWS * stride(u))
     arm = choose_inner(K, t, advance(C, OWN_NUMBERS), inner, G, v)
     if any_lane(arm < 0):  # a user's policy that has failed
         return arm
@@ -117,7 +117,7 @@ def choose(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 def update(K: int, t: Any, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """Let the policy learn with 1 / w'."""
-    inner = advance(S, OWN_ROWS * width(loss))
+    inner = advance(S, OWN_ROWS * stride(loss))
     update_inner(K, t, advance(C, OWN_NUMBERS), inner, G, arm, inverse_p, loss)
 
 
@@ -125,7 +125,7 @@ def fading(
     K: int, t: Any, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
 ) -> None:
     """Let the policy forget a little, and learn with 1 / w'."""
-    inner = advance(S, OWN_ROWS * width(loss))
+    inner = advance(S, OWN_ROWS * stride(loss))
     fading_inner(K, t, advance(C, OWN_NUMBERS), inner, G, arm, inverse_p, loss, retained)
 
 

@@ -39,7 +39,7 @@ from bothworlds.lanes.vectors import (
     select,
     sqrt,
     store,
-    width,
+    stride,
 )
 from bothworlds.omd import few
 from bothworlds.omd import half as half_step
@@ -103,7 +103,7 @@ def count_skipped(S: Any, row: int, kept: Any, like: Any) -> None:
 @jit
 def choose_half(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw, as Tsallis-INF with importance weighting."""
-    P = advance(S, SOLVER * width(u))
+    P = advance(S, SOLVER * stride(u))
     far = absolute(load(P, half_step.ROOT, u)) > FAR * (2.0 / rate_now(K, t, C))
     half_step.recentre_where(K, P, far, u)
     arm = half.choose_half_iw(K, t, C, P, G, u)
@@ -116,7 +116,7 @@ def update_half(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l / w_I, unless the loss is beyond the limit of its decision."""
-    P = advance(S, SOLVER * width(loss))
+    P = advance(S, SOLVER * stride(loss))
     loss = moderate(loss)
     kept = within(loss, C[LIMIT] * sqrt(float(t) / inverse_p), C[BOTH])
     count_skipped(S, SKIPPED, kept, loss)
@@ -129,14 +129,14 @@ def fading_half(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any, retained: float
 ) -> None:
     """L_i = R (L_i - min L), then as `update_half`."""
-    half.fade_estimates(K, advance(S, SOLVER * width(loss)), retained, loss)
+    half.fade_estimates(K, advance(S, SOLVER * stride(loss)), retained, loss)
     update_half(K, t, C, S, G, arm, inverse_p, loss)
 
 
 @jit
 def weight_half(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
     """Return w of an arm at the root of the round."""
-    return half.weight_half(K, t, C, advance(S, SOLVER * width(arm)), G, arm)
+    return half.weight_half(K, t, C, advance(S, SOLVER * stride(arm)), G, arm)
 
 
 @jit

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, load, select, splat_int, store
+from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, splat_int, store
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.leader import layout, membership
-from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY, everybody_leads, nobody_leads
+from bothworlds.omd.leader.membership import LEADS, LOOK_EVERY
 from bothworlds.policies.base import LARGEST, Array, Kernels, Program
 
 # The templates. What these names stand for is filled in by `kernels_of` and `silenced`.
@@ -34,14 +34,15 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     if t % LOOK_EVERY == 0:
         look_around(K, t, C, S, M, u)
     arm = splat_int(0, u)
-    if not everybody_leads(M):
+    leads = load(M, LEADS, u) != 0.0
+    others = any_lane(negate(leads))
+    if others:
         arm = choose_by_pass(K, t, C, S, G, u)
-        if nobody_leads(M):
+        if not any_lane(leads):
             return arm
     inverse_p = load(S, 0, u)
-    leads = load(M, LEADS, u) != 0.0
     mine = draw(K, t, C, S, M, leads, u)
-    if everybody_leads(M):
+    if not others:
         return mine
     store(S, 0, select(leads, load(S, 0, u), inverse_p))
     return select(leads, mine, arm)
@@ -51,9 +52,9 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     """Learn from the loss of the arm drawn."""
     M = advance(S, (own[0] + own[1] * K) * LANES)
     leads = load(M, LEADS, loss) != 0.0
-    if not nobody_leads(M):
+    if any_lane(leads):
         learn(K, t, C, S, M, leads, arm, inverse_p, loss)
-    if not everybody_leads(M):
+    if any_lane(negate(leads)):
         learn_outside(K, t, C, S, G, leads, arm, inverse_p, loss)
 
 
@@ -111,12 +112,10 @@ def leading_program(
         return np.append(own.start(), np.zeros(layout.rows(n_arms, True)))
 
     def sound(state: Array) -> bool:
-        """Tell whether the mode is sound in every lane, and those in it are as many as counted."""
+        """Tell whether the mode is sound in every lane."""
         mode = state[own.start().size :]
-        counted = bool((mode[membership.HOW_MANY] == mode[membership.LEADS].sum()).all())
         return (
-            counted
-            and sound_mode(n_arms, mode)
+            sound_mode(n_arms, mode)
             and own.sound(state[: -len(mode)])
             and bool((np.abs(state) <= LARGEST).all())
         )

@@ -23,7 +23,7 @@ import numpy as np
 
 from bothworlds.arguments import keep, whole
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import advance, any_lane, load, splat, store, width
+from bothworlds.lanes.vectors import advance, any_lane, load, splat, store, stride
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.around import Around, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
@@ -97,7 +97,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Let the policy choose, anew in every block."""
     b = block_of(t, C)
     caught_up(b, C, S, shape[0], u)
-    inner = advance(S, shape[0] * width(u))
+    inner = advance(S, shape[0] * stride(u))
     arm = choose_inner(K, t - b * int(C[EVERY]), inner_numbers(C), inner, G, u)
     copied(S, shape[0], shape[1], u)
     return arm
@@ -110,7 +110,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     if is_past(b, S, shape[0], loss):
         return
     handed_back(S, shape[0], shape[1], loss)
-    inner = advance(S, shape[0] * width(loss))
+    inner = advance(S, shape[0] * stride(loss))
     update_inner(K, t - b * int(C[EVERY]), inner_numbers(C), inner, G, arm, inverse_p, loss)
 
 

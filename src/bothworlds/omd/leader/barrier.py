@@ -136,7 +136,6 @@ def forget(t: int, M: Any, over: Any, like: Any) -> None:
     store(M, PREDICTED, select(over, 1.0, load(M, PREDICTED, like)))
     store(M, BASE, select(over, 0.0, load(M, BASE, like)))
     store(M, RATE, select(over, 0.0, load(M, RATE, like)))
-    membership.count(M, like)
 
 
 @jit
@@ -167,4 +166,3 @@ def look_around(
         eta = S[rate * LANES + place]
         enter(K, t, L, LANES, x, eta, M, place, LANES, None, 1.0, None)
         entering &= entering - 1
-    membership.count(M, like)

@@ -54,6 +54,7 @@ from bothworlds.lanes.vectors import (
     sum_lanes,
     to_float,
     to_int,
+    whole,
     zeros,
 )
 from bothworlds.omd.leader import membership
@@ -126,19 +127,20 @@ def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
 def sum_terms(K: int, M: Any, V: Any, place: int, eta: float, least: float) -> None:
     """Compute the c_n of a lane."""
     like = zeros()
+    room = whole(M)
     for n in range(ORDER + 1):
-        store(M, SUMS + n, like)
+        store(room, SUMS + n, like)
     for i in range(vectors(K)):
         y = eta * (least - load(V, i, like))
         p = exp(y)
         # Where exp is 0, powers of y may be too large.
         y = select(p > 0.0, y, 0.0)
         for n in range(SUMS, SUMS + ORDER + 1):
-            store(M, n, load(M, n, like) + p)
+            store(room, n, load(room, n, like) + p)
             p = p * y
     factorial = 1.0
     for n in range(ORDER + 1):
-        M[(SERIES + n) * LANES + place] = sum_lanes(load(M, SUMS + n, like)) / factorial
+        M[(SERIES + n) * LANES + place] = sum_lanes(load(room, SUMS + n, like)) / factorial
         factorial *= n + 1
 
 
@@ -169,6 +171,7 @@ def move_other(K: int, M: Any, place: int, arm: int, by: float, tally: Any) -> N
 def find_other(K: int, M: Any, V: Any, place: int, eta: float, target: float) -> Any:
     """Return the first arm but the leader at which sums of e pass ``target``, and its e."""
     like = zeros()
+    room = whole(M)
     rise = M[RISE * LANES + place]
     leader = int(M[LEADER * LANES + place])
     total = 0.0
@@ -176,11 +179,11 @@ def find_other(K: int, M: Any, V: Any, place: int, eta: float, target: float) ->
         e = exp(eta * (rise - load(V, i, like)))
         beyond = total + sum_lanes(e)
         if beyond > target:
-            store(M, ROOM, e)
+            store(room, ROOM, e)
             for j in range(min(LANES, K - i * LANES)):
-                total += M[ROOM * LANES + j]
+                total += room[ROOM * LANES + j]
                 if total > target and i * LANES + j != leader:
-                    return i * LANES + j, M[ROOM * LANES + j]
+                    return i * LANES + j, room[ROOM * LANES + j]
         total = beyond
     best = 0  # rounding: u was next to 1
     for i in range(1, K):
@@ -347,12 +350,12 @@ def look_around(
         while bits != 0:
             rebuild(K, M, lowest_bit(bits), eta, tally)
             bits &= bits - 1
-    leave(K, t, S, first, M, tally, leaving, like)
+    leave(K, t, S, first, M, tally, leaving)
 
 
 @jit
-def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, bits: int, like: Any) -> None:
-    """End the mode in some lanes, and count those that are in it."""
+def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, bits: int) -> None:
+    """End the mode in some lanes."""
     while bits != 0:
         place = lowest_bit(bits)
         if tally is not None:
@@ -365,4 +368,3 @@ def leave(K: int, t: int, S: Any, first: int, M: Any, tally: Any, bits: int, lik
         membership.write_estimates(K, L, LANES, 1.0)
         membership.close_lane(t, M, place, LANES)
         bits &= bits - 1
-    membership.count(M, like)

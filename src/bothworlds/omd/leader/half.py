@@ -8,7 +8,7 @@ not in the mode are played by `bothworlds.omd.half` or `bothworlds.omd.few`; amo
 from typing import Any
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import advance, load, lowest_bit, splat, store, width
+from bothworlds.lanes.vectors import advance, load, lowest_bit, splat, store, stride
 from bothworlds.omd import half, recentring
 from bothworlds.omd.few import LEAST, fits
 from bothworlds.omd.leader import membership
@@ -166,7 +166,7 @@ def decide(
 @jit
 def look_around(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> None:
     """Let lanes enter and leave the mode, in a round in which they may."""
-    W = width(like)
+    W = stride(like)
     first = first_round(K)
     saved = cost(SAVED_REDUCED, K)
     if near_below is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, fma
+from bothworlds.lanes.vectors import advance, first_lane, fma, whole
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader.membership import OWN
 
@@ -29,8 +29,9 @@ ORIGIN, FAR_REACH, HIGHEST, LOWEST = OWN + 10, OWN + 11, OWN + 12, OWN + 13
 """Rows, for reduced variance: f - s as it would be in round 0, the largest |f|, the highest near V
 and the lowest far one."""
 NEXT = OWN + 14
-"""First of five rows that begin with the next round, its eta, 1 / eta, the largest L_i - x of a
-near arm and eta^-p: known a round ahead, no round waits for a square root."""
+"""First of five rows, of which the numbers of a group's first lanes are used: the next round, its
+eta, 1 / eta and the largest L_i - x of a near arm; in the row behind, eta^-p.  As they are known a
+round ahead, no round waits for a square root."""
 NEAR_BY, FAR_BY, WEIGHT, DRAW, ARM = OWN + 19, OWN + 20, OWN + 21, OWN + 22, OWN + 23
 """Rows, within a round in which something rare happens: s, f, o, u and the arm."""
 ENDS = OWN + 24
@@ -61,30 +62,36 @@ def vectors(K: int) -> int:
 
 
 @jit
+def lane_room(M: Any, place: int, W: int, row: int, numbers: int) -> Any:
+    """Return the numbers of the lane at ``place``, of those that lie lane by lane from a row on."""
+    return advance(whole(M), row * W + (first_lane(M) + place) * numbers)
+
+
+@jit
 def others(K: int, M: Any, place: int, W: int) -> Any:
     """Return the V_i of the lane at ``place``.
 
     b's own place, and places without an arm, have `membership.NOBODY`.
     """
-    return advance(M, OTHERS * W + place * vectors(K) * LANES)
+    return lane_room(M, place, W, OTHERS, vectors(K) * LANES)
 
 
 @jit
 def table(K: int, M: Any, place: int, W: int) -> Any:
     """Return the sums along the classes of the lane at ``place`` (V_i^-p until `tabulate` ran)."""
-    return advance(M, OTHERS * W + (W + place) * vectors(K) * LANES)
+    return lane_room(M, place, W, OTHERS + vectors(K) * LANES, vectors(K) * LANES)
 
 
 @jit
 def far_marks(K: int, M: Any, place: int, W: int) -> Any:
     """Return what is 1 for the far arms of the lane at ``place`` and 0 for the others."""
-    return advance(M, OTHERS * W + (2 * W + place) * vectors(K) * LANES)
+    return lane_room(M, place, W, OTHERS + 2 * vectors(K) * LANES, vectors(K) * LANES)
 
 
 @jit
 def ends(M: Any, place: int, W: int) -> Any:
     """Return the sums over the classes of the lane at ``place``."""
-    return advance(M, ENDS * W + place * LANES)
+    return lane_room(M, place, W, ENDS, LANES)
 
 
 @jit

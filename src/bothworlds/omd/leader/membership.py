@@ -18,7 +18,6 @@ its instructions, because the processor did not expect it.
 from typing import Any
 
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     lane_bits,
     load,
@@ -27,16 +26,13 @@ from bothworlds.lanes.vectors import (
     select,
     splat,
     store,
-    sum_lanes,
 )
 
 LEADS, LEADER = 0, 1
 """Rows: 1 in the lanes in the mode, and b."""
 SPENT, RESTLESS = 2, 3
 """Rows: what rare work has cost lately, and the last round that spoke against entering."""
-HOW_MANY = 4
-"""Row: the number of lanes in the mode, in every lane; see `count`."""
-OWN = 5
+OWN = 4
 """First row of what a family has of its own."""
 
 NOBODY = 1e90
@@ -67,27 +63,6 @@ def cost(of: Any, K: int) -> Any:
 def is_due(t: int) -> bool:
     """Tell whether lanes may enter the mode in this round, or leave it."""
     return t % LOOK_EVERY == 0
-
-
-@jit
-def count(M: Any, like: Any) -> None:
-    """Count the lanes in the mode, after any entered or left.
-
-    In most tiles none or all are, and a round learns it from one number.
-    """
-    store(M, HOW_MANY, splat(sum_lanes(load(M, LEADS, like)), like))
-
-
-@jit
-def nobody_leads(M: Any) -> Any:
-    """Tell whether no lane is in the mode."""
-    return M[HOW_MANY * LANES] == 0.0
-
-
-@jit
-def everybody_leads(M: Any) -> Any:
-    """Tell whether all lanes are in the mode."""
-    return M[HOW_MANY * LANES] == LANES
 
 
 @jit

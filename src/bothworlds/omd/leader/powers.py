@@ -186,4 +186,3 @@ def look_around(
         x = S[powers.FRAME * LANES + place] - 1.0 / unit
         enter(K, t, L, LANES, x, unit, M, place, LANES, B, eta, near_below)
         entering &= entering - 1
-    membership.count(M, like)

@@ -17,9 +17,9 @@ from bothworlds.lanes.vectors import (
     negate,
     select,
     store,
+    stride,
     to_float,
     to_int,
-    width,
 )
 from bothworlds.omd.estimators import BASELINE, correction
 from bothworlds.omd.leader.drawing import widen
@@ -171,7 +171,7 @@ def look_closer(
     store(M, ARM, load(M, LEADER, u))
     bits = lane_bits(rare)
     while bits != 0:
-        finish(K, t, S, M, lowest_bit(bits), width(u), B, eta, over, over_power, near_below)
+        finish(K, t, S, M, lowest_bit(bits), stride(u), B, eta, over, over_power, near_below)
         bits &= bits - 1
     return to_int(load(M, ARM, u))
 
@@ -239,7 +239,7 @@ def learn_others(
     K: int, M: Any, B: Any, reduced: Any, bits: int, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """Do the same in the lanes in which it was not the leader."""
-    W = width(loss)
+    W = stride(loss)
     while bits != 0:
         k = lowest_bit(bits)
         learn_other(K, M, k, W, B, reduced, lane(arm, k), lane(inverse_p, k), lane(loss, k))

@@ -55,9 +55,9 @@ from bothworlds.lanes.vectors import (
     splat_int,
     sqrt,
     store,
+    stride,
     to_float,
     to_int,
-    width,
 )
 from bothworlds.omd import few, half, soft
 from bothworlds.omd.estimators import correction
@@ -97,7 +97,7 @@ MOST_COUNTED = 8.0
 @jit
 def solver(S: Any, like: Any) -> Any:
     """Return the solver's rows, which are those of `bothworlds.omd.half`."""
-    return advance(S, SOLVER * width(like))
+    return advance(S, SOLVER * stride(like))
 
 
 @jit
@@ -143,7 +143,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     P = solver(S, u)
     W = advance(S, WAITING)
     squares = load(S, SQUARES, u)
-    if width(u) == 1:
+    if stride(u) == 1:
         settle(K, t, C, S, G)
         squares = squares * waiting.expected(W)
     half.recentre_if_due(K, t, P, u)
@@ -222,7 +222,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     W = advance(S, WAITING)
     now = splat(float(t), loss)
     late = False
-    if width(loss) == 1:
+    if stride(loss) == 1:
         if S[RESTARTED] >= t:
             return
         late = waiting.is_late(W, float(t))
@@ -234,7 +234,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
         half.move(K, P, arm, by)
     else:
         add_baselines(K, S, arm, by)
-    if width(loss) == 1:
+    if stride(loss) == 1:
         waiting.answered(W, float(t))
         W[waiting.OPEN] = 0.0
     d = loss - base
@@ -247,7 +247,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 @jit
 def listen(K: int, C: Any, S: Any, now: Any, arm: Any, loss: Any) -> None:
     """Add the loss to the test of its arm, and act where its mean has changed."""
-    lanes = width(loss)
+    lanes = stride(loss)
     tests = ESTIMATES + TEST * K
     N, total = alarm.observe_all(S, tests, K, arm, loss)
     led = take(S, ESTIMATES + LED * K, K, arm) == now

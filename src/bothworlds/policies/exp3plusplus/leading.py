@@ -38,7 +38,7 @@ def look_around(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
     soon = t + LOOK_EVERY
     if gaps_matter(soon, C, cap_of(K, mode.rate(C[RATE], soon))):
         led = lane_bits(load(M, LEADS, like) != 0.0)
-        mode.leave(K, t, S, ESTIMATES, M, tally, led, like)
+        mode.leave(K, t, S, ESTIMATES, M, tally, led)
     else:
         eta = C[FACTOR] * mode.rate(C[RATE], t)
         mode.look_around(K, t, S, ESTIMATES, ESTIMATES + 4 * K, M, eta, tally, like)

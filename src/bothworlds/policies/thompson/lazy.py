@@ -59,6 +59,7 @@ from bothworlds.lanes.vectors import (
     splat_int,
     sqrt,
     store,
+    stride,
     to_float,
     to_int,
     width,
@@ -300,7 +301,7 @@ def draw_theta(x: float, y: float, G: Any, place: int, like: Any) -> float:
 @jit
 def settle(K: int, S: Any, G: Any, place: int, u: float, like: Any) -> int:
     """Return the arm of a round that a comparison did not settle, in lane ``place``."""
-    W = width(like)
+    W = stride(like)
     s = advance(S, place)
     c = s[LEVEL * W]
     lazy = s[MODE * W] == LAZY
@@ -449,10 +450,10 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     store(S, PICK, pick)
     due = (mode > LAZY) & (load(S, NEXT, u) <= float(t))
     if any_lane(slow | due):
-        W = width(u)
+        W = stride(u)
         work = select(slow, 2.0, select(due, 1.0, 0.0))
         timely = select(due, 1.0, 0.0)
-        for place in range(W):
+        for place in range(width(u)):
             s = advance(S, place)
             anew = lane(timely, place) > 0.0
             if lane(work, place) > 1.0:
@@ -507,7 +508,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
         wanted = select(work, 1.0, 0.0)
         for place in range(width(loss)):
             if lane(wanted, place) > 0.0:
-                renew(K, t, advance(S, place), width(loss), lane(arm, place))
+                renew(K, t, advance(S, place), stride(loss), lane(arm, place))
 
 
 _KERNELS = Kernels(choose, update)

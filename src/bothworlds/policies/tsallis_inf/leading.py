@@ -12,7 +12,7 @@ import numpy as np
 
 from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, width
+from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, stride
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import BASELINE
@@ -37,7 +37,7 @@ def foresee(K: int, t: int, C: Any, N: Any) -> None:
 @jit
 def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
     """Return eta, 1 / eta and the limit of the near arms, noted a round ago; look ahead again."""
-    N = advance(M, layout.NEXT * width(like))
+    N = advance(M, layout.NEXT * stride(like))
     if N[0] != t:
         foresee(K, t, C, N)
     eta, over, limit = N[1], N[2], N[3]
@@ -91,7 +91,7 @@ update_by_pass: Any = None
 
 def choose_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with importance weighting."""
-    M = mode.rows_behind(K, S, width(u))
+    M = mode.rows_behind(K, S, stride(u))
     if nobody_leads(t, M, u):
         return choose_by_pass(K, t, C, S, G, u)
     eta, over, _ = foreseen(K, t, C, M, u)
@@ -104,7 +104,7 @@ def choose_iw(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw with reduced variance."""
-    M = mode.rows_behind(K, S, width(u))
+    M = mode.rows_behind(K, S, stride(u))
     if nobody_leads(t, M, u):
         return choose_by_pass(K, t, C, S, G, u)
     eta, over, limit = foreseen(K, t, C, M, u)
@@ -117,7 +117,7 @@ def choose_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_I += l / w_I."""
-    M = mode.rows_behind(K, S, width(loss))
+    M = mode.rows_behind(K, S, stride(loss))
     leads = load(M, membership.LEADS, loss) != 0.0
     if any_lane(leads):
         mode.learn(K, M, None, leads, arm, inverse_p, loss)
@@ -129,7 +129,7 @@ def update_iw(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, 
 
 def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
     """L_i += B_i for every arm; L_I += (l - B_I) / w_I."""
-    M = mode.rows_behind(K, S, width(loss))
+    M = mode.rows_behind(K, S, stride(loss))
     leads = load(M, membership.LEADS, loss) != 0.0
     count_loss(M, loss)
     if any_lane(leads):
@@ -146,7 +146,7 @@ def update_leaderless_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """Do what `update_rv` does while no lane leads."""
-    count_loss(mode.rows_behind(K, S, width(loss)), loss)
+    count_loss(mode.rows_behind(K, S, stride(loss)), loss)
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 
 

@@ -20,6 +20,7 @@ from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS
 from bothworlds.policies.tsallis_inf.tiles import (
     rate_in_tile,
     solve_and_draw,
+    table,
     update_equal_iw,
     update_equal_rv,
 )
@@ -42,7 +43,7 @@ def foresee(t: int, c: float, T: Any, M: Any) -> None:
     M[NEXT * LANES + 1] = eta
     M[NEXT * LANES + 2] = 1.0 / eta
     M[NEXT * LANES + 3] = near_below(t, c, T)
-    M[NEXT * LANES + 4] = late_rates.interpolate(T, late_rates.POWERS, t)
+    M[(NEXT + 1) * LANES] = late_rates.interpolate(T, late_rates.POWERS, t)
 
 
 @jit
@@ -69,7 +70,7 @@ def look_around_rv(K: int, t: int, C: Any, S: Any, M: Any, like: Any) -> None:
     """Let lanes enter and leave the mode, with reduced variance."""
     if t >= late_rates.FIRST:
         eta = rate(K, t, C, S)
-        limit = near_below(t, 1.0 - C[ALPHA], advance(S, powers.TABLE * LANES))
+        limit = near_below(t, 1.0 - C[ALPHA], table(S))
         mode.look_around(K, t, S, M, advance(C, SERIES), eta, limit, like)
 
 
@@ -79,14 +80,16 @@ def draw(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: An
 
     ``reduced`` is None for importance weighting.
     """
-    T = advance(S, powers.TABLE * LANES)
+    T = table(S)
     c = 1.0 - C[ALPHA]
     if M[NEXT * LANES] != t:
+        # Other lanes of the tile, in a group of their own, may have left the table elsewhere.
+        rate(K, t, C, S)
         foresee(t, c, T, M)
     eta = M[NEXT * LANES + 1]
     over = M[NEXT * LANES + 2]
     limit = M[NEXT * LANES + 3]
-    over_power = M[NEXT * LANES + 4]
+    over_power = M[(NEXT + 1) * LANES]
     if late_rates.is_for(T, t + 1):
         foresee(t + 1, c, T, M)
     B = advance(C, SERIES)

@@ -63,7 +63,7 @@ def alone(K: int, S: Any, place: int, reduced: Any) -> Any:
     if reduced is not None:
         fields = buckets.FIELDS_RV
         rows += LANES * layout.vectors(K)
-    return advance(S, (MODE + rows) * LANES + place * (buckets.SHARED + fields * K))
+    return layout.lane_room(S, place, LANES, MODE + rows, buckets.SHARED + fields * K)
 
 
 @jit

@@ -13,7 +13,7 @@ import numpy as np
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
-from bothworlds.lanes.vectors import advance, lane, load, minimum, splat, store, width
+from bothworlds.lanes.vectors import advance, lane, load, minimum, splat, store, stride
 from bothworlds.omd import few, half, recentring, soft
 from bothworlds.omd.estimators import BASELINE, correction
 from bothworlds.policies import waiting
@@ -47,14 +47,14 @@ def start(n_arms: int) -> Array:
 @jit
 def solver(S: Any, like: Any) -> Any:
     """Return the solver's rows, which are those of `bothworlds.omd.half`."""
-    return advance(S, SOLVER * width(like))
+    return advance(S, SOLVER * stride(like))
 
 
 @jit
 def choose(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Solve and draw; see `few.draw` and `half.draw`."""
     P = solver(S, u)
-    if width(u) == 1:
+    if stride(u) == 1:
         settle(K, 0, C, S, G)
     half.recentre_if_due(K, t, P, u)
     eta = rate_now(K, t, C)
@@ -88,12 +88,12 @@ def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained:
     Unless ``retained`` is None, L fades by it before; the baselines are those before that.
     """
     W = advance(S, WAITING)
-    if width(loss) == 1 and waiting.is_late(W, S[NUMBER]):
+    if stride(loss) == 1 and waiting.is_late(W, S[NUMBER]):
         learn_late(K, C, S, lane(arm, 0), lane(inverse_p, 0), lane(loss, 0), retained)
         return
     base = baseline_of(K, S, arm, loss)
     add_baselines(K, S, arm, correction(loss, base, inverse_p), retained)
-    if width(loss) == 1:
+    if stride(loss) == 1:
         waiting.answered(W, S[NUMBER])
         W[waiting.OPEN] = 0.0
 

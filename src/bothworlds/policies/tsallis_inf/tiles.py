@@ -13,7 +13,7 @@ from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import advance, load, select, splat, store
+from bothworlds.lanes.vectors import advance, load, select, splat, store, whole
 from bothworlds.omd import late_rates, powers
 from bothworlds.omd.estimators import BASELINE, baseline, correction, with_baseline
 from bothworlds.omd.powers import ESTIMATES
@@ -32,6 +32,12 @@ CROWDED = 8.0
 
 
 @jit
+def table(S: Any) -> Any:
+    """Return the table of `bothworlds.omd.late_rates`, which all lanes of a tile share."""
+    return advance(whole(S), powers.TABLE * LANES)
+
+
+@jit
 def rate_in_tile(K: int, t: int, C: Any, S: Any, p: Any) -> Any:
     """Return eta_t, which costs a tile as much as several arms where it is not interpolated.
 
@@ -39,7 +45,7 @@ def rate_in_tile(K: int, t: int, C: Any, S: Any, p: Any) -> Any:
     """
     if t < late_rates.FIRST:
         return rate_now(K, t, C)
-    T = advance(S, powers.TABLE * LANES)
+    T = table(S)
     if not late_rates.is_for(T, t):
         late_rates.tabulate(T, int(C[CODE]), C[PARAMETER], C[ALPHA], K, t, p)
     return late_rates.interpolate(T, late_rates.RATES, t)

@@ -47,7 +47,7 @@ from bothworlds.lanes.vectors import (
     splat,
     sqrt,
     store,
-    width,
+    stride,
 )
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import correction
@@ -80,13 +80,13 @@ LARGEST_BETA = 1e15  # reached by no run: a bound of what is read from a file
 @jit
 def solver(S: Any, like: Any) -> Any:
     """Return the solver's rows, which are those of `bothworlds.omd.half`."""
-    return advance(S, SOLVER * width(like))
+    return advance(S, SOLVER * stride(like))
 
 
 @jit
 def sums(S: Any, like: Any) -> Any:
     """Return the rows of H_1, H_3 and what the prediction of the next root needs."""
-    return advance(S, SUMS * width(like))
+    return advance(S, SUMS * stride(like))
 
 
 @jit
@@ -95,7 +95,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     P = solver(S, u)
     M = sums(S, u)
     beta = load(S, BETA, u)
-    if width(u) == 1:
+    if stride(u) == 1:
         settle(K, t, C, S, G)
         beta = beta * math.sqrt(waiting.expected(advance(S, WAITING)))
     half.recentre_if_due(K, t, P, u)
@@ -160,7 +160,7 @@ def least(K: int, C: Any, P: Any, retained: Any, like: Any) -> Any:
 @jit
 def shared(S: Any, own: Any) -> Any:
     """Return the share of a baseline that is added: less than all where feedback is lost."""
-    if width(own) == 1:
+    if stride(own) == 1:
         return S[WAITING + waiting.SHARE] * own
     return own
 
@@ -168,7 +168,7 @@ def shared(S: Any, own: Any) -> Any:
 @jit
 def close(S: Any, like: Any) -> None:
     """Count the answer of the last decision, whose baselines are now in the estimates."""
-    if width(like) == 1:
+    if stride(like) == 1:
         W = advance(S, WAITING)
         waiting.answered(W, S[NUMBER])
         W[waiting.OPEN] = 0.0
@@ -235,7 +235,7 @@ def learn(K: int, C: Any, S: Any, arm: Any, inverse_p: Any, loss: Any, retained:
 
     Unless ``retained`` is None, L fades by it before; which arms are near is judged before that.
     """
-    if width(loss) == 1 and waiting.is_late(advance(S, WAITING), S[NUMBER]):
+    if stride(loss) == 1 and waiting.is_late(advance(S, WAITING), S[NUMBER]):
         learn_late(K, C, S, lane(arm, 0), lane(inverse_p, 0), lane(loss, 0), retained)
         return
     P = solver(S, loss)
