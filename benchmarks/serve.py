@@ -80,11 +80,21 @@ fast = SqliteWriter.commit
 SqliteWriter.commit = lambda *given: (time.sleep({storing.SLOW}), fast(*given))[1]
 """
 
+EXPERTS = [f"expert{j}" for j in range(8)]
+ADVICE = json.dumps({"advice": {name: f"arm{j % ARMS}" for j, name in enumerate(EXPERTS)}})
+
 LUA = {
     "decide": """
 wrk.method = "POST"
 wrk.path = "/v1/experiments/bench/decisions"
 wrk.headers["Authorization"] = "Bearer KEY"
+""",
+    "advised": f"""
+wrk.method = "POST"
+wrk.path = "/v1/experiments/advised/decisions"
+wrk.headers["Authorization"] = "Bearer KEY"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{ADVICE}'
 """,
     "traced": """
 local count = 0
@@ -244,6 +254,11 @@ async def _python(
     delays: list[float] = []
     head = f"Host: {host}\r\nAuthorization: Bearer {key}\r\n"
     asking = f"POST /v1/experiments/bench/decisions HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n"
+    if what == "advised":
+        asking = (
+            f"POST /v1/experiments/advised/decisions HTTP/1.1\r\n{head}Content-Type: "
+            f"application/json\r\nContent-Length: {len(ADVICE)}\r\n\r\n{ADVICE}"
+        )
     nothing = f"GET / HTTP/1.1\r\n{head}\r\n"
 
     async def talk() -> None:

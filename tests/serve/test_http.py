@@ -602,3 +602,44 @@ def test_requests_on_one_connection_are_answered_in_their_order(service):
         for byte in requests[1].encode():
             peer.sendall(bytes([byte]))
         assert peer.recv(65_536).startswith(b"HTTP/1.1 200")
+
+
+def test_experts_advise(service):
+    made = service.ask(
+        "POST", "/v1/experiments",
+        {"name": "models", "arms": ["a", "b"], "experts": ["model", "rules"]},
+    )  # fmt: skip
+    assert made.status == 201, made.body
+    assert made.json["experts"] == [
+        {"name": "model", "weight": 0.5},
+        {"name": "rules", "weight": 0.5},
+    ]
+    path = "/v1/experiments/models/decisions"
+    advice = {"model": "a", "rules": {"a": 0.25, "b": 0.75}}
+    answer = service.ask("POST", f"{path}?vector=1", {"advice": advice})
+    assert answer.status == 201, answer.body
+    assert answer.json["experts"] == {"model": 0.5, "rules": 0.5}
+    assert answer.json["probabilities"] == pytest.approx({"a": 0.625, "b": 0.375}, abs=1e-5)
+    assert told(service, answer.json, {"loss": 1.0}).json == {"status": "learned"}
+    assert "experts" not in service.ask("POST", path, {"advice": advice}).json
+    for code, body in (
+        ("advice_missing", None),
+        ("advice_missing", {"advice": {"model": "a"}}),
+        ("advice_invalid", {"advice": {"model": "a", "rules": {"b": 0.5}}}),
+        ("advice_invalid", {"advice": {"model": "a"}, "asleep": ["other"]}),
+        ("invalid_request", {"advice": {"model": 3, "rules": "a"}}),
+    ):
+        refused = service.ask("POST", path, body)
+        assert (refused.status, refused.code) == (400, code)
+    refused = service.ask("POST", f"{ONE}/decisions", {"advice": advice})
+    assert (refused.status, refused.code) == (400, "advice_invalid")
+    batch = {"count": 2, "advice": {"model": "b"}, "asleep": ["rules"]}
+    answer = service.ask("POST", f"{path}:batch", batch)
+    assert [each["arm"] for each in answer.json["decisions"]] == ["b", "b"]
+    with Client(service.url) as client:
+        decision = client.decide("models", advice=advice, vector=True)
+        assert decision.experts.keys() == {"model", "rules"}
+        assert client.decide("models", advice={"model": "b"}, asleep=["rules"]).arm == "b"
+        assert client.decide_many("models", 2, advice=advice)[0].arm in ("a", "b")
+    lines = service.ask("GET", "/v1/experiments/models/export").body.splitlines()
+    assert json.loads(json.loads(lines[0])["extra"]["advised"])["model"] in (0.0, 1.0)

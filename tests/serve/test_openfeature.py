@@ -224,3 +224,20 @@ def test_the_document_shows_both_shapes_of_a_flag(service):
     assert "application/json" in operation["429"]["content"]
     shapes = schemas["EvaluatedAll"]["properties"]["flags"]["items"]["anyOf"]
     assert [each["$ref"].rsplit("/", 1)[1] for each in shapes] == ["Evaluated", "NotEvaluated"]
+
+
+def test_advice_comes_with_the_context(service):
+    client = client_of(service)
+    create(service, "models", {"a": "left", "b": "right"}, experts=["model", "rules"])
+    both = EvaluationContext("ann", {"advice": {"model": "b", "rules": "b"}})
+    assert client.get_string_value("models", "", both) == "right"
+    one = EvaluationContext("ann", {"advice": {"model": "a"}, "asleep": ["rules"]})
+    assert client.get_string_value("models", "", one) == "left"
+    # Flags without experts take any context.
+    assert client.get_string_value("string", "", both) in ("left", "right")
+    missing = service.ask("POST", f"{BULK}/models", {"context": {"targetingKey": "ann"}})
+    assert (missing.status, missing.json["errorCode"]) == (400, "INVALID_CONTEXT")
+    bulk = service.ask("POST", BULK, {"context": {"advice": {"model": "b", "rules": "b"}}})
+    flags = {flag["key"]: flag for flag in bulk.json["flags"]}
+    assert flags["models"]["variant"] == "b"
+    assert service.ask("POST", "/v1/experiments/models/archive").status == 200

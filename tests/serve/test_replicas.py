@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bothworlds.serve.domain import administration, draws, replicas
+from bothworlds.serve.domain import draws
 from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
@@ -247,8 +247,7 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
             return real(policy)
 
         real = draws.warm
-        monkeypatch.setattr(administration, "warm", slow)
-        monkeypatch.setattr(replicas, "warm", slow)
+        monkeypatch.setattr(draws, "warm", slow)
         with monkeypatch.context() as quiet:
             # Announced at once, it would be taken over while it still counts as compiled.
             quiet.setattr(second.store.watcher, "pulse", lambda: False)

@@ -39,6 +39,10 @@ export interface Ask {
   deferred?: boolean;
   /** Makes a repeated request return the same decision. */
   idempotencyKey?: string;
+  /** If the experiment has experts: the arm that each recommends, or probabilities of arms. */
+  advice?: Record<string, string | Record<string, number>>;
+  /** Experts without advice this time. */
+  asleep?: string[];
 }
 
 export interface Decision {
@@ -96,12 +100,12 @@ export class Client {
   }
 
   /** Ask for several independent decisions of one experiment. */
-  async decideMany(experiment: string, count: number, ask: Pick<Ask, "default" | "idempotencyKey"> = {}): Promise<Decision[]> {
-    const { default: standIn, idempotencyKey } = ask;
+  async decideMany(experiment: string, count: number, ask: Omit<Ask, "available" | "unit" | "deferred"> = {}): Promise<Decision[]> {
+    const { default: standIn, idempotencyKey, ...body } = ask;
     const headers: Record<string, string> = { "Idempotency-Key": idempotencyKey ?? crypto.randomUUID() };
     const path = `/v1/experiments/${encodeURIComponent(experiment)}/decisions:batch`;
     try {
-      const answer = await this.#call("POST", path, { count }, headers);
+      const answer = await this.#call("POST", path, { count, ...body }, headers);
       const made = (answer as Partial<Schemas["DecidedMany"]>)?.decisions;
       if (!Array.isArray(made) || made.length !== count) throw malformed();
       return made.map((each) => decisionOf(experiment, each));

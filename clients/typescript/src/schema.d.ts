@@ -739,17 +739,29 @@ export interface components {
         };
         /**
          * Context
-         * @description What an OpenFeature provider knows about its caller; all but targetingKey is ignored.
+         * @description What an OpenFeature provider knows about its caller; other fields are ignored.
          */
         Context: {
             /** @default null */
             targetingKey: string | null;
+            /** @default null */
+            advice: Record<string, never> | null;
+            /** @default null */
+            asleep: string[] | null;
         };
         /**
          * Decide
          * @description Ask for a decision; an empty body asks for one among all arms.
          */
         Decide: {
+            /** @default null */
+            advice: {
+                [key: string]: string | {
+                    [key: string]: number;
+                };
+            } | null;
+            /** @default null */
+            asleep: string[] | null;
             /** @default null */
             available: string[] | null;
             /** @default null */
@@ -765,6 +777,14 @@ export interface components {
          * @description Ask for several decisions at once.
          */
         DecideMany: {
+            /** @default null */
+            advice: {
+                [key: string]: string | {
+                    [key: string]: number;
+                };
+            } | null;
+            /** @default null */
+            asleep: string[] | null;
             count: number;
         };
         /**
@@ -796,6 +816,10 @@ export interface components {
             value: unknown;
             /** @default null */
             probabilities: {
+                [key: string]: number;
+            } | null;
+            /** @default null */
+            experts: {
                 [key: string]: number;
             } | null;
         };
@@ -871,6 +895,8 @@ export interface components {
             /** @default null */
             learned: number | null;
             /** @default null */
+            experts: components["schemas"]["ExpertState"][] | null;
+            /** @default null */
             feedback_window: number | null;
             /** @default null */
             missing: ("default" | "deferred" | "drop") | null;
@@ -905,6 +931,15 @@ export interface components {
             experiments: components["schemas"]["Experiment"][];
             /** @default null */
             next: string | null;
+        };
+        /**
+         * ExpertState
+         * @description An expert of an experiment, with its weight in the next decision.
+         */
+        ExpertState: {
+            name: string;
+            /** @default null */
+            weight: number | null;
         };
         /**
          * Feedback
@@ -1051,6 +1086,8 @@ export interface components {
                 number,
                 number
             ];
+            /** @description Models or rules whose advice comes with every decision; the policy weighs them instead of the arms. None by default, fixed for good. */
+            experts?: string[];
         };
         /**
          * NewKey
@@ -1089,7 +1126,7 @@ export interface components {
             status: number;
             detail: string;
             /** @enum {string} */
-            code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
+            code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "advice_missing" | "advice_invalid" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
             request_id: string;
         };
         /**
@@ -1181,7 +1218,7 @@ export interface operations {
                     "application/json": components["schemas"]["Decided"];
                 };
             };
-            /** @description `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            /** @description `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `advice_missing`: The advice of an expert is missing; `advice_invalid`: The advice names an unknown expert or arm, or its probabilities do not add up to 1; `invalid_json`: The body is not JSON. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1334,7 +1371,7 @@ export interface operations {
                     "application/json": components["schemas"]["DecidedMany"];
                 };
             };
-            /** @description `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            /** @description `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `advice_missing`: The advice of an expert is missing; `advice_invalid`: The advice names an unknown expert or arm, or its probabilities do not add up to 1; `invalid_json`: The body is not JSON. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5458,7 +5495,7 @@ export interface operations {
                     "application/json": components["schemas"]["Evaluated"];
                 };
             };
-            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `advice_missing`: The advice of an expert is missing; `advice_invalid`: The advice names an unknown expert or arm, or its probabilities do not add up to 1; `invalid_json`: The body is not JSON. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5620,7 +5657,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `invalid_json`: The body is not JSON. */
+            /** @description `targeting_key_missing`: A flag whose experiment is sticky needs a targetingKey; `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind; `advice_missing`: The advice of an expert is missing; `advice_invalid`: The advice names an unknown expert or arm, or its probabilities do not add up to 1; `invalid_json`: The body is not JSON. */
             400: {
                 headers: {
                     [name: string]: unknown;

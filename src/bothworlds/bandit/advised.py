@@ -253,10 +253,12 @@ class AdvisedBandit(Persistent[Policy]):
                 found: AdvisedDecision = self._keys.decisions[key]
                 return found
             reader = self._reader
-            reader.read(advice, available, asleep)
+            here = None if available is None else reader.present(available)
+            reader.read(advice, asleep, here)
             D = np.empty(step.width(len(self._experts), len(self._arms)))
             q = np.empty(len(self._experts))
             arm = step.draw(self._F, self._G, reader.A, reader.awake, reader.here, q, D)
+            reader.A[:] = 0.0
             made = AdvisedDecision(self._seed, D, q, self._arms, self._experts, now(), key)
             self._pending[made.round] = Waiting(D, made.time)
             self._plays[0, arm] += 1

@@ -84,6 +84,8 @@ class AsyncClient:
         deferred: bool = False,
         idempotency_key: str | None = None,
         vector: bool = False,
+        advice: calls.Advice | None = None,
+        asleep: Sequence[str] | None = None,
         timeout: float | None = None,
     ) -> Decision:
         """Ask which arm to use.
@@ -108,7 +110,12 @@ class AsyncClient:
         idempotency_key : str, optional
             The same key gives the same decision, however often it is sent.
         vector : bool, default False
-            Ask for the probabilities of all arms, too.
+            Ask for the probabilities of all arms, and the weights of all experts, too.
+        advice : mapping of str to str or mapping, optional
+            If the experiment has experts: the arm that each recommends, or probabilities of arms
+            that add up to 1.
+        asleep : sequence of str, optional
+            Experts without advice this time.
         timeout : float, optional
             In place of the client's.
 
@@ -120,7 +127,9 @@ class AsyncClient:
             If it refuses the request.
         """
         listed = vector or self._defaults.unknown(experiment, default, available)
-        call = calls.decide(experiment, available, unit, deferred, idempotency_key, listed)
+        call = calls.decide(
+            experiment, available, unit, deferred, idempotency_key, listed, advice, asleep
+        )
         try:
             decision = await self._call(call, timeout)
         except ServiceError as error:
@@ -128,10 +137,11 @@ class AsyncClient:
         return self._defaults.compare(decision, default, vector)
 
     async def decide_many(
-        self, experiment: str, count: int, *, timeout: float | None = None
-    ) -> list[Decision]:
-        """Ask for several decisions at once, at most 256."""
-        return await self._call(calls.decide_many(experiment, count), timeout)
+        self, experiment: str, count: int, *, advice: calls.Advice | None = None,
+        asleep: Sequence[str] | None = None, timeout: float | None = None,
+    ) -> list[Decision]:  # fmt: skip
+        """Ask for several decisions at once, at most 256, all by the same advice."""
+        return await self._call(calls.decide_many(experiment, count, advice, asleep), timeout)
 
     async def feedback(
         self,

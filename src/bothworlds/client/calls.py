@@ -29,6 +29,8 @@ from bothworlds.errors import (
 from bothworlds.protocol import FEEDBACK_BATCH, RETRYABLE
 
 T = TypeVar("T")
+Advice = Mapping[str, str | Mapping[str, float]]
+"""For every expert the arm that it recommends, or probabilities of arms."""
 Told = Literal["learned", "duplicate", "quarantined", "not_learnable", "default"]
 Action = Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"]
 
@@ -64,6 +66,8 @@ class Decision:
         Seconds since 1970 after which feedback is refused.
     probabilities : mapping of str to float, optional
         How likely every arm was, where that was asked for.
+    experts : mapping of str to float, optional
+        The weight of every expert, where that was asked for.
     away : ServiceError, optional
         Why this is a default.
     """
@@ -77,6 +81,7 @@ class Decision:
     mode: str = "default"
     expires_at: float | None = None
     probabilities: Mapping[str, float] | None = None
+    experts: Mapping[str, float] | None = None
     away: ServiceError | None = field(default=None, compare=False)
 
     @property
@@ -276,6 +281,8 @@ def decide(
     deferred: bool,
     idempotency_key: str | None,
     vector: bool,
+    advice: Advice | None = None,
+    asleep: Sequence[str] | None = None,
 ) -> Call[Decision]:
     """Ask for a decision."""
     headers = {}
@@ -284,7 +291,7 @@ def decide(
             expected = "a text of visible ASCII characters"
             raise InvalidParameter(must("idempotency_key", "decide", expected, idempotency_key))
         headers["Idempotency-Key"] = idempotency_key
-    document: dict[str, Any] = {}
+    document: dict[str, Any] = _advised(advice, asleep)
     if available is not None:
         document["available"] = list(available)
     if unit is not None:
@@ -297,7 +304,22 @@ def decide(
     return Call("POST", path, lambda found: decision_of(experiment, found), document, headers)
 
 
-def decide_many(experiment: str, count: int) -> Call[list[Decision]]:
+def _advised(advice: Advice | None, asleep: Sequence[str] | None) -> dict[str, Any]:
+    """Return the fields of a request that carry advice."""
+    document: dict[str, Any] = {}
+    if advice is not None:
+        document["advice"] = {
+            expert: dict(given) if isinstance(given, Mapping) else given
+            for expert, given in advice.items()
+        }
+    if asleep is not None:
+        document["asleep"] = list(asleep)
+    return document
+
+
+def decide_many(
+    experiment: str, count: int, advice: Advice | None = None, asleep: Sequence[str] | None = None
+) -> Call[list[Decision]]:
     """Ask for several decisions at once."""
     return Call(
         "POST",
@@ -306,7 +328,7 @@ def decide_many(experiment: str, count: int) -> Call[list[Decision]]:
             decision_of(experiment, each)
             for each in as_many(records(record(found), "decisions"), count)
         ],
-        {"count": count},
+        {"count": count, **_advised(advice, asleep)},
     )
 
 
@@ -323,9 +345,7 @@ def decision_of(experiment: str, found: Any) -> Decision:
     round = finite(document, "round", 0, 2.0**53)
     if not isinstance(round, int):
         raise Malformed("no whole number as round")
-    shares = document.get("probabilities")
-    if shares is not None:
-        shares = {arm: finite(shares, arm, 0.0, math.inf) for arm in record(shares)}
+    shares, weights = _shares(document, "probabilities"), _shares(document, "experts")
     return Decision(
         experiment,
         text(document, "arm"),
@@ -337,6 +357,15 @@ def decision_of(experiment: str, found: Any) -> Decision:
         text(document, "mode"),
         finite(document, "expires_at", 0.0, math.inf),
         shares,
+        weights,
+    )
+
+
+def _shares(document: dict[str, Any], name: str) -> dict[str, float] | None:
+    """Return numbers >= 0 by name, None where there are none."""
+    found = document.get(name)
+    return (
+        None if found is None else {key: finite(found, key, 0.0, math.inf) for key in record(found)}
     )
 
 
@@ -367,7 +396,7 @@ class Defaults:
                     f"{', '.join(map(repr, shares))}.",
                     stacklevel=4,
                 )
-        return decision if vector else replace(decision, probabilities=None)
+        return decision if vector else replace(decision, probabilities=None, experts=None)
 
 
 def stand_in(experiment: str, default: str | None, error: ServiceError) -> Decision:

@@ -203,10 +203,27 @@ def baseline_of(F: Any, a: int, p: float, eta: float) -> Any:
 
 @jit
 def draw(F: Any, G: Any, A: Any, awake: Any, here: Any, q: Any, D: Any) -> Any:
-    """Draw an arm, write the weights ``q`` and the numbers ``D`` of the decision; return the arm.
+    """Draw an arm by the generator ``G``, as `draw_by` does; note which expert it followed."""
+    arm = draw_by(F, uniform(G, 0.0), A, awake, here, q, D)
+    if F[LOG_FACTOR] > 0.0:
+        # Given the arm, expert j was followed with probability (1 - e) q_j xi_j(arm) / p'_I: its
+        # losses are then those of its own advice, whatever the weights of the others are.
+        e = floor_of(F, inner_round(F) if F[PHASED] > 0.0 else F[ROUND])
+        v = uniform(G, 0.0) * D[P]
+        for j in range(int(F[EXPERTS])):
+            v -= (1.0 - e) * q[j] * A[j, arm]
+            if v < 0.0:
+                D[FOLLOWED] = j
+                break
+    return arm
 
-    ``A`` has the advice, a row per expert; ``awake`` and ``here`` mark the experts and the arms
-    that take part.
+
+@jit
+def draw_by(F: Any, u: float, A: Any, awake: Any, here: Any, q: Any, D: Any) -> Any:
+    """Draw an arm by the uniform number ``u`` in [0, 1), and return it.
+
+    Writes the weights ``q`` and the numbers ``D`` of the decision. ``A`` has the advice, a row per
+    expert; ``awake`` and ``here`` mark the experts and the arms that take part.
     """
     N, K = int(F[EXPERTS]), int(F[ARMS])
     begin_round(F)
@@ -226,7 +243,6 @@ def draw(F: Any, G: Any, A: Any, awake: Any, here: Any, q: Any, D: Any) -> Any:
         mixed[a] = (1.0 - e) * p[a] + e * here[a] / present
     # One uniform number serves both, as in `bothworlds.policies.floor`: below e it picks an arm
     # evenly, above it is stretched.
-    u = uniform(G, 0.0)
     if u < e:
         arm = picked(K, here, min(u / e, 1.0 - 2.0**-52) * present)
     else:
@@ -242,15 +258,6 @@ def draw(F: Any, G: Any, A: Any, awake: Any, here: Any, q: Any, D: Any) -> Any:
     D[BASE] = baseline_of(F, arm, p[arm], eta)
     describe(F, N, K, A, awake, q, p, eta, D)
     D[FOLLOWED] = -1.0
-    if F[LOG_FACTOR] > 0.0:
-        # Given the arm, expert j was followed with probability (1 - e) q_j xi_j(arm) / p'_I: its
-        # losses are then those of its own advice, whatever the weights of the others are.
-        v = uniform(G, 0.0) * mixed[arm]
-        for j in range(N):
-            v -= (1.0 - e) * q[j] * A[j, arm]
-            if v < 0.0:
-                D[FOLLOWED] = j
-                break
     F[OUTSTANDING] += 1.0
     return arm
 

@@ -43,6 +43,16 @@ KINDS: dict[str, Kind] = {
         "A flag whose experiment is sticky needs a targetingKey",
         "Put a targetingKey into the evaluation context, or set sticky_seconds to 0.",
     ),
+    "advice_missing": Kind(
+        400,
+        "The advice of an expert is missing",
+        "Send the advice of every expert, or name those without any as asleep.",
+    ),
+    "advice_invalid": Kind(
+        400,
+        "The advice names an unknown expert or arm, or its probabilities do not add up to 1",
+        "Send for every expert an arm, or probabilities of arms that add up to 1.",
+    ),
     "out_of_bounds": Kind(
         400,
         "A loss or a reward lies outside the experiment's bounds",

@@ -6,6 +6,8 @@ that both show the same.
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ import numpy as np
 
 from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
+from bothworlds.serve.dashboard.experts import experts
 from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, swatch, table
 from bothworlds.serve.dashboard.reading import (
     CONFIDENCE,
@@ -24,6 +27,7 @@ from bothworlds.serve.dashboard.reading import (
     Counted,
     Window,
 )
+from bothworlds.serve.dashboard.series import EMPTY, Lines, data_table, rounded
 from bothworlds.serve.dashboard.shown import OTHERS, Shown, alarms, colours, drifts, leader
 from bothworlds.serve.dashboard.words import (
     NONE,
@@ -41,8 +45,6 @@ PAGE = 64
 """Arms in a table."""
 FEW = 8
 """Arms of which a table is short enough to need no filter."""
-ROWS = 12
-"""Rows of the table behind a chart."""
 SPARKS = 23
 """Points of a sparkline."""
 SENTENCES = 6
@@ -67,12 +69,15 @@ class Panel(NamedTuple):
         after the other by default.
     admin : bool
         Whether only those who may change the experiment see it.
+    when : callable
+        Whether an experiment has it.
     """
 
     parts: Mapping[str, Callable[[Shown], Markup]] = {}
     links: tuple[tuple[str, str], ...] = ()
     draw: Drawing = lambda viewer, shown, made: made
     admin: bool = False
+    when: Callable[[Shown], bool] = lambda shown: True
 
 
 def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> bytes:
@@ -86,6 +91,7 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
     first, *panels = [
         panel.draw(viewer, shown, [part(each, made[each]) for each in panel.parts if each in made])
         for panel in PANELS
+        if panel.when(shown)
     ]
     return framed(
         viewer,
@@ -97,7 +103,12 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
         about and h.p(named(about), class_="about"),
         first,
         h.nav(
-            [h.a(text, href=f"#{anchor}") for panel in PANELS for anchor, text in panel.links],
+            [
+                h.a(text, href=f"#{anchor}")
+                for panel in PANELS
+                if panel.when(shown)
+                for anchor, text in panel.links
+            ],
             h.a(f"Show {others}", href=f"{where}?as={other}", class_="quiet"),
             aria_label="On this page",
             class_="contents",
@@ -122,7 +133,7 @@ def parts(shown: Shown, admin: bool) -> dict[str, Markup]:
     return {
         name: make(shown)
         for panel in PANELS
-        if admin or not panel.admin
+        if (admin or not panel.admin) and panel.when(shown)
         for name, make in panel.parts.items()
     }
 
@@ -139,6 +150,12 @@ def _summary(shown: Shown) -> Markup:
         verdict.append("Every arm receives the same share of the decisions.")
     elif mode in ("paused", "archived"):
         verdict.append("Decisions are refused.")
+    elif described["experts"]:
+        trusted = max(described["experts"], key=lambda each: each["weight"])
+        verdict += [
+            "The expert with the most weight is ", h.b(named(trusted["name"])), ", with ",
+            h.b(percent(trusted["weight"])), ".",
+        ]  # fmt: skip
     elif best is None:
         verdict.append("No arm is ahead yet.")
     else:
@@ -146,7 +163,10 @@ def _summary(shown: Shown) -> Markup:
             h.b(named(best["name"])), " receives ", h.b(percent(best["probability"])),
             " of the next decisions.",
         ]  # fmt: skip
-    if window is not None and window.report is not None and len(window.report) > 1:
+    standing = shown.standing()
+    if standing is not None:
+        verdict += [" ", standing.summary()]
+    elif window is not None and window.report is not None and len(window.report) > 1:
         ahead = best["name"] if best is not None and mode == "learn" else None
         verdict += [" ", _certainty(window, shown.word, ahead)]
     totals = Counted()
@@ -288,9 +308,6 @@ def charts(shown: Shown) -> dict[str, Any]:
     return found
 
 
-Lines = tuple[list[float], list[tuple[str, str, list[float | None]]]]
-
-
 def _shares(shown: Shown) -> Lines:
     """Return moments, and the probability of every coloured arm; the others as one line."""
     history = shown.history
@@ -303,10 +320,10 @@ def _shares(shown: Shown) -> Lines:
         if own[arm["name"]] == OTHERS:
             rest.append(n)
         else:
-            found.append((arm["name"], own[arm["name"]], _rounded(history.shares[:, n].tolist())))
+            found.append((arm["name"], own[arm["name"]], rounded(history.shares[:, n].tolist())))
     if rest:
         sums = np.nansum(history.shares[:, rest], axis=1).tolist()
-        found.append((f"{len(rest)} others", OTHERS, _rounded(sums)))
+        found.append((f"{len(rest)} others", OTHERS, rounded(sums)))
     return history.at, found
 
 
@@ -320,15 +337,11 @@ def _means(shown: Shown) -> Lines:
     return at, [
         (
             arm["name"], own[arm["name"]],
-            _rounded([None if v is None else shown.value(v) for v in means[n]]),
+            rounded([None if v is None else shown.value(v) for v in means[n]]),
         )
         for n, arm in enumerate(shown.described["arms"])
         if own[arm["name"]] != OTHERS and n < len(means)
     ]  # fmt: skip
-
-
-def _rounded(values: Sequence[float | None]) -> list[float | None]:
-    return [None if v is None or v != v else float(f"{v:.4g}") for v in values]
 
 
 def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) -> list[float]:
@@ -339,9 +352,6 @@ def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) ->
         return [low, high]
     room = 0.05 * (high - low)
     return [max(low, min(values) - room), min(high, max(values) + room)]
-
-
-EMPTY = "No data yet: a point is added every ten seconds while decisions are made."
 
 
 def _shares_figure(shown: Shown) -> Markup:
@@ -361,43 +371,12 @@ def _means_figure(shown: Shown) -> Markup:
     return figures.lines(at, [(colour, values) for _, colour, values in rows], low, high, label)
 
 
-def _data(lines: Lines, caption: str, form: Any) -> Markup:
-    """Return the table behind a chart, some of its moments."""
-    at, rows = lines
-    if not at:
-        return together()
-    chosen = sorted({round(n * (len(at) - 1) / (ROWS - 1)) for n in range(ROWS)})
-    cells = [
-        (
-            moment(at[n]),
-            *(NONE if values[n] is None else form(values[n]) for _, _, values in rows),
-        )
-        for n in chosen
-    ]
-    heads = ["time (UTC)", *(named(clipped(label, 24)) for label, _, _ in rows)]
-    return h.details(
-        h.summary(f"{caption}, as a table"),
-        h.div(
-            h.table(
-                h.caption(f"{caption}, {counted(len(cells), 'moment')} of {len(at)}"),
-                h.thead(h.tr(h.th(head, scope="col") for head in heads)),
-                h.tbody(
-                    h.tr(h.th(row[0], scope="row"), (h.td(cell) for cell in row[1:]))
-                    for row in cells
-                ),
-                class_="plain",
-            ),
-            class_="scroll",
-        ),
-    )
-
-
 def _shares_data(shown: Shown) -> Markup:
-    return _data(_shares(shown), "Shares of decisions", percent)
+    return data_table(_shares(shown), "Shares of decisions", percent)
 
 
 def _means_data(shown: Shown) -> Markup:
-    return _data(_means(shown), f"Mean {shown.word} over time", number)
+    return data_table(_means(shown), f"Mean {shown.word} over time", number)
 
 
 def _arms(shown: Shown) -> Markup:
@@ -484,8 +463,9 @@ def _windowed(shown: Shown) -> str:
     if not window.rows:
         return "No decision has been made yet."
     since = "" if window.since is None else f", since {moment_text(window.since)}"
+    share = "of the decisions so far" if shown.described["experts"] else "of the next decisions"
     return (
-        "Share: of the next decisions. Decisions and feedback: over all time. Pending, missing and "
+        f"Share: {share}. Decisions and feedback: over all time. Pending, missing and "
         f"recent means: of the newest {counted(window.rows, 'decision')}{since}. Each interval "
         f"contains the mean with {percent(CONFIDENCE)} confidence; the tick is the mean over all "
         "time."
@@ -737,8 +717,13 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
     name = shown.described["name"]
     where = address(name)
     secret = ' \\\n  -H "Authorization: Bearer $KEY"' if viewer.keyed else ""
+    advice = ""
+    if shown.described["experts"]:
+        arm = shown.described["arms"][0]["name"]
+        sent = {"advice": {each["name"]: arm for each in shown.described["experts"]}}
+        advice = f" \\\n  -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(sent))}"
     line = (
-        f"curl -X POST {viewer.origin}/v1{where}/decisions{secret}\n"
+        f"curl -X POST {viewer.origin}/v1{where}/decisions{secret}{advice}\n"
         f"curl -X PUT {viewer.origin}/v1/decisions/$DECISION_ID/feedback{secret} \\\n"
         "  -H 'Content-Type: application/json' -d '{\"reward\": 1}'"
     )
@@ -778,6 +763,11 @@ def _over_time(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
 
 PANELS = (
     Panel({"summary": _summary, "alarms": _alarms}),
+    Panel(
+        {"experts": experts},
+        (("experts", "Experts"),),
+        when=lambda shown: bool(shown.described["experts"]),
+    ),
     Panel({"shares-data": _shares_data}, (("probabilities", "Shares"),), _probabilities),
     Panel(
         {"arms": _arms, "report": _report},

@@ -25,6 +25,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import UNIT
 from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.ops.experts import Experts
 from bothworlds.serve.ops.logs import LOGGER
 from bothworlds.serve.store import dashboard as queries
 from bothworlds.serve.store.rows import from_bytes
@@ -82,6 +83,8 @@ class Window:
     """Better arm, worse arm, by at least how much."""
     strict: dict[str, tuple[float, float] | None]
     """Where the mean of every arm is, so sure that no arm of all is wrong; None where it moved."""
+    experts: Experts | None = None
+    """What they say about the experts, if there are any."""
 
     @property
     def unanswered(self) -> int:
@@ -96,6 +99,8 @@ class History:
     at: list[float]
     shares: NDArray[np.float64]
     """(moments, arms)"""
+    weights: NDArray[np.float64]
+    """(moments, experts)"""
     told: NDArray[np.int64]
     lost: NDArray[np.int64]
     last: int
@@ -165,7 +170,8 @@ class Watching:
 
         async def make() -> History:
             rows, experiment = await self._service.looked_up(who, name, _checkpoints)
-            return await asyncio.to_thread(told_by, rows, experiment.known)
+            experts = len(experiment.config.experts)
+            return await asyncio.to_thread(told_by, rows, experiment.known, experts)
 
         found: History | None = await self._shared(who, name, "history", 5.0, patience, make)
         return found
@@ -279,6 +285,7 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
     arms: dict[str, Counted] = {}
     lags = [0] * len(LAG_NAMES)
     decisions: list[LoggedDecision] = []
+    experts = Experts(experiment.config.experts) if experiment.config.experts else None
     since = None
     for row in rows:
         record = records.decode(row.record)
@@ -303,6 +310,8 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
             loss = None
             if row.loss is not None and row.status == "learned":
                 loss = low + row.loss * (high - low)
+                if experts is not None:
+                    experts.observe(record.advice, record.inverse_p, row.loss)
             decisions.append(
                 LoggedDecision(
                     len(decisions) + 1, name, min(1.0, 1.0 / record.inverse_p), loss=loss
@@ -311,7 +320,7 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
     total = sum(each.decided for each in arms.values())
     active = [names[place] for place in experiment.active]
     if not decisions or len({*arms, *active}) > REPORTED:
-        return Window(total, since, arms, tuple(lags), None, (), {})
+        return Window(total, since, arms, tuple(lags), None, (), {}, experts)
     made = inferred(decisions, confidence=CONFIDENCE, bounds=(low, high), arms=active)
     # An alarm speaks about all arms at once.
     surer = min(0.999, 1.0 - (1.0 - CONFIDENCE) / len(made))
@@ -319,19 +328,21 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
         str(name): made.units.pair(bounds.sequence(made.evidence, place, surer))
         for place, name in enumerate(made)
     }
-    return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict)
+    return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict, experts)
 
 
-def told_by(rows: list[CheckpointRow], known: int) -> History:
-    """Return what some checkpoints say about so many arms."""
+def told_by(rows: list[CheckpointRow], known: int, experts: int) -> History:
+    """Return what some checkpoints say about so many arms and experts."""
     last = rows[-1].id if rows else 0
     size = len(rows), known
-    shares = np.full(size, np.nan)
+    shares, weights = np.full(size, np.nan), np.full((len(rows), experts), np.nan)
     told, lost = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for place, row in enumerate(rows):
-        some = np.frombuffer(row.probabilities, "<f8")[:known]
+        some, weighed = row.shares()
+        some, weighed = some[:known], weighed[:experts]
         shares[place, : some.size] = some
+        weights[place, : weighed.size] = weighed
         for target, raw in ((told, row.told), (lost, row.lost)):
             values = from_bytes(raw)[:known]
             target[place, : values.size] = values
-    return History([row.at for row in rows], shares, told, lost, last)
+    return History([row.at for row in rows], shares, weights, told, lost, last)

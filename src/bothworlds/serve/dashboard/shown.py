@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bothworlds.bandit.standing import Standing
 from bothworlds.plotting.palette import SHOWN
-from bothworlds.serve.dashboard.reading import Facts, History, Window
+from bothworlds.serve.dashboard.reading import CONFIDENCE, Facts, History, Window
 from bothworlds.text import clipped, counted, short_duration
 
 OTHERS = f"s{SHOWN}"
@@ -50,6 +51,14 @@ class Shown:
             return None
         low, high = sorted(map(self.value, ends))
         return low, high
+
+    def standing(self) -> Standing | None:
+        """Return how good the experts are by the recent decisions."""
+        if self.window is None or self.window.experts is None:
+            return None
+        low, high = self.described["bounds"]
+        weights = {each["name"]: each["weight"] for each in self.described["experts"]}
+        return self.window.experts.standing(weights, (low, high), self.rewards, CONFIDENCE)
 
 
 def colours(described: dict[str, Any]) -> dict[str, str]:

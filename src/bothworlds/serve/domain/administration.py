@@ -11,7 +11,6 @@ from bothworlds.arguments import is_number
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.config import Arm, NewExperiment, check_arm, checked
-from bothworlds.serve.domain.draws import warm
 from bothworlds.serve.domain.experiment import Experiment, short
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.state import State
@@ -85,7 +84,7 @@ class Administration:
         """Create an experiment; return its document."""
         config, arms = checked(spec)
         # Before anybody can ask for it, so that nobody waits for the compiler.
-        await self._state.loop.run_in_executor(None, warm, config.served)
+        await self._state.loop.run_in_executor(None, config.warm_up)
         now = time.time()
         row = ExperimentRow(
             0, who.tenant, spec.name, config.document(), "learn", None, 0, 1, now,
@@ -117,7 +116,7 @@ class Administration:
         config = experiment.config.changed(changes)
         if experiment.version != if_match:
             raise Problem("config_changed")
-        await self._state.loop.run_in_executor(None, warm, config.served)
+        await self._state.loop.run_in_executor(None, config.warm_up)
 
         def work(writer: Writer) -> None:
             writer.put_config(

@@ -63,6 +63,10 @@ class Decided(msgspec.Struct, omit_defaults=True):
     ]
     value: Annotated[Any, Meta(description="What the arm carries.")] = None
     probabilities: dict[str, float] | None = None
+    experts: (
+        Annotated[dict[str, float], Meta(description="The weight of every expert; with vector.")]
+        | None
+    ) = None
 
 
 class Replayed(Decided):
@@ -101,7 +105,7 @@ def log_document(experiment: Experiment, row: LogRow, keyring: Keyring) -> dict[
     """Return a row of the log as JSON values, in the experiment's units.
 
     ``decision_id`` is what the caller got, None if its token key is forgotten; ``id`` is shorter
-    and always there.
+    and always there. With experts, ``advised`` is the probability that each gave to the arm.
     """
     record = records.decode(row.record)
     low, high = experiment.config.bounds
@@ -110,7 +114,7 @@ def log_document(experiment: Experiment, row: LogRow, keyring: Keyring) -> dict[
     if record.present is not None:
         bits = np.unpackbits(np.frombuffer(record.present, np.uint8), count=record.known)
         there = [names[place] for place in np.flatnonzero(bits)]
-    return {
+    found = {
         "decision_id": keyring.token(row.record),
         "id": str(uuid.UUID(bytes=row.id)),
         "at": record.at,
@@ -134,3 +138,6 @@ def log_document(experiment: Experiment, row: LogRow, keyring: Keyring) -> dict[
         "seq": row.seq,
         "logged": row.seq is not None,
     }
+    if record.experts:
+        found["advised"] = dict(zip(experiment.config.experts, record.advice, strict=False))
+    return found

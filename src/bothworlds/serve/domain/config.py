@@ -22,8 +22,9 @@ from bothworlds.errors import BothworldsError, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.floor import Floor
 from bothworlds.registry import words
+from bothworlds.serve.domain import advised, draws
 from bothworlds.serve.domain.draws import check_served
-from bothworlds.serve.domain.records import MOST_ARMS
+from bothworlds.serve.domain.records import MOST_ARMS, MOST_EXPERTS
 from bothworlds.serve.domain.rules import (
     EXPERIMENT_NAME,
     LONGEST_TEXT,
@@ -117,6 +118,14 @@ class ExperimentSettings(Changeable, kw_only=True, frozen=True):
             "default, fixed for good."
         ),
     ] = (0.0, 1.0)
+    experts: Annotated[
+        tuple[ArmName, ...],
+        Meta(
+            max_length=MOST_EXPERTS,
+            description="Models or rules whose advice comes with every decision; the policy weighs "
+            "them instead of the arms. None by default, fixed for good.",
+        ),
+    ] = ()
 
 
 class NewExperiment(ExperimentSettings, frozen=True):
@@ -150,10 +159,24 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         """The policy, with its floor."""
         return Floor(self.learner, self.floor, self.floor_power)
 
+    @property
+    def warm(self) -> bool:
+        """Whether decisions can be made without the compiler."""
+        return draws.is_warm(self.served) and (not self.experts or advised.is_warm())
+
+    def warm_up(self) -> None:
+        """Compile or load what decisions run, in a waiting thread."""
+        draws.warm(self.served)
+        if self.experts:
+            advised.warm()
+
     def document(self) -> dict[str, Any]:
         """Return it as JSON values."""
         found = msgspec.structs.asdict(self)
-        return {"policy": found.pop("policy"), "bounds": list(found.pop("bounds")), **found}
+        return {
+            "policy": found.pop("policy"), "bounds": list(found.pop("bounds")),
+            "experts": list(found.pop("experts")), **found,
+        }  # fmt: skip
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Config:
@@ -163,7 +186,8 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         have become stricter since.
         """
         known = {name: document[name] for name in cls.__struct_fields__ if name in document}
-        return cls(**{**known, "bounds": tuple(document["bounds"])})
+        pairs = {"bounds": document["bounds"], "experts": document.get("experts", ())}
+        return cls(**{**known, **{name: tuple(value) for name, value in pairs.items()}})
 
     def changed(self, changes: Mapping[str, Any]) -> Config:
         """Return the configuration with some changes.
@@ -205,13 +229,16 @@ def checked(spec: NewExperiment) -> tuple[Config, tuple[Arm, ...]]:
     arms = tuple(Arm(arm) if isinstance(arm, str) else arm for arm in spec.arms)
     for arm in arms:
         check_arm(arm)
-    names = [arm.name for arm in arms]
-    if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise _invalid(must("arms", "an experiment", "of distinct names", repeated))
+    _check_distinct("arms", [arm.name for arm in arms])
     spec = _fitting(msgspec.structs.replace(spec, policy=policy), NewExperiment)
     given = {name: getattr(spec, name) for name in Config.__struct_fields__}
     return _checked(Config(**given)), arms
+
+
+def _check_distinct(field: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise _invalid(must(field, "an experiment", "of distinct names", repeated))
 
 
 def check_arm(arm: Arm) -> None:
@@ -257,6 +284,14 @@ def _checked(config: Config) -> Config:
         raise _invalid(must("description", "an experiment", expected, config.description)) from None
     except BothworldsError as error:
         raise _invalid(str(error).replace("of Bandit", "of an experiment")) from None
+    for name in config.experts:
+        check_name(name, "name of an expert")
+    _check_distinct("experts", config.experts)
+    if config.experts:
+        try:
+            advised.check_advised(config.served)
+        except BothworldsError as error:
+            raise Problem("policy_not_served", str(error)) from None
     if config.sticky_seconds > config.feedback_window:
         expected = "a number of seconds within the feedback window"
         raise _invalid(must("sticky_seconds", "an experiment", expected, config.sticky_seconds))

@@ -10,6 +10,7 @@ from typing import Any
 
 from bothworlds.protocol import DECISION_BATCH
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.advised import Advice
 from bothworlds.serve.domain.answers import Decided, Principal, Replayed
 from bothworlds.serve.domain.draws import Lineup
 from bothworlds.serve.domain.experiment import Experiment
@@ -53,6 +54,8 @@ class Deciding:
         deferred: bool = False,
         idempotency_key: str | None = None,
         vector: bool = False,
+        advice: Advice | None = None,
+        asleep: Sequence[str] | None = None,
     ) -> Decided:
         """Decide which arm to play.
 
@@ -72,12 +75,17 @@ class Deciding:
         idempotency_key : str, optional
             Name of the request: the same request with the same name gets the same decision.
         vector : bool
-            Whether the answer has the probabilities of all arms.
+            Whether the answer has the probabilities of all arms, and the weights of all experts.
+        advice : mapping, optional
+            What every expert of the experiment recommends: an arm, or probabilities of arms.
+        asleep : sequence of str, optional
+            Experts without advice for this decision.
         """
         if unit is None and idempotency_key is None:
             made = self.decide_at_once(
-                who, name, available=available, deferred=deferred, vector=vector
-            )
+                who, name, available=available, deferred=deferred, vector=vector, advice=advice,
+                asleep=asleep,
+            )  # fmt: skip
             if made is not None:
                 return made
         if idempotency_key is not None:
@@ -86,7 +94,7 @@ class Deciding:
         self._state.check_open()
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         hashed = b"" if unit is None else self._unit(experiment, unit)
-        decided, row = self._draw(experiment, lineup, hashed, deferred, vector)
+        decided, row = self._draw(experiment, lineup, hashed, deferred, vector, advice, asleep)
         counts = experiment.counts
         drawn: tuple[Decided, DecisionRow | None] = decided, row
         sticky = experiment.config.sticky_seconds if hashed else 0.0
@@ -94,7 +102,9 @@ class Deciding:
             drawn = await self._stick(experiment, drawn, hashed, sticky, lineup.places)
         if idempotency_key is not None:
             # What the caller sent, and not the arms there are: a retry may meet others.
-            asked = (available and sorted({*available}), hashed.hex(), deferred)
+            asked: tuple[Any, ...] = (available and sorted({*available}), hashed.hex(), deferred)
+            if experiment.config.experts:
+                asked += (advice, asleep and sorted({*asleep}))
             drawn = await self._remember(experiment, drawn, idempotency_key, asked)
         decided, row_left = drawn
         if row_left is not None:
@@ -114,6 +124,8 @@ class Deciding:
         available: Sequence[str] | None = None,
         deferred: bool = False,
         vector: bool = False,
+        advice: Advice | None = None,
+        asleep: Sequence[str] | None = None,
     ) -> Decided | None:
         """Decide for nobody in particular; None if the log must have the decision first."""
         experiment = self._by_name.get((who.tenant, name))
@@ -124,13 +136,16 @@ class Deciding:
         if experiment.config.log != "after":
             return None
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
-        decided, row = self._draw(experiment, lineup, b"", deferred, vector)
+        decided, row = self._draw(experiment, lineup, b"", deferred, vector, advice, asleep)
         self._committer.append(row)
         self._count(experiment.counts, experiment.places[decided.arm])
         return decided
 
-    async def decide_many(self, who: Principal, name: str, count: int) -> list[Decided]:
-        """Make up to 256 decisions at once."""
+    async def decide_many(
+        self, who: Principal, name: str, count: int, *, advice: Advice | None = None,
+        asleep: Sequence[str] | None = None,
+    ) -> list[Decided]:  # fmt: skip
+        """Make up to 256 decisions at once, all by the same advice if experts give any."""
         experiment = self._find(who, name)
         self._state.check_open()
         if type(count) is not int or not 1 <= count <= DECISION_BATCH:
@@ -138,7 +153,10 @@ class Deciding:
                 "invalid_request",
                 f"The count must be a whole number in [1, {DECISION_BATCH}].",
             )
-        made = [self._draw(experiment, experiment.lineup, b"", False, False) for _ in range(count)]
+        made = [
+            self._draw(experiment, experiment.lineup, b"", False, False, advice, asleep)
+            for _ in range(count)
+        ]
         rows = [row for _, row in made]
         counts = experiment.counts
         if experiment.config.log == "before":
@@ -157,15 +175,16 @@ class Deciding:
         return self._experiments.find(who.tenant, name)
 
     def _draw(
-        self, experiment: Experiment, lineup: Lineup, unit: bytes, deferred: bool, vector: bool
-    ) -> tuple[Decided, DecisionRow]:
+        self, experiment: Experiment, lineup: Lineup, unit: bytes, deferred: bool, vector: bool,
+        advice: Advice | None, asleep: Sequence[str] | None,
+    ) -> tuple[Decided, DecisionRow]:  # fmt: skip
         """Draw and sign; nothing is written or counted yet."""
         committer = self._committer
         if len(committer.log) >= committer.log_limit:
             self._counters["overloaded"] += 1
             raise Problem("overloaded", retry_after=1.0)
         identities, keyring = self._identities, self._state.keyring
-        drawn, mode, shadow = experiment.draw(lineup, identities.uniform())
+        drawn, mode, shadow = experiment.draw(lineup, identities.uniform(), advice, asleep)
         state = self._state
         # `State.now`, without the call: this is every decision's way.
         now = time.time() + state.offset
@@ -180,17 +199,18 @@ class Deciding:
             experiment.id, id, raw, self._replica.shard, self._replica.run, self._seq, shadow
         )
         arm = experiment.arms[drawn.arm]
-        shares = None
+        shares = weights = None
         if vector:
+            advisers = experiment.advisers
+            drew = advisers.probabilities(lineup) if advisers else lineup.probabilities()
             shares = experiment.probabilities(lineup) if mode != "learn" else {
                 experiment.arms[place].name: share
-                for place, share in zip(
-                    lineup.places, lineup.probabilities().tolist(), strict=True
-                )
+                for place, share in zip(lineup.places, drew.tolist(), strict=True)
             }  # fmt: skip
+            weights = advisers.weights() if advisers and mode != "pinned" else None
         decided = Decided(
             keyring.sign(raw), arm.name, min(1.0, 1.0 / drawn.inverse_p), number, mode,  # type: ignore[arg-type]
-            records.made_at(id) + experiment.config.feedback_window, arm.value, shares,
+            records.made_at(id) + experiment.config.feedback_window, arm.value, shares, weights,
         )  # fmt: skip
         return decided, row
 
@@ -241,7 +261,8 @@ class Deciding:
         hashed = hashlib.blake2b(
             key.encode(), digest_size=16, key=secret, person=b"bw-request"
         ).digest()
-        fingerprint = hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).digest()
+        written = json.dumps(asked, sort_keys=True).encode()
+        fingerprint = hashlib.blake2b(written, digest_size=16).digest()
         claim = ClaimRow(
             experiment.id, "request", hashed, fingerprint, decided.decision_id,
             now + REQUEST_SECONDS, now, row,

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.advised import Advice, Advisers
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units, entered
 from bothworlds.serve.domain.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
@@ -89,18 +91,26 @@ class Experiment:
         self.entries = np.array([arm.entry for arm in row.arms], np.int64)
         self.lineups.clear()
         self.lineup = Lineup(self.config.served, self.active, self.known)
+        self.advisers: Advisers | None = None
+        if self.config.experts:
+            names = [arm.name for arm in row.arms]
+            self.advisers = Advisers(
+                self.config.served, self.config.experts, names, even=self.mode == "uniform"
+            )
         self.counts.grow(self.known)
         self.refresh()
 
     def refresh(self) -> None:
         """Compute the estimates from what this replica and its peers have learned."""
-        own = self.own
-        if own.told.size < self.known:
-            own = self.own = own.grown(self.known)
+        own, experts = self.own, len(self.config.experts)
+        if own.told.size < self.known or own.experts.size < experts:
+            own = self.own = own.grown(self.known, experts)
         total = own if self.peers is None else own.plus(self.peers)
         self.total = total
         # A peer may have learned from an arm whose configuration this replica has not read yet.
-        self.estimates: Units = total.sums[: self.known] + self.entries
+        self.estimates: Units = (
+            total.experts if experts else total.sums[: self.known] + self.entries
+        )
         counted = self.counts.rounds + self.peer_counts.rounds
         # A crash can lose the last rounds, but none whose feedback came.
         self.round = max(self.round, counted, total.newest)
@@ -134,19 +144,30 @@ class Experiment:
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def draw(self, lineup: Lineup, u: float) -> tuple[Draw, str, str | None]:
+    def draw(
+        self, lineup: Lineup, u: float, advice: Advice | None = None,
+        asleep: Sequence[str] | None = None,
+    ) -> tuple[Draw, str, str | None]:  # fmt: skip
         """Return a draw in this mode, the mode of the record, and what a shadow would have done.
+
+        Advice is read where the draw depends on it: not while an arm is pinned.
 
         Raises
         ------
         Problem
-            If the mode decides nothing.
+            If the mode decides nothing, or the advice is refused.
         """
-        mode = self.mode
-        if mode == "learn":
+        mode, advisers = self.mode, self.advisers
+        if advisers is None and (advice is not None or asleep is not None):
+            raise Problem("advice_invalid", f"The experiment {self.name!r} has no experts.")
+        if mode == "learn" or (mode == "uniform" and advisers is not None):
             if self.round >= MOST_ROUNDS:
                 raise Problem("mode_conflict", "All rounds are used up; reset the experiment.")
-            drawn = lineup.draw(self.estimates, self.round + 1, u)
+            drawn = (
+                lineup.draw(self.estimates, self.round + 1, u)
+                if advisers is None
+                else advisers.draw(self.estimates, self.round + 1, u, advice, asleep, lineup)
+            )
             if drawn.inverse_p > records.LARGEST_INVERSE_P:
                 self.alarm = "A probability fell below 2^-32; set an exploration floor."
                 raise Problem("contribution_too_large")
@@ -165,7 +186,11 @@ class Experiment:
             raise Problem("nothing_available", "The arm that is pinned is not available.")
         shadow = None
         if mode == "shadow":
-            would = lineup.draw(self.estimates, self.round + 1, u)
+            would = (
+                lineup.draw(self.estimates, self.round + 1, u)
+                if advisers is None
+                else advisers.draw(self.estimates, self.round + 1, u, advice, asleep, lineup)
+            )
             shadow = json.dumps(
                 {"arm": self.arms[would.arm].name, "probability": 1.0 / would.inverse_p}
             )
@@ -195,20 +220,44 @@ class Experiment:
         return raw, self.round
 
     def probabilities(self, lineup: Lineup | None = None) -> dict[str, float]:
-        """Return the distribution of the next decision, by name."""
+        """Return the distribution of the next decision, by name.
+
+        With experts that depends on their advice: these are the shares of the decisions so far.
+        """
         lineup = lineup or self.lineup
         names = [self.arms[place].name for place in lineup.places]
         if self.mode in ("pinned", "shadow"):
             return {name: float(self.places[name] == self.pinned) for name in names}
         if self.mode == "uniform":
             return dict.fromkeys(names, 1.0 / len(names))
+        if self.advisers is not None:
+            made = self.counts.plus(self.peer_counts).by_arm
+            counts = [made[place] if place < len(made) else 0 for place in lineup.places]
+            total = sum(counts)
+            even = 1.0 / len(names)
+            return {
+                name: count / total if total else even
+                for name, count in zip(names, counts, strict=True)
+            }
         lineup.draw(self.estimates, self.round + 1, 0.5)
         return dict(zip(names, lineup.probabilities().tolist(), strict=True))
+
+    def weights(self) -> dict[str, float]:
+        """Return the weight of every expert in the next decision, by name."""
+        if self.advisers is None:
+            return {}
+        return self.advisers.next_weights(self.estimates, self.round + 1)
 
     # --- learning --------------------------------------------------------------------------------
 
     def entry(self, probability: float | None) -> int:
         """Return the entry of a new arm, at which it has this probability in the next round."""
+        if self.advisers is not None:
+            if probability is not None:
+                raise Problem(
+                    "invalid_request", "Where experts advise, an arm has no probability of its own."
+                )
+            return 0
         active = self.estimates[list(self.active)]
         least = int(active.min())
         column: NDArray[np.float64] = (active - least) * np.float64(UNIT)
@@ -260,6 +309,9 @@ class Experiment:
             "learned": total.learned,
             "state_age": state_age,
             "arms": arms,
+            "experts": [
+                {"name": name, "weight": weight} for name, weight in self.weights().items()
+            ],
             "alarms": self.alarms(),
         }
 

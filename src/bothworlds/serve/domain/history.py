@@ -6,8 +6,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from bothworlds.serve.domain.answers import Principal, log_document
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.state import DAY, State
@@ -53,20 +51,24 @@ class History:
             lambda reader: reader.checkpoints(experiment.id, after, limit)
         )
         names = [arm.name for arm in experiment.arms]
-        return [
-            {
-                "id": row.id,
-                "at": row.at,
-                "epoch": row.epoch,
-                "round": row.round,
-                "learned": row.learned,
-                "probabilities": dict(
-                    zip(names, np.frombuffer(row.probabilities, "<f8").tolist(), strict=False)
-                ),
-                "told": dict(zip(names, from_bytes(row.told).tolist(), strict=False)),
-            }
-            for row in rows
-        ]
+        found = []
+        for row in rows:
+            shares, weights = row.shares()
+            found.append(
+                {
+                    "id": row.id,
+                    "at": row.at,
+                    "epoch": row.epoch,
+                    "round": row.round,
+                    "learned": row.learned,
+                    "probabilities": dict(zip(names, shares.tolist(), strict=False)),
+                    "told": dict(zip(names, from_bytes(row.told).tolist(), strict=False)),
+                }
+            )
+            if weights.size:
+                named = zip(experiment.config.experts, weights.tolist(), strict=False)
+                found[-1]["experts"] = dict(named)
+        return found
 
     async def rows(
         self, who: Principal, name: str, *, since: float | None = None

@@ -17,13 +17,21 @@ inverse_p   8      1 / the probability it was drawn with, a double
 flags       1      see below
 baseline    8      mean baseline, a double; only if some of the arms present are near
 near        bits   one per known arm; only if some of the arms present are near
+advice      4 + 4N see below; only if the experiment has N experts
 present     bits   one per known arm; only if not all of them could be drawn
 unit        8      keyed hash of the unit; only if there is one
 =========== ====== ================================================================
 
 Bits are in the order of `numpy.packbits`.  Flags: bits 0 and 1 say which arms are near (none, all
-that are present, those of the mask), bit 2 that there is a present mask, bit 3 that there is a
-unit, bit 4 that the decision counts only once it is activated, bits 5 to 7 are the mode.
+that are present, those of the mask) or that there is advice, bit 2 that there is a present mask,
+bit 3 that there is a unit, bit 4 that the decision counts only once it is activated, bits 5 to 7
+are the mode.
+
+Advice: a byte that counts the experts, a byte that is 1 if the arm drawn has a baseline, two bytes
+with one bit per expert that was asleep, and for every expert two whole numbers of 16 bits: what
+its advice gives to the arm that was drawn, and to all arms with a baseline, in parts of `PARTS`.
+If any expert was asleep, two doubles follow: the weighted means of r and s of
+`bothworlds.policies.advice`.
 """
 
 from __future__ import annotations
@@ -53,7 +61,7 @@ PLACE = struct.Struct("<IH")
 EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
 assert HEADER.size == COLUMNS.itemsize == END
 
-NEAR_NONE, NEAR_ALL, NEAR_SOME = 0, 1, 2
+NEAR_NONE, NEAR_ALL, NEAR_SOME, ADVISED = 0, 1, 2, 3
 NEAR, PRESENT, UNIT, DEFERRED, MODE = 3, 4, 8, 16, 5
 """Masks of the flags, and the shift of the mode."""
 
@@ -66,6 +74,14 @@ LEARNABLE = ("learn", "uniform")
 UNLEARNABLE_FROM = len(LEARNABLE)
 """Number of the first mode whose decisions teach nothing."""
 
+ADVICE = struct.Struct("<BBH")
+"""What advice begins with: the experts, whether the arm has a baseline, and who was asleep."""
+OWN = struct.Struct("<dd")
+"""What advice ends with if an expert was asleep."""
+PARTS = 65_535
+"""Advice is a whole number of parts of so many."""
+MOST_EXPERTS = 16
+
 MOST_ARMS = 4096
 MOST_ROUNDS = 2**40 - 1
 LARGEST_INVERSE_P = 2.0**32
@@ -75,7 +91,8 @@ LARGEST_INVERSE_P = 2.0**32
 class Record(NamedTuple):
     """A decision, decoded; the fields are those of the layout.
 
-    ``near`` and ``present`` are masks as bytes, None where there is none.
+    ``near`` and ``present`` are masks as bytes, None where there is none; with experts, ``near`` is
+    their advice.
     """
 
     key: int
@@ -106,6 +123,20 @@ class Record(NamedTuple):
     def deferred(self) -> bool:
         """Whether it counts only once it is activated."""
         return bool(self.flags & DEFERRED)
+
+    @property
+    def experts(self) -> int:
+        """How many experts advised it; 0 if the experiment has none, or their advice is unused."""
+        return self.near[0] if self.near and self.flags & NEAR == ADVISED else 0
+
+    @property
+    def advice(self) -> list[float | None]:
+        """What the advice of every expert gives to the arm; None for one that was asleep."""
+        if not self.near or not self.experts:
+            return []
+        count, _, asleep = ADVICE.unpack_from(self.near)
+        parts = struct.unpack_from(f"<{2 * count}H", self.near, ADVICE.size)[::2]
+        return [None if asleep >> j & 1 else each / PARTS for j, each in enumerate(parts)]
 
     @property
     def at(self) -> float:
@@ -144,9 +175,27 @@ def encode(
     head = HEADER.pack(
         key, experiment, epoch, arm, known, round & 0xFFFFFFFF, round >> 32, id, inverse_p, flags
     )
-    if flags & NEAR == NEAR_SOME:
+    kind = flags & NEAR
+    if kind == NEAR_SOME:
         return head + DOUBLE.pack(baseline) + near + present + unit
+    if kind == ADVISED:
+        return head + near + present + unit
     return head + present + unit if flags & (PRESENT | UNIT) else head
+
+
+def encode_advice(
+    near: bool, asleep: int, parts: bytes, own: tuple[float, float] = (0.0, 0.0)
+) -> bytes:
+    """Return advice as bytes; ``asleep`` has one bit per expert, ``parts`` four bytes.
+
+    Examples
+    --------
+    >>> advice = encode_advice(False, 2, struct.pack("<4H", 65535, 0, 0, 0), (1.0, 0.0))
+    >>> decode(encode(1, 7, 0, 2, 8, 41, bytes(16), 4.0, ADVISED, near=advice)).advice
+    [1.0, None]
+    """
+    head = ADVICE.pack(len(parts) // 4, near, asleep)
+    return head + parts + OWN.pack(*own) if asleep else head + parts
 
 
 def epoch_and_arm(raw: bytes) -> tuple[int, int]:
@@ -193,13 +242,20 @@ def decode(raw: bytes) -> Record:
         if len(near) == size:
             baseline = DOUBLE.unpack_from(raw, at)[0]
         at += 8 + size
+    elif kind == ADVISED:
+        if len(raw) < at + ADVICE.size:
+            raise ValueError("a record that is too short")
+        count, _, asleep = ADVICE.unpack_from(raw, at)
+        whole = ADVICE.size + 4 * count + (OWN.size if asleep else 0)
+        near = raw[at : at + whole]
+        at += whole if 1 <= count <= MOST_EXPERTS and asleep >> count == 0 else len(raw)
     if flags & PRESENT:
         present = raw[at : at + size]
         at += size
     if flags & UNIT:
         unit = raw[at : at + UNIT_SIZE]
         at += UNIT_SIZE
-    if at != len(raw) or arm >= known or kind > NEAR_SOME or flags >> MODE >= len(MODES):
+    if at != len(raw) or arm >= known or flags >> MODE >= len(MODES):
         raise ValueError("a record whose parts do not fit together")
     # Built as the class itself would, without its call.
     return tuple.__new__(

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from bothworlds.serve.domain.config import Config
-from bothworlds.serve.domain.draws import is_warm, warm
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.domain.sums import Place, StateRow
@@ -79,9 +78,7 @@ class Replicas:
         """Read the configuration, with every experiment ready to be drawn from."""
         found = await self._state.watch(lambda reader: reader.configuration())
         for row in found.experiments:
-            await self._state.loop.run_in_executor(
-                None, warm, Config.from_document(row.config).served
-            )
+            await self._state.loop.run_in_executor(None, Config.from_document(row.config).warm_up)
         self._configure(found)
 
     def _configure(self, found: Configuration) -> None:
@@ -98,7 +95,7 @@ class Replicas:
             known = state.experiments.by_id.get(row.id)
             if known is not None and known.version == row.version:
                 continue
-            if not is_warm(Config.from_document(row.config).served):
+            if not Config.from_document(row.config).warm:
                 cold[row.id] = row
             elif known is None:
                 self._adopt(state.experiments.add(row))
@@ -119,8 +116,7 @@ class Replicas:
     async def _warm(self, rows: list[ExperimentRow]) -> None:
         """Compile the draws of experiments that another replica created, and serve them."""
         for row in rows:
-            policy = Config.from_document(row.config).served
-            await self._state.loop.run_in_executor(None, warm, policy)
+            await self._state.loop.run_in_executor(None, Config.from_document(row.config).warm_up)
         self._warming = None
         self._configure(self._state.configuration)
 

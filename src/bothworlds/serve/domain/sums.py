@@ -9,6 +9,9 @@ What a decision adds to an arm depends on the arm and the record alone, also for
 later: an arm that could not be drawn gets the algorithm's own estimated loss.  The place behind
 the last arm, ``later``, holds what an arm gets that does not exist yet.
 
+Where experts advise, the estimates are theirs, and stand behind ``later``; those of the arms stay
+0.
+
 A replica has `Sums` of its own, which only it writes; the state of an experiment is the sum over
 the replicas'.  The `Ledger` has those of this replica.
 """
@@ -29,8 +32,10 @@ from bothworlds.lanes.vectors import bits_float
 from bothworlds.omd.estimators import BASELINE, baseline, correction, estimated_loss
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import PER_ONE, Units
-from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
+from bothworlds.serve.domain.records import ADVISED, NEAR_ALL, NEAR_NONE, NEAR_SOME, PARTS
 from bothworlds.serve.store.rows import FeedbackRow, Replica, from_bytes
+
+ADVICE_SIZE = records.ADVICE.size
 
 Place = tuple[int, int]
 """An experiment and an epoch."""
@@ -64,8 +69,8 @@ def bit(raw: Any, at: int, index: int) -> Any:
 def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) -> None:
     """Add the contributions of decisions, whose records stand in ``raw`` one after the other.
 
-    ``ends`` are where the records end, ``sums`` is by arm and then ``later``, ``told`` counts the
-    feedback of every arm, ``lost`` sums its losses, in units.
+    ``ends`` are where the records end, ``sums`` is by arm, then ``later``, then by expert, ``told``
+    counts the feedback of every arm, ``lost`` sums its losses, in units.
     """
     n = told.size
     begin = 0
@@ -80,6 +85,12 @@ def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) ->
         present_at = near_at
         mean = 0.0
         kind = flags & records.NEAR
+        told[arm] += 1
+        lost[arm] += units(loss)
+        if kind == ADVISED:
+            judge(raw, near_at, inverse_p, loss, sums[n + 1 :])
+            begin = ends[row]
+            continue
         if kind == NEAR_ALL:
             mean = BASELINE
         elif kind == NEAR_SOME:
@@ -97,15 +108,35 @@ def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) ->
                 sums[i] += units(baseline(near, 0.0))
         sums[arm] += units(correction(loss, its_base, inverse_p))
         sums[n] += later
-        told[arm] += 1
-        lost[arm] += units(loss)
         begin = ends[row]
 
 
 @jit
+def judge(raw: Any, at: int, inverse_p: float, loss: float, sums: Any) -> None:
+    """Add what a decision contributes to every expert; its advice stands in ``raw`` at a place."""
+    count, base = int(raw[at]), baseline(raw[at + 1] != 0, 0.0)
+    asleep = int(raw[at + 2]) | int(raw[at + 3]) << 8
+    own = np.int64(0)
+    first = at + ADVICE_SIZE
+    if asleep != 0:
+        # The algorithm's own estimate: an expert that is asleep neither gains nor loses by it.
+        behind = first + 4 * count
+        own = units(double_at(raw, behind + 8) + (loss - base) * double_at(raw, behind))
+    for j in range(count):
+        if asleep >> j & 1:
+            sums[j] += own
+            continue
+        place = first + 4 * j
+        given = int(raw[place]) | int(raw[place + 1]) << 8
+        near = int(raw[place + 2]) | int(raw[place + 3]) << 8
+        r, s = given / PARTS * inverse_p, BASELINE * near / PARTS
+        sums[j] += units(s + (loss - base) * r)
+
+
+@jit
 def extent(raw: Any, ends: Any) -> Any:
-    """Return how many arms the decisions know of at most, and the latest of their rounds."""
-    known, newest, begin = np.int64(0), np.int64(0), 0
+    """Return how many arms and experts the decisions know of at most, and their latest round."""
+    known, experts, newest, begin = np.int64(0), np.int64(0), np.int64(0), 0
     for row in range(ends.size):
         at = begin + records.KNOWN
         arms = np.int64(raw[at]) | np.int64(raw[at + 1]) << 8
@@ -113,8 +144,10 @@ def extent(raw: Any, ends: Any) -> Any:
         for place in range(records.IDENTITY - 1, records.KNOWN + 1, -1):
             number = number << 8 | np.int64(raw[begin + place])
         known, newest = max(known, arms), max(newest, number)
+        if raw[begin + records.FLAGS] & records.NEAR == ADVISED:
+            experts = max(experts, np.int64(raw[begin + records.END]))
         begin = ends[row]
-    return known, newest
+    return known, experts, newest
 
 
 def _joined(raws: Sequence[bytes]) -> tuple[NDArray[np.uint8], Units]:
@@ -136,7 +169,7 @@ def add_records(
     losses : sequence of float
         What they brought.
     sums : array of int
-        By arm, and one more for ``later``; changed.
+        By arm, one more for ``later``, then by expert; changed.
     told, lost : array of int
         Feedback by arm, and its losses in units; changed.
 
@@ -158,7 +191,7 @@ def prepare() -> None:
 
 
 def contribution(record: bytes, loss: float, n_arms: int) -> Units:
-    """Return what a decision adds to the estimates of the arms, in units of 2^-30.
+    """Return what a decision adds to the estimates of the arms, or experts, in units of 2^-30.
 
     Parameters
     ----------
@@ -181,9 +214,8 @@ def contribution(record: bytes, loss: float, n_arms: int) -> Units:
     if not given.known <= n_arms <= records.MOST_ARMS:
         expected = f"from {given.known} to {records.MOST_ARMS}"
         raise InvalidParameter(must("n_arms", "serve.contribution", expected, n_arms))
-    sums, told, lost = np.zeros(n_arms + 1, np.int64), *np.zeros((2, n_arms), np.int64)
-    add_records([record], [loss], sums, told, lost)
-    return sums[:-1]
+    found = Sums.blank(n_arms).learned_from([record], [loss])
+    return found.experts if given.experts else found.sums[:n_arms]
 
 
 def grown(sums: Units, n_arms: int) -> Units:
@@ -214,7 +246,7 @@ class Sums:
     Parameters
     ----------
     sums : array of int
-        By arm, in units, and then ``later``; see `bothworlds.serve.domain.draws`.
+        By arm, in units, then ``later``, then by expert; see `bothworlds.serve.domain.draws`.
     told, lost : array of int
         Feedback by arm, and its losses in units.
     learned : int
@@ -239,11 +271,18 @@ class Sums:
         """How many arms there are."""
         return self.told.size
 
-    def grown(self, n_arms: int) -> Sums:
-        """Return a copy for at least so many arms."""
+    @property
+    def experts(self) -> Units:
+        """The sums by expert."""
+        return self.sums[self.n_arms + 1 :]
+
+    def grown(self, n_arms: int, n_experts: int = 0) -> Sums:
+        """Return a copy for at least so many arms and experts."""
         n = max(n_arms, self.n_arms)
         return Sums(
-            grown(self.sums, n).copy(),
+            np.concatenate(
+                [grown(self.sums[: self.n_arms + 1], n), _longer(self.experts, n_experts)]
+            ),
             _longer(self.told, n).copy(),
             _longer(self.lost, n).copy(),
             self.learned,
@@ -261,8 +300,8 @@ class Sums:
         ([0.0, 0.0, 2.0, 0.0, 0.5], 1, 549755813929)
         """
         joined, ends = _joined(raws)
-        known, newest = extent(joined, ends)
-        found = self.grown(known)
+        known, experts, newest = extent(joined, ends)
+        found = self.grown(known, experts)
         adding(joined, ends, np.asarray(losses, np.float64), found.sums, found.told, found.lost)
         found.learned += len(raws)
         found.newest = max(found.newest, newest)
@@ -270,8 +309,7 @@ class Sums:
 
     def plus(self, other: Sums) -> Sums:
         """Return the sum of the two."""
-        n = max(self.n_arms, other.n_arms)
-        mine, theirs = self.grown(n), other.grown(n)
+        mine, theirs = self._alike(other)
         return Sums(
             mine.sums + theirs.sums,
             mine.told + theirs.told,
@@ -280,10 +318,14 @@ class Sums:
             max(mine.newest, theirs.newest),
         )
 
+    def _alike(self, other: Sums) -> tuple[Sums, Sums]:
+        """Return both for the same arms and experts."""
+        n, experts = max(self.n_arms, other.n_arms), max(self.experts.size, other.experts.size)
+        return self.grown(n, experts), other.grown(n, experts)
+
     def same(self, other: Sums) -> bool:
         """Tell whether both hold the same integers, whichever has more arms."""
-        n = max(self.n_arms, other.n_arms)
-        mine, theirs = self.grown(n), other.grown(n)
+        mine, theirs = self._alike(other)
         return (
             mine.learned == theirs.learned
             and bool((mine.sums == theirs.sums).all())

@@ -193,7 +193,7 @@ def _decide(app: FastApplication, request: Request, callback: Callback) -> Reply
     if body.unit is None and b"idempotency-key" not in request.headers:
         made = app.service.decide_at_once(
             request.who, request.given[0], available=body.available, deferred=body.deferred,
-            vector=request.query.vector,
+            vector=request.query.vector, advice=body.advice, asleep=body.asleep,
         )  # fmt: skip
         if made is not None:
             return Reply(201, wire.encode(made))

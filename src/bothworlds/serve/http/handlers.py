@@ -33,7 +33,8 @@ _CHANGE = (*_WRITE, "config_changed")
 _TOKEN = ("bad_token", "bad_signature", "expired", "epoch_over", "store_unavailable")
 _DECIDE = (
     "experiment_not_found", "experiment_archived", "experiment_paused", "nothing_available",
-    "arm_not_found", "invalid_request", "idempotency_key_reused", "overloaded", "store_unavailable",
+    "arm_not_found", "invalid_request", "advice_missing", "advice_invalid",
+    "idempotency_key_reused", "overloaded", "store_unavailable",
 )  # fmt: skip
 
 
@@ -60,6 +61,8 @@ async def decide(app: Context, request: Request) -> Reply:
         deferred=body.deferred,
         idempotency_key=None if key is None else key.decode("latin-1"),
         vector=request.query.vector,
+        advice=body.advice,
+        asleep=body.asleep,
     )
     return Reply(200 if made.replayed else 201, wire.encode(made))
 
@@ -70,7 +73,10 @@ async def decide(app: Context, request: Request) -> Reply:
 )  # fmt: skip
 async def decide_many(app: Context, request: Request) -> Reply:
     """Draw several arms."""
-    made = await app.service.decide_many(request.who, request.given[0], request.body.count)
+    body = request.body
+    made = await app.service.decide_many(
+        request.who, request.given[0], body.count, advice=body.advice, asleep=body.asleep
+    )
     return Reply(201, wire.encode({"decisions": made}))
 
 
@@ -169,6 +175,7 @@ def _tag(found: dict[str, Any]) -> bytes:
     """
     lasting = {name: value for name, value in found.items() if name != "state_age"}
     lasting["arms"] = [{**arm, "probability": None} for arm in found["arms"]]
+    lasting["experts"] = [expert["name"] for expert in found["experts"]]
     digest = hashlib.blake2b(wire.encode(lasting), digest_size=8).hexdigest()
     return f'"{found["config_version"]}-{digest}"'.encode()
 

@@ -24,7 +24,8 @@ from bothworlds.serve.problems import Problem
 
 route = Routes()
 _EVALUATE = (
-    "experiment_not_found", "targeting_key_missing", "invalid_request", "mode_conflict",
+    "experiment_not_found", "targeting_key_missing", "invalid_request", "advice_missing",
+    "advice_invalid", "mode_conflict",
     "contribution_too_large", "overloaded", "store_unavailable",
 )  # fmt: skip
 HELD_SECONDS = 3600.0
@@ -42,7 +43,7 @@ _TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
 async def evaluate(app: Context, request: Request) -> Reply:
     """Evaluate one flag."""
     experiment = app.service.experiment_state(request.who, request.given[0])
-    found = await _evaluated(app.service, request.who, experiment, _unit(request.body))
+    found = await _evaluated(app.service, request.who, experiment, _context(request.body))
     return Reply(200, wire.encode(found))
 
 
@@ -55,7 +56,7 @@ async def evaluate(app: Context, request: Request) -> Reply:
 )  # fmt: skip
 async def evaluate_all(app: Context, request: Request) -> Reply:
     """Evaluate the flags of all experiments that are not archived."""
-    service, unit = app.service, _unit(request.body)
+    service, context = app.service, _context(request.body)
     running = service.running(request.who)
     if len(running) > DECISION_BATCH:
         raise Problem(
@@ -66,10 +67,10 @@ async def evaluate_all(app: Context, request: Request) -> Reply:
     known = request.headers.get(b"if-none-match", b"").decode("latin-1")
     now = time.time()
     for made in _TAG.finditer(known):
-        if now - int(made[1]) < _held(running) and made[0] == _tag(running, unit, int(made[1])):
+        if now - int(made[1]) < _held(running) and made[0] == _tag(running, context, int(made[1])):
             return Reply(304, b"", extra=[(b"etag", made[0].encode())])
     found = await asyncio.gather(
-        *(_evaluated(service, request.who, each, unit, deferred=True) for each in running),
+        *(_evaluated(service, request.who, each, context, deferred=True) for each in running),
         return_exceptions=True,
     )
     flags: list[Any] = []
@@ -80,7 +81,7 @@ async def evaluate_all(app: Context, request: Request) -> Reply:
             raise each
         else:
             flags.append(each)
-    tag = _tag(running, unit, int(now))
+    tag = _tag(running, context, int(now))
     return Reply(200, wire.encode(wire.EvaluatedAll(flags=flags)), extra=[(b"etag", tag.encode())])
 
 
@@ -88,7 +89,7 @@ async def _evaluated(
     service: Service,
     who: Principal,
     experiment: Experiment,
-    unit: str | None,
+    context: wire.Context,
     *,
     deferred: bool = False,
 ) -> wire.Evaluated:
@@ -104,9 +105,15 @@ async def _evaluated(
                 mode=experiment.mode,  # type: ignore[arg-type]
             ),
         )
+    unit = context.targeting_key or None
     if unit is None and experiment.config.sticky_seconds:
         raise Problem("targeting_key_missing")
-    made = await service.decide(who, name, unit=unit, deferred=deferred)
+    # A context is for all flags: those without experts need no advice.
+    asked = experiment.advisers is not None
+    made = await service.decide(
+        who, name, unit=unit, deferred=deferred, advice=context.advice if asked else None,
+        asleep=context.asleep if asked else None,
+    )  # fmt: skip
     return wire.Evaluated(
         key=name,
         reason=REASONS[made.mode],  # type: ignore[arg-type]
@@ -132,11 +139,9 @@ def _number(value: Any, experiment: Experiment) -> Any:
     return value
 
 
-def _unit(body: wire.Evaluate | None) -> str | None:
-    """Return whom a flag is evaluated for."""
-    if body is None or body.context is None:
-        return None
-    return body.context.targeting_key or None
+def _context(body: wire.Evaluate | None) -> wire.Context:
+    """Return what is known of the caller."""
+    return wire.Context() if body is None or body.context is None else body.context
 
 
 def _held(running: list[Experiment]) -> float:
@@ -146,10 +151,13 @@ def _held(running: list[Experiment]) -> float:
     return min([HELD_SECONDS, *windows, *sticky])
 
 
-def _tag(running: list[Experiment], unit: str | None, made: int) -> str:
+def _tag(running: list[Experiment], context: wire.Context, made: int) -> str:
     """Return the ETag of a bulk evaluation: the same while nothing about it was changed.
 
     Every evaluation would draw again, so the tag covers what the draws were made from, and when.
     """
-    about = [made, unit, [[each.id, each.version, each.epoch] for each in running]]
+    unit = context.targeting_key or None
+    about: list[Any] = [made, unit, [[each.id, each.version, each.epoch] for each in running]]
+    if context.advice is not None:
+        about += [context.advice, context.asleep]
     return f'"{made}-{hashlib.blake2b(wire.encode(about), digest_size=16).hexdigest()}"'

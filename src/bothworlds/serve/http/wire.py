@@ -7,7 +7,6 @@ schemas of the OpenAPI document are made from these classes.
 from __future__ import annotations
 
 import json
-import re
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -17,11 +16,10 @@ from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
 from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem, Status
 from bothworlds.serve.domain.config import Arm, ArmName, Changeable, ExperimentName
 from bothworlds.serve.domain.keys import Scope
-from bothworlds.serve.domain.records import MOST_ARMS
+from bothworlds.serve.domain.records import MOST_ARMS, MOST_EXPERTS
 from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
 from bothworlds.serve.problems import Problem
 
-_TEXT = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?')
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
 Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
@@ -38,7 +36,34 @@ class Answer(msgspec.Struct, omit_defaults=True):
 # ---- deciding
 
 
-class Decide(Body, kw_only=True):
+class Advised(Body, kw_only=True):
+    """Advice, where the experiment has experts."""
+
+    advice: (
+        Annotated[
+            # Names are looked up: patterns for them would cost as much as the decision.
+            dict[str, str | dict[str, float]],
+            Meta(
+                max_length=MOST_EXPERTS,
+                description="What every expert recommends: an arm, or probabilities of arms that "
+                "add up to 1.",
+            ),
+        ]
+        | None
+    ) = None
+    asleep: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=MOST_EXPERTS,
+                description="Experts without advice this time; they neither gain nor lose.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Decide(Advised, kw_only=True):
     """Ask for a decision; an empty body asks for one among all arms."""
 
     available: (
@@ -58,7 +83,7 @@ class Decide(Body, kw_only=True):
     )
 
 
-class DecideMany(Body, kw_only=True):
+class DecideMany(Advised, kw_only=True):
     """Ask for several decisions at once."""
 
     count: Annotated[int, Meta(ge=1, le=DECISION_BATCH)]
@@ -135,6 +160,13 @@ class ArmState(Answer, kw_only=True):
     missing_rate: float | None = None
 
 
+class ExpertState(Answer, kw_only=True):
+    """An expert of an experiment, with its weight in the next decision."""
+
+    name: str
+    weight: float | None = None
+
+
 def _optional(kind: Any) -> Any:
     """Return the type of a setting without its rules, or None."""
     if get_origin(kind) is Annotated:
@@ -156,6 +188,7 @@ Experiment = msgspec.defstruct(
         ("round", int),
         ("alarms", list[str]),
         ("learned", int | None, None),
+        ("experts", list[ExpertState] | None, None),
         *(
             (field.name, _optional(field.type), None)
             for field in msgspec.structs.fields(Changeable)
@@ -200,7 +233,7 @@ class Quarantined(Answer, kw_only=True):
 
 
 class Context(msgspec.Struct, kw_only=True):
-    """What an OpenFeature provider knows about its caller; all but targetingKey is ignored."""
+    """What an OpenFeature provider knows about its caller; other fields are ignored."""
 
     targeting_key: (
         Annotated[
@@ -209,6 +242,14 @@ class Context(msgspec.Struct, kw_only=True):
         ]
         | None
     ) = msgspec.field(name="targetingKey", default=None)
+    advice: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="What every expert recommends, as in the request of a decision."),
+        ]
+        | None
+    ) = None
+    asleep: Annotated[list[str], Meta(description="Experts without advice.")] | None = None
 
 
 class Evaluate(Body, kw_only=True):
@@ -252,6 +293,8 @@ class NotEvaluated(Answer, kw_only=True):
 _CODES_OF_OPENFEATURE = {
     "invalid_json": "PARSE_ERROR",
     "invalid_request": "INVALID_CONTEXT",
+    "advice_missing": "INVALID_CONTEXT",
+    "advice_invalid": "INVALID_CONTEXT",
     "targeting_key_missing": "TARGETING_KEY_MISSING",
     "experiment_not_found": "FLAG_NOT_FOUND",
 }
@@ -452,7 +495,7 @@ class Reader:
             raise Problem("invalid_json", f"The body must be JSON: {error}.") from None
         except RecursionError:
             raise Problem("invalid_json", "The body must not nest so deeply.") from None
-        if body.count(b":") > 1:
+        if body.count(b":") > _fewest_names(found):
             _check_names(body)
         if isinstance(found, Feedback):
             one_of_two(found)
@@ -462,11 +505,26 @@ class Reader:
         return found
 
 
+def _fewest_names(found: Any) -> int:
+    """Return how many names the JSON of a request has at least, repeated ones counted once.
+
+    Every name has a colon: with as many colons, no name is there twice.
+    """
+    if not isinstance(found, Advised) or found.advice is None:
+        return 1
+    rows = (len(row) for row in found.advice.values() if type(row) is dict)
+    return 1 + len(found.advice) + sum(rows) + isinstance(found, DecideMany)
+
+
 def _check_names(body: bytes) -> None:
     """Refuse JSON in which an object has a name twice: readers differ in which of them counts."""
-    names = [text for text, colon in _TEXT.findall(body) if colon]
-    if len(set(names)) == len(names) and b"\\" not in body:
-        return
+    if b"\\" not in body:
+        # Every second piece is a text, and a name if a colon follows.
+        pieces = body.split(b'"')
+        pairs = zip(pieces[1::2], pieces[2::2], strict=False)
+        names = [text for text, after in pairs if after.lstrip()[:1] == b":"]
+        if len(set(names)) == len(names):
+            return
 
     def distinct(pairs: list[tuple[str, Any]]) -> None:
         if len({name for name, _ in pairs}) < len(pairs):

@@ -24,7 +24,7 @@ from bothworlds.serve.problems import Problem
 
 COLUMNS = (
     "decision_id", "id", "at", "epoch", "round", "arm", "probability", "mode", "available", "unit",
-    "loss", "status", "source", "told_at", "logged",
+    "loss", "status", "source", "told_at", "logged", "advised",
 )  # fmt: skip
 """Of a row of the log, in the order of the CSV file."""
 _EXTRA = ("decision_id", "id", "at", "epoch", "mode", "unit", "status", "source", "told_at")
@@ -58,8 +58,9 @@ def logged(row: dict[str, Any], number: int) -> LoggedDecision:
     LoggedDecision(round=1, arm='blue', probability=0.5, ... extra={'mode': 'learn', ...}, ...)
     """
     extra = {name: row[name] for name in _EXTRA if row.get(name) is not None}
-    if row.get("available") is not None:
-        extra["available"] = json.dumps(row["available"], ensure_ascii=False)
+    for name in ("available", "advised"):
+        if row.get(name) is not None:
+            extra[name] = json.dumps(row[name], ensure_ascii=False)
     extra["experiment_round"] = row["round"]
     # Dividing by 1/p can exceed 1 by a rounding.
     return LoggedDecision(
@@ -91,7 +92,7 @@ class Csv:
     Examples
     --------
     >>> Csv().piece([{"arm": "=1+1", "round": 1, "loss": -0.5}]).decode().splitlines()[1]
-    ",,,,1,'=1+1,,,,,-0.5,,,,"
+    ",,,,1,'=1+1,,,,,-0.5,,,,,"
     """
 
     media = "text/csv; charset=utf-8"
@@ -118,7 +119,7 @@ class Csv:
 
 def _cell(value: object) -> object:
     """Return a cell that a spreadsheet does not compute."""
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str) and value.startswith(_FORMULA):
         return f"'{value}"

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import first_identity
-from bothworlds.serve.ops.tallies import Closing, Decisions, Means, Tallies, Tally, Worth
+from bothworlds.serve.ops.experts import Experts
+from bothworlds.serve.ops.tallies import Closing, Decisions, Means, Summed, Tallies, Tally, Worth
 from bothworlds.serve.ops.upkeep import GRACE
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.reader import Reader
@@ -80,6 +81,7 @@ class _Asked:
             self._config.feedback_window, self._config.missing,
         )  # fmt: skip
         self._source = f"{experiment.name}, epoch {self._epoch}"
+        self._weights = experiment.weights()
 
     def answer(self, reader: Reader, confidence: float, targets: Sequence[str]) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -90,6 +92,10 @@ class _Asked:
         if made is None:
             raise Problem("nothing_logged")
         found = made.as_dict()
+        if self._weights:
+            now, _ = self._followed(reader, Experts, Experts(self._config.experts))
+            assert isinstance(now.sums, Experts)
+            found["experts"] = now.sums.document(self._weights, bounds, confidence)
         if targets:
             found["targets"] = {
                 target: self._worth(reader, target, confidence) for target in targets
@@ -103,9 +109,7 @@ class _Asked:
         value = now.sums.value(confidence)
         return None if value is None else value.as_dict()
 
-    def _followed(
-        self, reader: Reader, kind: Hashable, blank: Means | Worth
-    ) -> tuple[Tally, Decisions]:
+    def _followed(self, reader: Reader, kind: Hashable, blank: Summed) -> tuple[Tally, Decisions]:
         """Return the sums of now, and the decisions that wait; keep what is settled."""
         key, known = (*self._key, kind), len(self.names)
         strict = self._config.missing != "drop"

@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,8 @@ class Decisions:
     """Whether there is no feedback yet."""
     present: list[bytes | int] = field(default_factory=list)
     """The mask of the arms that could be drawn; or their number, where all known ones could."""
+    advice: list[list[float | None]] = field(default_factory=list)
+    """What every expert gave to the arm; None where it was asleep, empty without experts."""
 
     @classmethod
     def read(cls, rows: Sequence[LogRow], epoch: int) -> Self:
@@ -71,6 +73,7 @@ class Decisions:
         head, rows = head[chosen], [rows[n] for n in chosen.tolist()]
         masked = (head["flags"] & records.PRESENT).tolist()
         known = head["known"].tolist()
+        advised = (head["flags"] & records.NEAR == records.ADVISED).tolist()
         return cls(
             [row.id for row in rows],
             head["arm"].astype(np.int64),
@@ -80,6 +83,10 @@ class Decisions:
             [
                 (records.decode(row.record).present or b"") if mask else count
                 for row, mask, count in zip(rows, masked, known, strict=True)
+            ],
+            [
+                records.decode(row.record).advice if given else []
+                for row, given in zip(rows, advised, strict=True)
             ],
         )
 
@@ -99,6 +106,7 @@ class Decisions:
             np.concatenate([self.losses, other.losses]),
             np.concatenate([self.open, other.open]),
             self.present + other.present,
+            self.advice + other.advice,
         )
 
     def where(self, chosen: NDArray[np.bool_]) -> Self:
@@ -112,6 +120,7 @@ class Decisions:
             losses=self.losses[chosen],
             open=self.open[chosen],
             present=[self.present[n] for n in places],
+            advice=[self.advice[n] for n in places],
         )
 
     def told(self) -> Self:
@@ -128,6 +137,23 @@ class Decisions:
                 bits = np.unpackbits(np.frombuffer(present, np.uint8))[:n_arms]
                 found[n, : bits.size] = bits
         return found
+
+
+class Summed(Protocol):
+    """What a tally sums."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes the sums take."""
+        ...
+
+    def add(self, rows: Decisions, n_arms: int) -> None:
+        """Add decisions in order; there are ``n_arms`` arms by now."""
+        ...
+
+    def copy(self) -> Self:
+        """Return independent sums of the same content."""
+        ...
 
 
 class Means:
@@ -262,13 +288,13 @@ class Tally:
 
     Parameters
     ----------
-    sums : Means or Worth
+    sums : Summed
         What is summed.
     experiment, epoch : int
         Whose log it is.
     """
 
-    def __init__(self, sums: Means | Worth, experiment: int, epoch: int) -> None:
+    def __init__(self, sums: Summed, experiment: int, epoch: int) -> None:
         self.sums = sums
         self.overtaken = 0
         self._experiment = experiment

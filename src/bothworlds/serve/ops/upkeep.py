@@ -111,17 +111,21 @@ class Upkeep:
         """Note where every experiment stands that has moved."""
         rows = []
         for experiment in self._experiments.values():
-            mark = experiment.epoch, experiment.total.learned, experiment.round
+            total = experiment.total
+            mark = experiment.epoch, total.learned, experiment.round
             if self._checkpointed.get(experiment.id) == mark or experiment.mode == "archived":
                 continue
             self._checkpointed[experiment.id] = mark
             shares = experiment.probabilities()
             by_arm = [shares.get(arm.name, 0.0) for arm in experiment.arms]
+            # Behind the arms, of which there are as many as counts of feedback.
+            by_arm += experiment.weights().values()
+            told, lost = (each[: experiment.known] for each in (total.told, total.lost))
             rows.append(
                 CheckpointRow(
                     experiment.id, experiment.epoch, self._state.now(), experiment.round,
-                    experiment.total.learned, as_bytes(experiment.total.told),
-                    as_bytes(experiment.total.lost), np.array(by_arm, "<f8").tobytes(),
+                    total.learned, as_bytes(told), as_bytes(lost),
+                    np.array(by_arm, "<f8").tobytes(),
                 )
             )  # fmt: skip
         if rows:

@@ -51,6 +51,9 @@ class _Fold:
         self.learned: dict[Place, int] = {}
         self.faults: dict[str, list[str]] = {}
         arms = {each.id: len(each.arms) for each in self.configuration.experiments}
+        self._experts = {
+            each.id: len(each.config.get("experts", ())) for each in self.configuration.experiments
+        }
         epochs = {each.id: each.epoch for each in self.configuration.experiments}
         self._forgotten = reader.forgotten()
         incarnations = self.configuration.incarnations
@@ -83,6 +86,8 @@ class _Fold:
             self._fault("I3", f"feedback {name} stands in another decision's place")
         if record.epoch > epochs[row.experiment] or record.known > arms[row.experiment]:
             self._fault("I3", f"feedback {name} is of an epoch or an arm to come")
+        if record.learnable and record.experts != self._experts[row.experiment]:
+            self._fault("I3", f"feedback {name} has the advice of {record.experts} experts")
         if row.status == "learned" and not record.learnable:
             self._fault("I3", f"feedback {name} was learned, made in mode {record.mode}")
         if not (math.isfinite(row.loss) and 0.0 <= row.loss <= 1.0):

@@ -249,7 +249,7 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class CheckpointRow:
-    """Where an experiment stood at a moment; arrays are bytes, probabilities of the active arms."""
+    """Where an experiment stood at a moment; arrays are bytes."""
 
     experiment: int
     epoch: int
@@ -259,7 +259,13 @@ class CheckpointRow:
     told: bytes
     lost: bytes
     probabilities: bytes
+    """Of the arms, then the weights of the experts."""
     id: int = 0
+
+    def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the probabilities of the arms, and the weights of the experts."""
+        both, n_arms = np.frombuffer(self.probabilities, "<f8"), len(self.told) // 8
+        return both[:n_arms], both[n_arms:]
 
 
 def from_bytes(raw: bytes) -> NDArray[np.int64]:
