@@ -261,7 +261,7 @@ def seen_on_a_terminal(folder, patience):
 def test_a_long_compilation_says_so_once_on_a_terminal(module):
     path, _ = module
     shown = seen_on_a_terminal(path.parent, 0.0)
-    assert shown.count("bothworlds: compiling for the first time") == 1
+    assert shown.count("bothworlds: compiling kernel ") == 1
     assert "later runs start at once" in shown
     assert seen_on_a_terminal(path.parent, 0.0) == ""
 
@@ -301,12 +301,12 @@ def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
     class Event:
         data = {"dispatcher": None}  # noqa: RUF012
 
-    monkeypatch.setattr(compile_events, "_on_terminal", lambda: True)
+    monkeypatch.setattr(compile_events, "_watched", lambda: True)
     monkeypatch.setattr(compile_events, "PATIENCE", 0.4)
     clock = Clock()
     monkeypatch.setattr(compile_events, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(compile_events.threading, "Timer", clock.timer)
-    notice = compile_events.CompileNotice(lambda dispatcher: "Patience.")
+    notice = compile_events.CompileNotice(lambda dispatcher: "Kernel {}.")
     heard = []
     for _ in range(4):
         notice.on_start(Event)
@@ -315,7 +315,7 @@ def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
         clock.advance(0.15)
         notice.on_end(Event)
         heard.append(capsys.readouterr().err)
-    assert heard == ["", "", "Patience.\n", ""]
+    assert heard == ["", "", "Kernel 3.\n", ""]
 
 
 NESTED = (

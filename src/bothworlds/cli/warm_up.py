@@ -53,23 +53,19 @@ def warm_up(
     chosen = parse.policies(policies, HORIZON)
     began = time.monotonic()
     with reported() as kernels, cache_needed():
-        for label, policy in chosen.items():
-            for K in ARMS:
-                typer.echo(f"Bandit, {label}, {K} arms")
-                play(policy, K)
-                if duels:
-                    typer.echo(f"DuelingBandit, {label}, {K} arms")
-                    duel(policy, K)
-        if simulate:
-            for label, policy in chosen.items():
-                for K in ARMS:
-                    typer.echo(f"simulate, {label}, {K} arms")
-                    run(label, policy, K)
-        if serve:
-            for label, policy in chosen.items():
-                for K in ARMS:
-                    typer.echo(f"serve, {label}, {K} arms")
-                    decide_once(policy, K)
+        steps = [("Bandit", play)]
+        steps += [("DuelingBandit", duel)] if duels else []
+        steps += [("simulate", run)] if simulate else []
+        steps += [("serve", decide_once)] if serve else []
+        todo = [
+            (f"{name}, {label}, {K} arms", step, policy, K)
+            for name, step in steps
+            for label, policy in chosen.items()
+            for K in ARMS
+        ]
+        for place, (text, step, policy, K) in enumerate(todo, 1):
+            typer.echo(f"{place} of {len(todo)}: {text}")
+            step(policy, K)
     seconds = time.monotonic() - began
     if kernels:
         typer.echo(f"Compiled {len(kernels)} kernels in {seconds:.0f} s.")
@@ -109,7 +105,7 @@ def duel(policy: Policy, K: int) -> None:
         bandit.tell(early, winner="right")
 
 
-def run(label: str, policy: Policy, K: int) -> None:
+def run(policy: Policy, K: int) -> None:
     """Simulate more repetitions than fit in one tile, in the common environments."""
     from bothworlds.engine.tile import compile_kernels
     from bothworlds.lanes.types import LANES
@@ -117,9 +113,7 @@ def run(label: str, policy: Policy, K: int) -> None:
 
     for word in WORLDS:
         world = parse.environment(word, K, GAP)
-        simulate(
-            {label: policy}, world, horizon=10, repetitions=LANES + 1, threads=1, progress=False
-        )
+        simulate(policy, world, horizon=10, repetitions=LANES + 1, threads=1, progress=False)
         # Longer runs may take other kernels.
         compile_kernels(policy.program(K, lanes=True), world)
 

@@ -59,7 +59,8 @@ class CompileNotice(CompileClock):
     Parameters
     ----------
     sentence : callable
-        Returns what to say of a kernel that compiles; None for one of somebody else.
+        Returns the line about a kernel of this package, with ``{}`` for its number in this
+        process; None for any other kernel.
     """
 
     def __init__(self, sentence: Callable[[Any], str | None]) -> None:
@@ -67,27 +68,30 @@ class CompileNotice(CompileClock):
         self._sentence = sentence
         self._lock = threading.Lock()
         self._spent = 0.0
+        self._kernels = 0
         self._timer: threading.Timer | None = None
         self._said = False
 
     def began(self, kernel: Any) -> None:
-        """Wind an alarm for the moment a person begins to wonder."""
-        sentence = None if self._said or not _on_terminal() else self._sentence(kernel)
+        """Set a timer for the moment a person begins to wonder."""
+        sentence = None if self._said or not _watched() else self._sentence(kernel)
         if sentence is not None:
+            self._kernels += 1
+            sentence = sentence.format(self._kernels)
             left = max(PATIENCE - self._spent, 0.0)
             self._timer = threading.Timer(left, self._say, (sentence,))
             self._timer.daemon = True
             self._timer.start()
 
     def ended(self, kernel: Any, seconds: float) -> None:
-        """Stop the alarm."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._spent += seconds
 
     def silence(self) -> None:
-        """Say nothing: somebody else tells the person what happens."""
+        """Print nothing: a display of its own counts the kernels."""
         self._said = True
 
     def _say(self, sentence: str) -> None:
@@ -97,5 +101,8 @@ class CompileNotice(CompileClock):
                 print(sentence, file=sys.stderr, flush=True)
 
 
-def _on_terminal() -> bool:
-    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+def _watched() -> bool:
+    """Return whether a person sees the standard error: on a terminal or in a notebook."""
+    if sys.stderr is None or sys.stderr.closed:
+        return False
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -129,7 +129,7 @@ def _sentence(dispatcher: Any) -> str | None:
     if KernelCache is None or not isinstance(cache, KernelCache):
         return None
     later = "later runs start at once" if cache.keeps else "every run does"
-    return f"bothworlds: compiling for the first time, which can take half a minute; {later}."
+    return f"bothworlds: compiling kernel {{}} for the first time, up to half a minute; {later}."
 
 
 NOTICE = CompileNotice(_sentence)
