@@ -133,11 +133,24 @@ def test_other_tenants_see_nothing_and_change_nothing(service):
 
 
 def test_what_concerns_all_tenants_is_for_the_first_one(service):
-    for method, path in (("POST", "/v1/token-keys"), ("GET", "/metrics")):
-        assert service.ask(method, path, key=service.admin).status in (200, 201)
-        answer = service.ask(method, path, key=service.other)
-        assert (answer.status, answer.code) == (403, "scope_missing")
-        assert "first tenant" in answer.json["detail"]
+    assert service.ask("POST", "/v1/token-keys", key=service.admin).status == 201
+    answer = service.ask("POST", "/v1/token-keys", key=service.other)
+    assert (answer.status, answer.code) == (403, "scope_missing")
+    assert "first tenant" in answer.json["detail"]
+
+
+def test_metrics_of_experiments_are_for_their_tenant_and_others_for_the_first(service):
+    made = {"name": "secret-plan", "arms": ARMS}
+    assert service.ask("POST", "/v1/experiments", made, service.other).status == 201
+    service.ask("POST", "/v1/experiments/secret-plan/decisions", {}, service.other)
+    service.ask("POST", f"{ONE}/decisions", {}, service.admin)
+    mine = service.ask("GET", "/metrics", key=service.admin).body.decode()
+    other = service.ask("GET", "/metrics", key=service.other).body.decode()
+    assert "bothworlds_requests_total" in mine and "bothworlds_requests_total" not in other
+    assert 'experiment="headline"' in mine and 'experiment="secret-plan"' in other
+    assert "secret-plan" not in mine
+    names = {line.split("{")[0].split(" ")[0] for line in other.splitlines() if line[0] != "#"}
+    assert all(name.startswith("bothworlds_experiment_") for name in names)
 
 
 def test_a_revoked_key_is_refused(service):

@@ -13,10 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http.app import Application
 from bothworlds.serve.http.limits import Buckets
-from bothworlds.serve.ops import logs
+from bothworlds.serve.ops import experiment_metrics, logs
+from bothworlds.serve.ops.experiment_metrics import ExperimentMetrics
 from bothworlds.serve.ops.metrics import BUCKETS, Metrics
 from bothworlds.serve.problems import Problem
 from helpers.histories import QUIET
+from serve.conftest import spec
 
 OPERATING = Path(__file__).parents[2] / "docs" / "service" / "operating.md"
 
@@ -81,17 +83,91 @@ def test_a_histogram_counts_what_it_is_told():
 
 
 def exported(tmp_path):
-    """Return the metrics that a service exports before the first request."""
+    """Return the metrics that a service exports before the first request over HTTP."""
 
     async def running():
         app = Application(lambda: Service.open(str(tmp_path / "store.db"), QUIET), keys=False)
         app.service = await app._opening()
-        text = app.metrics.text().decode()
+        await app.service.create(Service.LOCAL, spec())
+        await app.service.decide(Service.LOCAL, "headline")
+        families = await app.experiment_metrics.read(app.service, Service.LOCAL)
+        text = app.metrics.text() + app.metrics.text_of(families)
         await app.service.close()
-        return text
+        return text.decode()
 
     families = text_string_to_metric_families(asyncio.run(running()))
     return {sample.name for family in families for sample in family.samples}
+
+
+ME = Service.LOCAL
+LABELS = ("experiment", "mode", "arm")
+
+
+async def samples(service, metrics):
+    """Return the values of the experiments' metrics by name and labels."""
+    text = Metrics.text_of(await metrics.read(service, ME)).decode()
+    return {
+        (
+            sample.name.removeprefix("bothworlds_experiment_"),
+            *(sample.labels[name] for name in LABELS if name in sample.labels),
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_of_an_experiment_by_mode_and_arm(on_service):
+    @on_service
+    async def body(service):
+        metrics = ExperimentMetrics()
+        made = [await service.decide(ME, "headline", available=["b"]) for _ in range(3)]
+        await service.feedback(ME, made[0].decision_id, loss=0.25)
+        await service.feedback(ME, made[1].decision_id, loss=0.5)
+        await service.set_mode(ME, "headline", "pin", arm="c")
+        await service.decide_many(ME, "headline", 2)
+        found = await samples(service, metrics)
+        decided = {key[1:]: value for key, value in found.items() if key[0] == "decisions_total"}
+        assert decided == {("headline", "learn", "b"): 3, ("headline", "pinned", "c"): 2}
+        assert found["learned_total", "headline", "b"] == 2
+        assert found["learned_total", "headline", "a"] == 0
+        assert found["loss_total", "headline", "b"] == pytest.approx(0.75)
+        assert found["probability", "headline", "pinned", "c"] == 1.0
+        assert found["alarms", "headline", "pinned"] == 0
+        # What a process has counted goes on after a reset; what was learned begins again.
+        await service.set_mode(ME, "headline", "reset")
+        found = await samples(service, metrics)
+        assert found["decisions_total", "headline", "learn", "b"] == 3
+        assert found["learned_total", "headline", "b"] == 0
+
+    assert body is None
+
+
+def test_labels_are_bounded_and_the_rest_is_added_up(served, monkeypatch):
+    monkeypatch.setattr(experiment_metrics, "LABELLED_EXPERIMENTS", 2)
+    monkeypatch.setattr(experiment_metrics, "LABELLED_ARMS", 3)
+
+    async def body(service):
+        metrics = ExperimentMetrics()
+        for name in ("one", "two", "three", "four"):
+            await service.create(ME, spec(name, "abcde"))
+            for arm in "abcde":
+                await service.decide(ME, name, available=[arm])
+        found = await samples(service, metrics)
+        decided = {key[1:]: value for key, value in found.items() if key[0] == "decisions_total"}
+        own = {(name, "learn", arm): 1 for name in ("one", "two") for arm in "abc"}
+        rest = {(name, "learn", "(other)"): 2 for name in ("one", "two")}
+        assert decided == own | rest | {("(other)", "learn", "(other)"): 10}
+        assert {key[1] for key in found if key[0] == "probability"} == {"one", "two"}
+        shares = [v for key, v in found.items() if key[:2] == ("probability", "one")]
+        assert sum(shares) == pytest.approx(1.0) and len(shares) == 4
+        # A label of its own is kept, and none is given away: counters only grow.
+        await service.set_mode(ME, "one", "archive")
+        again = await samples(service, metrics)
+        assert {key: v for key, v in again.items() if key[0] == "decisions_total"} == {
+            key: v for key, v in found.items() if key[0] == "decisions_total"
+        }
+
+    served(body)
 
 
 def undescribed(names):
@@ -101,7 +177,7 @@ def undescribed(names):
 
 def test_every_metric_is_described(tmp_path):
     names = exported(tmp_path)
-    assert "bothworlds_decisions_total" in names
+    assert {"bothworlds_decisions_total", "bothworlds_experiment_alarms"} <= names
     assert undescribed(names) == set()
 
 

@@ -113,7 +113,7 @@ class Deciding:
             else:
                 self._committer.append(row_left)
         if not decided.replayed:
-            self._count(counts, experiment.places[decided.arm])
+            self._count(experiment, counts, decided)
         return decided
 
     def decide_at_once(
@@ -138,7 +138,7 @@ class Deciding:
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         decided, row = self._draw(experiment, lineup, b"", deferred, vector, advice, asleep)
         self._committer.append(row)
-        self._count(experiment.counts, experiment.places[decided.arm])
+        self._count(experiment, experiment.counts, decided)
         return decided
 
     async def decide_many(
@@ -165,7 +165,7 @@ class Deciding:
             for row in rows:
                 self._committer.append(row)
         for decided, _ in made:
-            self._count(counts, experiment.places[decided.arm])
+            self._count(experiment, counts, decided)
         return [decided for decided, _ in made]
 
     def _find(self, who: Principal, name: str) -> Experiment:
@@ -214,10 +214,12 @@ class Deciding:
         )  # fmt: skip
         return decided, row
 
-    def _count(self, counts: Counts, place: int) -> None:
-        """Count a decision for an arm, among those of the epoch in which it was made."""
+    def _count(self, experiment: Experiment, counts: Counts, decided: Decided) -> None:
+        """Count a decision for its arm, among those of the epoch in which it was made."""
+        place = experiment.places[decided.arm]
         self._counters["decisions"] += 1
         counts.by_arm[place] += 1
+        experiment.made[decided.mode, place] += 1
 
     def _unit(self, experiment: Experiment, unit: str) -> bytes:
         check_unit(unit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,6 +59,8 @@ class Experiment:
         self.forgotten = b""
         # Whether the newest feedback came as a reward; the dashboard counts the same way.
         self.rewarded = False
+        # Decisions since this process started, by mode and arm.
+        self.made: dict[tuple[str, int], int] = defaultdict(int)
         self.lineups: dict[tuple[int, ...], Lineup] = {}
         self.epoch = -1
         self.config: Config

@@ -113,7 +113,7 @@ def check_operator(who: Principal, what: str) -> None:
 
     Examples
     --------
-    >>> check_operator(Principal(1, None, SCOPES), "The metrics")
+    >>> check_operator(Principal(1, None, SCOPES), "The token keys")
     """
     if who.tenant != FIRST_TENANT:
         raise Problem(

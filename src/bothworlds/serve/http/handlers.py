@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from bothworlds.serve.domain.answers import Decided, Feedback, Status, Told
 from bothworlds.serve.domain.config import NewExperiment
-from bothworlds.serve.domain.keys import check_operator
+from bothworlds.serve.domain.keys import FIRST_TENANT
 from bothworlds.serve.http import wire
 from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
 from bothworlds.serve.http.routes import BATCH_BODY, Routes
@@ -491,9 +491,12 @@ async def readyz(app: Context, request: Request) -> Reply:
     "GET", "/metrics", "Metrics for Prometheus", "read", media=("text/plain",),
 )  # fmt: skip
 async def metrics(app: Context, request: Request) -> Reply:
-    """Show the metrics."""
-    check_operator(request.who, "The metrics")
-    return Reply(200, app.metrics.text(), CONTENT_TYPE.encode())
+    """Show the metrics: of the caller's experiments, and to the operator of the process."""
+    families = await app.experiment_metrics.read(app.service, request.who)
+    text = await asyncio.to_thread(app.metrics.text_of, families)
+    if request.who.tenant == FIRST_TENANT:
+        text = app.metrics.text() + text
+    return Reply(200, text, CONTENT_TYPE.encode())
 
 
 @route("GET", "/openapi.json", "This document", None, operation="openapi")

@@ -17,6 +17,7 @@ import msgspec
 
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.service import Service
+from bothworlds.serve.ops.experiment_metrics import ExperimentMetrics
 from bothworlds.serve.ops.metrics import Figures, Metrics
 
 Header = tuple[bytes, bytes]
@@ -142,6 +143,7 @@ class Context:
         self.stopping = asyncio.Event()
         self.short_of: str | None = None
         self.metrics = Metrics(self._figures)
+        self.experiment_metrics = ExperimentMetrics()
 
     def _figures(self) -> Figures:
         found: Service | None = getattr(self, "service", None)

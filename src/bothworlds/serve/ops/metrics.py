@@ -7,7 +7,7 @@ counters take a lock and some microseconds each, a tenth of a decision.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -70,6 +70,13 @@ class Metrics:
         """Return all figures as Prometheus reads them."""
         return generate_latest(self._registry)
 
+    @staticmethod
+    def text_of(families: Iterable[Metric]) -> bytes:
+        """Return metrics that were read before as Prometheus reads them."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Read(families))
+        return generate_latest(registry)
+
     def collect(self) -> Iterator[Metric]:
         """Yield the figures, for prometheus-client."""
         requests = CounterMetricFamily(
@@ -98,3 +105,13 @@ class Metrics:
             for name, value in figures.items():
                 title = name.replace("_", " ").capitalize()
                 yield kind(f"bothworlds_{name}", f"{title}.", value=value)
+
+
+class _Read:
+    """A collector, for prometheus-client, of metrics that were read before."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
