@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def grouped(value: float, below: float = 1000.0) -> str:
     """Write a number with separators, with one decimal if it is small.
@@ -159,3 +161,10 @@ def clipped(line: str, width: int) -> str:
     'a long se…'
     """
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def watched() -> bool:
+    """Return whether a person sees the standard error: on a terminal or in a notebook."""
+    if sys.stderr is None or sys.stderr.closed:
+        return False
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

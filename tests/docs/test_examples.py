@@ -119,7 +119,8 @@ def test_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch, capsy
     for number, figure in enumerate(figures):
         figure.savefig(tmp_path / f"{number}.png")
     tables = [value for value in values if isinstance(value, bothworlds.Result)]
-    assert all(value._repr_html_().startswith("<pre>") for value in tables)
+    assert all(value._repr_html_().startswith("<table>") for value in tables)
+    assert all(figure._repr_png_().startswith(b"\x89PNG") for figure in figures)
     printed = capsys.readouterr().out
     assert "hold together" in printed
     assert r"\begin{tabular}" in printed

@@ -301,7 +301,7 @@ def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
     class Event:
         data = {"dispatcher": None}  # noqa: RUF012
 
-    monkeypatch.setattr(compile_events, "_watched", lambda: True)
+    monkeypatch.setattr(compile_events, "watched", lambda: True)
     monkeypatch.setattr(compile_events, "PATIENCE", 0.4)
     clock = Clock()
     monkeypatch.setattr(compile_events, "time", SimpleNamespace(monotonic=lambda: clock.now))

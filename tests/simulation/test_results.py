@@ -134,7 +134,8 @@ def test_to_frame_is_tidy(result):
 
 def test_result_prints_itself(result):
     assert "TsallisINF(), Uniform()" in repr(result)
-    assert "<pre>" in result._repr_html_()
+    assert result._repr_html_().startswith("<table><caption>Pseudo-regret at round 1,000")
+    assert "<caption>" in result.ranking()._repr_html_()
 
 
 # --- tables and frames ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bothworlds.text import speed
+from bothworlds.text import speed, watched
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def reporting(
     total : int
         Rounds times repetitions to come.
     show : bool or callable
-        True writes one updating line to a terminal's standard error; a callable gets a
-        `Progress` instead.
+        True writes one updating line to standard error, on a terminal or in a notebook; a
+        callable gets a `Progress` instead.
     left : callable
         Estimates the seconds left.
 
@@ -85,7 +85,7 @@ def reporting(
     UCB1() 10 10
     """
     lock, began = threading.Lock(), time.perf_counter()
-    on_a_line = not callable(show) and show and sys.stderr.isatty()
+    on_a_line = not callable(show) and show and watched()
     give = _write_line if on_a_line else show if callable(show) else None
     done, shown = 0, 0.0
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from numba.core import event
 
+from bothworlds.text import watched
+
 KIND = "numba:compile"
 """Numba's name for the event that a function compiles."""
 
@@ -74,7 +76,7 @@ class CompileNotice(CompileClock):
 
     def began(self, kernel: Any) -> None:
         """Set a timer for the moment a person begins to wonder."""
-        sentence = None if self._said or not _watched() else self._sentence(kernel)
+        sentence = None if self._said or not watched() else self._sentence(kernel)
         if sentence is not None:
             self._kernels += 1
             sentence = sentence.format(self._kernels)
@@ -99,10 +101,3 @@ class CompileNotice(CompileClock):
             if not self._said:
                 self._said = True
                 print(sentence, file=sys.stderr, flush=True)
-
-
-def _watched() -> bool:
-    """Return whether a person sees the standard error: on a terminal or in a notebook."""
-    if sys.stderr is None or sys.stderr.closed:
-        return False
-    return sys.stderr.isatty() or "ipykernel" in sys.modules

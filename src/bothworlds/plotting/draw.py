@@ -89,9 +89,9 @@ def panels(
     rows: int, columns: int, height: float, width: float = WIDTH, **sharing: Any
 ) -> tuple[Figure, NDArray[Any]]:
     """Return a figure and its axes, an array of ``rows`` by ``columns``."""
-    from matplotlib.figure import Figure as NewFigure
+    from bothworlds.plotting.notebook import NotebookFigure
 
-    figure = NewFigure(figsize=(width, height), layout="constrained")
+    figure = NotebookFigure(figsize=(width, height), layout="constrained")
     axes: NDArray[Any] = figure.subplots(rows, columns, squeeze=False, **sharing)
     return figure, axes
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.markup import h, together
 from bothworlds.simulation import intervals, tables
 from bothworlds.simulation.comparison import Comparison
 from bothworlds.simulation.measures import MEASURES, title
@@ -81,6 +82,20 @@ class Ranking:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        best = next(iter(self.means))
+        against = {pair.first: pair for pair in self.pairs if pair.second == best}
+        rows = []
+        for name, mean in self.means.items():
+            pair = against.get(name)
+            apart = ["", ""] if pair is None else [f"{pair.difference:+,.1f}", pair.interval()]
+            rows.append([name, f"{mean:,.1f}", *apart])
+        heads = ["policy", "mean", "difference to the best", f"{self.level:.0%} interval"]
+        caption = f"{title(self.regret)} at round {self.round:,}, {self.runs} repetitions"
+        # Below the table stand the sentences that follow the rows of the printed ranking.
+        notes = str(self).splitlines()[1 + len(self.means) :]
+        return together(tables.html(caption, heads, rows), map(h.p, notes))
 
     def to_latex(self) -> str:
         r"""Return the ranking as a LaTeX ``tabular`` for the package booktabs.

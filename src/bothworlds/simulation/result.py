@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bothworlds.errors import InvalidParameter, MissingExtra, must
 from bothworlds.files import pyarrow as arrow_package
-from bothworlds.markup import h
 from bothworlds.simulation import result_file, tables
 from bothworlds.simulation.comparison import Comparison as Comparison
 from bothworlds.simulation.measures import MEASURES, title
@@ -83,6 +82,9 @@ class Summary:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return tables.html(f"{title(self.regret)} at round {self.round:,}", *self._cells())
 
     def to_markdown(self) -> str:
         """Return the table in Markdown."""
@@ -186,7 +188,7 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return h.pre(str(self.summary()))
+        return self.summary()._repr_html_()
 
     def _column(self, at: int | None, owner: str) -> int:
         if at is None:

@@ -1,4 +1,4 @@
-"""Tables of a summary for papers and spreadsheets: Markdown, LaTeX and CSV."""
+"""Tables of a summary for papers, notebooks and spreadsheets: Markdown, LaTeX, HTML and CSV."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+
+from bothworlds.markup import Markup, h
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
@@ -26,6 +28,20 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     rule = "|---|" + "--:|" * (len(head) - 1)
     return "\n".join([line(head), rule, *map(line, rows)])
+
+
+def html(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    """Return a table in HTML, numbers on the right.
+
+    Examples
+    --------
+    >>> print(html("Regret", ["policy", "mean"], [["UCB1", "3.5"]])[:44])
+    <table><caption>Regret</caption><thead><tr><
+    """
+    right = {"style": "text-align: right"}
+    body = (h.tr(h.th(row[0]), (h.td(cell, **right) for cell in row[1:])) for row in rows)
+    top = h.thead(h.tr(map(h.th, head)))
+    return h.table(h.caption(title), top, h.tbody(body))
 
 
 def latex(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
