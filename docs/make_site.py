@@ -27,8 +27,8 @@ PREPARED = ROOT / "build" / "docs"
 SITE = ROOT / "site"
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 SNIPPET = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
-RUN = ("scale.md",)
-"""Pages besides the tutorials whose blocks are run."""
+RUN = ("tutorials/", "coming-from/", "how-to/ab_testing.md", "scale.md")
+"""Pages whose blocks are run, or the folders of such pages."""
 
 
 def prepare() -> None:
@@ -42,7 +42,7 @@ def prepare() -> None:
             lambda found: (ROOT / found[1]).read_text("utf-8"), path.read_text("utf-8")
         )
         text = with_registered(text)
-        if here.startswith("tutorials/") or here in RUN:
+        if here.startswith(RUN):
             text = with_outputs(text, path)
         path.write_text(text, encoding="utf-8")
 
@@ -108,8 +108,10 @@ def main() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"The site was not built.\n{done.stdout}{done.stderr}")
+    told = done.stdout + done.stderr
+    # Zensical prints what griffe finds in docstrings and goes on.
+    if done.returncode or "griffe:" in told:
+        sys.exit(f"The site was not built.\n{told}")
     for path in SITE.rglob("*.html"):
         path.write_text(with_mathml(path.read_text("utf-8")), encoding="utf-8")
     publish_markdown()
