@@ -149,6 +149,13 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    tracing: Annotated[
+        bool,
+        typer.Option(
+            "--tracing",
+            help="Send a span of every request to OpenTelemetry; the variables OTEL_* state where.",
+        ),
+    ] = False,
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")
     ] = "info",
@@ -173,6 +180,7 @@ def serve(
     with extras():
         from bothworlds.serve.http.server import run
         from bothworlds.serve.ops import logs
+        from bothworlds.serve.ops.tracing import Tracing
 
         logs.configure(level)
 
@@ -189,6 +197,7 @@ def serve(
             access_log=access_log,
             plain_http=plain_http,
             cors_origins=cors_origin or (),
+            tracing=Tracing.exporting() if tracing else None,
             announce=announce,
         )
 

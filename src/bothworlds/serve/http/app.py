@@ -36,6 +36,7 @@ from bothworlds.serve.http.messages import (
 from bothworlds.serve.http.origins import refuse_pages
 from bothworlds.serve.http.routes import WITH_BODY, Route, Router
 from bothworlds.serve.ops.logs import LOGGER
+from bothworlds.serve.ops.tracing import Tracing
 from bothworlds.serve.problems import Problem
 
 Message = MutableMapping[str, Any]
@@ -74,6 +75,8 @@ class Application(Context):
         Whether every request is logged; without it changes and failures are.
     origins : frozenset of bytes
         Origins whose pages may decide and report feedback.
+    tracing : Tracing, optional
+        Makes a span of every request.
     """
 
     document = wire.encode(openapi.document(ROUTES))
@@ -86,6 +89,7 @@ class Application(Context):
         rate: float | None = None,
         access_log: bool = False,
         origins: frozenset[bytes] = frozenset(),
+        tracing: Tracing | None = None,
     ) -> None:
         super().__init__()
         self.cross_origin = CrossOrigin(origins) if origins else None
@@ -93,6 +97,7 @@ class Application(Context):
         self._keys = keys
         self._buckets = None if rate is None else Buckets(rate)
         self._access_log = access_log
+        self._tracing = tracing
         self._router = Router(ROUTES)
         self._dashboard = Dashboard(self, keys=keys)
         self._readers = {
@@ -212,6 +217,8 @@ class Application(Context):
         operation = getattr(request.route, "operation", None)
         seconds = time.perf_counter() - request.begun
         self.metrics.count(operation or "none", reply.status, seconds)
+        if self._tracing is not None:
+            self._tracing.record(request, reply.status, seconds)
         if self._access_log or operation in _LOGGED or operation in self._dashboard.logged:
             facts = {"status": reply.status, "seconds": round(seconds, 6)}
             LOGGER.info("answered", extra={**_facts(request), **facts})

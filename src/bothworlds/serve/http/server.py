@@ -24,6 +24,7 @@ from bothworlds.serve.http.app import Application
 from bothworlds.serve.http.fast_path import FastApplication, FastConnection, LimitedConnection
 from bothworlds.serve.http.origins import exact_origins
 from bothworlds.serve.ops.logs import LOGGER
+from bothworlds.serve.ops.tracing import Tracing
 
 IDLE_SECONDS = 75
 """How long a connection stays open between requests."""
@@ -126,6 +127,7 @@ def run(
     access_log: bool = False,
     plain_http: bool = False,
     cors_origins: Sequence[str] = (),
+    tracing: Tracing | None = None,
     announce: Callable[[str], None] = print,
     stop: threading.Event | None = None,
 ) -> None:
@@ -147,6 +149,8 @@ def run(
         Whether decisions and feedback are answered by ASGI, too; slower, with the same answers.
     cors_origins : sequence of str
         Origins whose pages may decide and report feedback, with a key.
+    tracing : Tracing, optional
+        Makes a span of every request, and is closed at the end.
     announce : callable
         Called with the address once requests are answered.
     stop : threading.Event, optional
@@ -188,7 +192,9 @@ def run(
     fast_path.CONNECTIONS = max(1, min(fast_path.CONNECTIONS, most - SPARE_FILES))
     with listener:
         kind = Application if plain_http else FastApplication
-        application = kind(opened, keys=keys, rate=rate, access_log=access_log, origins=origins)
+        application = kind(
+            opened, keys=keys, rate=rate, access_log=access_log, origins=origins, tracing=tracing
+        )
         config = uvicorn.Config(
             application,
             http=LimitedConnection if plain_http else FastConnection,
@@ -207,6 +213,9 @@ def run(
         except SystemExit:
             if not failed:
                 raise
+        finally:
+            if tracing is not None:
+                tracing.close()
     if failed:
         raise failed[0]
     LOGGER.info("stopped")
