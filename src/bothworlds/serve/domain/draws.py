@@ -71,7 +71,7 @@ def drawing(F: Any, L: Any, indices: Any, t: float, u: float, N: Any, flags: Any
 class Draw(NamedTuple):
     """A draw: what the record of a decision needs of it.
 
-    Parameters
+    Attributes
     ----------
     arm : int
         Index of the arm.
