@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from bothworlds.protocol import RETRYABLE
 from bothworlds.serve.http.app import ROUTES
+from bothworlds.serve.http.examples import example, filled
 from bothworlds.serve.http.openapi import schemas
 from bothworlds.serve.http.routes import Route
 from bothworlds.serve.problems import KINDS
@@ -30,7 +32,8 @@ def api() -> str:
         "<!-- Written by docs/service_pages.py; change the code instead. -->",
         "",
         "JSON over HTTP/1.1. A running service gives the same as an OpenAPI 3.1 document at"
-        " `/openapi.json`. Bodies are `application/json`; fields that are not listed are refused."
+        " `/openapi.json`, and as a page at `/docs` where every request can be tried."
+        " Bodies are `application/json`; fields that are not listed are refused."
         " Names in paths are percent-encoded. Every answer has the header `X-Request-Id`, the"
         " caller's own if it sent one of at most 64 letters, digits, dots, dashes and underscores."
         " Refusals are `application/problem+json` with a [code](codes.md).",
@@ -38,15 +41,12 @@ def api() -> str:
         "With `--require-keys` a request says `Authorization: Bearer bw_...`; the key must have the"
         " scope of the route.",
     ]
+    known = schemas(ROUTES)
     for title, scopes in ROOMS:
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            "| request | scope | takes | answers |",
-            "|---|---|---|---|",
-        ]
-        lines += [_row(route) for route in ROUTES if route.scope in scopes]
+        lines += ["", f"## {title}"]
+        for route in ROUTES:
+            if route.scope in scopes:
+                lines += ["", *_section(route, known)]
     lines += ["", "## Requests and answers", ""]
     for name, schema in schemas(ROUTES).items():
         lines += [f"### {name}", "", _said(schema), ""]
@@ -61,7 +61,10 @@ def api() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(route: Route) -> str:
+def _section(route: Route, known: dict[str, Any]) -> list[str]:
+    """Return what the page says of one route, with a curl call and its answer."""
+    lines = [f"### `{route.method} {route.path}`", "", f"{route.summary}."]
+    lines[-1] += f" Scope: `{route.scope}`." if route.scope else " No key is needed."
     takes = []
     if route.body is not None:
         takes.append(f"[{route.body.__name__}](#{route.body.__name__.lower()})")
@@ -69,20 +72,37 @@ def _row(route: Route) -> str:
             takes[-1] += " or nothing"
     if route.query is not None:
         takes += [f"`?{name}=`" for name in route.query.__struct_fields__]
-    takes += [f"`{name}:`" for name in route.headers]
-    statuses = ", ".join(map(str, route.statuses))
-    gives = (
-        ""
-        if route.answer is None
-        else f" [{route.answer.__name__}](#{route.answer.__name__.lower()})"
-    )
+    takes += [f"the header `{name}`" for name in route.headers]
+    if takes:
+        lines += ["", f"Takes {', '.join(takes)}."]
+    lines += ["", "```console", f"$ {_curl(route, known)}"]
+    statuses = " or ".join(map(str, route.statuses))
+    if route.answer is None:
+        kind = f" with `{route.media[0]}`" if route.media else ""
+        lines += ["```", "", f"Answers {statuses}{kind}."]
+    else:
+        name = route.answer.__name__
+        lines += [json.dumps(example(known[name], known)), "```", ""]
+        lines.append(f"Answers {statuses} with [{name}](#{name.lower()}).")
     codes = sorted(route.problems, key=lambda code: KINDS[code].status)
-    refused = ", ".join(f"{KINDS[code].status} `{code}`" for code in codes)
-    answers = f"{statuses}{gives}" + (f"; {refused}" if refused else "")
-    return (
-        f"| `{route.method} {route.path}`<br>{route.summary} | {route.scope or ''} | "
-        f"{', '.join(takes)} | {answers} |"
-    )
+    if codes:
+        refused = ", ".join(f"`{code}` ({KINDS[code].status})" for code in codes)
+        lines += ["", f"Refuses with {refused}."]
+    return lines
+
+
+def _curl(route: Route, known: dict[str, Any]) -> str:
+    """Return a command that sends a request, as pasted into a shell."""
+    parts = ["curl"]
+    if route.method not in ("GET", "POST") or (route.method == "POST" and route.body is None):
+        parts.append(f"-X {route.method}")
+    if "If-Match" in route.headers:
+        parts.append("-H 'If-Match: \"1\"'")
+    if route.body is not None:
+        body = json.dumps(example(known[route.body.__name__], known))
+        parts.append(f"-H 'Content-Type: application/json' -d '{body}'")
+    parts.append(f"http://127.0.0.1:8080{filled(route.path)}")
+    return " ".join(parts)
 
 
 def _said(schema: dict[str, Any]) -> str:

@@ -173,6 +173,26 @@ def test_the_demo_is_intact_at_every_width(chromium):
             page.close()
 
 
+def test_requests_can_be_tried_on_the_page_of_the_api(opened, tmp_path):
+    for width, scheme in ((375, "dark"), (1280, "light")):
+        page = opened("/docs", width=width, scheme=scheme)
+        decide_form = page.locator("details#decide")
+        decide_form.locator("summary").click()
+        decide_form.get_by_label("The name of an experiment.").fill("live")
+        decide_form.get_by_role("button", name="Send").click()
+        answer = decide_form.locator("pre")
+        expect(answer).to_contain_text("201")
+        expect(answer).to_contain_text('"decision_id"')
+        feedback = page.locator("details#feedback")
+        feedback.locator("summary").click()
+        feedback.get_by_label("The decision_id of a decision.").fill("forged")
+        feedback.get_by_role("button", name="Send").click()
+        expect(feedback.locator("pre")).to_contain_text('"code": "bad_token"')
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.foreign == []
+        page.screenshot(path=tmp_path / f"{width}.png")
+
+
 def test_without_scripts_everything_can_be_read(opened):
     page = opened("/experiments/long", java_script_enabled=False)
     # Reports need a moment where nobody has looked before.

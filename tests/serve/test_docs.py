@@ -1,14 +1,19 @@
 """Documentation of the service: pages written from the code, and lines of curl that work."""
 
 import inspect
+import json
 import re
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import service_pages
 from bothworlds.cli.serve import app
+from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http.app import ROUTES
+from bothworlds.serve.http.examples import example
 from helpers.served import served
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +38,9 @@ def sent(service, words, id):
     for word in words:
         if word == "-X":
             method = next(words)
-        elif word == "--json":
+        elif word == "-H":
+            assert next(words) == "Content-Type: application/json"
+        elif word == "-d":
             document = next(words)
             method = "POST" if method == "GET" else method
         else:
@@ -78,3 +85,14 @@ def test_the_image_and_the_compose_file_use_options_there_are():
         compose = (ROOT / "deploy" / name).read_text(encoding="utf-8")
         assert "dockerfile: deploy/Containerfile" in compose
         assert options_of(compose) <= known
+
+
+def test_examples_of_bodies_are_accepted():
+    known = openapi.schemas(ROUTES)
+    bodies = [route.body for route in ROUTES if route.body is not None]
+    assert len(bodies) > 10
+    for body in bodies:
+        text = json.dumps(example(known[body.__name__], known))
+        msgspec.json.decode(text, type=body)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode('{"reward": "much"}', type=wire.Feedback)

@@ -239,7 +239,7 @@ assert document["paths"]["/v1/toys/{experiment}"]["post"]["operationId"] == "toy
 assert document["components"]["schemas"]["Toy"]["properties"] == {"size": {"type": "integer"}}
 sys.path.insert(0, sys.argv[1])
 import service_pages
-assert "`POST /v1/toys/{experiment}`<br>Play with a toy | read" in service_pages.api()
+assert "### `POST /v1/toys/{experiment}`\n\nPlay with a toy. Scope: `read`." in service_pages.api()
 """
 
 

@@ -76,6 +76,7 @@ def framed(viewer: Viewer, title: str, *body: Any, live: str | None = None) -> b
                 href="/",
                 class_="brand",
             ),
+            h.a("API", href="/docs"),
             live and h.span("not live", id="pulse", role="status", class_="quiet"),
             leave,
             class_="top",

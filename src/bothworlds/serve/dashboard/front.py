@@ -11,6 +11,7 @@ import contextlib
 import functools
 import gzip
 import hashlib
+import json
 import re
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
 from bothworlds.markup import Markup
-from bothworlds.serve.dashboard import experiment, overview
+from bothworlds.serve.dashboard import api_page, experiment, overview
 from bothworlds.serve.dashboard.forms import LIMIT, Fields, act, fields_of, said_of
 from bothworlds.serve.dashboard.frame import Viewer, digest, failure, login
 from bothworlds.serve.dashboard.reading import Watching
@@ -78,6 +79,7 @@ PAGES: tuple[Route, ...] = (
         query=wire.ReportQuery,
     ),
     Route("POST", f"{_ONE}/act", "dashboard_act", "Change an experiment", "admin", limit=LIMIT),
+    Route("GET", "/docs", "dashboard_api", "The wire API, to try it", None),
     Route("GET", "/login", "dashboard_ask_key", "Where one logs in", None),
     Route("POST", "/login", "dashboard_login", "Log in", None, limit=LIMIT),
     Route("POST", "/logout", "dashboard_logout", "Log out", "read", limit=LIMIT),
@@ -170,6 +172,7 @@ class Dashboard:
             "dashboard_export": self._log,
             "dashboard_report": self._log,
             "dashboard_act": self._act,
+            "dashboard_api": self._api,
             "dashboard_ask_key": self._ask_key,
             "dashboard_login": self._login,
             "dashboard_logout": self._logout,
@@ -260,6 +263,9 @@ class Dashboard:
             self._version,
             f"{scheme}://{host}",
         )
+
+    async def _api(self, visit: Visit) -> Reply:
+        return _html(api_page.page(self._viewer(visit), json.loads(self._app.document)))
 
     async def _ask_key(self, visit: Visit) -> Reply:
         if not self._keys:
