@@ -10,14 +10,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from bothworlds.client import Client
 from bothworlds.errors import MissingExtra
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http.server import run
 from bothworlds.serve.ops.tracing import Tracing
 from helpers.served import served
 from helpers.waiting import HANG
-from serve.conftest import QUIET
+from serve.conftest import QUIET, spec
 from serve.test_fast_path import Peer, request
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -36,17 +35,21 @@ def test_a_request_is_one_span(tmp_path, plain_http):
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     said, stop = queue.Queue(), threading.Event()
 
+    async def opening():
+        service = await Service.open(str(tmp_path / "store.db"), QUIET)
+        await service.create(Service.LOCAL, spec(arms="ab"))
+        return service
+
     def serve():
-        run(lambda: Service.open(str(tmp_path / "store.db"), QUIET), port=0, announce=said.put,
-            stop=stop, plain_http=plain_http, tracing=Tracing(provider))  # fmt: skip
+        run(
+            opening, port=0, announce=said.put, stop=stop, plain_http=plain_http,
+            tracing=Tracing(provider),
+        )  # fmt: skip
 
     thread = threading.Thread(target=serve)
     thread.start()
     try:
         url = said.get(timeout=HANG)
-        with Client(url, timeout=HANG) as client:
-            client.create("headline", ["a", "b"])
-        exporter.clear()
         peer = Peer(Address(url))
         parent = f"traceparent: 00-{TRACE}-{PARENT}-01".encode()
         decide = b"/v1/experiments/headline/decisions"
