@@ -15,7 +15,6 @@ from collections import Counter
 from functools import partial
 
 from bothworlds.serve.domain.config import checked
-from bothworlds.serve.domain.draws import warm
 from bothworlds.serve.domain.records import decode
 from bothworlds.serve.domain.service import FeedbackItem, Service
 from bothworlds.serve.domain.sums import compact, prepare
@@ -26,11 +25,12 @@ from bothworlds.serve.store.opening import opened
 from serve.conftest import QUIET, spec
 
 ME = Service.LOCAL
+# Two of them learn in order.
 SPECS = (
     spec("kept", "abc", log="before", sticky_seconds=3600.0),
     spec("after", "abc"),
-    spec("capped", "abc", unit_cap=1),
-    spec("brief", "abc"),
+    spec("capped", "abc", unit_cap=1, policy="allworlds"),
+    spec("brief", "abc", policy="allworlds"),
 )
 ANSWERS = {"learned", "duplicate", "quarantined", "not_learnable"}
 """Answers that acknowledge a feedback."""
@@ -129,7 +129,7 @@ class Run:
             id = service.state.keyring.verify(brief)[1].id
             work = partial(
                 retention.forget_feedback, experiment=experiment.id, version=experiment.version,
-                before=id + b"\0", add=compact,
+                before=id + b"\0", add=compact, order=experiment.config.order,
             )  # fmt: skip
             await self.attempt(service.state.committer.run(work))
 
@@ -182,7 +182,7 @@ class Campaign:
         self.before = {}
         prepare()
         for each in SPECS:
-            warm(checked(each)[0].served)
+            checked(each)[0].warm_up()
         code, _ = forked(lambda lines: asyncio.run(self.create()))
         assert code == 0
 

@@ -115,6 +115,28 @@ def test_other_arms_than_the_stored_ones_are_refused(store):
         outcome = run("--port", "0", "--store", store, "--experiment", "headline", "--arms", arms)
         assert outcome.exit_code in (1, 2)
         assert "with the arms a, b, not" in outcome.output.replace("\n", " ")
+    given = ("--port", "0", "--store", store, "--experiment", "headline", "--arms", "a,b")
+    outcome = run(*given, "--policy", "tsallis-iw")
+    assert outcome.exit_code in (1, 2)
+    assert "with another policy" in outcome.output.replace("\n", " ")
+    outcome = run(*given[:4], "--policy", "tsallis-iw")
+    assert "--policy needs --experiment" in outcome.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "word", ["allworlds", "tsallis-soft", "tsallis-v", "htinf", "discounted", "alarmed"]
+)
+def test_the_policies_that_the_docs_recommend_are_served_by_their_words(store, word):
+    async def opened():
+        service = await commands._opened(str(store), "headline", ["a", "b"], word, None)
+        decided = await service.decide(Service.LOCAL, "headline")
+        told = await service.feedback(Service.LOCAL, decided.decision_id, loss=0.5)
+        await service.close()
+        return told.status
+
+    assert asyncio.run(opened()) == "learned"
+    # The same words again find the experiment that is there.
+    assert asyncio.run(opened()) == "learned"
 
 
 @pytest.mark.parametrize(("package", "extra"), [("uvicorn", "serve"), ("msgspec", "serve")])

@@ -263,17 +263,31 @@ def test_an_arm_that_comes_later_gets_what_it_would_have_got():
 
 
 @pytest.mark.parametrize(
-    "policy",
+    ("policy", "expected"),
     [
-        bw.UCB1(), bw.KLUCB(), bw.ThompsonSampling(), bw.Exp3PlusPlus(), bw.Broad(horizon=100),
-        bw.HTINF(1.0), bw.AdaTINF(horizon=100), bw.TsallisINF(gaps=[0, 0.5]), bw.Uniform(), None,
-        "tsallis",
+        (bw.UCB1(), "one that draws its arms and knows the probability of each"),
+        (bw.KLUCB(), "one that draws its arms and knows the probability of each"),
+        (bw.IMED(), "one that draws its arms and knows the probability of each"),
+        (bw.ThompsonSampling(), "one that draws its arms and knows the probability of each"),
+        (bw.Broad(horizon=100), "one without a horizon"),
+        (bw.LBINFV(horizon=100), "one without a horizon"),
+        (bw.AdaTINF(horizon=100), "one without a horizon"),
+        (bw.TsallisINF(gaps=[0, 0.5]), "one whose arms can come and go"),
+        (bw.Uniform(), "one that estimates the losses of its arms"),
+        (bw.Sparring(bw.TsallisINF()), "a policy such as"),
+        (None, "a policy such as"),
+        ("tsallis", "a policy such as"),
     ],
     ids=repr,
-)  # fmt: skip
-def test_policies_that_are_no_sum_of_estimates_are_refused_in_one_sentence(policy):
-    with pytest.raises(InvalidParameter, match=r"^The policy of an experiment must be one whose"):
+)
+def test_policies_that_cannot_be_served_are_refused_with_the_reason(policy, expected):
+    with pytest.raises(InvalidParameter, match=rf"^The policy of an experiment must be {expected}"):
         check_served(policy)
+
+
+def test_a_policy_that_learns_in_order_is_not_drawn_from_sums():
+    with pytest.raises(InvalidParameter, match=r"^The policy of serve.draw must be one whose"):
+        draw(bw.AllWorlds(), np.zeros(3, np.int64), 1, 0.5)
 
 
 @pytest.mark.parametrize("policy", SERVED, ids=repr)

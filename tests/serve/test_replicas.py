@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bothworlds.serve.domain import draws
+from bothworlds.serve.domain import folds
 from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
@@ -236,18 +236,18 @@ def test_a_replica_that_hears_nothing_is_not_ready(replicated):
 
 def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeypatch):
     compiling = threading.Event()
-    monkeypatch.setattr(draws, "_warm", set(draws._warm))
+    monkeypatch.setattr(folds, "_warm", set(folds._warm))
 
     async def body(first, second):
         loop = asyncio.get_running_loop()
-        ready = set(draws._warm)
+        ready = set(folds._warm)
 
-        def slow(policy):
+        def slow(policy, learner):
             compiling.wait(HANG)
-            return real(policy)
+            return real(policy, learner)
 
-        real = draws.warm
-        monkeypatch.setattr(draws, "warm", slow)
+        real = folds.warm
+        monkeypatch.setattr(folds, "warm", slow)
         with monkeypatch.context() as quiet:
             # Announced at once, it would be taken over while it still counts as compiled.
             quiet.setattr(second.store.watcher, "pulse", lambda: False)
@@ -260,7 +260,7 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
             await creating
             token = (await first.decide(ME, "other")).decision_id
             # As in another process, which has compiled nothing of it.
-            monkeypatch.setattr(draws, "_warm", ready)
+            monkeypatch.setattr(folds, "_warm", ready)
         compiling.clear()
         await second.replicas.poll_once()
         assert await code_of(second.decide(ME, "other")) == "store_unavailable"

@@ -699,7 +699,7 @@ def test_served_policies(served, policy, where):
 @pytest.mark.parametrize(
     "policy",
     [
-        "ucb1", "thompson", "exp3++", "nobody", "", None, 3, [], {}, {"class": "UCB1"},
+        "ucb1", "thompson", "uniform", "nobody", "", None, 3, [], {}, {"class": "UCB1"},
         {"class": "TsallisINF", "fields": {"alpha": 7}},
         {"class": "TsallisINF", "fields": {"nothing": 7}},
         {"class": "os.system", "fields": {}},

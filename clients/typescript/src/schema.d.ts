@@ -1079,7 +1079,7 @@ export interface components {
             key_cap?: number | null;
             /** @description For people. */
             description?: string;
-            /** @description A word such as "tsallis", "tsallis-iw" or "exp3", or the description of a policy as state files have it. */
+            /** @description A word such as "tsallis", "allworlds" or "tsallis-v", or the description of a policy as state files have it. */
             policy?: string | Record<string, never>;
             /** @description The smallest and the largest possible loss or reward; 0 and 1 by default, fixed for good. */
             bounds?: [

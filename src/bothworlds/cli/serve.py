@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -114,6 +114,14 @@ def serve(
         str | None,
         typer.Option(help="Its arms, between commas.", metavar="NAMES", show_default=False),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Its policy, by the word that `bothworlds compare` has for it.",
+            metavar="WORD",
+            show_default="tsallis",
+        ),
+    ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -169,6 +177,8 @@ def serve(
     level = parse.choose("--log-level", log_level, ["debug", "info", "warning", "error"])
     if (experiment is None) != (arms is None):
         raise InvalidParameter("The options --experiment and --arms must be given together.")
+    if policy is not None and experiment is None:
+        raise InvalidParameter("The option --policy needs --experiment and --arms.")
     names = [] if arms is None else parse.listed(arms, "--arms")
     if rate is not None and not 0.0 < rate < 1e9:
         raise InvalidParameter(must("--rate", "bothworlds serve", "a positive number", rate))
@@ -189,7 +199,7 @@ def serve(
             typer.echo(f"Listening on {url} ({open_to}), store {_shown(store)}")
 
         run(
-            lambda: _opened(store, experiment, names, retention_days, config),
+            lambda: _opened(store, experiment, names, policy, retention_days, config),
             host=host,
             port=port,
             keys=require_keys,
@@ -206,32 +216,34 @@ async def _opened(
     store: str,
     experiment: str | None,
     arms: list[str],
+    policy: str | None,
     retention_days: float | None,
-    config: str | None,
+    config: str | None = None,
 ) -> Service:
     """Open the service, with the experiments that were asked for."""
+    from bothworlds.serve.domain.config import checked
     from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
     from bothworlds.serve.problems import Problem
 
     service = await Service.open(store, Settings(retention_days=retention_days))
     if experiment is not None:
-        spec = NewExperiment(experiment, [Arm(name) for name in arms])
+        made = [Arm(name) for name in arms]
+        spec = NewExperiment(experiment, made, policy=policy or "tsallis")
         try:
             await service.create(Service.LOCAL, spec, request_id="command line")
         except Problem as problem:
-            found = None
+            different: str | None = ""
             if problem.code == "experiment_exists":
-                stored = service.experiment(Service.LOCAL, experiment)["arms"]
-                found = [arm["name"] for arm in stored if arm["status"] == "active"]
-            if found is None or set(found) != set(arms):
+                stored = service.experiment(Service.LOCAL, experiment)
+                different = _difference(stored, arms, policy and checked(spec)[0].policy)
+            if different is not None:
                 await service.close()
-            if found is None:
+            if different == "":
                 raise
-            if set(found) != set(arms):
+            if different is not None:
                 raise InvalidParameter(
-                    f"The store has an experiment {experiment!r} with the arms "
-                    f"{', '.join(found)}, not {', '.join(arms)}. Leave --experiment and "
-                    f"--arms out, or choose another name."
+                    f"The store has an experiment {experiment!r} with {different}. Leave "
+                    f"--experiment, --arms and --policy out, or choose another name."
                 ) from None
     if config is not None:
         try:
@@ -240,6 +252,16 @@ async def _opened(
             await service.close()
             raise
     return service
+
+
+def _difference(stored: dict[str, Any], arms: list[str], policy: object) -> str | None:
+    """Return in what an experiment differs from the one that was asked for, None if in nothing."""
+    found = [arm["name"] for arm in stored["arms"] if arm["status"] == "active"]
+    if set(found) != set(arms):
+        return f"the arms {', '.join(found)}, not {', '.join(arms)}"
+    if policy is not None and stored["policy"] != policy:
+        return "another policy"
+    return None
 
 
 async def _created(service: Service, config: str) -> None:

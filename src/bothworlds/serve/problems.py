@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
     "policy_not_served": Kind(
         400,
         "The policy cannot be served",
-        "Take Tsallis-INF or a member of the Exp3 family.",
+        "Take a policy that knows its probabilities and needs no horizon, such as AllWorlds.",
     ),
     # Who asks.
     "key_missing": Kind(401, "A key is required", "Send `Authorization: Bearer bw_...`."),

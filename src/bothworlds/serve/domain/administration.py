@@ -12,9 +12,11 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.config import Arm, NewExperiment, check_arm, checked
 from bothworlds.serve.domain.experiment import Experiment, short
+from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store import folding
 from bothworlds.serve.store.rows import ArmRow, AuditRow, ExperimentRow
 from bothworlds.serve.store.writer import Writer
 
@@ -95,8 +97,12 @@ class Administration:
         )  # fmt: skip
 
         def work(writer: Writer) -> None:
-            if writer.put_experiment(row) is None:
+            number = writer.put_experiment(row)
+            if number is None:
                 raise Problem("experiment_exists", f"There is an experiment {short(spec.name)}.")
+            if config.order is not None:
+                n = len(arms)
+                folding.begin(writer, (number, 0), Fold.blank(config.order, range(n), n))
 
         change = {"config": config.document(), "arms": [arm.name for arm in arms]}
         await self.administer(who, "create", spec.name, request_id, change, work)
@@ -154,6 +160,10 @@ class Administration:
                 if epoch != experiment.epoch:
                     writer.clear_entries(experiment.id)
                     writer.put_seal(experiment.id, epoch, experiment.known)
+                    order = experiment.config.order
+                    if order is not None:
+                        fold = Fold.blank(order, experiment.active, experiment.known)
+                        folding.begin(writer, (experiment.id, epoch), fold)
 
             change = {
                 "mode": [experiment.mode, mode], "epoch": [experiment.epoch, epoch], "arm": arm,
@@ -185,15 +195,19 @@ class Administration:
                 raise Problem(
                     "invalid_request", f"An experiment has at most {records.MOST_ARMS} arms."
                 )
+            order = experiment.config.order
+            # A fold places the arm itself, at its place in the order.
+            entry = experiment.entry(probability) if order is None else 0
             row = ArmRow(
-                experiment.known, arm.name, arm.value, "active", experiment.entry(probability),
-                time.time(),
+                experiment.known, arm.name, arm.value, "active", entry, time.time()
             )  # fmt: skip
 
             def work(writer: Writer) -> None:
                 if not writer.put_arm(experiment.id, row):
                     raise Problem("arm_id_used")
                 writer.put_seal(experiment.id, experiment.epoch, row.place + 1)
+                if order is not None:
+                    folding.join(writer, experiment.place, order, row.place, probability)
                 _touch(writer, experiment)
 
             change = {"arm": arm.name, "place": row.place, "entry": row.entry}
@@ -219,6 +233,9 @@ class Administration:
 
             def work(writer: Writer) -> None:
                 writer.retire_arm(experiment.id, place)
+                order = experiment.config.order
+                if order is not None:
+                    folding.leave(writer, experiment.place, order, place)
                 _touch(writer, experiment)
 
             change = {"arm": arm, "place": place}

@@ -22,8 +22,9 @@ from bothworlds.errors import BothworldsError, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.floor import Floor
 from bothworlds.registry import words
-from bothworlds.serve.domain import advised, draws
-from bothworlds.serve.domain.draws import check_served
+from bothworlds.serve.domain import advised, folds
+from bothworlds.serve.domain.draws import check_served, is_sum
+from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.records import MOST_ARMS, MOST_EXPERTS
 from bothworlds.serve.domain.rules import (
     EXPERIMENT_NAME,
@@ -107,7 +108,7 @@ class ExperimentSettings(Changeable, kw_only=True, frozen=True):
     policy: Annotated[
         str | dict[str, Any],
         Meta(
-            description='A word such as "tsallis", "tsallis-iw" or "exp3", or the description '
+            description='A word such as "tsallis", "allworlds" or "tsallis-v", or the description '
             "of a policy as state files have it."
         ),
     ] = "tsallis"
@@ -157,18 +158,35 @@ class Config(ExperimentSettings, frozen=True, dict=True):
     @cached_property
     def served(self) -> Policy:
         """The policy, with its floor."""
+        if self.floor == 0.0:
+            return self.learner
         return Floor(self.learner, self.floor, self.floor_power)
+
+    @cached_property
+    def order(self) -> Order | None:
+        """How feedback is folded, where the policy learns in order."""
+        if is_sum(self.learner):
+            return None
+        if not self.learner.traits.unbounded:
+            return Order(self.learner)
+        low, high = self.bounds
+        return Order(self.learner, low, high - low)
 
     @property
     def warm(self) -> bool:
         """Whether decisions can be made without the compiler."""
-        return draws.is_warm(self.served) and (not self.experts or advised.is_warm())
+        ready = folds.is_warm(self.served, self._folded)
+        return ready and (not self.experts or advised.is_warm())
 
     def warm_up(self) -> None:
         """Compile or load what decisions run, in a waiting thread."""
-        draws.warm(self.served)
+        folds.warm(self.served, self._folded)
         if self.experts:
             advised.warm()
+
+    @property
+    def _folded(self) -> Policy | None:
+        return None if self.order is None else self.learner
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -284,6 +302,10 @@ def _checked(config: Config) -> Config:
         raise _invalid(must("description", "an experiment", expected, config.description)) from None
     except BothworldsError as error:
         raise _invalid(str(error).replace("of Bandit", "of an experiment")) from None
+    try:
+        config.served  # noqa: B018
+    except BothworldsError as error:
+        raise _invalid(str(error).replace("of Floor", "of an experiment with a floor")) from None
     for name in config.experts:
         check_name(name, "name of an expert")
     _check_distinct("experts", config.experts)
@@ -324,7 +346,7 @@ def _policy(given: object) -> tuple[dict[str, Any], Policy]:
     except BothworldsError as error:
         raise Problem("policy_not_served", str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        expected = 'a word such as "tsallis" or "exp3", or the description of a policy'
+        expected = 'a word such as "tsallis" or "allworlds", or the description of a policy'
         raise Problem(
             "policy_not_served", must("policy", "an experiment", expected, given)
         ) from None

@@ -1,8 +1,9 @@
 """Draws: the first of the two compiled steps of the decision service.
 
-The state of a served experiment is one whole number per arm, its cumulative loss estimate in units
-of 2^-30.  `Lineup.draw` goes from these numbers to an arm and its probability.  The second step,
-what feedback adds to the numbers, is in `bothworlds.serve.domain.sums`.
+The state of most served experiments is one whole number per arm, its cumulative loss estimate in
+units of 2^-30.  `Lineup.draw` goes from these numbers to an arm and its probability.  The second
+step, what feedback adds to the numbers, is in `bothworlds.serve.domain.sums`.  Policies whose state
+depends on the order of the feedback have another one, see `bothworlds.serve.domain.folds`.
 
 The mathematics is the policies' own: a draw runs the kernel ``choose`` of a `bothworlds.Bandit`.
 """
@@ -33,7 +34,7 @@ from bothworlds.policies.late import (
     width,
 )
 from bothworlds.policies.packed import pack
-from bothworlds.serve.domain.records import NEAR_ALL, NEAR_NONE, NEAR_SOME
+from bothworlds.serve.domain.records import MOST_CARRIED, NEAR_ALL, NEAR_NONE, NEAR_SOME
 
 Units = NDArray[np.int64]
 
@@ -83,6 +84,8 @@ class Draw(NamedTuple):
         The mean baseline.
     mask : bytes
         One bit per known arm, set for the near ones; empty unless some are and some are not.
+    carried : bytes
+        What the policy carries with the decision, doubles.
     """
 
     arm: int
@@ -90,52 +93,66 @@ class Draw(NamedTuple):
     near: int
     baseline: float
     mask: bytes
+    carried: bytes = b""
 
 
 def check_served(policy: object) -> Policy:
     """Return the policy if an experiment can be served with it.
 
-    That needs a state that is a sum of estimates, and draws whose probabilities are known.
-
     Raises
     ------
     InvalidParameter
-        If it cannot, in one sentence.
+        If it cannot, with the reason, in one sentence.
 
     Examples
     --------
     >>> import bothworlds as bw
-    >>> check_served(bw.TsallisINF())
-    TsallisINF()
+    >>> check_served(bw.AllWorlds())
+    AllWorlds()
     >>> check_served(bw.UCB1())
     Traceback (most recent call last):
     ...
-    bothworlds.errors.InvalidParameter: The policy of an experiment must be one whose state is a ...
+    bothworlds.errors.InvalidParameter: The policy of an experiment must be one that draws its ...
     """
+    expected = "a policy such as TsallisINF()"
     if isinstance(policy, Policy) and policy.traits.kind == "bandit":
-        parts = policy.kernels().parts
-        if (
-            policy.traits.trusted
-            and policy.traits.estimates
-            and policy.traits.knows_probability
-            and policy.traits.separable
-            and policy.traits.resizable
-            and policy.traits.order_invariant
-            and policy.traits.late_as_prompt
-            and policy.traits.unbiased
-            and not policy.traits.unbounded
-            and policy.traits.carried_rows == 0
-            and policy.traits.skipped_row is None
-            and policy.traits.retained == 1.0
-            and policy.traits.saved_rows == {0: base.ESTIMATES}
-            and not policy.traits.saved_head
-            and parts is not None
-            and parts.draws
-            and parts.weights is not None
-        ):
+        traits, parts = policy.traits, policy.kernels().parts
+        if not traits.trusted:
+            expected = "one of this package, because every replica must have the same code"
+        elif traits.needs_horizon:
+            expected = "one without a horizon, because a service does not know how long it runs"
+        elif parts is None or not parts.draws or parts.weights is None:
+            expected = "one that draws its arms and knows the probability of each, which ids carry"
+        elif not traits.estimates:
+            expected = "one that estimates the losses of its arms, such as TsallisINF or AllWorlds"
+        elif not (traits.separable and traits.resizable):
+            expected = "one whose arms can come and go, so without gaps of given arms"
+        elif traits.carried_rows <= MOST_CARRIED:
             return policy
-    expected = "one whose state is a sum of estimates, such as TsallisINF or Exp3"
     raise InvalidParameter(must("policy", "an experiment", expected, policy))
+
+
+def is_sum(policy: Policy) -> bool:
+    """Tell whether the state of a served policy is a sum over its feedback, in any order.
+
+    Examples
+    --------
+    >>> import bothworlds as bw
+    >>> is_sum(bw.TsallisINF()), is_sum(bw.AllWorlds())
+    (True, False)
+    """
+    traits = policy.traits
+    return (
+        traits.order_invariant
+        and traits.late_as_prompt
+        and traits.unbiased
+        and not traits.unbounded
+        and traits.carried_rows == 0
+        and traits.skipped_row is None
+        and traits.retained == 1.0
+        and traits.saved_rows == {0: base.ESTIMATES}
+        and not traits.saved_head
+    )
 
 
 @functools.cache
@@ -168,7 +185,7 @@ class Lineup:
     >>> import bothworlds as bw
     >>> lineup = Lineup(bw.TsallisINF(), indices=[0, 1, 2, 3], known=4)
     >>> lineup.draw(np.zeros(5, np.int64), 1, 0.6)
-    Draw(arm=2, inverse_p=4.0, near=0, baseline=0.0, mask=b'')
+    Draw(arm=2, inverse_p=4.0, near=0, baseline=0.0, mask=b'', carried=b'')
     """
 
     __slots__ = (
@@ -187,24 +204,25 @@ class Lineup:
         self._everybody = np.packbits(flags).tobytes()
         self._nobody = bytes(len(self._everybody))
         self.mask = b"" if n == known else self._everybody
-        # The policy's own kernels, also for many arms: those for many need further random numbers,
-        # and a draw is to be a function of its arguments.
-        plain = Program.of(policy, n, policy.kernels())
+        plain = plainly(policy, n)
         self._F = pack(policy, n, np.ones(WORDS, np.int64), plain)
         self._N = np.zeros(width(policy, plain, known))
         self._numbers = self._N.data
-        self._bytes = self._N.data.cast("B")[8 * CARRIED :]
+        self._bytes = self._N.data.cast("B")[8 * (CARRIED + policy.traits.carried_rows) :]
         self._size = (known + 7) // 8 if len(self._bytes) else 0
         self._flags = np.zeros(n, np.uint8)
         self._w = np.zeros(n)
-        room = np.zeros(known + 1, np.int64)
-        kernel = _kernel(policy)
-        self._draw = direct(
-            kernel, self._F, room, self.indices, 1.0, 0.5, self._N, self._flags, self._w
-        )
         self._weights = policy.kernels().weights
+        self._draw = self._drawing(policy)
 
-    def draw(self, estimates: Units, round: int, u: float) -> Draw:
+    def _drawing(self, policy: Policy) -> Any:
+        """Return the compiled draw."""
+        room = np.zeros(self.known + 1, np.int64)
+        return direct(
+            _kernel(policy), self._F, room, self.indices, 1.0, 0.5, self._N, self._flags, self._w
+        )
+
+    def draw(self, estimates: Any, round: int, u: float) -> Draw:
         """Draw an arm.
 
         Parameters
@@ -219,8 +237,16 @@ class Lineup:
         slot = self._draw(
             self._F, estimates, self.indices, float(round), u, self._N, self._flags, self._w
         )
-        numbers = self._numbers
-        inverse_p = numbers[INVERSE_P]
+        return self._drawn(slot)
+
+    def even(self, estimates: Any, round: int, u: float) -> Draw:
+        """Draw an arm, each as often; see `draw`."""
+        n = len(self.places)
+        return Draw(self.places[int(u * n)], float(n), NEAR_NONE, 0.0, b"")
+
+    def _drawn(self, slot: int) -> Draw:
+        """Return the draw of an arm whose notes have been made."""
+        inverse_p = self._numbers[INVERSE_P]
         size = self._size
         if not size:
             return Draw(self.places[slot], inverse_p, NEAR_NONE, 0.0, b"")
@@ -229,7 +255,7 @@ class Lineup:
             return Draw(self.places[slot], inverse_p, NEAR_NONE, 0.0, b"")
         if mask == self._everybody:
             return Draw(self.places[slot], inverse_p, NEAR_ALL, BASELINE, b"")
-        return Draw(self.places[slot], inverse_p, NEAR_SOME, numbers[MEAN_BASELINE], mask)
+        return Draw(self.places[slot], inverse_p, NEAR_SOME, self._numbers[MEAN_BASELINE], mask)
 
     def probabilities(self) -> Array:
         """Return what the last draw was drawn from, in the order of `places`."""
@@ -237,30 +263,12 @@ class Lineup:
         return self._w.copy()
 
 
-_warm: set[Policy] = set()
+def plainly(policy: Policy, n_arms: int) -> Program:
+    """Return the policy's own kernels, also for many arms.
 
-
-def is_warm(policy: Policy) -> bool:
-    """Tell whether experiments with a policy can be served without the compiler."""
-    return policy in _warm
-
-
-def warm(policy: Policy) -> None:
-    """Compile or load what any operation on experiments with a policy runs, in a waiting thread.
-
-    Examples
-    --------
-    >>> import bothworlds as bw
-    >>> warm(bw.TsallisINF())
-    >>> is_warm(bw.TsallisINF()), is_warm(bw.TsallisINF(estimator="iw"))
-    (True, False)
+    Those for many need further random numbers, and a draw is to be a function of its arguments.
     """
-    if policy not in _warm:
-        lineup = Lineup(policy, (0, 1), 2)
-        lineup.draw(np.zeros(3, np.int64), 1, 0.5)
-        lineup.probabilities()
-        entered(policy, np.array([0.0, 1.0]), 2, None)
-        _warm.add(policy)
+    return Program.of(policy, n_arms, policy.kernels())
 
 
 def entered(policy: Policy, estimates: Array, round: int, probability: float | None) -> float:
@@ -305,6 +313,9 @@ def draw(
     3
     """
     n = estimates.size
+    if not is_sum(check_served(policy)):
+        expected = "one whose state is a sum of estimates, such as TsallisINF or Exp3"
+        raise InvalidParameter(must("policy", "serve.draw", expected, policy))
     indices = tuple(range(n)) if available is None else tuple(available)
     if not indices or len(set(indices)) < len(indices) or not set(indices) <= set(range(n)):
         expected = f"distinct arms from 0 to {n - 1}"

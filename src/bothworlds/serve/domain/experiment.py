@@ -2,7 +2,8 @@
 
 All of it belongs to the event loop.  The state is the sum of what this replica has learned, which
 `bothworlds.serve.store.commit` hands over after every commit, and of what its peers have learned,
-which `bothworlds.serve.domain.replicas` polls.
+which `bothworlds.serve.domain.replicas` polls.  An experiment that learns in order draws from its
+fold instead, which comes the same two ways; its sums only count.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.advised import Advice, Advisers
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units, entered
-from bothworlds.serve.domain.records import DEFERRED, MODE, MOST_ROUNDS, PRESENT
+from bothworlds.serve.domain.folds import Fold, FoldedLineup
+from bothworlds.serve.domain.records import CARRIED, DEFERRED, MODE, MOST_ROUNDS, PRESENT
 from bothworlds.serve.domain.records import UNIT as HAS_UNIT
-from bothworlds.serve.domain.sums import Counts, StateRow, Sums
+from bothworlds.serve.domain.sums import Counts, Place, StateRow, Sums
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store.rows import ArmRow, ExperimentRow
+from bothworlds.serve.store.rows import ArmRow, ExperimentRow, FoldRow
 
 MOST_LINEUPS = 256
 """How many selections of available arms are kept ready."""
@@ -43,9 +45,12 @@ class Experiment:
     ----------
     row : ExperimentRow
         Its configuration in the store.
+    fold : FoldRow, optional
+        What it has learned, if it learns in order.
     """
 
-    def __init__(self, row: ExperimentRow) -> None:
+    def __init__(self, row: ExperimentRow, fold: FoldRow | None = None) -> None:
+        self.fold: Fold | None = None
         self.own = Sums.blank(0)
         self.peers: Sums | None = None
         # Shards and versions of the states that the peers' sums are made of.
@@ -64,14 +69,15 @@ class Experiment:
         self.lineups: dict[tuple[int, ...], Lineup] = {}
         self.epoch = -1
         self.config: Config
-        self.configure(row)
+        self.configure(row, fold)
 
     # --- configuration ---------------------------------------------------------------------------
 
-    def configure(self, row: ExperimentRow) -> None:
+    def configure(self, row: ExperimentRow, fold: FoldRow | None = None) -> None:
         """Take another configuration; a new epoch begins with nothing learned."""
         self.row = row
         if row.epoch != self.epoch:
+            self.fold = None
             self.own = Sums.blank(0)
             self.peers = None
             self.peer_versions = []
@@ -92,8 +98,10 @@ class Experiment:
         self.places = {arm.name: arm.place for arm in row.arms}
         self.active = tuple(arm.place for arm in row.arms if arm.status == "active")
         self.entries = np.array([arm.entry for arm in row.arms], np.int64)
-        self.lineups.clear()
-        self.lineup = Lineup(self.config.served, self.active, self.known)
+        order = self.config.order
+        if order is not None and fold is not None:
+            self._newer(Fold.read(order, fold.number, fold.state))
+        self._line_up()
         self.advisers: Advisers | None = None
         if self.config.experts:
             names = [arm.name for arm in row.arms]
@@ -101,6 +109,36 @@ class Experiment:
                 self.config.served, self.config.experts, names, even=self.mode == "uniform"
             )
         self.counts.grow(self.known)
+        self.refresh()
+
+    @property
+    def place(self) -> Place:
+        """The experiment and its epoch."""
+        return self.id, self.epoch
+
+    def _line_up(self) -> None:
+        self.lineups.clear()
+        if self.fold is not None:
+            # Another replica may have retired an arm whose configuration is not read yet.
+            self.active = tuple(place for place in self.active if place in self.fold.places)
+        self.lineup = self._lineup(self.active)
+
+    def _lineup(self, places: tuple[int, ...]) -> Lineup:
+        config = self.config
+        if config.order is None:
+            return Lineup(config.served, places, self.known)
+        return FoldedLineup(config.served, config.learner, places, self.known)
+
+    def _newer(self, fold: Fold) -> None:
+        if self.fold is None or fold.number > self.fold.number:
+            self.fold = fold
+
+    def folded(self, fold: Fold) -> None:
+        """Take a fold, unless a newer one is known."""
+        self._newer(fold)
+        assert self.fold is not None
+        if not set(self.active) <= set(self.fold.places):
+            self._line_up()
         self.refresh()
 
     def refresh(self) -> None:
@@ -114,6 +152,7 @@ class Experiment:
         self.estimates: Units = (
             total.experts if experts else total.sums[: self.known] + self.entries
         )
+        self.drawn_from: Units | Fold = self.estimates if self.fold is None else self.fold
         counted = self.counts.rounds + self.peer_counts.rounds
         # A crash can lose the last rounds, but none whose feedback came.
         self.round = max(self.round, counted, total.newest)
@@ -142,7 +181,7 @@ class Experiment:
         if found is None:
             if len(self.lineups) >= MOST_LINEUPS:
                 self.lineups.pop(next(iter(self.lineups)))
-            found = self.lineups[places] = Lineup(self.config.served, places, self.known)
+            found = self.lineups[places] = self._lineup(places)
         return found
 
     # --- deciding --------------------------------------------------------------------------------
@@ -167,7 +206,7 @@ class Experiment:
             if self.round >= MOST_ROUNDS:
                 raise Problem("mode_conflict", "All rounds are used up; reset the experiment.")
             drawn = (
-                lineup.draw(self.estimates, self.round + 1, u)
+                lineup.draw(self.drawn_from, self.round + 1, u)
                 if advisers is None
                 else advisers.draw(self.estimates, self.round + 1, u, advice, asleep, lineup)
             )
@@ -176,9 +215,7 @@ class Experiment:
                 raise Problem("contribution_too_large")
             return drawn, mode, None
         if mode == "uniform":
-            places = lineup.places
-            arm = places[int(u * len(places))]
-            return Draw(arm, float(len(places)), records.NEAR_NONE, 0.0, b""), mode, None
+            return lineup.even(self.drawn_from, self.round + 1, u), mode, None
         if mode == "archived":
             raise Problem("experiment_archived", f"The experiment {self.name!r} is archived.")
         if mode == "paused":
@@ -190,7 +227,7 @@ class Experiment:
         shadow = None
         if mode == "shadow":
             would = (
-                lineup.draw(self.estimates, self.round + 1, u)
+                lineup.draw(self.drawn_from, self.round + 1, u)
                 if advisers is None
                 else advisers.draw(self.estimates, self.round + 1, u, advice, asleep, lineup)
             )
@@ -216,9 +253,11 @@ class Experiment:
             flags |= HAS_UNIT
         if deferred:
             flags |= DEFERRED
+        if drawn.carried:
+            flags |= CARRIED
         raw = records.encode(
             key, self.id, self.epoch, drawn.arm, lineup.known, self.round, id, drawn.inverse_p,
-            flags, drawn.baseline, drawn.mask, present, unit,
+            flags, drawn.baseline, drawn.mask, present, unit, drawn.carried,
         )  # fmt: skip
         return raw, self.round
 
@@ -242,7 +281,7 @@ class Experiment:
                 name: count / total if total else even
                 for name, count in zip(names, counts, strict=True)
             }
-        lineup.draw(self.estimates, self.round + 1, 0.5)
+        lineup.draw(self.drawn_from, self.round + 1, 0.5)
         return dict(zip(names, lineup.probabilities().tolist(), strict=True))
 
     def weights(self) -> dict[str, float]:
@@ -368,9 +407,9 @@ class Experiments:
         self.by_name: dict[tuple[int, str], Experiment] = {}
         self.cold: dict[int, tuple[int, str]] = {}
 
-    def add(self, row: ExperimentRow) -> Experiment:
+    def add(self, row: ExperimentRow, fold: FoldRow | None) -> Experiment:
         """Take an experiment over from the store."""
-        made = Experiment(row)
+        made = Experiment(row, fold)
         self.by_id[row.id] = self.by_name[row.tenant, row.name] = made
         return made
 
@@ -404,8 +443,12 @@ class Experiments:
             if number in self.by_id:
                 self.by_id[number].forgotten = id
 
-    def learned(self, states: list[StateRow]) -> None:
-        """Apply states of this replica that were committed."""
+    def learned(self, states: list[StateRow], folds: Mapping[Place, Fold]) -> None:
+        """Apply states of this replica, and folds, that were committed."""
+        for place, fold in folds.items():
+            known = self.by_id.get(place[0])
+            if known is not None and known.epoch == place[1]:
+                known.folded(fold)
         for row in states:
             experiment = self.by_id.get(row.experiment)
             if experiment is not None and experiment.epoch == row.epoch:

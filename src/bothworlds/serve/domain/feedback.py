@@ -15,6 +15,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import FeedbackItem, Principal, Told
 from bothworlds.serve.domain.draws import MOST, PER_ONE
 from bothworlds.serve.domain.experiment import COLD, Experiment
+from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.replicas import Replicas, StaleReplica
 from bothworlds.serve.domain.state import State
@@ -175,6 +176,9 @@ class Feedback:
             value = (given - low if reward is None else high - given) / (high - low)
         else:
             value = _loss(config.bounds, loss, reward)
+        order = config.order
+        if order is not None:
+            _check_order(order, record, reward)
         status = "learned"
         promised = 0.0
         if not record.learnable:
@@ -190,8 +194,9 @@ class Feedback:
                 raise Problem("contribution_too_large")
             experiment.promised += promised
         row = FeedbackRow(
-            experiment.id, record.id, record.epoch, raw, value, "client", status, now, who.key_id
-        )
+            experiment.id, record.id, record.epoch, raw, value, "client", status, now, who.key_id,
+            None, None if order is None else experiment.round,
+        )  # fmt: skip
         return row, experiment, promised
 
     def _verified(
@@ -249,6 +254,19 @@ class Feedback:
 def _give_back(experiment: Experiment, promised: float) -> None:
     """Free the room that a feedback reserved; a reset may have freed it already."""
     experiment.promised = max(0.0, experiment.promised - promised)
+
+
+def _check_order(order: Order, record: Record, reward: float | None) -> None:
+    """Refuse feedback that an experiment cannot fold."""
+    if record.learnable and len(record.carried) != order.carried:
+        # Signed by a version whose policy carried other numbers.
+        raise Problem("bad_token")
+    if reward is not None and order.policy.traits.unbounded:
+        # Only a loss says how far it is from 0, which such a policy goes by.
+        raise Problem(
+            "invalid_request",
+            f"The policy {order.policy!r} learns from losses; report the loss, minus the reward.",
+        )
 
 
 def _loss(bounds: tuple[float, float], loss: float | None, reward: float | None) -> float:

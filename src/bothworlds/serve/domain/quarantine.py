@@ -16,6 +16,8 @@ from bothworlds.serve.domain.draws import MOST
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.domain.sums import StateRow
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store import folding
+from bothworlds.serve.store.folding import Folds
 from bothworlds.serve.store.rows import AuditRow
 from bothworlds.serve.store.writer import Writer
 
@@ -101,13 +103,17 @@ class Quarantine:
         ledger = self._state.ledger
         audit = AuditRow(time.time(), who.tenant, who.key_id, action, name, request_id, change)
 
-        def work(writer: Writer) -> tuple[int, list[StateRow]]:
+        orders = self._state.committer.orders
+
+        def work(writer: Writer) -> tuple[int, list[StateRow], Folds]:
             states: list[StateRow] = []
+            folds: Folds = {}
 
             def judged(writer: Writer) -> int:
                 taken = writer.judge(experiment.id, chosen, status)
                 change["count"] = len(taken)
                 states.extend(ledger.settle(taken))
+                folds.update(folding.renumber(writer, taken, orders, ledger.folds))
                 for state in states:
                     if int(np.abs(state.sums.sums).max()) > MOST:
                         raise Problem("contribution_too_large")
@@ -118,9 +124,10 @@ class Quarantine:
             for state in states:
                 state.version += 1
             ledger.states.update(((row.experiment, row.epoch), row) for row in states)
-            return count, states
+            ledger.folds.update(folds)
+            return count, states, folds
 
-        count, states = await self._state.committer.run(work)
-        self._state.experiments.learned(states)
+        count, states, folds = await self._state.committer.run(work)
+        self._state.experiments.learned(states, folds)
         log_change(audit)
         return count

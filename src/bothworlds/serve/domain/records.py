@@ -20,12 +20,13 @@ near        bits   one per known arm; only if some of the arms present are near
 advice      4 + 4N see below; only if the experiment has N experts
 present     bits   one per known arm; only if not all of them could be drawn
 unit        8      keyed hash of the unit; only if there is one
+carried     8 each what the policy carries with the decision, doubles; only if there are any
 =========== ====== ================================================================
 
 Bits are in the order of `numpy.packbits`.  Flags: bits 0 and 1 say which arms are near (none, all
 that are present, those of the mask) or that there is advice, bit 2 that there is a present mask,
-bit 3 that there is a unit, bit 4 that the decision counts only once it is activated, bits 5 to 7
-are the mode.
+bit 3 that there is a unit, bit 4 that the decision counts only once it is activated, bits 5 and 6
+are the mode, bit 7 that there are carried numbers.
 
 Advice: a byte that counts the experts, a byte that is 1 if the arm drawn has a baseline, two bytes
 with one bit per expert that was asleep, and for every expert two whole numbers of 16 bits: what
@@ -37,7 +38,7 @@ If any expert was asleep, two doubles follow: the weighted means of r and s of
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,8 +63,10 @@ EPOCH, ARM, KNOWN, IDENTITY, INVERSE_P, FLAGS, END = 5, 7, 9, 16, 32, 40, 41
 assert HEADER.size == COLUMNS.itemsize == END
 
 NEAR_NONE, NEAR_ALL, NEAR_SOME, ADVISED = 0, 1, 2, 3
-NEAR, PRESENT, UNIT, DEFERRED, MODE = 3, 4, 8, 16, 5
+NEAR, PRESENT, UNIT, DEFERRED, MODE, CARRIED = 3, 4, 8, 16, 5, 128
 """Masks of the flags, and the shift of the mode."""
+MOST_CARRIED = 16
+"""How many numbers a policy may carry with a decision."""
 
 UNIT_SIZE = 8
 
@@ -88,6 +91,11 @@ LARGEST_INVERSE_P = 2.0**32
 """Beyond it one feedback could outweigh all the others there may ever be."""
 
 
+def mode_number(flags: Any) -> Any:
+    """Return the number of the mode in flags, or in an array of them."""
+    return (flags & CARRIED - 1) >> MODE
+
+
 class Record(NamedTuple):
     """A decision, decoded; the fields are those of the layout.
 
@@ -108,16 +116,17 @@ class Record(NamedTuple):
     near: bytes | None
     present: bytes | None
     unit: bytes | None
+    carried: bytes
 
     @property
     def mode(self) -> str:
         """The mode the decision was made in."""
-        return MODES[self.flags >> MODE]
+        return MODES[mode_number(self.flags)]
 
     @property
     def learnable(self) -> bool:
         """Whether its feedback can be learned from."""
-        return self.flags >> MODE < UNLEARNABLE_FROM
+        return bool(mode_number(self.flags) < UNLEARNABLE_FROM)
 
     @property
     def deferred(self) -> bool:
@@ -163,6 +172,7 @@ def encode(
     near: bytes = b"",
     present: bytes = b"",
     unit: bytes = b"",
+    carried: bytes = b"",
 ) -> bytes:
     """Return a decision as bytes; ``flags`` says which of the optional fields there are.
 
@@ -177,10 +187,10 @@ def encode(
     )
     kind = flags & NEAR
     if kind == NEAR_SOME:
-        return head + DOUBLE.pack(baseline) + near + present + unit
+        return head + DOUBLE.pack(baseline) + near + present + unit + carried
     if kind == ADVISED:
         return head + near + present + unit
-    return head + present + unit if flags & (PRESENT | UNIT) else head
+    return head + present + unit + carried if flags & (PRESENT | UNIT | CARRIED) else head
 
 
 def encode_advice(
@@ -255,13 +265,16 @@ def decode(raw: bytes) -> Record:
     if flags & UNIT:
         unit = raw[at : at + UNIT_SIZE]
         at += UNIT_SIZE
-    if at != len(raw) or arm >= known or flags >> MODE >= len(MODES):
+    carried = raw[at:] if flags & CARRIED else b""
+    left = len(raw) - at - len(carried)
+    numbers = not flags & CARRIED or (carried and len(carried) % 8 == 0)
+    if left or arm >= known or not numbers:
         raise ValueError("a record whose parts do not fit together")
     # Built as the class itself would, without its call.
     return tuple.__new__(
         Record,
         (
             key, experiment, epoch, arm, known, low | high << 32, id, inverse_p, flags, baseline,
-            near, present, unit,
+            near, present, unit, carried,
         ),
     )  # fmt: skip

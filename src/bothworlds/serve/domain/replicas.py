@@ -11,11 +11,12 @@ from typing import NamedTuple, TypeVar
 
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.domain.sums import Place, StateRow
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.store.reader import Reader
-from bothworlds.serve.store.rows import Caps, Configuration, ExperimentRow
+from bothworlds.serve.store.rows import Caps, Configuration, ExperimentRow, FoldRow
 
 _LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
@@ -29,13 +30,15 @@ class Seen(NamedTuple):
     """What a poll has read.
 
     ``standing`` is the version of the configuration and the incarnation, ``offset`` the seconds by
-    which the database's clock is ahead, ``forgotten`` what retention has deleted by experiment.
+    which the database's clock is ahead, ``forgotten`` what retention has deleted by experiment,
+    ``folds`` those that have changed.
     """
 
     standing: tuple[int, bytes]
     offset: float | None
     forgotten: dict[int, bytes]
     peers: list[StateRow]
+    folds: dict[Place, FoldRow]
 
 
 class StaleReplica(Exception):
@@ -58,6 +61,8 @@ class Replicas:
         self.rebuilding = False
         self.rebuilds = 0
         self.polled_at = time.monotonic()
+        # Numbers of the folds that were polled last.
+        self._folded: dict[Place, int] = {}
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -95,19 +100,25 @@ class Replicas:
             known = state.experiments.by_id.get(row.id)
             if known is not None and known.version == row.version:
                 continue
+            fold = found.folds.get((row.id, row.epoch))
             if not Config.from_document(row.config).warm:
                 cold[row.id] = row
             elif known is None:
-                self._adopt(state.experiments.add(row))
+                self._adopt(state.experiments.add(row, fold))
             else:
                 epoch = known.epoch
-                known.configure(row)
+                known.configure(row, fold)
                 if epoch != row.epoch:
                     self._adopt(known)
         state.committer.caps = {
             number: Caps(each.config.unit_cap, each.config.key_cap)
             for number, each in state.experiments.by_id.items()
             if each.config.unit_cap is not None or each.config.key_cap is not None
+        }
+        state.committer.orders = {
+            number: each.config.order
+            for number, each in state.experiments.by_id.items()
+            if each.config.order is not None
         }
         state.experiments.cold = {number: (row.tenant, row.name) for number, row in cold.items()}
         if cold and (self._warming is None or self._warming.done()):
@@ -179,6 +190,7 @@ class Replicas:
         own = [row for row in states if row.shard == state.store.replica.shard]
         state.committer.start_over()
         state.experiments.clear()
+        self._folded.clear()
         state.ledger.load(own)
         state.counts.clear()
         state.counts.update({(row.experiment, row.epoch): row.decided for row in own})
@@ -229,6 +241,7 @@ class Replicas:
                 await self.reload()
             if self.rebuilds == went_back:
                 self._apply(seen.peers)
+                self._take_folds(seen.folds)
             self._state.experiments.forget(seen.forgotten)
         self.polled_at = time.monotonic()
 
@@ -242,8 +255,12 @@ class Replicas:
         # An answer that took long tells little about the clock.
         prompt = at is not None and abs(after - before) < PROMPT
         offset = at - (before + after) / 2.0 if at is not None and prompt else None
-        peers = reader.peer_states() if self._state.store.has_peers else []
-        return Seen((version, salt), offset, reader.forgotten(), peers)
+        peers, folds = [], {}
+        if self._state.store.has_peers:
+            peers = reader.peer_states()
+            if self._state.committer.orders:
+                folds = reader.folds(self._folded)
+        return Seen((version, salt), offset, reader.forgotten(), peers, folds)
 
     def _apply(self, rows: list[StateRow]) -> None:
         """Apply the states of the other replicas."""
@@ -263,6 +280,18 @@ class Replicas:
             experiment.peers, experiment.peer_counts = sums, counts
             experiment.peer_versions = versions
             experiment.refresh()
+
+    def _take_folds(self, rows: dict[Place, FoldRow]) -> None:
+        """Apply folds that other replicas have continued."""
+        for place, row in rows.items():
+            experiment = self._state.experiments.by_id.get(place[0])
+            order = self._state.committer.orders.get(place[0])
+            if experiment is None or experiment.epoch != place[1] or order is None:
+                # Read again once the experiment is known.
+                continue
+            self._folded[place] = row.number
+            if experiment.fold is None or row.number > experiment.fold.number:
+                experiment.folded(Fold.read(order, row.number, row.state))
 
     async def close(self) -> None:
         """Stop compiling for experiments of other replicas."""

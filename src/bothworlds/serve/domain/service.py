@@ -201,7 +201,7 @@ class Service:
         for row in state.ledger.load(writer.own_states()):
             state.counts[row.experiment, row.epoch] = row.decided
         await self.replicas.start()
-        state.experiments.learned(list(state.ledger.states.values()))
+        state.experiments.learned(list(state.ledger.states.values()), {})
         state.committer.start()
         await self.replicas.poll_once()
         self.store.listen(self.replicas.nudge)

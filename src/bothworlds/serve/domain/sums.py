@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ from bothworlds.serve.domain.draws import PER_ONE, Units
 from bothworlds.serve.domain.records import ADVISED, NEAR_ALL, NEAR_NONE, NEAR_SOME, PARTS
 from bothworlds.serve.store.rows import FeedbackRow, Replica, from_bytes
 
+if TYPE_CHECKING:
+    from bothworlds.serve.domain.folds import Fold
 ADVICE_SIZE = records.ADVICE.size
 
 Place = tuple[int, int]
@@ -414,6 +416,13 @@ class Ledger:
         Whose states they are.
     counts : dict
         Decisions by experiment and epoch, which the event loop counts.
+
+    Attributes
+    ----------
+    states : dict
+        This replica's states by experiment and epoch.
+    folds : dict
+        Folds by experiment and epoch as this replica last wrote or read them, for all replicas.
     """
 
     def __init__(self, replica: Replica, counts: dict[Place, Counts]) -> None:
@@ -421,6 +430,7 @@ class Ledger:
         self.counts = counts
         self.shard = replica.shard
         self.states: dict[Place, StateRow] = {}
+        self.folds: dict[Place, Fold] = {}
 
     def load(self, rows: list[StateRow]) -> list[StateRow]:
         """Take the states that were read from the store, and return them."""

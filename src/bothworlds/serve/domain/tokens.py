@@ -32,7 +32,9 @@ KEY_SIZE = 32
 SIGNATURE = 16
 LAST_KEY = 255
 """Largest number of a key; after it comes 1 again."""
-LONGEST = 4 * (records.END + 8 + 2 * (records.MOST_ARMS // 8) + records.UNIT_SIZE + SIGNATURE) // 3
+_MASKS = 2 * (records.MOST_ARMS // 8)
+_NUMBERS = 8 * (1 + records.MOST_CARRIED)
+LONGEST = 4 * (records.END + _NUMBERS + _MASKS + records.UNIT_SIZE + SIGNATURE) // 3
 """Upper bound of the characters of a token, give or take three."""
 
 UNSALTED = IncarnationRow(bytes(16), 0.0, None)

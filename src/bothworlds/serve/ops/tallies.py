@@ -68,7 +68,7 @@ class Decisions:
         """Return the decisions of an epoch among rows of the log."""
         raw = b"".join([row.record[: records.END] for row in rows])
         head = np.frombuffer(raw, records.COLUMNS)
-        learnable = head["flags"] >> records.MODE < records.UNLEARNABLE_FROM
+        learnable = records.mode_number(head["flags"]) < records.UNLEARNABLE_FROM
         chosen = np.flatnonzero((head["epoch"] == epoch) & learnable)
         head, rows = head[chosen], [rows[n] for n in chosen.tolist()]
         masked = (head["flags"] & records.PRESENT).tolist()

@@ -72,9 +72,10 @@ class Upkeep:
                 continue
             rows.append(
                 FeedbackRow(
-                    experiment.id, record.id, record.epoch, raw, loss, "sweep", "learned", now, None
+                    experiment.id, record.id, record.epoch, raw, loss, "sweep", "learned", now,
+                    None, None, None if config.order is None else experiment.round,
                 )
-            )
+            )  # fmt: skip
         if rows:
             written = await self._committer.written(feedback=rows)
             self._state.counters["swept"] += sum(before is None for before in written.feedback)
@@ -99,6 +100,7 @@ class Upkeep:
                 partial(
                     retention.forget_feedback, experiment=experiment.id,
                     version=experiment.version, before=until, add=compact,
+                    order=experiment.config.order,
                 )
             )  # fmt: skip
         self._state.experiments.forget(await self._state.read(lambda reader: reader.forgotten()))

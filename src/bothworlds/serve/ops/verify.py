@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import MOST
+from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.sums import Place, Sums, summed
 from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.store import folding
 from bothworlds.serve.store.opening import opened
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import Configuration, FeedbackRow
@@ -41,7 +44,7 @@ class Replayed:
     equal: bool
 
 
-class _Fold:
+class _Log:
     """The feedback of a store, summed by experiment and epoch, and what is wrong with it."""
 
     def __init__(self, reader: Reader) -> None:
@@ -56,6 +59,12 @@ class _Fold:
         }
         epochs = {each.id: each.epoch for each in self.configuration.experiments}
         self._forgotten = reader.forgotten()
+        self._until: dict[Place, int] = {
+            (experiment, epoch): until
+            for experiment, epoch, until in reader.rows(
+                "SELECT experiment, epoch, until FROM fold_base"
+            )
+        }
         incarnations = self.configuration.incarnations
         # Ids after the first of a triple, and before the second, were lost at the third.
         self._lost = [
@@ -92,7 +101,10 @@ class _Fold:
             self._fault("I3", f"feedback {name} was learned, made in mode {record.mode}")
         if not (math.isfinite(row.loss) and 0.0 <= row.loss <= 1.0):
             self._fault("I4", f"feedback {name} has the loss {row.loss}")
-        if row.status != "quarantined" and row.id <= self._forgotten.get(row.experiment, b""):
+        forgotten = row.id <= self._forgotten.get(row.experiment, b"")
+        # What is learned in order is deleted in order: an older decision's feedback may be left.
+        left = (row.number or math.inf) <= self._until.get((row.experiment, row.epoch), 0)
+        if row.status != "quarantined" and forgotten and not left:
             self._fault("I11", f"feedback {name} was forgotten before it was accepted again")
         if any(
             ended < row.id < until and row.told_at >= later.started_at
@@ -134,6 +146,31 @@ def _totals(reader: Reader) -> dict[Place, Sums]:
     return found
 
 
+def _folds(
+    reader: Reader, configuration: Configuration
+) -> Iterator[tuple[Place, Fold | None, bool]]:
+    """Yield the folds over the feedback in the store, and whether the store has the same.
+
+    Feedback that cannot be read has none.
+    """
+    orders = {
+        each.id: Config.from_document(each.config).order for each in configuration.experiments
+    }
+    for experiment, epoch, state in reader.rows(
+        "SELECT b.experiment, b.epoch, f.state FROM fold_base b LEFT JOIN fold f "
+        "ON f.experiment = b.experiment AND f.epoch = b.epoch ORDER BY b.experiment, b.epoch"
+    ):
+        order = orders.get(experiment)
+        if order is not None:
+            place = experiment, epoch
+            try:
+                again = folding.refold(reader, place, order)
+            except ValueError:
+                yield place, None, False
+            else:
+                yield place, again, state is not None and again.state() == bytes(state)
+
+
 def verify(where: str) -> list[Finding]:
     """Check the invariants of a store, served or not.
 
@@ -159,24 +196,25 @@ def verify(where: str) -> list[Finding]:
 def verify_store(reader: Reader) -> list[Finding]:
     """Check the invariants of a store that is open."""
     with reader.snapshot():
-        fold = _Fold(reader)
+        log = _Log(reader)
         totals = _totals(reader)
         kept = reader.compacted()
-        found = [Finding("I1", True, f"{fold.rows} feedbacks, one for a decision")]
-        found.append(_sums_agree(fold, totals, kept))
-        found.append(fold.finding("I3", "every feedback has a record of its own experiment"))
-        found.append(fold.finding("I4", "every loss lies in [0, 1]"))
-        found.append(fold.finding("I5", "every probability is one that can be drawn with"))
-        found.append(_arms_are_distinct(fold.configuration))
+        found = [Finding("I1", True, f"{log.rows} feedbacks, one for a decision")]
+        found.append(_sums_agree(log, totals, kept))
+        found.append(log.finding("I3", "every feedback has a record of its own experiment"))
+        found.append(log.finding("I4", "every loss lies in [0, 1]"))
+        found.append(log.finding("I5", "every probability is one that can be drawn with"))
+        found.append(_arms_are_distinct(log.configuration))
         found.append(_changes_are_audited(reader))
-        found.append(fold.finding("I11", "no feedback is of a time that was lost or forgotten"))
+        found.append(log.finding("I11", "no feedback is of a time that was lost or forgotten"))
+        found.append(_folds_agree(reader, log.configuration))
         return found
 
 
-def _sums_agree(fold: _Fold, totals: dict[Place, Sums], kept: dict[Place, Sums]) -> Finding:
-    names = {each.id: each.name for each in fold.configuration.experiments}
-    for place in sorted({*totals, *fold.sums, *kept}):
-        expected = fold.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
+def _sums_agree(log: _Log, totals: dict[Place, Sums], kept: dict[Place, Sums]) -> Finding:
+    names = {each.id: each.name for each in log.configuration.experiments}
+    for place in sorted({*totals, *log.sums, *kept}):
+        expected = log.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
         stored = totals.get(place, Sums.blank(0))
         where = f"epoch {place[1]} of {names.get(place[0], place[0])!r}"
         if not stored.same(expected):
@@ -184,8 +222,19 @@ def _sums_agree(fold: _Fold, totals: dict[Place, Sums], kept: dict[Place, Sums])
             return Finding("I2", False, detail)
         if any(abs(int(each)) > MOST for each in stored.sums):
             return Finding("I2", False, f"the state of {where} has left its range")
-    total = sum(fold.learned.values())
+    total = sum(log.learned.values())
     return Finding("I2", True, f"{len(totals)} states are the sums of {total} contributions")
+
+
+def _folds_agree(reader: Reader, configuration: Configuration) -> Finding:
+    count = 0
+    names = {each.id: each.name for each in configuration.experiments}
+    for place, _, equal in _folds(reader, configuration):
+        count += 1
+        if not equal:
+            where = f"epoch {place[1]} of {names.get(place[0], place[0])!r}"
+            return Finding("I13", False, f"the state of {where} is not the fold of its feedback")
+    return Finding("I13", True, f"{count} states are the folds of their feedback, bit by bit")
 
 
 def _arms_are_distinct(configuration: Configuration) -> Finding:
@@ -217,24 +266,33 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
     Returns
     -------
     list of Replayed
-        By experiment and epoch, with whether the stored state is the same, integer by integer.
+        By experiment and epoch, with whether the stored state is the same, bit by bit.
     """
     with contextlib.closing(opened(where, serve=write, create=False, alone=write)) as store:
         reader = store.reader
         with reader.snapshot():
-            fold = _Fold(reader)
+            log = _Log(reader)
             totals = _totals(reader)
             kept = reader.compacted()
-        names = {each.id: each.name for each in fold.configuration.experiments}
+            folds = {
+                place: fold for place, fold, equal in _folds(reader, log.configuration) if not equal
+            }
+        names = {each.id: each.name for each in log.configuration.experiments}
         answers = []
         rebuilt: dict[Place, Sums] = {}
-        for place in sorted({*totals, *fold.sums, *kept}):
-            sums = fold.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
+        for place in sorted({*totals, *log.sums, *kept}):
+            sums = log.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
             equal = sums.same(totals.get(place, Sums.blank(0)))
             if not equal:
                 rebuilt[place] = sums
+            equal = equal and place not in folds
             name = names.get(place[0], str(place[0]))
-            answers.append(Replayed(name, place[1], fold.learned.get(place, 0), equal))
+            answers.append(Replayed(name, place[1], log.learned.get(place, 0), equal))
         if write and rebuilt:
             store.writer.replace_states(rebuilt)
+        if write and folds:
+            with store.writer.transaction():
+                for place, fold in folds.items():
+                    if fold is not None:
+                        folding.restore(store.writer, place, fold)
         return answers

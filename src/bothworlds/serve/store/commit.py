@@ -24,8 +24,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.sums import Counts, Ledger, Place, StateRow, Sums
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.folding import Folds
 from bothworlds.serve.store.rows import (
     Activation,
     Batch,
@@ -101,7 +103,8 @@ class Committer:
     loop : event loop
         Where answers are given.
     changed : callable
-        Called in the loop with the states that a commit changed, before anybody is answered.
+        Called in the loop with the states and the folds that a commit changed, before anybody is
+        answered.
     log_limit : int
         How many rows of the log may wait.
     recovery_seconds : float
@@ -113,7 +116,7 @@ class Committer:
         writer: Writer,
         ledger: Ledger,
         loop: asyncio.AbstractEventLoop,
-        changed: Callable[[list[StateRow]], None],
+        changed: Callable[[list[StateRow], Folds], None],
         log_limit: int,
         recovery_seconds: float = 0.0,
     ) -> None:
@@ -122,6 +125,7 @@ class Committer:
         self.log: deque[DecisionRow] = deque()
         self.log_limit = log_limit
         self.caps: Mapping[int, Caps] = {}
+        self.orders: Mapping[int, Order] = {}
         self.commits = 0
         self.failures = 0
         self.failing: str | None = None
@@ -265,7 +269,9 @@ class Committer:
                 return
 
     def _commit(self, items: list[Item], rows: list[DecisionRow]) -> None:
-        batch = Batch(decisions=rows, caps=self.caps)
+        batch = Batch(
+            decisions=rows, caps=self.caps, orders=self.orders, folds=self.ledger.folds
+        )  # fmt: skip
         life = self._lives
         first: dict[tuple[int, bytes], FeedbackRow] = {}
         for item in items:
@@ -292,6 +298,7 @@ class Committer:
             self._failed(error, items, rows if life == self._lives else [])
             return
         self.ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
+        self.ledger.folds.update(outcome.folds)
         self.commits += 1
         self._succeeded()
         answers = []
@@ -316,13 +323,14 @@ class Committer:
                 written = Written(told, claims)
             answers.append((item.done, written))
         self._answered.clear()
-        self._post(self._answer, outcome.states, answers)
+        self._post(self._answer, outcome.states, outcome.folds, answers)
 
     def _reread(self) -> None:
         """Read the states again after a failure, perhaps under another number."""
         if not self._stale:
             return
         former, shard = self.ledger.states, self.ledger.shard
+        self.ledger.folds.clear()
         rows = self.ledger.load(self.writer.own_states())
         if self.ledger.shard != shard:
             # What was written under the former number is another replica's now.
@@ -335,7 +343,7 @@ class Committer:
             done = threading.Event()
             self._post(self._recount, former, now, done)
             done.wait(LOOP_SECONDS)
-        self._post(self._changed, rows)
+        self._post(self._changed, rows, {})
         self._stale = False
 
     def _failed(self, error: Exception, items: list[Item], rows: list[DecisionRow]) -> None:
@@ -401,10 +409,11 @@ class Committer:
     def _answer(
         self,
         states: list[StateRow],
+        folds: Folds,
         answers: Iterable[tuple[Callable[[Written | Problem], None], Written | Problem]],
     ) -> None:
         if states:
-            self._changed(states)
+            self._changed(states, folds)
         for done, written in answers:
             try:
                 done(written)
@@ -425,7 +434,7 @@ class Committer:
 
     def _refuse(self, waiting: list[Callable[[Written | Problem], None]]) -> None:
         self._answer(
-            [], ((each, Problem("store_unavailable", retry_after=1.0)) for each in waiting)
+            [], {}, ((each, Problem("store_unavailable", retry_after=1.0)) for each in waiting)
         )
 
 

@@ -74,7 +74,9 @@ WRITING = {
     "statement_timeout": "9s",
     "idle_in_transaction_session_timeout": "10s",
 }
-FEEDBACK_TYPES = ("int8", "bytea", "int8", "bytea", "float8", "text", "text", "float8", "text")
+FEEDBACK_TYPES = (
+    "int8", "bytea", "int8", "bytea", "float8", "text", "text", "float8", "text", "int8", "int8",
+)  # fmt: skip
 INSERT_FEEDBACK = (
     f"INSERT INTO feedback ({FEEDBACK}) SELECT * FROM "
     f"unnest({', '.join(f'?::{each}[]' for each in FEEDBACK_TYPES)}) "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,6 +24,7 @@ from bothworlds.serve.store.rows import (
     Cursor,
     ExperimentRow,
     FeedbackRow,
+    FoldRow,
     IncarnationRow,
     KeyRow,
     LogRow,
@@ -134,9 +135,27 @@ class Reader(ABC):
                     "SELECT experiment, epoch, known, seal FROM seal"
                 )
             }
+            folds = self.folds({})
         return Configuration(
-            version, bytes(unit_key), tenants, keys, token_keys, experiments, incarnations, seals
+            version, bytes(unit_key), tenants, keys, token_keys, experiments, incarnations, seals,
+            folds,
+        )  # fmt: skip
+
+    def folds(self, known: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], FoldRow]:
+        """Return folds of the current epochs whose numbers differ from those that are known."""
+        found = self.rows(
+            "SELECT f.experiment, f.epoch, f.number FROM fold f "
+            "JOIN experiment e ON e.id = f.experiment AND e.epoch = f.epoch"
         )
+        changed = {}
+        for experiment, epoch, number in found:
+            if known.get((experiment, epoch)) != number:
+                for row in self.rows(
+                    "SELECT number, state FROM fold WHERE experiment = ? AND epoch = ?",
+                    (experiment, epoch),
+                ):
+                    changed[experiment, epoch] = FoldRow(row[0], bytes(row[1]))
+        return changed
 
     def incarnations(self) -> tuple[IncarnationRow, ...]:
         """Return the incarnations of the deployment, the current one last."""

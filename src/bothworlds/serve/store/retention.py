@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.sums import Sums
+from bothworlds.serve.store import folding
 from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow, feedback_row, from_bytes
 from bothworlds.serve.store.writer import HOUR, Writer, as_bytes
 
@@ -46,6 +48,7 @@ def forget_feedback(
     version: int,
     before: bytes,
     add: Callable[[dict[int, Sums], list[FeedbackRow]], dict[int, Sums]],
+    order: Order | None = None,
     limit: int = 5000,
 ) -> int:
     """Delete the oldest feedback, and keep what it contributed.
@@ -54,7 +57,8 @@ def forget_feedback(
     is deleted from an experiment that no longer has this ``version``: its window may be wider now.
 
     ``add`` takes the sums of deleted feedback by epoch and the rows that are deleted now, and
-    returns the sums with them. Feedback in quarantine stays.
+    returns the sums with them. Feedback in quarantine stays. ``order`` is how the experiment learns
+    if it does in order: then what goes is old feedback that no younger one precedes.
     """
     with writer.transaction():
         now = writer.rows(
@@ -62,15 +66,18 @@ def forget_feedback(
         )
         if now != [(version,)]:
             return 0
-        found = [
-            feedback_row(r)
-            for r in writer.rows(
-                f"SELECT {FEEDBACK} FROM feedback "
-                "WHERE experiment = ? AND id < ? AND status <> 'quarantined' "
-                "ORDER BY id LIMIT ?" + writer.for_update,
-                (experiment, before, limit),
-            )
-        ]
+        if order is not None:
+            found = folding.take_old(writer, experiment, order, before, limit)
+        else:
+            found = [
+                feedback_row(r)
+                for r in writer.rows(
+                    f"SELECT {FEEDBACK} FROM feedback "
+                    "WHERE experiment = ? AND id < ? AND status <> 'quarantined' "
+                    "ORDER BY id LIMIT ?" + writer.for_update,
+                    (experiment, before, limit),
+                )
+            ]
         if not found:
             return 0
         kept = {

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from bothworlds.serve.domain.folds import Fold, Order
+
 Rows = list[tuple[Any, ...]]
 
-FEEDBACK = "experiment, id, epoch, record, loss, source, status, told_at, key_id"
+FEEDBACK = "experiment, id, epoch, record, loss, source, status, told_at, key_id, number, latest"
 DECISION = "experiment, id, record, shard, run, seq, shadow"
 CHECKPOINT = "epoch, at, round, learned, told, lost, probabilities, id"
 
@@ -48,7 +51,11 @@ class Replica:
 
 
 class FeedbackRow(NamedTuple):
-    """A feedback; ``loss`` is in [0, 1]."""
+    """A feedback; ``loss`` is in [0, 1].
+
+    Where an experiment learns in order, ``number`` is its place in the order, and ``latest`` the
+    latest round that its replica knew when it came.
+    """
 
     experiment: int
     id: bytes
@@ -59,6 +66,8 @@ class FeedbackRow(NamedTuple):
     status: str
     told_at: float
     key_id: str | None
+    number: int | None = None
+    latest: int | None = None
 
 
 class DecisionRow(NamedTuple):
@@ -87,6 +96,13 @@ class LogRow(NamedTuple):
     status: str | None
     told_at: float | None
     activated_at: float | None
+
+
+class FoldRow(NamedTuple):
+    """A fold as the store has it: what was learned up to a number."""
+
+    number: int
+    state: bytes
 
 
 class ReplicaRow(NamedTuple):
@@ -157,6 +173,10 @@ class Batch:
     claims: list[ClaimRow] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     caps: Mapping[int, Caps] = field(default_factory=dict)
+    orders: Mapping[int, Order] = field(default_factory=dict)
+    """How experiments learn that learn in order."""
+    folds: Mapping[tuple[int, int], Fold] = field(default_factory=dict)
+    """Their folds as they are known, by experiment and epoch."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +251,7 @@ class Configuration:
     experiments: tuple[ExperimentRow, ...]
     incarnations: tuple[IncarnationRow, ...]
     seals: dict[tuple[int, int, int], bytes]
+    folds: dict[tuple[int, int], FoldRow]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import Units
 from bothworlds.serve.domain.sums import STATE, Counts, StateRow, Sums
+from bothworlds.serve.store import folding
 from bothworlds.serve.store.rows import (
     DECISION,
     FEEDBACK,
@@ -71,6 +72,8 @@ class Outcome:
     """Claims that other requests had made already, by their place in the batch."""
     states: list[StateRow]
     """The states of this replica that have changed, with their new versions."""
+    folds: folding.Folds
+    """The folds that have changed, by experiment and epoch."""
 
 
 class Writer(ABC):
@@ -327,8 +330,11 @@ class Writer(ABC):
         the connection broke during the commit itself, nobody knows.
         """
         with self.transaction():
-            before = self._insert_feedback(batch.feedback) if batch.feedback else {}
             new = batch.feedback
+            folds: folding.Folds = {}
+            if batch.orders:
+                new, folds = folding.number_feedback(self, new, batch.orders, batch.folds)
+            before = self._insert_feedback(new) if new else {}
             if before:
                 new = [row for row in new if (row.experiment, row.id) not in before]
             over = _count_caps(self, new, batch.caps) if batch.caps else set()
@@ -358,9 +364,11 @@ class Writer(ABC):
             states = settle(new)
             for row in states:
                 self._put_state(row)
+            if folds:
+                folds = folding.learn(self, new, folds)
         for row in states:
             row.version += 1
-        return Outcome(before, over, claimed, states)
+        return Outcome(before, over, claimed, states, folds)
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
         """Insert feedback; return what the store had already."""
