@@ -68,7 +68,7 @@ def run_python(code: str, name: str, namespace: dict[str, Any], folder: Path) ->
     """Run Python and return what it printed."""
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
-        # A name in brackets is no file, beside which Numba would keep machine code.
+        # A name in brackets is no file, next to which Numba would keep machine code.
         exec(compile(code, f"<{name}>", "exec", dont_inherit=True), namespace)
     return printed.getvalue()
 

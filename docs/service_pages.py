@@ -164,8 +164,9 @@ def codes() -> str:
         "<!-- Written by docs/service_pages.py; change the code instead. -->",
         "",
         "Every refusal is `application/problem+json` (RFC 9457): `type`, `title`, `status`,"
-        " `detail`, `code`, `request_id`. The code is stable: programs may branch on it. Whatever"
-        " is refused has changed nothing. An asterisk marks codes after which the same request may"
+        " `detail`, `code`, `request_id`. The code is stable: programs may branch on it."
+        " A request that is refused has changed nothing."
+        " An asterisk marks codes after which the same request may"
         " be sent again; `Retry-After` says when.",
         "",
         "| code | status | what happened | what to do |",

@@ -1,8 +1,8 @@
 """Write docs/claims.md from finished experiments, and keep the results of the full scale.
 
 Run ``python docs/pictures/make_claims_page.py results/quick results/full``: of an experiment that
-several folders have, the last one counts.  Whatever ran at the paper's own scale also goes into
-docs/data/full_scale.parquet, every run at every checkpoint, and its verdicts into the package.
+several folders have, the last one counts.  Everything that ran at the paper's own scale also goes
+into docs/data/full_scale.parquet, every run at every checkpoint, and its verdicts into the package.
 With ``--beyond results/beyond`` it writes docs/beyond.md instead, about what came after the paper.
 """
 
@@ -34,7 +34,7 @@ OPENING = """\
 ![Regret of three algorithms where means are fixed and where they shift]({picture})
 
 A claim is judged by an interval over the repetitions, in brackets behind the measurement. It
-**holds** where the threshold is kept with 95 % confidence at every place looked at, **fails** where
+**holds** where the threshold is kept with 95 % confidence at every place examined, **fails** where
 it is broken beyond chance, and is **open** where the interval contains the threshold, where it
 [rests on a few runs](how-to/read_intervals.md), or where the run is shorter than what the claim
 speaks of. It **differs** where it fails for a cause that is known. `bothworlds paper` measures all

@@ -21,7 +21,7 @@
     CacheWarning           (UserWarning)     compiled code cannot be kept for later processes
 
 Each error also descends from the built-in exception in parentheses, so code that knows nothing
-of bothworlds can still catch it. Whatever raises one of these has changed nothing.
+of bothworlds can still catch it. A call that raises one of these has changed nothing.
 """
 
 import re

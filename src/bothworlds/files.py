@@ -1,6 +1,6 @@
 """Files: replace one at once, lock one between processes, find pyarrow and read Parquet.
 
-A file is replaced by a draft beside it, which takes its name when it is complete.  The process
+A file is replaced by a draft next to it, which takes its name when it is complete.  The process
 that writes a draft holds a lock on it, and the system drops that lock when the process ends, so a
 later writer can tell a draft that was left behind from one that is being written.
 """
@@ -139,7 +139,7 @@ def _new_draft(target: pathlib.Path, made: list[tuple[pathlib.Path, int | None]]
 def sweep(folder: str | os.PathLike[str]) -> None:
     """Remove the drafts that killed processes left in a folder.
 
-    A draft goes if its lock is free and nobody has written to it for `ABANDONED` seconds.  Where
+    A draft goes if its lock is free and no process wrote to it for `ABANDONED` seconds.  Where
     the system has no locks, drafts stay.
     """
     if fcntl is None:
@@ -186,7 +186,7 @@ def _sync_folder(folder: pathlib.Path) -> None:
 def locked(path: str | os.PathLike[str], patience: float = PATIENCE) -> Iterator[bool]:
     """Hold the lock that belongs to a file; other processes and threads wait for it.
 
-    The lock is on a file of its own beside ``path``, because ``path`` itself is replaced whenever
+    The lock is on a file of its own next to ``path``, because ``path`` itself is replaced whenever
     it is written.  A link and its target have the same lock.
 
     Parameters
@@ -235,7 +235,7 @@ def locked(path: str | os.PathLike[str], patience: float = PATIENCE) -> Iterator
 
 @contextlib.contextmanager
 def flocked(path: str | os.PathLike[str]) -> Iterator[bool]:
-    """Hold a lock on a file itself, under whatever name; make the file if there is none.
+    """Hold a lock on a file itself, under any name; make the file if there is none.
 
     Yields
     ------

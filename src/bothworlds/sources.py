@@ -3,7 +3,7 @@
 A digest covers the code of all files of its rooms and no words about it: an edited docstring or
 comment changes nothing, an edited, added, renamed or removed file does.  Reading a file costs a
 millisecond or more, so what was found is remembered, under the time and size of the file: in the
-folder that NUMBA_CACHE_DIR names, beside the byte code, or in the user's cache folder.
+folder that NUMBA_CACHE_DIR names, next to the byte code, or in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def files(*rooms: str) -> list[pathlib.Path]:
 
 
 def code_digest(source: bytes) -> str:
-    r"""Return a digest of what a source does, whatever its comments and docstrings say.
+    r"""Return a digest of what a source does, regardless of its comments and docstrings.
 
     It is one of the byte code without line numbers, to which assertions do not belong either.
     Python makes that in a third of the time in which a syntax tree can be written down.

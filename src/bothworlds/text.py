@@ -103,7 +103,7 @@ def size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as people read it; three dots where nobody knows yet.
+    """Write a time as people read it; three dots where it is not known yet.
 
     Examples
     --------

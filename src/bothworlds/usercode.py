@@ -150,7 +150,7 @@ def fault(name: str, owner: str, error: Exception) -> BothworldsError:
 
 
 def call(function: Any, name: str, owner: str, *arguments: Any) -> Any:
-    """Call a user's function; whatever it raises becomes a sentence that names it."""
+    """Call a user's function; anything it raises becomes a sentence that names it."""
     try:
         return function(*arguments)
     except Exception as error:

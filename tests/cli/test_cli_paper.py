@@ -130,7 +130,7 @@ def test_the_report_is_one_sound_file_with_all_claims(everything):
     assert (folder / "report.html").stat().st_size < 6_000_000
     assert "cores" in report.text
     assert "seed 0" in report.text
-    assert "Measured regret beside its guarantee" in report.text
+    assert "Measured regret next to its guarantee" in report.text
     assert "below it by" in report.text
 
 

@@ -107,7 +107,7 @@ class AdvisedBandit(Persistent[Policy]):
     """A bandit that decides which expert's advice to follow, and learns about all of them.
 
     Experts are models, rules or people. In every round each recommends an arm, or gives
-    probabilities to arms, from whatever it knows; the bandit draws an arm from the mixture of
+    probabilities to arms, from anything it knows; the bandit draws an arm from the mixture of
     their advice. One answer teaches about every expert, also those that were not followed, so none
     starves, and `standing` compares experts on live traffic without splitting it.
 

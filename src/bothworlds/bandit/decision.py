@@ -278,7 +278,7 @@ def _reopened(
 
 
 class Decisions(Sequence[Decision]):
-    """Decisions made in one go by `Bandit.ask_many`, each of which is a `Decision` when looked at.
+    """Decisions made in one go by `Bandit.ask_many`, each of which is a `Decision` when read.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ Feedback = SupportsFloat | bool
 
 UNBOUNDED = (math.inf, -math.inf)
 """Stands for the bounds where there are none: no number lies within, so that none is taken for
-one in [0, 1] before this is looked at."""
+one in [0, 1] before this is examined."""
 
 ROUNDING = 1e-9
 """How far beyond a bound, as a share of the range, a value is taken for the bound itself."""

@@ -156,7 +156,7 @@ class Campaign:
                 busy += 1
 
     def _claim(self, index: int, most: int) -> list[TileJob]:
-        """Take up to ``most`` tiles that follow one another, and that nobody else runs."""
+        """Take up to ``most`` tiles that follow one another, and that no other worker runs."""
         taken: list[TileJob] = []
         while len(taken) < most and (waiting := self._queue.waiting(index)):
             if taken and taken[-1].span[1] != waiting[0].span[0]:

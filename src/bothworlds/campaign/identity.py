@@ -141,7 +141,7 @@ def _lines(first: types.FunctionType) -> Iterator[bytes]:
     """Yield byte code and constants of a function and of the functions it refers to.
 
     `bothworlds.sources` names the code of this package; of its own functions only what they
-    enclose is looked at, which is where a user's functions are.
+    enclose is examined, which is where a user's functions are.
     """
     waiting: list[Any] = [first]
     seen: set[types.FunctionType] = set()

@@ -37,7 +37,7 @@ class Workers(Protocol):
         """Hand out a shard."""
 
     def check(self) -> None:
-        """Raise an error if the workers are gone and nobody said so."""
+        """Raise an error if the workers are gone and did not report it."""
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
         """End what is running."""

@@ -30,7 +30,7 @@ def _story(inspected: Inspected, bandit: Bandit, name: str) -> tuple[list[int], 
 
 
 def same_seed(inspected: Inspected) -> str:
-    """One seed gives one run, bit for bit, whatever ran in between; another seed, another run."""
+    """One seed gives one run, bit for bit, regardless of earlier runs; another seed, another."""
     first = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed)
     arms, certain = _story(inspected, first, "story")
     other = Bandit(inspected.policy, inspected.n_arms, seed=inspected.seed + 1)

@@ -130,6 +130,6 @@ def _run(name: str, check: Check[Subject], subject: Subject) -> Outcome:
     except Violation as violation:
         return Outcome(name, "failed", str(violation))
     except Exception as error:
-        # Whatever a stranger's code raises is a finding about it, not about the other checks.
+        # Anything that a stranger's code raises is a finding about it, not about the other checks.
         sentence = str(error).strip().rstrip(".").partition("\n")[0]
         return Outcome(name, "failed", f"{type(error).__name__}: {sentence}")

@@ -40,7 +40,7 @@ def _action(world: World, action: int) -> str:
 
 
 def same_seed(world: World) -> str:
-    """One seed gives one stream, bit for bit, whatever ran in between."""
+    """One seed gives one stream, bit for bit, regardless of what ran in between."""
     rounds = world.rounds(ROUNDS)
     played = world.actions(rounds, "same seed")
     first = world.repetition(0)

@@ -78,7 +78,7 @@ class Inspected:
         return arm
 
     def ask_for(self, F: Array, t: int, arm: int) -> None:
-        """Decide for ``arm`` in round t, whatever the policy would have drawn."""
+        """Decide for ``arm`` in round t, regardless of what the policy would have drawn."""
         asked = self.kernels.asked
         if asked is None or self.kernels.opens:
             self.ask(F, t)

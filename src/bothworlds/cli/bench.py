@@ -107,7 +107,7 @@ def _asked(policy: Policy, K: int, seconds: float) -> float:
 def _per_round(play: Callable[[int], float], seconds: float) -> float:
     """Play enough rounds to last ``seconds``, and return the nanoseconds of the best of three.
 
-    Whatever else the machine does can only make a run slower.
+    Anything else the machine does can only make a run slower.
     """
     rounds = 500
     # The first run compiles.

@@ -1,7 +1,7 @@
 """`bothworlds decide`: ask and tell from a shell, on a bandit that lives in a file.
 
 Every command takes a lock, loads the file, does one thing and saves it. The lock is on a file of
-its own beside the state, because the state itself is replaced whenever it is saved.
+its own next to the state, because the state itself is replaced whenever it is saved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`bothworlds decide ask` and `tell`, without the parser of command lines.
 
 A script that decides in a shell starts a process for every decision. Loading the parser would
-take as long as everything else it does beside importing Numba, so the usual forms of the two
+take as long as everything else it does apart from importing Numba, so the usual forms of the two
 commands are read here; `quick` leaves all others to `bothworlds.cli.decide`.
 """
 

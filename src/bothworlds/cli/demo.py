@@ -59,7 +59,7 @@ def demo(
         if not racing:
             raise KeyboardInterrupt
 
-    # From here on Ctrl-C is a wish to end, not an error, whatever is going on.
+    # From here on Ctrl-C is a wish to end, not an error, regardless of what is going on.
     before = {number: signal.signal(number, stopped) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with extras():

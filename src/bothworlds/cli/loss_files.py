@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Bounds = tuple[float, float]
 
 _ROWS = 1 << 16
-"""Rows looked at together, so that a file larger than memory can be checked."""
+"""Rows read together, so that a file larger than memory can be checked."""
 
 
 @dataclass(frozen=True)

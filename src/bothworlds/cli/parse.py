@@ -321,7 +321,7 @@ def _value(text: str) -> int | float | bool | str:
 def _made(
     maker: Callable[..., Any], fixed: dict[str, Any], given: dict[str, Any], text: str
 ) -> Any:
-    """Call ``maker`` with what the name stands for and what the user set beside it."""
+    """Call ``maker`` with what the name stands for and what the user set next to it."""
     parameters = inspect.signature(maker).parameters
     offered = [name for name in parameters if name not in fixed]
     for key in given:

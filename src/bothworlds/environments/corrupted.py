@@ -2,7 +2,7 @@
 
 An attack changes the losses l to l' after the environment drew them and before the agent observes
 its arm's.  It does not know which arm the agent is about to play, so it pays for the whole vector
-of losses: max_i |l'_i - l_i| in every round, whatever is played.  The sum over the rounds never
+of losses: max_i |l'_i - l_i| in every round, for any arm played.  The sum over the rounds never
 exceeds the budget C; the change that would is made smaller, so that the budget is spent to the
 last bit.
 

@@ -159,7 +159,7 @@ class CustomEnvironment(Environment):
         order = np.arange(self.n_arms)
         own = self._user_state(rng)
         if own.size != self._user_rows:
-            expected = f"returning {self._user_rows} numbers whatever the generator"
+            expected = f"returning {self._user_rows} numbers regardless of the generator"
             raise InvalidParameter(must("start", type(self).__name__, expected, own))
         generator = np.zeros(0)
         if self.draws:

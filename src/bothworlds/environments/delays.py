@@ -10,7 +10,7 @@ COUNT    listed: how many there are
 ======== =========================================================================
 
 CD[0] is the probability that feedback never arrives.  A round takes two uniform numbers of a
-stream of its own, whatever is played, so that the losses are those without delays.
+stream of its own, regardless of what is played, so that the losses are those without delays.
 """
 
 from __future__ import annotations

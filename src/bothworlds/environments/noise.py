@@ -8,7 +8,7 @@ in cell j the table holds
 ``s_j`` a slope: within the cell the loss runs linearly from c_j - s_j/2 to c_j + s_j/2
 ======= ========================================================================
 
-The mean of a draw is the average of the c_j whatever the slopes are, so it is right to rounding.
+The mean of a draw is the average of the c_j regardless of the slopes, so it is right to rounding.
 The losses of a cell stay between its two quantiles, so the distribution function is right to about
 1 / CELLS; losses rarer than that are averaged, which matters for means very close to 0 or 1.
 

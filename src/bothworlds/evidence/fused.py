@@ -46,7 +46,7 @@ def telling_roots(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> No
 
 
 def telling_unknown(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """Add the decision just drawn, whose probabilities nobody knows, and learn from it."""
+    """Add the decision just drawn, whose probabilities are not known, and learn from it."""
     observe_at(R, arm, 0.0, loss, to_int(F[ROUND]), NOTHING)
     tell(F, arm, inverse_p, loss)
 

@@ -28,7 +28,7 @@ HEAD = 16
 """Numbers before the rows:
 
 arms, cells of the grid, told decisions, told decisions at which the bets of the drift form are
-chosen anew, that bet for gaps, its sum, the sum of psi of it, told decisions at which an arm was
+chosen again, that bet for gaps, its sum, the sum of psi of it, told decisions at which an arm was
 away, next checkpoint, factor between checkpoints, history rows in use, told decisions without a
 probability, told decisions with the probability of the played arm alone, round last told, told
 decisions with a probability, psi of the bet for gaps.

@@ -15,12 +15,12 @@ sums suffice until it is.
 above mu grows by 1 + lam (y - mu), lam = min(sqrt(2 log(2/alpha) / (V q log(q + 1))), 1 / (2 mu)),
 V = (1/4 + sum of earlier (y - m)^2) / q; the bet that it is below likewise with 1 - y and 1 - mu
 (Waudby-Smith and Ramdas, 2024).  What chose the arm does not matter.  A bet may be any number
-known before the answer: lam is chosen anew at each of the first 128 answers, then 64 times per
+known before the answer: lam is chosen again at each of the first 128 answers, then 64 times per
 doubling.
 
 *Bets on weighted losses* of every arm, for means that move: X = 1[played] y / w and
 exp(lam (X - mu) - psi(lam) (X - m)^2), psi(lam) = -log(1 - lam) - lam, has mean at most 1.  The
-bet lam is chosen anew when the number of told decisions has grown by a tenth.
+bet lam is chosen again when the number of told decisions has grown by a tenth.
 """
 
 from __future__ import annotations

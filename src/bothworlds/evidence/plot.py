@@ -27,7 +27,7 @@ LISTED = 40
 """Arms listed by name; of more, those with the most answers."""
 
 NAME = 16
-"""Letters of an arm's name that fit beside an axis."""
+"""Letters of an arm's name that fit next to an axis."""
 
 LEVEL = 0.95
 """Confidence at which the history of sequences is kept."""

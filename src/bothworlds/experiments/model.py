@@ -137,7 +137,7 @@ extension of this project."""
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, of its followers or of ours, beside what was measured.
+    """A sentence of the paper, of its followers or of ours, next to what was measured.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """River adapter: a policy of this library as one of river's bandit policies.
 
-`RiverPolicy` works with ``river.bandit.evaluate`` and ``river.bandit.evaluate_offline``, beside
+`RiverPolicy` works with ``river.bandit.evaluate`` and ``river.bandit.evaluate_offline``, next to
 river's policies.
 """
 

@@ -412,7 +412,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     try:
         with style(), replacing(target) as draft:
             figure.savefig(draft, format=kind, metadata=dateless.get(kind))
-    # The error of the system names a draft that nobody has heard of.
+    # The error of the system names a draft that the user does not know.
     except OSError as error:
         reason = error.strerror or error
         raise ResultFileError(f"The figure was not saved to {path}: {reason}.") from error

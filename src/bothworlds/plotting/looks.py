@@ -68,7 +68,7 @@ def looks(names: Iterable[str], policies: Mapping[str, str] | None = None) -> di
     names : iterable of str
         The paper's names, words of the shell or constructors, as `bothworlds.simulate` gives them.
     policies : mapping of str to str, optional
-        The constructor behind a name: the colour is the algorithm's, whatever it is called.
+        The constructor behind a name: the colour is the algorithm's, regardless of its name.
 
     Returns
     -------

@@ -315,7 +315,7 @@ def _oracle(alpha: float, estimator: str, oracle: FloatArray, asked: _Question) 
         return _none("Theorem 4 needs a unique best arm")
     if asked.corruption > 0.0:
         return _none("Theorem 4 has no corrupted version")
-    # At alpha = 1/2 the regulariser is symmetric whatever the gaps are.
+    # At alpha = 1/2 the regulariser is symmetric regardless of the gaps.
     if alpha != 0.5 and not np.array_equal(oracle, asked.gaps):
         return _none("Theorem 4 needs the true gaps in the policy, these are others")
     value = general_stochastic(alpha, asked.gaps, asked.horizon)

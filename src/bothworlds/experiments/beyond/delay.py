@@ -130,8 +130,8 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return known values beside ours, and final regrets."""
-    title = "Known beside measured, delay 100"
+    """Return known values next to ours, and final regrets."""
+    title = "Known next to measured, delay 100"
     return [published_table(outcome, rows(outcome), title), rules.regret_table(outcome)]
 
 

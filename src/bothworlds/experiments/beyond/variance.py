@@ -1,4 +1,4 @@
-"""Variance: TsallisINFV and LB-INF-V beside Tsallis-INF, on clicks, rare losses and coins."""
+"""Variance: TsallisINFV and LB-INF-V next to Tsallis-INF, on clicks, rare losses and coins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES = {
 
 
 _RARE = (
-    "LB-INF-V has 60 where RV has 55: its bound adds log T for every arm, whatever the variance, "
+    "LB-INF-V has 60 where RV has 55: its bound adds log T for every arm at any variance, "
     "and at a gap of 0.2 that is more than the variances add, 0.17 / 0.2 log T."
 )
 
@@ -112,8 +112,8 @@ EXPERIMENT = Experiment(
         "Clicks and other rare events have losses of small variance, which Tsallis-INF does not "
         "use. Ito, Tsuchiya and Honda prove for LB-INF-V, which knows the horizon, a stochastic "
         "regret of the order of the sum of (variance / gap + 1) log T over the arms, and "
-        "adversarial bounds beside it. TsallisINFV needs no horizon; its guarantee is argued, not "
-        "proved. Clicks have the smallest variances; beside them stand coins with the same gap, "
+        "adversarial bounds next to it. TsallisINFV needs no horizon; its guarantee is argued, not "
+        "proved. Clicks have the smallest variances; next to them are coins with the same gap, "
         "rare losses, coins with a large gap, and coins whose level jumps."
     ),
     scales=SCALES,

@@ -103,7 +103,7 @@ def compared(outcome: Outcome, cell: Cell, name: str, numbers: dict[int, float])
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured mean and its standard error beside what was published."""
+    """A measured mean and its standard error next to what was published."""
 
     name: str
     round: int
@@ -143,7 +143,7 @@ def published_claim(
     noisy = len(everything) - len(pairs)
     measured = (
         f"{len(pairs)} values, farthest off {worst.name} at t={worst.round:,}: "
-        f"{worst.mean:,.0f} ± {worst.error:,.0f} beside {worst.published:,.0f}, "
+        f"{worst.mean:,.0f} ± {worst.error:,.0f} against {worst.published:,.0f}, "
         f"{worst.used:.0%} of the tolerance" + (f"; {noisy} too noisy to compare" * bool(noisy))
     )
     verdict: Verdict = "holds" if worst.used <= 1.0 else "fails"
@@ -154,7 +154,7 @@ def published_claim(
 def published_table(
     outcome: Outcome, rows: list[tuple[Cell, str, dict[int, float]]], title: str
 ) -> Table:
-    """Return the published values beside the measured ones, a row for each."""
+    """Return the published values next to the measured ones, a row for each."""
     lines = tuple(
         (
             cell.id, pair.name, f"{pair.round:,}", grouped(pair.published, below=10),

@@ -91,7 +91,7 @@ def _between(x: NDArray[np.float64], y: Draws, at: ArrayLike) -> Draws:
 def acceleration(outcome: Outcome, cell: Cell, name: str) -> Draws:
     """Return the exponent b of the growth per log t, d regret / d log t ~ t^b.
 
-    It is 0 for a + c log t whatever a is, 1/2 for c sqrt t and 1 for c t. Measured by the growth
+    It is 0 for a + c log t regardless of a, 1/2 for c sqrt t and 1 for c t. Measured by the growth
     over the first and the second half, in log t, of the last factor of 32 in rounds.
     """
     ends = np.log(cell.horizon) - np.log(WINDOW) * np.array([1.0, 0.5, 0.0])
@@ -328,4 +328,4 @@ def bound_table(outcome: Outcome) -> Table:
         for margin in margins(outcome)
     )
     head = ("cell", "algorithm", "from", "regret", "bound", "below it by", "closest approach")
-    return Table("Measured regret beside its guarantee", head, rows)
+    return Table("Measured regret next to its guarantee", head, rows)

@@ -25,7 +25,7 @@ HUANG = "Huang, Dai and Huang, ICML 2022"
 AISTATS = "Conference version (AISTATS 2019)"
 
 UNSEEN = (
-    "Beyond the tolerance, which nobody has seen at the scales of this project: settings of "
+    "Beyond the tolerance, which was not seen at the scales of this project: settings of "
     "your own, or an installation that is wrong."
 )
 """The explanation of failures that no statement explains."""

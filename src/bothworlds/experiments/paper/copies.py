@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return one bad arm beside 1, 2, ... copies of the best."""
+    """Return one bad arm next to 1, 2, ... copies of the best."""
     import bothworlds as bw
 
     made = []
@@ -174,10 +174,10 @@ def _draw(panel: Any, result: Result, name: str, look: Look, first: int, last: i
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return published values beside ours, final regrets and margins below the bounds."""
+    """Return published values next to ours, final regrets and margins below the bounds."""
     rows = [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)]
-    beside = published.published_table(outcome, rows, "Published beside measured, gap 1/8")
-    return [beside, rules.regret_table(outcome), rules.bound_table(outcome)]
+    compared = published.published_table(outcome, rows, "Published and measured, gap 1/8")
+    return [compared, rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(

@@ -284,7 +284,7 @@ def _title(cell: Cell) -> str:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets, one state beside two, and margins below the bounds."""
+    """Return final regrets, one state next to two, and margins below the bounds."""
     return [
         rules.regret_table(outcome),
         _forms(outcome, outcome.cells),

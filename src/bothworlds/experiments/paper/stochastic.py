@@ -42,7 +42,7 @@ _CLOSE = (
 
 _BROAD = (
     "Wei and Luo's algorithm as printed has our curve in two independent implementations, too "
-    "(3,416 ± 22 and 3,375 at 1e5 beside our 3,413 ± 25); the slope of the published one, 8,150 a "
+    "(3,416 ± 22 and 3,375 at 1e5 next to our 3,413 ± 25); the slope of the published one, 8,150 a "
     "decade, is (K - 1) ln 10 / eta for eta = 1/505 instead of 1/162, as if the rate had been "
     "halved once or twice early on."
 )
@@ -186,14 +186,14 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return published values beside ours, final regrets and margins below the bounds."""
+    """Return published values next to ours, final regrets and margins below the bounds."""
     rows = [
         (cell, name, numbers)
         for cell in anchors(outcome.cells)
         for name, numbers in published.STOCHASTIC.items()
     ]
-    beside = published.published_table(outcome, rows, "Published beside measured, K = 8, gap 1/8")
-    return [beside, rules.regret_table(outcome), rules.bound_table(outcome)]
+    compared = published.published_table(outcome, rows, "Published and measured, K = 8, gap 1/8")
+    return [compared, rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 GRID_ARMS = (2, 8, 32)

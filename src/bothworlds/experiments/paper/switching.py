@@ -33,7 +33,7 @@ UNAFFECTED = 0.25
 _UCB = (
     "At K = 2 with gap 1/4 nearly all runs escape: of 1,000 runs of 250,000 rounds, 8.5 % carry "
     "94 % of the mean regret, and the exponent is 0.5; of 100 runs of 10,000,000 rounds none stays "
-    "fooled, the mean is 55 and the largest regret 1,015."
+    "misled, the mean is 55 and the largest regret 1,015."
 )
 
 _THOMPSON = (
@@ -42,8 +42,8 @@ _THOMPSON = (
 )
 
 _ESCAPED = (
-    "At K = 2 with gap 1/4 UCB1 is not fooled: after 10,000,000 rounds its mean is 55, of which "
-    "five runs of 100 carry 40 %, beside 45 of Tsallis-INF (RV)."
+    "At K = 2 with gap 1/4 UCB1 is not misled: after 10,000,000 rounds its mean is 55, of which "
+    "five runs of 100 carry 40 %, next to 45 of Tsallis-INF (RV)."
 )
 
 
@@ -217,24 +217,24 @@ def _both_worlds(outcome: Outcome) -> Figure:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Return published values beside ours, final regrets and margins below the bounds."""
+    """Return published values next to ours, final regrets and margins below the bounds."""
     rows = [
         (cell, name, numbers)
         for cell in anchors(moving(outcome))
         for name, numbers in published.SWITCHING.items()
     ]
-    beside = published.published_table(outcome, rows, "Published beside measured, K = 8, gap 1/8")
-    return [beside, rules.regret_table(outcome), rules.bound_table(outcome)]
+    compared = published.published_table(outcome, rows, "Published and measured, K = 8, gap 1/8")
+    return [compared, rules.regret_table(outcome), rules.bound_table(outcome)]
 
 
 EXPERIMENT = Experiment(
     id="switching",
-    title="Shifting means: who is not fooled",
+    title="Shifting means: who is not misled",
     source="Figures 3 and 4",
     summary=(
         "A stochastically constrained adversary: the mean losses of the best arm and of the "
         "others alternate between (0, gap) and (1 - gap, 1), in phases that grow by a factor of "
-        "1.6. The gaps never change. One stochastic cell is run beside it for comparison."
+        "1.6. The gaps never change. One stochastic cell is run next to it for comparison."
     ),
     scales={
         "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),

@@ -282,6 +282,6 @@ def _made(finished: Sequence[Finished]) -> list[Markup]:
     text = (
         f"{last['date']}; {last['processor']}, {last['cores']} cores; {last['versions']}; seed "
         f"{seeds}. Intervals are studentised bootstraps over the repetitions; a claim holds or "
-        "fails with 95 % confidence, beyond chance at all places looked at, and is open otherwise."
+        "fails with 95 % confidence, beyond chance at all places examined, and is open otherwise."
     )
     return [h.footer(h.p(text))]
