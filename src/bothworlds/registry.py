@@ -56,7 +56,8 @@ class Entry(NamedTuple):
     variants : tuple of Variant
         Where there is one, it stands for every configuration; of several each stands for its own.
     regret : tuple of str
-        Its rows in the README's table of algorithms: the regret that is proved or measured.
+        Its rows in the README's table of algorithms: the regret that is proved or measured. Empty
+        where another entry's row names it.
     """
 
     name: str
@@ -342,6 +343,55 @@ POLICIES: dict[str, Entry] = {
                 "| `IMED()` | optimal constant for losses 0 and 1, fixed means only | linear | "
                 "Honda and Takemura 2015 |",
             ),
+        ),
+        Entry(
+            "DiscountedUCB",
+            "bothworlds.policies.discounted_ucb",
+            (
+                Variant(
+                    "discounted-ucb",
+                    "Discounted UCB",
+                    "UCB whose old observations fade",
+                    "#A6761D",
+                    (0, (2, 1, 1, 1)),
+                    "3",
+                ),
+            ),
+            (
+                "| `DiscountedUCB(window=W)`, `SlidingWindowThompson(window=W)`, "
+                "`GLRKLUCB(horizon=T)` | for means that change, with bounds if it is seldom | "
+                "linear | Garivier and Moulines 2011; Trovò et al. 2020; Besson et al. 2022 |",
+            ),
+        ),
+        Entry(
+            "SlidingWindowThompson",
+            "bothworlds.policies.sliding_window_thompson",
+            (
+                Variant(
+                    "sw-thompson",
+                    "Thompson sampling, window",
+                    "Thompson sampling on the last 1000 observations",
+                    "#66A61E",
+                    (0, (6, 1, 1, 1, 1, 1)),
+                    "4",
+                ),
+            ),
+            (),
+        ),
+        Entry(
+            "GLRKLUCB",
+            "bothworlds.policies.glr_klucb",
+            (
+                Variant(
+                    "glr-kl-ucb",
+                    "GLR-klUCB",
+                    "KL-UCB that restarts at a change; must know the horizon",
+                    "#7570B3",
+                    (0, (8, 1, 1, 1)),
+                    ".",
+                ),
+            ),
+            (),
         ),
         Entry(
             "Floor",

@@ -57,7 +57,7 @@ def test_seed_determines_the_stream(policy):
         return drawn
 
     assert arms(5) == arms(5)
-    if not isinstance(policy, bw.UCB1 | bw.KLUCB | bw.IMED):
+    if policy.kernels().parts.draws:
         assert arms(5) != arms(6)
 
 
@@ -252,9 +252,10 @@ def test_any_history_agrees_with_the_definitions(policy):
 
 
 # Thompson sampling binarises with draws of its own; Broad restarts on what it has seen so far,
-# Discounted forgets a little with every answer, and AllWorlds tests losses in their order. How far
-# a loss moves the matched rate depends on where the rate is.
-DEPENDENT = bw.ThompsonSampling | bw.Broad | bw.Discounted | bw.AllWorlds
+# Discounted forgets a little with every answer, and AllWorlds tests losses in their order, as the
+# three for means that change do. How far a loss moves the matched rate depends on where it is.
+DRIFT = bw.DiscountedUCB | bw.SlidingWindowThompson | bw.GLRKLUCB
+DEPENDENT = bw.ThompsonSampling | bw.Broad | bw.Discounted | bw.AllWorlds | DRIFT
 ORDER_INVARIANT = [
     p for p in POLICIES if not isinstance(p, DEPENDENT) and p != bw.TsallisINFV(rate="matched")
 ]
@@ -275,7 +276,8 @@ def test_order_of_late_feedback_does_not_matter(policy):
     first, second = (columns(bandit._core.F, policy) for bandit in bandits)
     fields = slice(0, 1) if policy.traits.estimates else slice(None)
     np.testing.assert_allclose(first[fields], second[fields], rtol=1e-12)
-    assert bandits[0].probabilities() == pytest.approx(bandits[1].probabilities(), rel=1e-10)
+    if policy.traits.knows_probability:
+        assert bandits[0].probabilities() == pytest.approx(bandits[1].probabilities(), rel=1e-10)
 
 
 @pytest.mark.slow
@@ -459,7 +461,7 @@ def test_the_last_arm_stays():
     assert bandit.ask().probability == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("policy", POLICIES, **by_repr)
+@pytest.mark.parametrize("policy", [p for p in POLICIES if p.traits.resizable], **by_repr)
 def test_arms_come_and_go_for_every_policy(policy):
     bandit = bw.Bandit(policy, arms=list("abcd"), seed=3)
     rng = np.random.default_rng(7)

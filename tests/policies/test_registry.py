@@ -121,8 +121,10 @@ def test_a_policy_that_is_not_registered_is_found_nowhere(tmp_path):
 
 
 def test_every_policy_has_a_row_in_the_readme():
+    rows = [row for entry in registry.POLICIES.values() for row in entry.regret]
     for name, entry in registry.POLICIES.items():
-        assert entry.regret[0].startswith(f"| `{name}("), name
+        own = entry.regret or [row for row in rows if f"`{name}(" in row]
+        assert own and f"`{name}(" in own[0].split("|")[1], name
 
 
 def test_words_and_labels_name_one_variant_each():

@@ -14,6 +14,8 @@ MEANS, ROUNDS, RUNS = (0.3, 0.8), 6, 100_000
 
 EVERY = {word: entry.made(variant, ROUNDS) for word, (entry, variant) in words().items()}
 EVERY["floor"] = bw.Floor(bw.TsallisINF(), scale=0.5)
+EVERY["sw-thompson"] = bw.SlidingWindowThompson(window=2)
+EVERY["discounted-ucb"] = bw.DiscountedUCB(window=3, c=0.5)
 EVERY["restarted"] = bw.Restarted(bw.TsallisINF(), every=3)
 EVERY["discounted"] = bw.Discounted(bw.TsallisINF(), window=4)
 

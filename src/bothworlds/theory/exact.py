@@ -29,6 +29,7 @@ from bothworlds.lanes.kernels import GENERATOR, ROUND, unpack
 from bothworlds.lanes.random import WORDS
 from bothworlds.policies.base import Policy
 from bothworlds.policies.packed import pack
+from bothworlds.policies.sliding_window_thompson import SlidingWindowThompson
 from bothworlds.policies.thompson import ThompsonSampling
 from bothworlds.theory.arguments import bernoulli_means
 
@@ -162,16 +163,17 @@ def exact_regret(policy: Policy, means: ArrayLike, horizon: int) -> Floats:
         raise InvalidParameter(must("means", "exact_regret", f"at most {ARMS} numbers", means))
     if not isinstance(policy, Policy):
         raise InvalidParameter(must("policy", "exact_regret", "a policy", policy))
-    thompson = type(policy) is ThompsonSampling
+    window = policy.window if isinstance(policy, SlidingWindowThompson) else T
+    thompson = type(policy) is ThompsonSampling or isinstance(policy, SlidingWindowThompson)
     parts = None if thompson else policy.program(mu.size).kernels.parts
     drawing = parts is not None and parts.draws
     if drawing and parts is not None and parts.weights is None:
         expected = "one that knows the probability of every arm"
         raise InvalidParameter(must("policy", "exact_regret", expected, policy))
-    most = RANDOMISED if drawing else COUNTING
+    most = RANDOMISED if drawing or window < T else COUNTING
     if most < T:
         raise InvalidParameter(must("horizon", "exact_regret", f"at most {most} here", horizon))
-    losses = _thompson(mu, T) if thompson else _enumerated(policy, mu, T, drawing)
+    losses = _thompson(mu, T, window) if thompson else _enumerated(policy, mu, T, drawing)
     return np.cumsum(losses - mu.min())
 
 
@@ -215,8 +217,8 @@ def _merged(states: NDArray[Any], chances: Floats) -> tuple[NDArray[Any], Floats
     return states[places], merged
 
 
-def _thompson(mu: Floats, T: int) -> Floats:
-    """Return the expected loss of every round of Thompson sampling."""
+def _thompson(mu: Floats, T: int, window: int) -> Floats:
+    """Return the expected loss of every round of Thompson sampling on the last observations."""
     K = mu.size
     # The density and K - 1 distribution functions together have degree T at most.
     x, dx = np.polynomial.legendre.leggauss(T // 2 + K)
@@ -229,20 +231,29 @@ def _thompson(mu: Floats, T: int) -> Floats:
         density[a, b] = (n + 1) * math.comb(n, a) * x**a * (1.0 - x) ** b
         terms = [math.comb(n + 1, k) * x**k * (1.0 - x) ** (n + 1 - k) for k in range(a + 1)]
         above[a, b] = np.sum(terms, axis=0)
-    counts, chances = np.zeros((1, 2 * K), dtype=np.int64), np.ones(1)
+    # The counts, then the observations in the window, oldest first: the column that each added to.
+    # A window that never ends is left out, so that histories with equal counts merge.
+    states, chances = np.zeros((1, 2 * K), dtype=np.int64), np.ones(1)
+    if window < T:
+        states = np.append(states, np.full((1, window), -1), axis=1)
     losses = np.zeros(T)
     for t in range(T):
-        ones, zeros = counts[:, :K].T, counts[:, K:].T
-        w = np.empty((len(counts), K))
+        ones, zeros = states[:, :K].T, states[:, K : 2 * K].T
+        w = np.empty((len(states), K))
         for i in range(K):
             others = [above[ones[j], zeros[j]] for j in range(K) if j != i]
             w[:, i] = (density[ones[i], zeros[i]] * math.prod(others)) @ dx
         losses[t] = chances @ (w @ mu)
         children, born = [], []
         for i, loss in itertools.product(range(K), (0, 1)):
-            grown = counts.copy()
-            grown[:, i if loss else K + i] += 1
+            grown, column = states.copy(), i if loss else K + i
+            grown[:, column] += 1
+            if window < T:
+                full = np.flatnonzero(states[:, 2 * K] >= 0)
+                grown[full, states[full, 2 * K]] -= 1
+                grown[:, 2 * K :] = np.roll(states[:, 2 * K :], -1, axis=1)
+                grown[:, -1] = column
             children.append(grown)
             born.append(chances * w[:, i] * (mu[i] if loss else 1.0 - mu[i]))
-        counts, chances = _merged(np.concatenate(children), np.concatenate(born))
+        states, chances = _merged(np.concatenate(children), np.concatenate(born))
     return losses
