@@ -274,11 +274,11 @@ def test_small_effective_samples_have_no_interval():
 
 
 def test_replay_says_what_it_cost():
-    played = bw.inference.replay(bw.UCB1(), learned(), seed=3)
+    played = bw.inference.simulate_on_log(bw.UCB1(), learned(), seed=3)
     assert played.rounds <= played.kept <= played.rows == 900
     assert played.rounds == played.bandit.round - len(played.bandit.pending)
     assert 0 < played.share < 1
-    again = bw.inference.replay(bw.UCB1(), learned(), seed=3)
+    again = bw.inference.simulate_on_log(bw.UCB1(), learned(), seed=3)
     assert (again.mean, again.rounds) == (played.mean, played.rounds)
 
 
@@ -351,12 +351,12 @@ SHARES = {"A": 0.5, "B": 0.5}
         (lambda log: inference.report(log, between=(5, 1)), [GOOD], "must be two rounds"),
         (lambda log: inference.report(log, bounds=(1, 0)), [GOOD], "must be two numbers"),
         (
-            lambda log: bw.inference.replay(bw.UCB1(), log),
+            lambda log: bw.inference.simulate_on_log(bw.UCB1(), log),
             [GOOD, {"round": 2, "arm": "A", "loss": 0.5}],
             "The probability of row 2 of the log must be known",
         ),
         (
-            lambda log: bw.inference.replay("ucb", log),
+            lambda log: bw.inference.simulate_on_log("ucb", log),
             [GOOD],
             r"The policy of replay must be a policy",
         ),
@@ -440,3 +440,10 @@ def test_a_log_in_the_order_of_the_answers_gives_the_report_of_its_rounds(monkey
     monkeypatch.setattr(columns, "BLOCK", 10)
     assert bw.inference.value(late, "uniform") == value
     assert np.array_equal(bw.inference.report(late, arms=[0, 1, 2]).evidence.R, expected)
+
+
+def test_the_name_of_the_last_version_warns():
+    with pytest.warns(DeprecationWarning, match="is now called simulate_on_log"):
+        assert bw.inference.replay is bw.inference.simulate_on_log
+    with pytest.raises(AttributeError):
+        bw.inference.nothing  # noqa: B018

@@ -1,4 +1,4 @@
-"""`replay`: what a policy that learns would have brought, by rejection sampling from a log.
+"""Simulation of a learning policy on a log, by rejection sampling.
 
 Rows are thinned so that every arm is equally likely: a row is kept with probability
 (1 / w) / max(1 / w), w the logged probability of what was played.  The policy draws an arm and
@@ -24,8 +24,8 @@ from bothworlds.seeding import checked_seed, numpy_generator
 
 
 @dataclass(frozen=True)
-class Replay:
-    """What a learning policy would have brought, and what the replay cost."""
+class LogSimulation:
+    """The mean outcome of a learning policy on a log, and how many rows it took."""
 
     mean: float | None
     """Mean reward or loss of the rounds it could play, in the log's units."""
@@ -46,14 +46,14 @@ class Replay:
         return self.rounds / self.rows if self.rows else 0.0
 
 
-def replay(
+def simulate_on_log(
     policy: Policy,
     log: Log,
     *,
     seed: int = 0,
     bounds: tuple[float, float] = (0.0, 1.0),
     between: tuple[int, int] | None = None,
-) -> Replay:
+) -> LogSimulation:
     """Let a policy learn from a log, as if it had been there.
 
     Unbiased for answers that depend on the arm alone. The log is held in memory.
@@ -69,7 +69,7 @@ def replay(
 
     Returns
     -------
-    Replay
+    LogSimulation
         The mean, the rounds played and the rows it took.
 
     Examples
@@ -77,11 +77,11 @@ def replay(
     >>> import bothworlds as bw
     >>> log = [{"arm": "AB"[t % 2], "reward": float(t % 2), "probability": 0.5}
     ...        for t in range(2000)]
-    >>> played = bw.inference.replay(bw.TsallisINF(), log, seed=7)
+    >>> played = bw.inference.simulate_on_log(bw.TsallisINF(), log, seed=7)
     >>> played.mean > 0.8, played.rows
     (True, 2000)
     """
-    owner = "replay"
+    owner = "simulate_on_log"
     if not isinstance(policy, Policy):
         raise InvalidParameter(must("policy", owner, "a policy such as TsallisINF()", policy))
     drawn = checked_seed(seed, owner)
@@ -116,7 +116,7 @@ def replay(
             brought.append(value)
             decision = None
     rounds = len(brought)
-    return Replay(
+    return LogSimulation(
         mean=float(np.mean(brought)) if brought else None,
         error=float(np.std(brought, ddof=1) / rounds**0.5) if rounds > 1 else None,
         rounds=rounds,
