@@ -358,7 +358,7 @@ SHARES = {"A": 0.5, "B": 0.5}
         (
             lambda log: bw.inference.simulate_on_log("ucb", log),
             [GOOD],
-            r"The policy of replay must be a policy",
+            r"The policy of simulate_on_log must be a policy",
         ),
     ],
 )  # fmt: skip
