@@ -85,7 +85,7 @@ $(VENV)/.stamp-docs: pyproject.toml constraints.txt | $(BIN)/python
 .venv-core/.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-core
 	.venv-core/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	    -e . hypothesis pytest
+	    -e . hypothesis pytest pytest-timeout
 	touch $@
 
 .venv-minimums/.stamp: pyproject.toml .ci/minimums.py
