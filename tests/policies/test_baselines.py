@@ -127,7 +127,7 @@ def test_every_lane_is_the_scalar_bandit_bit_for_bit(policy, K):
     one = played_one_by_one(policy, losses, start, words)
     np.testing.assert_array_equal(wide.arms, one.arms)
     # Some rows are a single bandit's own, and one that does not draw leaves its generator alone.
-    shared = np.setdiff1d(np.arange(len(wide.state)), policy.traits.bandit_rows)
+    shared = np.setdiff1d(np.arange(len(wide.state)), policy.traits.bandit_only(K))
     assert wide.state[shared].tobytes() == one.state[shared].tobytes()
     if policy.kernels().parts.draws:
         assert wide.generator.tobytes() == one.generator.tobytes()

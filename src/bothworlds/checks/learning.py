@@ -101,7 +101,7 @@ def lanes(inspected: Inspected) -> str:
                 f"drew {single_arms[t]}"
             )
         state = S.reshape(-1, LANES)[:, lane].copy()
-        own = list(inspected.policy.traits.bandit_rows)
+        own = inspected.policy.traits.bandit_only(K)
         state[own] = F[row:][own]
         if not np.array_equal(state, F[row:], equal_nan=True):
             at = int((state != F[row:]).argmax())

@@ -27,17 +27,33 @@ from typing import Any
 from bothworlds.lanes.functions import divergence, is_due, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
+from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
+    advance,
     any_lane,
+    counting,
+    first_lane,
     floor,
     gather,
+    lane_bits,
+    load,
+    lowest_bit,
     maximum,
     minimum,
     numbers_at,
     pointer,
     scatter,
     select,
+    shift_left,
+    splat,
+    splat_int,
+    store,
+    stride,
+    to_float,
     to_int,
+    whole,
+    width,
+    zeros,
 )
 from bothworlds.lanes.wrap import bound
 
@@ -46,6 +62,13 @@ LEVELS = 24
 COUNT, SUM, CELLS = 0, 1, 2
 FIELDS = CELLS + 2 * LEVELS
 """Numbers of an arm: N, the sum of its losses, and for every level the older and the newer sum."""
+
+TOGETHER = LANES
+"""Levels that a tile has side by side."""
+FIRST_OF_REST = float(1 << TOGETHER)
+"""N from which on there are more levels."""
+ARM_N, ARM_SUM, ARM_MEAN, ARM_LIMIT, ARM_SPREAD, SCRATCH = range(1, 7)
+"""Rows that `shift_and_suspect` reads, behind that of the arm, and how many rows it needs."""
 
 SHORT = 4
 """Cuts of levels below this one are so near that often no losses could pass the threshold."""
@@ -60,13 +83,8 @@ def threshold(log_factor: float, N: Any) -> Any:
 
 
 @jit
-def observe(R: Any, at: int, step: int, loss: float) -> None:
-    """Add a loss to the numbers of an arm, which stand at ``at``, ``at + step``, ... in R."""
-    N = to_int(R[at + COUNT * step]) + 1
-    total = R[at + SUM * step] + loss
-    R[at + COUNT * step] = N
-    R[at + SUM * step] = total
-    level = 0
+def shift(R: Any, at: int, step: int, level: int, N: int, total: float) -> None:
+    """Move the sums at the cuts of this and higher levels on, N and the sum being counted."""
     while level < LEVELS and N & ((1 << level) - 1) == 0:
         cell = at + (CELLS + 2 * level) * step
         R[cell] = R[cell + step]
@@ -75,8 +93,18 @@ def observe(R: Any, at: int, step: int, loss: float) -> None:
 
 
 @jit
-def observe_all(R: Any, first: int, K: int, arm: Any, loss: Any) -> Any:
-    """Do what `observe` does in every lane, and return N and the sum of the losses.
+def observe(R: Any, at: int, step: int, loss: float) -> None:
+    """Add a loss to the numbers of an arm, which stand at ``at``, ``at + step``, ... in R."""
+    N = to_int(R[at + COUNT * step]) + 1
+    total = R[at + SUM * step] + loss
+    R[at + COUNT * step] = N
+    R[at + SUM * step] = total
+    shift(R, at, step, 0, N, total)
+
+
+@jit
+def count(R: Any, first: int, K: int, arm: Any, loss: Any) -> Any:
+    """Add a loss to N and the sum of its arm in every lane, and return both.
 
     The numbers of the arms are in groups of K rows, from row ``first`` on.
     """
@@ -84,18 +112,6 @@ def observe_all(R: Any, first: int, K: int, arm: Any, loss: Any) -> Any:
     total = gather(R, first + SUM * K, arm) + loss
     scatter(R, first + COUNT * K, arm, N)
     scatter(R, first + SUM * K, arm, total)
-    number = to_int(N)
-    older = first + CELLS * K
-    scatter(R, older, arm, gather(R, older + K, arm))
-    scatter(R, older + K, arm, total)
-    for level in range(1, LEVELS):
-        due = (number & ((1 << level) - 1)) == 0
-        if not any_lane(due):
-            break
-        older = first + (CELLS + 2 * level) * K
-        newer = gather(R, older + K, arm)
-        scatter(R, older, arm, select(due, newer, gather(R, older, arm)))
-        scatter(R, older + K, arm, select(due, total, newer))
     return N, total
 
 
@@ -108,12 +124,31 @@ def change(R: Any, at: int, step: int, log_factor: float) -> Any:
     N = R[at + COUNT * step]
     if N < 2.0:
         return 0.0, 0
-    return change_beyond(R, at, step, threshold(log_factor, N))
+    return change_beyond(R, at, step, at + CELLS * step, 2 * step, threshold(log_factor, N))
 
 
 @jit
-def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
-    """Do what `change` does, given the threshold."""
+def sum_at(R: Any, at: int, step: int, cells: int, apart: int, level: int) -> float:
+    """Return the sum of the losses before the cut of a level.
+
+    Those of the first levels stand ``apart`` numbers apart from ``cells`` on.
+    """
+    if level < TOGETHER:
+        return float(R[cells + level * apart])
+    return float(R[at + (CELLS + 2 * level) * step])
+
+
+@jit
+def left_side(n: float, N: float, before: float, total: float, mu: float) -> float:
+    """Return the left side of the test for a cut after n losses; ``before`` is their sum."""
+    a = minimum(maximum(before / n, 0.0), 1.0)
+    c = minimum(maximum((total - before) / (N - n), 0.0), 1.0)
+    return float(n * divergence(a, mu) + (N - n) * divergence(c, mu))
+
+
+@jit
+def change_beyond(R: Any, at: int, step: int, cells: int, apart: int, limit: float) -> Any:
+    """Do what `change` does, given the threshold, and where `sum_at` finds its cells."""
     N = R[at + COUNT * step]
     total = R[at + SUM * step]
     best = 0.0
@@ -125,12 +160,10 @@ def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
     level = 0
     while level < LEVELS and to_int(N) >> level >= 2:
         n = ((to_int(N) >> level) - 1) << level
-        before = R[at + (CELLS + 2 * level) * step]
+        before = sum_at(R, at, step, cells, apart, level)
         D = before - n * mu
         if D * D > spread * (n * (N - n)):
-            a = minimum(maximum(before / n, 0.0), 1.0)
-            c = minimum(maximum((total - before) / (N - n), 0.0), 1.0)
-            value = n * divergence(a, mu) + (N - n) * divergence(c, mu)
+            value = left_side(n, N, before, total, mu)
             if value > limit and value > best:
                 best = value
                 cut = n
@@ -179,6 +212,89 @@ def suspected(R: Any, at: int, step: int, arm: Any, N: Any, total: Any, limit: A
 
 
 @jit
+def place_of(R: Any, first: int, K: int, lanes: int, arm: int, k: int) -> Any:
+    """Return ``at``, ``step``, ``cells`` and ``apart`` of an arm in lane k; see `sum_at`.
+
+    A tile has the first levels of an arm and a lane side by side, so that they are one vector.
+    """
+    at = (first + arm) * lanes + k
+    if lanes == 1:
+        return at, K, at + CELLS * K, 2 * K
+    begin = first_lane(R)
+    cells = (first + CELLS * K) * lanes + 2 * TOGETHER * (arm * lanes + begin + k) - begin
+    return at, K * lanes, cells, 1
+
+
+@jit
+def shift_and_suspect(R: Any, first: int, K: int, scratch: int, like: Any) -> int:
+    """Move the sums at the cuts on, and return the lanes in which a change is suspected, as bits.
+
+    Row ``scratch`` has the arm of every lane; N, the sum, mu, the threshold and what the square of
+    D is compared with follow. A change that `change_beyond` would find is always suspected.
+    """
+    lanes = stride(like)
+    found = 0
+    levels = counting(0, zeros())
+    length = to_float(shift_left(splat_int(1, zeros()), levels))
+    shorter = 1.0 / length
+    for k in range(width(like)):
+        row = scratch * lanes + k
+        arm = to_int(R[row])
+        N = R[row + ARM_N * lanes]
+        total = R[row + ARM_SUM * lanes]
+        mu = R[row + ARM_MEAN * lanes]
+        safe = nearly(R[row + ARM_LIMIT * lanes])
+        spread = R[row + ARM_SPREAD * lanes]
+        at, step, cells, _ = place_of(R, first, K, lanes, arm, k)
+        due = levels <= lowest_bit(to_int(N))
+        together = advance(whole(R), first_lane(R) + cells)
+        newer = load(together, 1, zeros())
+        older = select(due, newer, load(together, 0, zeros()))
+        store(together, 0, older)
+        store(together, 1, select(due, splat(total, zeros()), newer))
+        n = length * (floor(N * shorter) - 1.0)
+        D = older - n * mu
+        hit = (N >= 2.0 * length) & (D * D > spread * (n * (N - n)))
+        bits = lane_bits(hit)
+        sure = False
+        while bits != 0 and not sure:
+            level = lowest_bit(bits)
+            bits &= bits - 1
+            cut = float(((to_int(N) >> level) - 1) << level)
+            before = R[cells + level]
+            if passes(cut, N - cut, before, total - before, mu * (1.0 - mu), safe):
+                sure = left_side(cut, N, before, total, mu) > safe
+        if N >= FIRST_OF_REST:
+            shift(R, at, step, TOGETHER, to_int(N), total)
+            for level in range(TOGETHER, LEVELS):
+                cut = float(((to_int(N) >> level) - 1) << level)
+                off = R[at + (CELLS + 2 * level) * step] - cut * mu
+                sure = sure or (cut > 0.0 and off * off > spread * (cut * (N - cut)))
+        if sure and 0.0 < total < N:
+            found |= 1 << k
+    return found
+
+
+@jit
+def passes(n: float, m: float, before: float, after: float, v: float, limit: float) -> bool:
+    """Tell whether the bounds of `sharper_bound` pass a limit, without divisions and logarithms.
+
+    ``before`` is the sum of the n losses before the cut, ``after`` that of the m behind it; v is
+    mu (1 - mu). For the logarithm stands log(1 + x) <= x (6 + x) / (6 + 4 x).
+    """
+    D = (before * m - after * n) / (n + m)
+    square = D * D
+    a = max(min(n * n * v, before * (n - before)), 0.0)
+    whole = m * m * v
+    c = max(min(whole, after * (m - after)), 0.0)
+    if square * (n * c + m * a) < (2.0 * limit) * (a * c):
+        return False
+    over = whole * (6.0 * whole + 4.0 * square)
+    far = 2.0 * a * (m * square * (6.0 * whole + square)) + n * square * over
+    return bool(far >= (2.0 * limit) * (a * over))
+
+
+@jit
 def sharper_bound(mu: Any, n: Any, m: Any, D: Any) -> Any:
     """Return a bound of the left side for a cut with n losses before it and m after it.
 
@@ -198,14 +314,14 @@ def sharper_bound(mu: Any, n: Any, m: Any, D: Any) -> Any:
 
 
 @jit
-def sum_before(R: Any, at: int, step: int, cut: int) -> float:
+def sum_before(R: Any, at: int, step: int, cells: int, apart: int, cut: int) -> float:
     """Return the sum of the losses before a cut that `change_beyond` has found."""
     N = to_int(R[at + COUNT * step])
     before = 0.0
     for level in range(LEVELS):
         n = N >> level
         if n >= 2 and (n - 1) << level == cut:
-            before = R[at + (CELLS + 2 * level) * step]
+            before = sum_at(R, at, step, cells, apart, level)
     return before
 
 
@@ -252,7 +368,7 @@ def hear(A: Any, arm: int, loss: float, number: int) -> None:
     if found > 0.0:
         N = A[at + COUNT]
         total = A[at + SUM]
-        before = sum_before(A, at, 1, cut)
+        before = sum_before(A, at, 1, at + CELLS, 2, cut)
         record = RECORDS + RECORD * (to_int(A[HEARD]) % MOST)
         A[record + ARM] = arm
         A[record + ROUND] = number

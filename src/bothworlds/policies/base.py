@@ -416,6 +416,8 @@ class Traits:
         Head rows after row 0 that `choose` writes for `update`: kept with a late decision.
     bandit_rows : tuple of int
         Head rows that only a bandit's ask and tell write, and the engine does not.
+    bandit_fields : tuple of int
+        Fields of the arms that a tile of the engine keeps in another order, or not at all.
     knows_probability : bool
         Whether the probability of the chosen arm is known.
     estimates : bool
@@ -460,6 +462,7 @@ class Traits:
     rows_per_arm: int = 1
     carried_rows: int = 0
     bandit_rows: tuple[int, ...] = ()
+    bandit_fields: tuple[int, ...] = ()
     knows_probability: bool = True
     estimates: bool = False
     predicted: int = 0
@@ -473,6 +476,14 @@ class Traits:
     labelled: bool = False
     separable: bool = True
     wrappable: bool = True
+
+    def bandit_only(self, n_arms: int) -> list[int]:
+        """Return the rows of a state with so many arms that a tile need not have alike."""
+        firsts = (self.head_rows + field * n_arms for field in self.bandit_fields)
+        return [
+            *self.bandit_rows,
+            *(row for first in firsts for row in range(first, first + n_arms)),
+        ]
 
 
 class Sounded(NamedTuple):

@@ -91,11 +91,12 @@ class AllWorlds(Policy):
             "4.7 r sqrt(K T), r the root mean square of the residuals, and the number of phases "
             "is measured"
         ),
-        nanoseconds=(40.0, 1.5),
+        nanoseconds=(28.0, 1.45),
         head_rows=ESTIMATES,
         rows_per_arm=FIELDS,
         carried_rows=len(CARRIED),
         bandit_rows=(BASE, DECIDED, *range(WAITING, WAITING + waiting.ROWS)),
+        bandit_fields=(LED, *range(TEST + alarm.CELLS, FIELDS)),
         estimates=True,
         late_as_prompt=False,
         order_invariant=False,

@@ -59,7 +59,7 @@ from bothworlds.lanes.vectors import (
     to_float,
     to_int,
 )
-from bothworlds.omd import few, half, soft
+from bothworlds.omd import few, half, recentring, soft
 from bothworlds.omd.estimators import correction
 from bothworlds.policies import alarm, waiting
 from bothworlds.policies.base import Kernels, Saved
@@ -72,13 +72,15 @@ CONSTANTS = (8.0, math.log(1.15), 0.25, 1.0, 3.0, 4.0, 2.0, 0.25)
 
 # Rows: inverse probability; carried with a decision B_I and its round; those of `waiting`; Q, t_0,
 # m, s, U, the numbers of alarms; of the last decision 4 / eta^2 and B; whether any u_i is above 0;
-# what a test needs lane by lane; the solver's rows.  Then by arm L, u, the last round in which the
-# arm led, what is known of its last level alarm and of its last side alarm, and the numbers of its
-# change test.  No row names an arm by its place, because the arms of a bandit come and go.
+# a number that no N_i is below; whether the arm played led; what a test needs lane by lane; the
+# solver's rows.  Then by arm L, u, the last round in which the arm led, what is known of its last
+# level alarm and of its last side alarm, and the numbers of its change test.  No row names an arm
+# by its place, because the arms of a bandit come and go.
 BASE, DECIDED, WAITING = 1, 2, 3
 OWN = WAITING + waiting.ROWS
 SQUARES, RESTARTED, COUNTED, TOTAL, REPEATS, LEVEL_ALARMS, SIDE_ALARMS = range(OWN, OWN + 7)
-PACE, LEVEL, CUTTING, PLAYED, LIMIT, LEADING, SOLVER = range(OWN + 7, OWN + 14)
+PACE, LEVEL, CUTTING, FEWEST, LEADING, PLAYED = range(OWN + 7, OWN + 13)
+SOLVER = PLAYED + alarm.SCRATCH
 LOSSES, CUTS, LED, ALARMED = 0, 1, 2, 3
 ROUND, STATISTIC, OBSERVED, CUT_AT, BEFORE, AFTER, RECORD = range(7)
 SIDE = ALARMED + RECORD
@@ -108,13 +110,16 @@ def few_losses(t: int, C: Any) -> Any:
 
 @jit
 def few_arms(K: int, t: int, C: Any, S: Any, like: Any) -> Any:
-    """Return how many arms are in F."""
+    """Return how many arms are in F, and the least N_i."""
     limit = few_losses(t, C)
     count = splat(0.0, like)
     first = ESTIMATES + (TEST + alarm.COUNT) * K
+    least = load(S, first, like)
     for i in range(first, first + K):
-        count = select(load(S, i, like) < limit, count + 1.0, count)
-    return count
+        N = load(S, i, like)
+        count = select(N < limit, count + 1.0, count)
+        least = minimum(N, least)
+    return count, least
 
 
 @jit
@@ -126,15 +131,11 @@ def floor_of(K: int, t: int, C: Any, S: Any, low: Any) -> Any:
 
 
 @jit
-def leader_of(K: int, S: Any, like: Any) -> Any:
-    """Return the arm with the least estimate, and that estimate."""
-    low = load(S, ESTIMATES, like)
-    leader = splat_int(0, like)
-    for i in range(1, K):
-        L = load(S, ESTIMATES + i, like)
-        leader = select(L < low, splat_int(i, like), leader)
-        low = minimum(L, low)
-    return leader, low
+def mark_leaders(K: int, t: int, S: Any, low: float) -> None:
+    """Note for feedback of a bandit, which may be late, which arm leads; arms can be tied."""
+    for i in range(ESTIMATES, ESTIMATES + K):
+        if S[i] <= low:
+            S[i + LED * K] = t
 
 
 @jit
@@ -150,12 +151,19 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     store(S, PACE, squares)
     eta = 2.0 / sqrt(squares)
     arm = few.draw(K, P, eta, u, None) if few.fits(K) else half.draw(K, P, eta, None, u, None)
-    leader, low = leader_of(K, S, u)
-    put(S, ESTIMATES + LED * K, K, leader, splat(float(t), u))
+    low = recentring.least(K, S, ESTIMATES, u)
+    if stride(u) == 1:
+        mark_leaders(K, t, S, lane(low, 0))
     inverse_w = load(P, half.INVERSE_P, u)
     inverse_p = inverse_w
-    count = few_arms(K, t, C, S, u)
     v = uniform(G, u)
+    count = splat(0.0, u)
+    fewest = load(S, FEWEST, u)
+    # N_i only grows between alarms; but arms of a bandit come and go.
+    below = fewest < few_losses(t, C)
+    if stride(u) == 1 or any_lane(below):
+        count, least = few_arms(K, t, C, S, u)
+        store(S, FEWEST, select(below, least, fewest))
     if any_lane(count > 0.0):
         f = floor_of(K, t, C, S, low)
         e = f * count
@@ -168,6 +176,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         inverse_p = inverse_w / ((1.0 - e) + select(small, f, 0.0) * inverse_w)
     B = (0.5 + load(S, TOTAL, u)) / (1.0 + load(S, COUNTED, u))
     store(S, LEVEL, B)
+    store(S, LEADING, select(take(S, ESTIMATES, K, arm) <= low, 1.0, splat(0.0, u)))
     store(S, BASE, soft.baseline_of(K, P, B, soft.reach(B, squares), arm))
     store(S, 0, inverse_p)
     return arm
@@ -249,8 +258,10 @@ def listen(K: int, C: Any, S: Any, now: Any, arm: Any, loss: Any) -> None:
     """Add the loss to the test of its arm, and act where its mean has changed."""
     lanes = stride(loss)
     tests = ESTIMATES + TEST * K
-    N, total = alarm.observe_all(S, tests, K, arm, loss)
-    led = take(S, ESTIMATES + LED * K, K, arm) == now
+    N, total = alarm.count(S, tests, K, arm, loss)
+    led = load(S, LEADING, loss) > 0.0
+    if lanes == 1:
+        led = take(S, ESTIMATES + LED * K, K, arm) == now
     growth = select(led, load(S, REPEATS, loss), 0.0)
     if any_lane(load(S, CUTTING, loss) > 0.0):
         growth = select(led, growth, take(S, ESTIMATES + CUTS * K, K, arm))
@@ -259,29 +270,38 @@ def listen(K: int, C: Any, S: Any, now: Any, arm: Any, loss: Any) -> None:
     limit = select(led, C[LEVEL_LIMIT] + log_N, C[SIDE_LIMIT] + 0.5 * log_N)
     if any_lane(growth > 0.0):
         limit = limit * exp(C[GROWTH] * growth)
-    sure = alarm.suspected(S, tests, K, arm, N, total, limit)
-    if any_lane(sure):
-        store(S, PLAYED, to_float(arm))
-        store(S, LIMIT, limit)
-        store(S, LEADING, select(led, 1.0, splat(0.0, loss)))
-        bits = lane_bits(sure)
-        while bits != 0:
-            k = lowest_bit(bits)
-            bits &= bits - 1
-            act(K, C, S, lanes, k, lane(now, k))
+    mu = total / N
+    store(S, LEADING, select(led, 1.0, splat(0.0, loss)))
+    store(S, PLAYED, to_float(arm))
+    store(S, PLAYED + alarm.ARM_N, N)
+    store(S, PLAYED + alarm.ARM_SUM, total)
+    store(S, PLAYED + alarm.ARM_MEAN, mu)
+    store(S, PLAYED + alarm.ARM_LIMIT, limit)
+    store(S, PLAYED + alarm.ARM_SPREAD, alarm.nearly(limit) * (mu * (1.0 - mu) / N))
+    if lanes == 1:
+        alarm.shift(S, tests + lane(arm, 0), K, 0, to_int(lane(N, 0)), lane(total, 0))
+        bits = lane_bits(alarm.suspected(S, tests, K, arm, N, total, limit))
+    else:
+        bits = alarm.shift_and_suspect(S, tests, K, PLAYED, loss)
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        act(K, C, S, lanes, k, lane(now, k))
 
 
 @jit
 def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     """Test the arm played in lane k; restart softly or cut its lead if its losses have changed."""
-    arm = to_int(S[PLAYED * lanes + k])
-    at = (ESTIMATES + TEST * K + arm) * lanes + k
-    found, cut = alarm.change_beyond(S, at, K * lanes, S[LIMIT * lanes + k])
+    scratch = PLAYED * lanes + k
+    arm = to_int(S[scratch])
+    N = S[scratch + alarm.ARM_N * lanes]
+    at, step, cells, apart = alarm.place_of(S, ESTIMATES + TEST * K, K, lanes, arm, k)
+    limit = S[scratch + alarm.ARM_LIMIT * lanes]
+    found, cut = alarm.change_beyond(S, at, step, cells, apart, limit)
     if found == 0.0:
         return
-    N = S[at + alarm.COUNT * K * lanes]
-    before = alarm.sum_before(S, at, K * lanes, cut)
-    b = (S[at + alarm.SUM * K * lanes] - before) / (N - cut)
+    before = alarm.sum_before(S, at, step, cells, apart, cut)
+    b = (S[scratch + alarm.ARM_SUM * lanes] - before) / (N - cut)
     low = S[ESTIMATES * lanes + k]
     for i in range(1, K):
         low = min(low, S[(ESTIMATES + i) * lanes + k])
@@ -301,9 +321,9 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
             S[(ESTIMATES + CUTS * K + arm) * lanes + k] += 1.0
             S[CUTTING * lanes + k] = 1.0
         S[SIDE_ALARMS * lanes + k] += 1.0
-        alarm.empty(S, at, K * lanes)
+        alarm.empty(S, at, step)
+    S[FEWEST * lanes + k] = 0.0
     first = (ESTIMATES + (ALARMED if leads else SIDE) * K + arm) * lanes + k
-    step = K * lanes
     S[first + ROUND * step] = now
     S[first + STATISTIC * step] = found
     S[first + OBSERVED * step] = N
@@ -340,9 +360,9 @@ def soft_restart(
 @jit
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """p_i at the root of the round."""
-    _, low = leader_of(K, S, 0.0)
-    f = floor_of(K, t, C, S, low)
-    rest = 1.0 - f * few_arms(K, t, C, S, 0.0)
+    f = floor_of(K, t, C, S, recentring.least(K, S, ESTIMATES, 0.0))
+    count, _ = few_arms(K, t, C, S, 0.0)
+    rest = 1.0 - f * count
     half.fill_weights(K, solver(S, 0.0), 2.0 / math.sqrt(S[PACE]), out)
     limit = few_losses(t, C)
     first = ESTIMATES + (TEST + alarm.COUNT) * K
