@@ -109,7 +109,7 @@ class Deciding:
         decided, row_left = drawn
         if row_left is not None:
             if experiment.config.log == "before":
-                await self._committer.written(decisions=[row_left])
+                await self._committer.written(who.tenant, decisions=[row_left])
             else:
                 self._committer.append(row_left)
         if not decided.replayed:
@@ -160,7 +160,7 @@ class Deciding:
         rows = [row for _, row in made]
         counts = experiment.counts
         if experiment.config.log == "before":
-            await self._committer.written(decisions=rows)
+            await self._committer.written(who.tenant, decisions=rows)
         else:
             for row in rows:
                 self._committer.append(row)
@@ -239,14 +239,14 @@ class Deciding:
         claim = ClaimRow(
             experiment.id, "unit", hashed, b"", decided.decision_id, now + sticky, now, row
         )
-        before = (await self._committer.written(claims=[claim])).claims[0]
+        before = (await self._committer.written(experiment.tenant, claims=[claim])).claims[0]
         if before is None:
             return decided, None
         again = self._again(experiment, before)
         if again is not None and experiment.places[again.arm] in places:
             return again, None
         # It was for another epoch, or an arm that cannot be played: this one takes its place.
-        await self._committer.written(claims=[claim._replace(now=float("inf"))])
+        await self._committer.written(experiment.tenant, claims=[claim._replace(now=float("inf"))])
         return decided, None
 
     async def _remember(
@@ -269,7 +269,7 @@ class Deciding:
             experiment.id, "request", hashed, fingerprint, decided.decision_id,
             now + REQUEST_SECONDS, now, row,
         )  # fmt: skip
-        before = (await self._committer.written(claims=[claim])).claims[0]
+        before = (await self._committer.written(experiment.tenant, claims=[claim])).claims[0]
         if before is None:
             return decided, None
         if before.fingerprint != fingerprint:

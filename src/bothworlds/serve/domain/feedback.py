@@ -23,6 +23,9 @@ from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.commit import Item, Written, resolve
 from bothworlds.serve.store.rows import Activation, FeedbackRow, Stored
 
+CHUNK = 32
+"""Feedbacks of a batch that are checked before other requests have their turn."""
+
 Checked = tuple[FeedbackRow, Experiment, float]
 """A feedback that can be written: its row, its experiment, and what it reserves there."""
 
@@ -101,7 +104,7 @@ class Feedback:
             _give_back(experiment, promised)
             then(told)
 
-        self._committer.submit(Item(done, (row,)))
+        self._committer.submit(Item(done, who.tenant, (row,)))
 
     async def feedback_many(
         self, who: Principal, items: Sequence[FeedbackItem]
@@ -117,6 +120,9 @@ class Feedback:
         rows: list[tuple[int, FeedbackRow]] = []
         promises: list[tuple[Experiment, float]] = []
         for place, item in enumerate(items):
+            if place % CHUNK == CHUNK - 1:
+                # Requests of other tenants must not wait for all of them.
+                await asyncio.sleep(0)
             try:
                 row, experiment, promised = await self._replicas.knowing(
                     partial(self._checked, who, item.decision_id, *item.given())
@@ -129,7 +135,10 @@ class Feedback:
             promises.append((experiment, promised))
         if rows:
             try:
-                written = await self._committer.written(feedback=[row for _, row in rows])
+                self._state.check_open()
+                written = await self._committer.written(
+                    who.tenant, feedback=[row for _, row in rows]
+                )
             finally:
                 for experiment, promised in promises:
                     _give_back(experiment, promised)
@@ -149,7 +158,9 @@ class Feedback:
         now = self._state.now()
         if now - record.at > experiment.config.feedback_window:
             raise Problem("expired")
-        await self._committer.written(activations=[Activation(experiment.id, record.id, now)])
+        await self._committer.written(
+            who.tenant, activations=[Activation(experiment.id, record.id, now)]
+        )
 
     # --- checks ----------------------------------------------------------------------------------
 

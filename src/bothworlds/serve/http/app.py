@@ -12,7 +12,9 @@ import math
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -38,6 +40,7 @@ from bothworlds.serve.http.routes import WITH_BODY, Route, Router
 from bothworlds.serve.ops.logs import LOGGER
 from bothworlds.serve.ops.tracing import Tracing
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.commit import SHARED_SECONDS
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -54,6 +57,86 @@ _ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
 _LOGGED = frozenset(
     route.operation for route in ROUTES if route.scope == "admin" and route.method != "GET"
 )
+
+
+HEAVY = frozenset({"decide_many", "feedback_many", "evaluate_all"})
+"""Operations that count for several requests."""
+SHARE = 8
+"""Requests of a tenant that are begun in one pass of the event loop, where there are several."""
+
+
+class Turns:
+    """Turns of tenants in the event loop: however much one asks, the others do not wait for it.
+
+    In every pass of the loop a tenant may begin `SHARE` requests; the rest of them wait. One that
+    weighs more than others is begun as well, and the passes that follow pay for it. A tenant that
+    was alone for a minute is not limited.
+    """
+
+    def __init__(self) -> None:
+        self._latest: int | None = None
+        self._shared_until = 0.0
+        self._begun: dict[int, int] = {}
+        # What the next passes have to pay for, of tenants that wait or owe something.
+        self._owed: dict[int, int] = {}
+        self._waiting: dict[int, deque[tuple[int, Callable[[], None]]]] = {}
+
+    def enter(self, tenant: int) -> bool:
+        """Begin a request and return True; False if it must wait."""
+        if tenant != self._latest:
+            if self._latest is not None:
+                self._shared_until = time.monotonic() + SHARED_SECONDS
+            self._latest = tenant
+        elif time.monotonic() > self._shared_until:
+            return True
+        begun = self._begun
+        if not begun:
+            asyncio.get_running_loop().call_soon(begun.clear)
+        count = begun.get(tenant, 0)
+        if count >= SHARE or tenant in self._owed:
+            return False
+        begun[tenant] = count + 1
+        return True
+
+    def owe(self, tenant: int, weight: int) -> None:
+        """Let the next passes pay for a request that was begun."""
+        if not self._owed:
+            asyncio.get_running_loop().call_soon(self._next_pass)
+        self._owed[tenant] = self._owed.get(tenant, 0) + weight
+
+    def wait(self, tenant: int, weight: int, work: Callable[[], None]) -> None:
+        """Call ``work`` when it is the tenant's turn."""
+        self.owe(tenant, 0)
+        self._waiting.setdefault(tenant, deque()).append((weight, work))
+
+    async def turn(self, tenant: int, weight: int) -> None:
+        """Wait until it is the tenant's turn."""
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.wait(tenant, weight, partial(_begin, begun))
+        await begun
+
+    def _next_pass(self) -> None:
+        for tenant, before in list(self._owed.items()):
+            owed = before - SHARE
+            line = self._waiting.get(tenant)
+            while line and owed < 0:
+                weight, work = line.popleft()
+                owed += weight
+                work()
+            if not line:
+                self._waiting.pop(tenant, None)
+            if line or owed > 0:
+                self._owed[tenant] = owed
+            else:
+                del self._owed[tenant]
+        if self._owed:
+            asyncio.get_running_loop().call_soon(self._next_pass)
+
+
+def _begin(begun: asyncio.Future[None]) -> None:
+    if not begun.done():
+        # Else the caller hung up.
+        begun.set_result(None)
 
 
 class Disconnected(Exception):
@@ -96,6 +179,7 @@ class Application(Context):
         self._opening = opening
         self._keys = keys
         self._buckets = None if rate is None else Buckets(rate)
+        self.turns = Turns()
         self._access_log = access_log
         self._tracing = tracing
         self._router = Router(ROUTES)
@@ -155,7 +239,8 @@ class Application(Context):
             if paged:
                 reply = await self._dashboard.answer(request, scope["query_string"], body)
             else:
-                self.take(request, body)
+                if not self.take(request, body):
+                    await self.turns.turn(request.who.tenant, request.weight)
                 reply = await request.route.handler(self, request)
         except Disconnected:
             return
@@ -203,14 +288,29 @@ class Application(Context):
         route = request.route
         request.query = _query(route, query) if query else self._queries.get(route.operation)
 
-    def take(self, request: Request, body: bytes) -> None:
-        """Read the body of a request, and count it towards the limit of its key."""
+    def take(self, request: Request, body: bytes) -> bool:
+        """Read the body of a request, and count it towards the limit of its key.
+
+        Return whether it is its tenant's turn.
+        """
+        scoped = request.route.scope is not None
+        begun = not scoped or self.turns.enter(request.who.tenant)
         request.body = self._read(request, body)
-        if self._buckets is not None and request.route.scope is not None:
-            weight = _weight(request.body)
-            if request.operation == "evaluate_all":
-                weight = max(1, len(self.service.running(request.who)))
-            self._buckets.take(request.who.key_id or "", weight)
+        if request.route.operation in HEAVY:
+            request.weight = self._weight(request)
+            if begun and request.weight > SHARE:
+                self.turns.owe(request.who.tenant, request.weight)
+        if scoped and self._buckets is not None:
+            self._buckets.take(request.who.key_id or "", request.weight)
+        return begun
+
+    def _weight(self, request: Request) -> int:
+        """Return for how many requests one counts."""
+        if isinstance(request.body, wire.DecideMany):
+            return request.body.count
+        if isinstance(request.body, wire.FeedbackMany):
+            return max(1, len(request.body.items))
+        return max(1, len(self.service.running(request.who)))
 
     def note(self, request: Request, reply: Reply | Stream) -> None:
         """Count a request that was answered, and log it if it is to be logged."""
@@ -342,13 +442,6 @@ def _facts(request: Request) -> dict[str, Any]:
     return {
         "request_id": request.id.decode(), "route": request.operation, "key": request.who.key_id,
     }  # fmt: skip
-
-
-def _weight(body: Any) -> int:
-    """Return for how many requests a body counts."""
-    if isinstance(body, wire.DecideMany):
-        return body.count
-    return len(body.items) if isinstance(body, wire.FeedbackMany) else 1
 
 
 async def _whole(limit: int, receive: Receive) -> bytes:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET
@@ -351,13 +352,26 @@ class FastApplication(Application):
                     if request.who.until is None:
                         # A token is checked at every request: it expires.
                         known.who, known.keys = request.who, keys
-            self.take(request, body)
+            if not self.take(request, body):
+                later = partial(self._answer_waiting, request, callback)
+                self.turns.wait(request.who.tenant, request.weight, later)
+                return None
             reply = DIRECT[request.route.operation](self, request, callback)
         except Exception as error:
             reply = self.refused(request, error)
         if reply is not None:
             self.note(request, reply)
         return reply
+
+    def _answer_waiting(self, request: Request, callback: Callback) -> None:
+        """Answer a request that waited for the turn of its tenant."""
+        try:
+            reply = DIRECT[request.route.operation](self, request, callback)
+        except Exception as error:
+            reply = self.refused(request, error)
+        if reply is not None:
+            self.note(request, reply)
+            callback(request, reply)
 
     def answer_later(
         self, request: Request, handling: Coroutine[Any, Any, Reply], callback: Callback

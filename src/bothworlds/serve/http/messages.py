@@ -114,6 +114,8 @@ class Request(msgspec.Struct, eq=False):
         Read by the route's classes, None where it has none or none was sent.
     begun : float
         When it arrived, by `time.perf_counter`.
+    weight : int
+        For how many requests it counts.
     """
 
     route: Any
@@ -124,6 +126,7 @@ class Request(msgspec.Struct, eq=False):
     query: Any = None
     body: Any = None
     begun: float = msgspec.field(default_factory=time.perf_counter)
+    weight: int = 1
 
     @property
     def operation(self) -> str | None:

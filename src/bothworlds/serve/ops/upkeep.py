@@ -77,7 +77,7 @@ class Upkeep:
                 )
             )  # fmt: skip
         if rows:
-            written = await self._committer.written(feedback=rows)
+            written = await self._committer.written(experiment.tenant, feedback=rows)
             self._state.counters["swept"] += sum(before is None for before in written.feedback)
         swept = upto
         await self._committer.run(lambda writer: writer.put_swept(experiment.id, swept))

@@ -2,6 +2,7 @@
 
 The event loop hands in `Item`s and rows of the log.  The writing thread takes all that has
 arrived, at most about `MOST` rows, writes it as one transaction and lets the event loop answer.
+It takes from one tenant after the other, and less while several of them write.
 There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company.
 A batch is begun when the one before it is answered: a fast disk would otherwise be handed batches
 of a few rows, each at the price of a whole one.
@@ -18,10 +19,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Order
@@ -42,6 +44,11 @@ from bothworlds.serve.store.writer import Writer
 
 MOST = 2048
 """Rows and items of a batch, give or take one item."""
+SHARED, ANSWERS = 128, 8
+"""While several tenants write: rows and items of a batch, and answers that are given before the
+event loop does something else. Nobody waits long for the work of another tenant."""
+SHARED_SECONDS = 60.0
+"""For how long several tenants are expected to write after they have."""
 CHUNK = 1024
 """Rows of the log in a batch."""
 LOG_SECONDS = 0.1
@@ -68,15 +75,19 @@ class Written:
     claims: Sequence[Claimed | None]
 
 
+Answer = tuple[Callable[[Written | Problem], None], Written | Problem]
+"""What is called when an item is written, and with what."""
+
 _ONE_NEW = Written((None,), ())
 """What becomes of most items: their only feedback is new."""
 
 
 @dataclass(slots=True)
 class Item:
-    """Rows that are written together, and what is called in the event loop when they are."""
+    """Rows of a tenant that are written together, and what is called in the loop when they are."""
 
     done: Callable[[Written | Problem], None]
+    tenant: int
     feedback: Sequence[FeedbackRow] = ()
     decisions: Sequence[DecisionRow] = ()
     claims: Sequence[ClaimRow] = ()
@@ -89,6 +100,81 @@ class Job:
 
     future: asyncio.Future[Any]
     work: Callable[[Writer], Any]
+    tenant: ClassVar[int] = 0
+
+
+class FairQueue:
+    """Items and jobs that wait, taken from one tenant after the other.
+
+    The event loop appends and clears, one other thread takes; neither waits for the other.
+
+    Examples
+    --------
+    >>> queue = FairQueue()
+    >>> for tenant in (1, 1, 1, 2):
+    ...     queue.append(Item(print, tenant))
+    >>> [item.tenant for item in queue.take()[0]]
+    [1, 2, 1, 1]
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[int, deque[Item | Job]] = {}
+        self._latest: int | None = None
+        self._shared_until = 0.0
+
+    @property
+    def shared(self) -> bool:
+        """Whether several tenants have written lately."""
+        return time.monotonic() < self._shared_until
+
+    def __len__(self) -> int:
+        return sum(map(len, list(self._lines.values())))
+
+    def append(self, each: Item | Job) -> None:
+        """Add an item or a job behind those of its tenant."""
+        if each.tenant != self._latest and each.tenant:
+            if self._latest is not None:
+                self._shared_until = time.monotonic() + SHARED_SECONDS
+            self._latest = each.tenant
+        line = self._lines.get(each.tenant)
+        if line is None:
+            line = self._lines[each.tenant] = deque()
+        line.append(each)
+
+    def clear(self) -> list[Item | Job]:
+        """Remove and return all there is."""
+        return [each for line in self._lines.values() for each in _drained(line)]
+
+    def take(self) -> tuple[list[Item], Job | None]:
+        """Remove and return the items of a batch, and a job to be done after it.
+
+        Every tenant that waits has at least one item among them, unless there is a job.
+        """
+        turns = deque(line for line in list(self._lines.values()) if line)
+        most = SHARED if self.shared else MOST
+        first = len(turns)
+        items: list[Item] = []
+        size = 0
+        while turns and (first > 0 or size < most):
+            line = turns.popleft()
+            first -= 1
+            try:
+                each = line.popleft()
+            except IndexError:
+                # Empty, or cleared a moment ago.
+                continue
+            turns.append(line)
+            if isinstance(each, Job):
+                return items, each
+            items.append(each)
+            size += len(each.feedback) + len(each.decisions) + len(each.claims) + 1
+        return items, None
+
+
+def _drained(line: deque[Item | Job]) -> Iterator[Item | Job]:
+    with suppress(IndexError):
+        while True:
+            yield line.popleft()
 
 
 class Committer:
@@ -133,7 +219,7 @@ class Committer:
         self._recovery_seconds = recovery_seconds
         self._loop = loop
         self._changed = changed
-        self._queue: deque[Item | Job] = deque()
+        self._queue = FairQueue()
         self._wake = threading.Event()
         self._asleep = False
         self._answered = threading.Event()
@@ -160,10 +246,10 @@ class Committer:
             self._asleep = False
             self._wake.set()
 
-    async def written(self, **rows: Any) -> Written:
+    async def written(self, tenant: int, **rows: Any) -> Written:
         """Hand rows of an `Item` in and wait until they are written."""
         future: asyncio.Future[Written] = self._loop.create_future()
-        self.submit(Item(partial(resolve, future), **rows))
+        self.submit(Item(partial(resolve, future), tenant, **rows))
         return await future
 
     def run(self, work: Callable[[Writer], T]) -> asyncio.Future[T]:
@@ -201,9 +287,13 @@ class Committer:
         self._lives += 1
         self.log.clear()
         self._stale = True
-        waiting = [self._queue.popleft() for _ in range(len(self._queue))]
-        self._queue.extend(each for each in waiting if isinstance(each, Job))
-        self._refuse([each.done for each in waiting if isinstance(each, Item)])
+        refused = []
+        for each in self._queue.clear():
+            if isinstance(each, Job):
+                self._queue.append(each)
+            else:
+                refused.append(each.done)
+        self._refuse(refused)
         self._wake.set()
 
     @property
@@ -241,16 +331,7 @@ class Committer:
             self._asleep = False
             self._answered.wait(LOOP_SECONDS)
             self._wake.clear()
-            items: list[Item] = []
-            job = None
-            size = 0
-            while self._queue and size < MOST:
-                each = self._queue.popleft()
-                if isinstance(each, Job):
-                    job = each
-                    break
-                items.append(each)
-                size += len(each.feedback) + len(each.decisions) + len(each.claims) + 1
+            items, job = self._queue.take()
             rows = []
             # Few rows of the log in every batch would cost as much as many in one of them.
             if self._ripe or not items or len(self.log) >= CHUNK:
@@ -301,7 +382,7 @@ class Committer:
         self.ledger.folds.update(outcome.folds)
         self.commits += 1
         self._succeeded()
-        answers = []
+        answers: list[Answer] = []
         place = 0
         known = outcome.told_before or outcome.over_caps
         all_new = not known and len(first) == sum(len(i.feedback) for i in items)
@@ -406,21 +487,20 @@ class Committer:
 
     # --- back in the event loop ------------------------------------------------------------------
 
-    def _answer(
-        self,
-        states: list[StateRow],
-        folds: Folds,
-        answers: Iterable[tuple[Callable[[Written | Problem], None], Written | Problem]],
-    ) -> None:
+    def _answer(self, states: list[StateRow], folds: Folds, answers: Sequence[Answer]) -> None:
+        some = ANSWERS if self._queue.shared else len(answers)
         if states:
             self._changed(states, folds)
-        for done, written in answers:
+        for done, written in answers[:some]:
             try:
                 done(written)
             except Exception:
                 # The others wait as well.
                 _LOG.exception("An answer could not be given.")
-        self._answered.set()
+        if len(answers) > some:
+            self._loop.call_soon(self._answer, [], {}, answers[some:])
+        else:
+            self._answered.set()
 
     def _recount(
         self, former: dict[Place, StateRow], now: dict[Place, StateRow], done: threading.Event
@@ -434,7 +514,7 @@ class Committer:
 
     def _refuse(self, waiting: list[Callable[[Written | Problem], None]]) -> None:
         self._answer(
-            [], {}, ((each, Problem("store_unavailable", retry_after=1.0)) for each in waiting)
+            [], {}, [(each, Problem("store_unavailable", retry_after=1.0)) for each in waiting]
         )
 
 
