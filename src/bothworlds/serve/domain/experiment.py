@@ -360,14 +360,14 @@ class Experiment:
     def _awaited(self) -> list[int]:
         """Return how many decisions of every arm could be learned from, at least.
 
-        Those of a pin cannot, and nobody counts which arm they had: they are taken from every arm.
+        Those of a pin cannot, and their arms are not counted: they are taken from every arm.
         """
         counts = self.counts.plus(self.peer_counts)
-        others = sum(counts.by_arm) - counts.rounds
+        others = max(0, sum(counts.by_arm) - counts.rounds)
         return [max(0, made - others) for made in counts.by_arm]
 
     def alarms(self) -> list[str]:
-        """Return what somebody should look at; nothing is done about it."""
+        """Return what an operator should look at; nothing is done about it."""
         found = [] if self.alarm is None else [self.alarm]
         total = self.total.told.tolist()
         made = self._awaited()
