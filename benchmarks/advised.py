@@ -49,9 +49,10 @@ def engine() -> None:
     """Print the cost of simulated rounds with advice, in rounds of Tsallis-INF over N arms."""
     means = np.full((4, 4), 0.55) - 0.2 * np.eye(4)
     maps = [*([arm] * 4 for arm in range(4)), [0, 1, 2, 3], [0, 1, 0, 0], [3, 3, 2, 3]]
+    maps = [*([(arm + shift) % 4 for arm in (0, 0, 1, 2)] for shift in range(9)), *maps]
     print("simulated rounds, nanoseconds: with advice, Tsallis-INF over N arms, ratio")
     for policy in (bw.TsallisINF(), bw.TsallisINF(estimator="iw"), bw.TsallisINFV()):
-        for n_experts in (4, 7):
+        for n_experts in (4, 7, 16):
             pair = Advised(4, means, maps[-n_experts:]), Stochastic.gap(n_experts, 0.2)
             best = [min(once(policy, world, 10_000) for _ in range(1 + TRIES)) for world in pair]
             ratio = best[0] / best[1]

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import random
 import threading
 
 import numpy as np
@@ -504,3 +505,21 @@ def test_the_regret_of_a_reference_cell():
         found.append(regret)
     error = np.std(found) / math.sqrt(runs)
     assert abs(np.mean(found) - 44.7) <= 4.0 * math.hypot(error, 0.7) + 0.447
+
+
+def test_a_report_on_arms_holds_though_advice_follows_the_context():
+    bandit = bw.AdvisedBandit(bw.Floor(bw.TsallisINF(), 0.5), 2, ["right", "zero", "one"], seed=3)
+    rng = random.Random(5)
+    for _ in range(20_000):
+        context = rng.randrange(2)
+        decision = bandit.ask({"right": context, "zero": 0, "one": 1})
+        bad = 0.2 if decision.arm == context else 0.8
+        bandit.tell(decision, loss=float(rng.random() < bad))
+    report, standing = bandit.report(), bandit.standing()
+    for arm, expert in ((0, "zero"), (1, "one")):
+        # Played always, an arm is right in half of the contexts, whatever it was chosen for.
+        low, high = report[arm].sequence
+        assert low < 0.5 < high
+        assert abs(report[arm].mean - 0.5) < 0.1
+        assert abs(report[arm].mean - standing[expert].mean) < 0.05
+    assert report.gap(0, 1) < 0.0

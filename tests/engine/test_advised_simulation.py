@@ -87,6 +87,21 @@ def test_lanes_play_as_single_repetitions_do(policy, monkeypatch):
     assert one.plays_at[name].shape == other.plays_at[name].shape
 
 
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=repr)
+@pytest.mark.parametrize("n_experts", [9, 20])
+def test_lanes_of_many_experts_play_as_single_repetitions_do(policy, n_experts, monkeypatch):
+    rng = np.random.default_rng(n_experts)
+    rows = rng.dirichlet(np.full(3, 0.4), (n_experts, 4)).tolist()
+    world = Advised(4, rng.random((4, 3)).tolist(), rows)
+    few = {"horizon": 400, "repetitions": 20, "seed": 4, "progress": False}
+    one = bw.simulate(policy, world, **few)
+    monkeypatch.setattr(advised, "_in_lanes", lambda setting, n_experts: False)
+    other = bw.simulate(policy, world, **few)
+    name = repr(policy)
+    assert one.regret[name] == pytest.approx(other.regret[name], rel=1e-6, abs=1e-9)
+    assert np.array_equal(one.plays[name], other.plays[name])
+
+
 def test_a_simulation_is_what_a_bandit_does():
     """One repetition again, by the class, from the words of the same streams."""
     world = Delayed(TWO, 3)

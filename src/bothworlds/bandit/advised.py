@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from time import time as now
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,12 @@ from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import Feedback, FeedbackUnits
 from bothworlds.bandit.pending import Keys, checked_age, checked_key, closed, is_key
 from bothworlds.bandit.persistent import Persistent
-from bothworlds.bandit.standing import ROWS, Standing, hear
+from bothworlds.bandit.standing import ROWS, Standing, draw_once, hear
 from bothworlds.bandit.state_file import listed, record, truth, whole
 from bothworlds.errors import InvalidParameter, UnknownDecision, must
 from bothworlds.evidence.evidence import Evidence
 from bothworlds.evidence.report import Report, Units
+from bothworlds.lanes.direct import direct
 from bothworlds.logs.jsonl import Log, Target
 from bothworlds.logs.record import LoggedDecision
 from bothworlds.omd.entering import entry_estimate
@@ -33,6 +34,11 @@ from bothworlds.omd.step import weights
 from bothworlds.policies import advice as step
 from bothworlds.policies.base import Array, Policy
 from bothworlds.seeding import checked_seed, stream_words
+
+Origin = tuple[int, tuple[Arm, ...], tuple[Arm, ...]]
+"""Of a decision: the bandit's seed, its arms and its experts then."""
+Waiting = tuple[Array, float]
+"""Of a decision that waits for feedback: its numbers, and when it was drawn."""
 
 MOST_EXPERTS = 64
 """How many experts a bandit may have: the regret grows with the root of their number."""
@@ -47,32 +53,31 @@ class AdvisedDecision:
         The round, from 1; also the decision's `id`.
     arm : str or int
         What to play.
+    index : int
+        The place of the arm among all arms.
     time : float
         When it was drawn, in seconds since 1970.
     key : str or None
         The key it was asked with.
     """
 
-    __slots__ = ("_arms", "_numbers", "_q", "_seed", "_weighted", "arm", "key", "round", "time")
+    __slots__ = ("_numbers", "_origin", "_q", "arm", "index", "key", "round", "time")
 
     def __init__(
-        self, seed: int, numbers: Array, q: Array, arms: tuple[Arm, ...],
-        experts: tuple[Arm, ...], time: float, key: str | None,
+        self, origin: Origin, numbers: Array, q: Array, index: int, round: int, time: float,
+        key: str | None,
     ) -> None:  # fmt: skip
-        self._seed, self._numbers, self._q = seed, numbers, q
-        self._arms, self._weighted, self.time, self.key = arms, experts, time, key
-        self.round = int(numbers[step.DECIDED])
-        self.arm = arms[int(numbers[step.ARM])]
+        self._origin, self._numbers, self._q = origin, numbers, q
+        self.arm = origin[1][index]
+        self.index = index
+        self.round = round
+        self.time = time
+        self.key = key
 
     @property
     def id(self) -> int:
         """The number under which the bandit remembers the decision."""
         return self.round
-
-    @property
-    def index(self) -> int:
-        """The place of the arm among all arms."""
-        return int(self._numbers[step.ARM])
 
     @property
     def probability(self) -> float:
@@ -82,25 +87,18 @@ class AdvisedDecision:
     @property
     def probabilities(self) -> Mapping[Arm, float]:
         """How likely every arm was, by name."""
-        mixed = self._numbers[-len(self._arms) :].tolist()
-        return MappingProxyType(dict(zip(self._arms, mixed, strict=True)))
+        arms = self._origin[1]
+        return MappingProxyType(dict(zip(arms, self._numbers[-len(arms) :].tolist(), strict=True)))
 
     @property
     def experts(self) -> Mapping[Arm, float]:
         """The weight of every expert at the decision, by name; 0 for one that was asleep."""
-        return MappingProxyType(dict(zip(self._weighted, self._q.tolist(), strict=True)))
+        return MappingProxyType(dict(zip(self._origin[2], self._q.tolist(), strict=True)))
 
     def __repr__(self) -> str:
         return (
             f"AdvisedDecision(id={self.id}, arm={self.arm!r}, probability={self.probability:.6g})"
         )
-
-
-class Waiting(NamedTuple):
-    """A decision that waits for feedback."""
-
-    numbers: Array
-    time: float
 
 
 class AdvisedBandit(Persistent[Policy]):
@@ -160,8 +158,8 @@ class AdvisedBandit(Persistent[Policy]):
     """
 
     __slots__ = (
-        "_E", "_F", "_G", "_arms", "_evidence", "_experts", "_log", "_pending", "_plays", "_reader",
-        "_setting", "_units",
+        "_E", "_F", "_G", "_arms", "_draw", "_evidence", "_experts", "_hear", "_log", "_numbers",
+        "_origin", "_pending", "_plays", "_reader", "_setting", "_size", "_units",
     )  # fmt: skip
 
     _OWNER = "AdvisedBandit"
@@ -194,17 +192,32 @@ class AdvisedBandit(Persistent[Policy]):
         experts: tuple[Arm, ...], seed: int,
     ) -> None:  # fmt: skip
         self._policy, self._setting, self._seed = policy, setting, seed
-        self._arms, self._experts = arms, experts
-        self._F = step.first_state(setting, len(experts), len(arms))
+        self._arms = arms
+        F = step.first_state(setting, len(experts), len(arms))
         self._G = stream_words(seed, "Bandit")
-        self._E = np.zeros((ROWS, len(experts)))
+        E = np.zeros((ROWS, len(experts)))
         self._evidence = Evidence(len(arms))
         self._plays = np.zeros((2, len(arms)), np.int64)
         self._pending: dict[int, Waiting] = {}
         self._keys, self._seen = Keys(), {}
         self._log: Log | None = None
         self._reader = Reader("AdvisedBandit.ask")
-        self._reader.open(experts, arms)
+        self._place(F, E, experts)
+        # Machine code, called without looking at the types of the arguments: they never change.
+        reader, D = self._reader, np.empty(self._size[0])
+        self._draw = direct(
+            draw_once, F, self._G, reader.A, reader.awake, reader.here, D, D, self._plays
+        )
+        self._hear = direct(hear, F, E, self._evidence.R, D, 0.5, self._plays)
+
+    def _place(self, F: Array, E: Array, experts: tuple[Arm, ...]) -> None:
+        """Take a state and sums of these experts."""
+        self._F, self._E, self._experts = F, E, experts
+        # Reading a number from it costs half of what indexing an array does.
+        self._numbers = F.data
+        self._origin = self._seed, self._arms, experts
+        self._size = step.width(len(experts), len(self._arms)), len(experts)
+        self._reader.open(experts, self._arms)
 
     # --- asking ------------------------------------------------------------------------------
 
@@ -248,25 +261,31 @@ class AdvisedBandit(Persistent[Policy]):
         """
         if key is not None:
             checked_key(key, "AdvisedBandit.ask")
-        with self._lock:
+        try:
+            self._take()
+        except IndexError:
+            self._lock.wait()
+        try:
             if key is not None and key in self._keys.decisions:
                 found: AdvisedDecision = self._keys.decisions[key]
                 return found
             reader = self._reader
-            here = None if available is None else reader.present(available)
-            reader.read(advice, asleep, here)
-            D = np.empty(step.width(len(self._experts), len(self._arms)))
-            q = np.empty(len(self._experts))
-            arm = step.draw(self._F, self._G, reader.A, reader.awake, reader.here, q, D)
-            reader.A[:] = 0.0
-            made = AdvisedDecision(self._seed, D, q, self._arms, self._experts, now(), key)
-            self._pending[made.round] = Waiting(D, made.time)
-            self._plays[0, arm] += 1
+            reader.read(advice, asleep, None if available is None else reader.present(available))
+            width, count = self._size
+            D, q = np.empty(width), np.empty(count)
+            index = self._draw(
+                self._F, self._G, reader.A, reader.awake, reader.here, q, D, self._plays
+            )
+            round, time = int(self._numbers[step.ROUND]), now()
+            made = AdvisedDecision(self._origin, D, q, index, round, time, key)
+            self._pending[round] = D, time
             if key is not None:
-                self._keys.add(key, made.round, made)
+                self._keys.add(key, round, made)
             if self._log is not None:
                 self._log(_logged(made, advice))
-        return made
+            return made
+        finally:
+            self._give(None)
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -286,21 +305,34 @@ class AdvisedBandit(Persistent[Policy]):
         reward, loss : float
             One of the two, within the bounds.
         """
-        with self._lock:
+        try:
+            self._take()
+        except IndexError:
+            self._lock.wait()
+        try:
+            if type(decision) is AdvisedDecision:
+                round = decision.round
+                waiting = self._pending.get(round)
+                if waiting is not None and waiting[0] is decision._numbers:
+                    self._learn(round, reward, loss, "AdvisedBandit.tell")
+                    return
             round = self._admitted(decision, "AdvisedBandit.tell")
             self._learn(round, reward, loss, "AdvisedBandit.tell")
+        finally:
+            self._give(None)
 
     def _learn(self, round: int, reward: Any, loss: Any, owner: str) -> None:
         value = self._units.loss_of(reward, loss, owner)
         if self._log is not None:
-            waiting = self._pending[round].numbers
+            waiting = self._pending[round][0]
             arm, p = self._arms[int(waiting[step.ARM])], min(1.0, float(waiting[step.P]))
             self._log(LoggedDecision(round, arm, p, _plain(loss), _plain(reward)))
-        self._units.rewards = self._units.rewards or reward is not None
-        D = self._pending.pop(round).numbers
-        self._keys.close(round)
-        self._plays[1, int(D[step.ARM])] += 1
-        hear(self._F, self._E, self._evidence.R, D, value)
+        if reward is not None:
+            self._units.rewards = True
+        D = self._pending.pop(round)[0]
+        if self._keys.of:
+            self._keys.close(round)
+        self._hear(self._F, self._E, self._evidence.R, D, value, self._plays)
 
     def forget(self, decision: AdvisedDecision | int | str) -> None:
         """Close a decision whose feedback will never arrive."""
@@ -308,7 +340,7 @@ class AdvisedBandit(Persistent[Policy]):
             self._drop(self._admitted(decision, "AdvisedBandit.forget"))
 
     def _drop(self, round: int) -> None:
-        step.drop(self._F, self._pending.pop(round).numbers)
+        step.drop(self._F, self._pending.pop(round)[0])
         self._keys.close(round)
 
     def expire(
@@ -330,7 +362,7 @@ class AdvisedBandit(Persistent[Policy]):
         with self._lock:
             if isinstance(limit, timedelta):
                 latest = now() - limit.total_seconds()
-                old = [n for n, waiting in self._pending.items() if waiting.time <= latest]
+                old = [n for n, (_, drawn) in self._pending.items() if drawn <= latest]
             else:
                 old = [n for n in self._pending if self.round - n > limit or limit == 0]
             for round in old:
@@ -346,9 +378,9 @@ class AdvisedBandit(Persistent[Policy]):
             round = decision.round
             waiting = self._pending.get(round)
             same = waiting is None or (
-                decision._seed == self._seed
-                and waiting.numbers[step.ARM] == decision.index
-                and waiting.numbers[step.P] == decision.probability
+                decision._origin[0] == self._seed
+                and waiting[0][step.ARM] == decision.index
+                and waiting[0][step.P] == decision.probability
             )
             if not same:
                 raise UnknownDecision(must("decision", owner, "one of this bandit", decision))
@@ -422,11 +454,10 @@ class AdvisedBandit(Persistent[Policy]):
         E = np.zeros((ROWS, len(names)))
         E[:, : len(kept)] = self._E[:, kept]
         self._pending = {
-            round: Waiting(step.resized(D, N, K, kept, added), time)
+            round: (step.resized(D, N, K, kept, added), time)
             for round, (D, time) in self._pending.items()
         }
-        self._F, self._E, self._experts = F, E, names
-        self._reader.open(names, self._arms)
+        self._place(F, E, names)
 
     # --- what it knows -----------------------------------------------------------------------
 
@@ -479,7 +510,9 @@ class AdvisedBandit(Persistent[Policy]):
     def report(self, confidence: float = 0.95) -> Report:
         """Return how good every arm is if it were always played; see `Bandit.report`.
 
-        Arms that no expert recommended are judged only with a `Floor`.
+        Which arm is played depends on the advice, and so on the context: statements are those of
+        ``drift=True``, which hold all the same. Arms that no expert recommends in a round are
+        judged by it only with a `Floor`.
         """
         from bothworlds.evidence.bounds import checked_confidence
 
@@ -489,7 +522,7 @@ class AdvisedBandit(Persistent[Policy]):
             counts = [(int(a), int(b)) for a, b in self._plays.T]
         return Report(
             evidence, list(self._arms), counts, Units(self._units.bounds, self._units.rewards),
-            confidence=sure, drift=False, floored=self._setting.scale > 0.0,
+            confidence=sure, drift=True, floored=self._setting.scale > 0.0,
             source=f"{self!r}, round {self.round:,}",
         )  # fmt: skip
 
@@ -555,7 +588,7 @@ class AdvisedBandit(Persistent[Policy]):
             "evidence": self._evidence.document(),
             "plays": self._plays.tolist(),
             "pending": {
-                str(n): [each.time, *each.numbers.tolist()] for n, each in self._pending.items()
+                str(n): [time, *numbers.tolist()] for n, (numbers, time) in self._pending.items()
             },
             "keys": {key: made.round for key, made in self._keys.decisions.items()},
             "weights": {key: made._q.tolist() for key, made in self._keys.decisions.items()},
@@ -638,7 +671,7 @@ def _pending_of(rows: dict[str, Any], last: int, N: int, K: int) -> dict[int, Wa
             and D[step.FOLLOWED] in range(-1, N)
         ):
             raise ValueError("a pending decision that cannot be")
-        found[round] = Waiting(D.copy(), float(values[0]))
+        found[round] = D.copy(), float(values[0])
     return found
 
 
@@ -650,7 +683,8 @@ def _read_keys(made: AdvisedBandit, keys: dict[str, Any], shown: dict[str, Any])
         numbers, time = made._pending[value]
         q = _finite(shown[key], (len(listed(shown[key], "weights")),))
         named = made._experts if q.size == len(made._experts) else tuple(range(q.size))
-        one = AdvisedDecision(made._seed, numbers, q, made._arms, named, time, key)
+        origin, index = (made._seed, made._arms, named), int(numbers[step.ARM])
+        one = AdvisedDecision(origin, numbers, q, index, value, time, key)
         made._keys.add(key, value, one)
 
 

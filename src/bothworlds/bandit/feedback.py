@@ -142,6 +142,10 @@ class FeedbackUnits:
 
     def loss_of(self, reward: Any, loss: Any, owner: str) -> float:
         """Return the loss that a reward or loss stands for, clipped and counted if so wished."""
+        low, high = self.bounds
+        if reward is None and type(loss) is float and low <= loss <= high:
+            # What most callers report; `loss_within` would return the same.
+            return (loss - low) / (high - low)
         try:
             return loss_within(self.bounds, reward, loss, owner)
         except InvalidFeedback:

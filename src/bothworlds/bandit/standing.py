@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.evidence import layout, observing
+from bothworlds.evidence import observing
 from bothworlds.evidence.bounds import checked_confidence
 from bothworlds.evidence.observing import LARGEST_BET, TUNED, psi
 from bothworlds.evidence.report import Units
@@ -95,8 +95,18 @@ def observe(E: Any, D: Any, loss: float) -> None:
 
 
 @jit
-def hear(F: Any, E: Any, R: Any, D: Any, loss: float) -> None:
-    """Learn from the loss of a decision, and add it to the sums of experts and of arms, ``R``."""
+def draw_once(F: Any, G: Any, A: Any, awake: Any, here: Any, q: Any, D: Any, plays: Any) -> Any:
+    """Draw an arm as `bothworlds.policies.advice.draw` does; clear the advice, count the play."""
+    arm = step.draw(F, G, A, awake, here, q, D)
+    A[:] = 0.0
+    plays[0, arm] += 1
+    return arm
+
+
+@jit
+def hear(F: Any, E: Any, R: Any, D: Any, loss: float, plays: Any) -> None:
+    """Learn from the loss of a decision; add it to the sums of experts and of arms, ``R``."""
+    plays[1, int(D[step.ARM])] += 1
     observe(E, D, loss)
     K = int(F[step.ARMS])
     w = D[D.size - K :]
@@ -104,18 +114,18 @@ def hear(F: Any, E: Any, R: Any, D: Any, loss: float) -> None:
     away = False
     for a in range(K):
         away = away or w[a] <= 0.0
+    # Every round has the weight 1: probabilities depend on the advice, and so on the context.
+    # Weighting by them would favour the contexts in which an arm is recommended.
     if away:
         # Arms that no expert recommends are away.
         noted = np.empty(3 * K + 1)
         observing.note(R, noted[:K], noted[K:])
-        shares = np.where(w > 0.0, w, np.nan)
+        shares = np.where(w > 0.0, 1.0, np.nan)
         observing.observe_late(
             R, arm, inverse_p, loss, round, observing.ALL, shares, noted[:K], noted[K:]
         )
     else:
-        at = layout.HEAD + layout.ROWS * K
-        R[at : at + K] = w
-        observing.observe(R, arm, inverse_p, loss, round, observing.ALL)
+        observing.observe(R, arm, inverse_p, loss, round, observing.OWN)
     step.learn(F, D, loss)
 
 

@@ -19,7 +19,7 @@ from bothworlds.engine.delayed_loop import FULL, NEXT, PROGRESS
 from bothworlds.engine.tile import TileJob, TileOutcome, stretches
 from bothworlds.environments.advised import Advised
 from bothworlds.lanes.types import LANES
-from bothworlds.omd import few
+from bothworlds.omd import few, half
 from bothworlds.policies import advice as step
 from bothworlds.seeding import stream_words
 
@@ -59,6 +59,7 @@ def run_job(
         copies = np.minimum(np.arange(LANES), job.count - 1)
         S = np.zeros((loop.rows(N, K), LANES))
         S[0] = step.BETA_1
+        half.first_state(N, S[loop.SOLVER :])
         few.first_state(N, S[loop.SOLVER :])
         G, GE = (np.ascontiguousarray(each[copies].T) for each in (words(job.name), words()))
         tile = first, S, G, GE, *game, *measured
@@ -96,6 +97,4 @@ def run_job(
 def _in_lanes(setting: step.Setting, n_experts: int) -> bool:
     """Tell whether `loop.run_lanes` plays a policy over so many experts."""
     plain = setting == replace(setting, window=0.0, every=0.0, confidence=0.0)
-    return (
-        setting.kind != step.EXPONENTIAL and setting.alpha == 0.5 and plain and few.fits(n_experts)
-    )
+    return setting.kind != step.EXPONENTIAL and setting.alpha == 0.5 and plain and n_experts > 1

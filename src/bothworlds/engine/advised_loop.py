@@ -6,7 +6,7 @@
 ``X``    costs: phases by contexts by arms
 ======== ==========================================================================
 
-`run_lanes` plays the half-Tsallis step over few experts, with prompt feedback, for a tile of
+`run_lanes` plays the half-Tsallis step over the experts, with prompt feedback, for a tile of
 repetitions; `run_each` plays every policy of `bothworlds.policies.advice` with any delay.
 """
 
@@ -198,7 +198,8 @@ def run_lanes(
     g, ge, sums, counts = pointer(G), pointer(GE), pointer(cost), pointer(plays)
     advised, means, costs = pointer(A), pointer(M), pointer(X)
     estimator, matched = C[step.ESTIMATOR], C[step.KIND] == step.MATCHED
-    nowhere = splat(-1.0, like)  # before every arm, so that the solver draws none
+    # Where the solvers draw an expert, which is not used: before all of them, or anywhere.
+    nowhere, middle = splat(-1.0, like), splat(0.5, like)
     for t in range(progress[0, NEXT], last + 1):
         phase = contexts if t >= change else 0
         eta = splat(0.0, like)
@@ -207,7 +208,10 @@ def run_lanes(
         else:
             eta = splat(rate(int(C[step.CODE]), C[step.PARAMETER], 0.5, N, float(t)), like)
         half.recentre_if_due(N, t, P, like)
-        few.draw(N, P, eta, nowhere, None)
+        if few.fits(N):
+            few.draw(N, P, eta, nowhere, None)
+        else:
+            half.draw(N, P, eta, None, middle, None)
         x = load(P, half.ROOT, like)
         h = splat(-1.0, like)
         for j in range(N):
@@ -251,18 +255,27 @@ def run_lanes(
         d = loss - base_I
         inverse_p = 1.0 / p_I
         z, cap = splat(0.0, like), splat(0.0, like)
+        moved3, moved4, squares4 = splat(0.0, like), splat(0.0, like), splat(0.0, like)
         for j in range(N):
             r = lookup(advised, j * K, own + arm) * inverse_p
             by = d * r
             if estimator != step.IW:
                 for a in range(K):
                     by = fma(lookup(advised, j * K + a, own), load(P, bases + a, like), by)
+            if not few.fits(N):
+                inverse = 1.0 / (load(P, L + j, like) - x)
+                cube = by * inverse * inverse * inverse
+                moved3 = moved3 + cube
+                moved4 = fma(cube, inverse, moved4)
+                squares4 = fma(cube * by, inverse, squares4)
             store(P, L + j, load(P, L + j, like) + by)
             if matched:
                 q = load(P, weights + j, like)
                 off = r - 1.0
                 z = fma(q * sqrt(q), off * off, z)
                 cap = fma(q, absolute(off), cap)
+        if not few.fits(N):
+            half.shift_all(P, (moved3, moved4, squares4))
         if matched:
             now = load(beta, 0, like)
             z = minimum(d * d * z, 0.5 * now * absolute(d) * cap)

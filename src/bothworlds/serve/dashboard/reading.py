@@ -321,14 +321,20 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
     active = [names[place] for place in experiment.active]
     if not decisions or len({*arms, *active}) > REPORTED:
         return Window(total, since, arms, tuple(lags), None, (), {}, experts)
-    made = inferred(decisions, confidence=CONFIDENCE, bounds=(low, high), arms=active)
+    # Where experts advise, the arm depends on the context, and so does its mean: it moves.
+    advised = experts is not None
+    made = inferred(
+        decisions, confidence=CONFIDENCE, drift=advised, bounds=(low, high), arms=active
+    )
+    if advised:
+        return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), {}, experts)
     # An alarm speaks about all arms at once.
     surer = min(0.999, 1.0 - (1.0 - CONFIDENCE) / len(made))
     strict = {
         str(name): made.units.pair(bounds.sequence(made.evidence, place, surer))
         for place, name in enumerate(made)
     }
-    return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict, experts)
+    return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict)
 
 
 def told_by(rows: list[CheckpointRow], known: int, experts: int) -> History:

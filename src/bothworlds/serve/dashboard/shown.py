@@ -94,7 +94,8 @@ def alarms(shown: Shown) -> list[tuple[str, str]]:
 def drifts(shown: Shown) -> list[tuple[str, str]]:
     """Return the arms whose mean has moved, and how that is known."""
     window = shown.window
-    if window is None or window.report is None:
+    # The mean over all time is that of the contexts in which experts recommend the arm.
+    if window is None or window.report is None or window.experts is not None:
         return []
     ever = {arm["name"]: arm for arm in shown.described["arms"]}
     found = []

@@ -88,7 +88,10 @@ class _Asked:
         bounds = self._config.bounds
         now, waiting = self._followed(reader, None, Means())
         assert isinstance(now.sums, Means)
-        made = now.sums.report(waiting, now.overtaken, self.names, bounds, confidence, self._source)
+        made = now.sums.report(
+            waiting, now.overtaken, self.names, bounds, confidence, self._source,
+            bool(self._weights),
+        )  # fmt: skip
         if made is None:
             raise Problem("nothing_logged")
         found = made.as_dict()

@@ -181,9 +181,12 @@ class Means:
 
     def report(
         self, waiting: Decisions, overtaken: int, names: Sequence[str],
-        bounds: tuple[float, float], confidence: float, source: str,
+        bounds: tuple[float, float], confidence: float, source: str, advised: bool = False,
     ) -> Report | None:  # fmt: skip
-        """Return the report, None if there was no decision."""
+        """Return the report, None if there was no decision.
+
+        Where experts advise, the arm depends on the context, and so does its mean: it moves.
+        """
         K = len(names)
         behind = _counted(np.zeros(0, np.int64), waiting.told().arms, K)
         drawn = _counted(self.drawn, waiting.arms, K)
@@ -198,7 +201,7 @@ class Means:
             list(zip(drawn.tolist(), told.tolist(), strict=True)),
             Units(bounds, rewards=False),
             confidence=confidence,
-            drift=False,
+            drift=advised,
             floored=None,
             source=source,
             waiting=behind.tolist(),
