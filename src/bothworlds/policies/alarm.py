@@ -124,7 +124,13 @@ def change(R: Any, at: int, step: int, log_factor: float) -> Any:
     N = R[at + COUNT * step]
     if N < 2.0:
         return 0.0, 0
-    return change_beyond(R, at, step, at + CELLS * step, 2 * step, threshold(log_factor, N))
+    return change_beyond(R, at, step, threshold(log_factor, N))
+
+
+@jit
+def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
+    """Do what `change` does, given the threshold."""
+    return change_among(R, at, step, at + CELLS * step, 2 * step, limit)
 
 
 @jit
@@ -147,8 +153,8 @@ def left_side(n: float, N: float, before: float, total: float, mu: float) -> flo
 
 
 @jit
-def change_beyond(R: Any, at: int, step: int, cells: int, apart: int, limit: float) -> Any:
-    """Do what `change` does, given the threshold, and where `sum_at` finds its cells."""
+def change_among(R: Any, at: int, step: int, cells: int, apart: int, limit: float) -> Any:
+    """Do what `change_beyond` does, given where `sum_at` finds its cells."""
     N = R[at + COUNT * step]
     total = R[at + SUM * step]
     best = 0.0

@@ -40,7 +40,6 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies.alarm import (
-    CELLS,
     COUNT,
     FIELDS,
     SUM,
@@ -110,8 +109,7 @@ def listen(K: int, t: int, C: Any, S: Any, before: int, arm: Any, loss: Any) -> 
         for k in range(width(loss)):
             at = (first + lane(arm, k)) * lanes + k
             if lane(flags, k) > 0.0:
-                step = K * lanes
-                found, _ = change_beyond(S, at, step, at + CELLS * step, 2 * step, lane(limit, k))
+                found, _ = change_beyond(S, at, K * lanes, lane(limit, k))
                 if found > 0.0:
                     sound(K, t, C, S, before, lanes, k, at)
 

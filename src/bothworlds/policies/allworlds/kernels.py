@@ -297,7 +297,7 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     N = S[scratch + alarm.ARM_N * lanes]
     at, step, cells, apart = alarm.place_of(S, ESTIMATES + TEST * K, K, lanes, arm, k)
     limit = S[scratch + alarm.ARM_LIMIT * lanes]
-    found, cut = alarm.change_beyond(S, at, step, cells, apart, limit)
+    found, cut = alarm.change_among(S, at, step, cells, apart, limit)
     if found == 0.0:
         return
     before = alarm.sum_before(S, at, step, cells, apart, cut)
