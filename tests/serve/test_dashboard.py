@@ -569,6 +569,42 @@ def test_a_live_page_is_rendered_once_for_all_and_limited_by_key(dashboard, monk
     dashboard(work)
 
 
+def test_the_overview_has_pages_and_describes_only_what_it_shows(dashboard, monkeypatch):
+    monkeypatch.setattr(front, "EXPERIMENTS", 3)
+
+    async def work(app, browser):
+        service, described, ticks = app.service, [], [0]
+        for n in range(6):
+            await service.create(Service.LOCAL, spec(f"more{n}"))
+        one = service.experiment
+        monkeypatch.setattr(
+            service, "experiment", lambda who, name: described.append(ticks[0]) or one(who, name)
+        )
+
+        async def ticking():
+            while True:
+                ticks[0] += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(ticking())
+        seen = []
+        for page, size in ((1, 3), (2, 3), (3, 1)):
+            described.clear()
+            path = f"/?page={page}" if page > 1 else "/"
+            text = (await browser.get(path)).text
+            seen += re.findall(r'href="/experiments/([a-z0-9]+)"', text)
+            assert len(described) == size == len(set(described))
+            assert f'data-live="{path}"' in text and "of 7 experiments" in text
+            assert ("Previous" in text, "Next" in text) == (page > 1, page < 3)
+            assert "of 7 experiments" in (await browser.get(f"/parts?page={page}")).text
+        other.cancel()
+        assert seen == ["headline", *(f"more{n}" for n in range(6))]
+        # A page beyond the end is the last one.
+        assert "more5" in (await browser.get("/?page=99")).text
+
+    dashboard(work)
+
+
 # --- what is read ------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from bothworlds.markup import Markup
 from bothworlds.serve.dashboard import api_page, experiment, overview
 from bothworlds.serve.dashboard.forms import LIMIT, Fields, act, fields_of, said_of
 from bothworlds.serve.dashboard.frame import Viewer, digest, failure, login
+from bothworlds.serve.dashboard.overview import Listed
 from bothworlds.serve.dashboard.reading import Watching
 from bothworlds.serve.dashboard.sessions import Session, Sessions
 from bothworlds.serve.dashboard.shown import Shown
@@ -58,7 +59,7 @@ PAUSE = 1.0
 """Seconds between two looks of a live page."""
 HEARTBEAT = 15.0
 EXPERIMENTS = 100
-"""How many experiments the overview looks up in the store; the others show what memory has."""
+"""How many experiments a page of the overview shows."""
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _ONE = "/experiments/{experiment}"
 PAGES: tuple[Route, ...] = (
@@ -290,31 +291,35 @@ class Dashboard:
 
     # --- the overview ----------------------------------------------------------------------------
 
-    async def _all(self, visit: Visit) -> list[Shown]:
+    async def _listed(self, visit: Visit) -> Listed:
         who = visit.who
+        names = self._service.names(who)
+        pages = max(1, -(-len(names) // EXPERIMENTS))
+        page = min(_number(visit.query.get("page", "1")), pages)
         found = []
         deadline = time.monotonic() + PATIENCE
-        for place, described in enumerate(self._service.experiments(who)):
-            facts = None
-            if place < EXPERIMENTS:
-                left = max(0.0, deadline - time.monotonic())
-                facts = await self._reading.facts(who, described["name"], left)
+        for name in names[(page - 1) * EXPERIMENTS : page * EXPERIMENTS]:
+            # Lets other requests run, also where everything is known already.
+            await asyncio.sleep(0)
+            left = max(0.0, deadline - time.monotonic())
+            facts = await self._reading.facts(who, name, left)
+            described = self._service.experiment(who, name)
             found.append(
                 Shown(described, None, None, facts, limit=self._service.settings.state_age_limit)
             )
-        return found
+        return Listed(found, page, pages, len(names))
 
     async def _overview(self, visit: Visit) -> Reply:
-        shown = await self._all(visit)
+        listed = await self._listed(visit)
         figured = {**self._service.counters(), **self._service.gauges()}
-        page = await asyncio.to_thread(overview.page, self._viewer(visit), shown, figured)
+        page = await asyncio.to_thread(overview.page, self._viewer(visit), listed, figured)
         return _html(page)
 
     async def _overview_made(self, visit: Visit) -> tuple[dict[str, str], int]:
-        shown = await self._all(visit)
+        listed = await self._listed(visit)
         figured = {**self._service.counters(), **self._service.gauges()}
         origin = self._viewer(visit).origin
-        parts = await asyncio.to_thread(overview.parts, shown, figured, origin)
+        parts = await asyncio.to_thread(overview.parts, listed, figured, origin)
         return _texts(parts), 0
 
     async def _overview_parts(self, visit: Visit) -> Reply:
@@ -335,7 +340,6 @@ class Dashboard:
             reading.facts(who, name, PATIENCE),
             reading.window(who, name, PATIENCE) if window else _nothing(),
         )
-        page = visit.query.get("arms", "1")
         chosen = visit.query.get("as")
         return Shown(
             described,
@@ -343,7 +347,7 @@ class Dashboard:
             history,
             facts,
             chosen if chosen in ("reward", "loss") else None,
-            max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 6 else 1,
+            _number(visit.query.get("arms", "1")),
             self._service.settings.state_age_limit,
         )
 
@@ -399,7 +403,7 @@ class Dashboard:
         """Return the parts of a live page, rendered once for all who look at the same."""
         given, query = tuple(visit.asked.given), visit.query
         host, who = visit.headers.get(b"host"), visit.who
-        shown = query.get("arms"), query.get("as")
+        shown = query.get("arms"), query.get("as"), query.get("page")
         key = (make.__name__, who.tenant, who.scopes, given, shown, host)
         now = time.monotonic()
         made = self._renderings.get(key)
@@ -521,6 +525,11 @@ def _onward(given: dict[str, str]) -> str:
     """Return where to go after logging in: a page of the dashboard, never elsewhere."""
     path = given.get("next", "/")
     return path if re.fullmatch(r"/experiments/[A-Za-z0-9._%\-]{1,300}", path) else "/"
+
+
+def _number(text: str) -> int:
+    """Return the number of a page, 1 for what is none."""
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
 
 def _query(text: bytes) -> dict[str, str]:

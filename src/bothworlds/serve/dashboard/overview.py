@@ -1,8 +1,9 @@
-"""Overview: a page of all experiments, and what the process has done."""
+"""Overview: the experiments, a page at a time, and what the process has done."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
@@ -12,25 +13,39 @@ from bothworlds.serve.dashboard.words import NONE, address, percent, rate, secon
 from bothworlds.text import clipped, counted
 
 
-def page(viewer: Viewer, shown: Sequence[Shown], figured: dict[str, float]) -> bytes:
-    """Return the page of all experiments."""
-    made = parts(shown, figured, viewer.origin)
+@dataclass(frozen=True)
+class Listed:
+    """One page of the experiments, oldest first: which page of how many, and of how many in all."""
+
+    shown: Sequence[Shown]
+    page: int
+    pages: int
+    count: int
+
+
+def page(viewer: Viewer, listed: Listed, figured: dict[str, float]) -> bytes:
+    """Return a page of the experiments."""
+    made = parts(listed, figured, viewer.origin)
     return framed(
         viewer,
         "Experiments",
         h.h1("Experiments"),
         (part(name, content) for name, content in made.items()),
-        live="/",
+        live=_address(listed.page),
     )
 
 
-def parts(shown: Sequence[Shown], figured: dict[str, float], origin: str) -> dict[str, Markup]:
+def parts(listed: Listed, figured: dict[str, float], origin: str) -> dict[str, Markup]:
     """Return the parts of the overview."""
-    return {"experiments": _experiments(shown, origin), "service": _service(figured)}
+    return {"experiments": _experiments(listed, origin), "service": _service(figured)}
 
 
-def _experiments(shown: Sequence[Shown], origin: str) -> Markup:
-    if not shown:
+def _address(page: int) -> str:
+    return f"/?page={page}" if page > 1 else "/"
+
+
+def _experiments(listed: Listed, origin: str) -> Markup:
+    if not listed.shown:
         return together(
             h.p("There is no experiment yet. Create one:"),
             h.pre(
@@ -46,7 +61,7 @@ def _experiments(shown: Sequence[Shown], origin: str) -> Markup:
         "lag", "alarms",
     )  # fmt: skip
     rows = []
-    for each in shown:
+    for each in listed.shown:
         described = each.described
         name = described["name"]
         best = leader(described)
@@ -82,7 +97,14 @@ def _experiments(shown: Sequence[Shown], origin: str) -> Markup:
                 else h.span("none", class_="quiet"),
             )
         )  # fmt: skip
-    return table(heads, rows, "Experiments of this service", hidden=True, class_="wide")
+    page = listed.page
+    turn = listed.pages > 1 and h.p(
+        f"{len(rows)} of {listed.count:,} experiments, the oldest first. ",
+        page > 1 and h.a("Previous", href=_address(page - 1)), " ",
+        page < listed.pages and h.a("Next", href=_address(page + 1)),
+    )  # fmt: skip
+    made = table(heads, rows, "Experiments of this service", hidden=True, class_="wide")
+    return together(made, turn)
 
 
 def _service(figured: dict[str, float]) -> Markup:
