@@ -345,6 +345,33 @@ POLICIES: dict[str, Entry] = {
             ),
         ),
         Entry(
+            "FTPL",
+            "bothworlds.policies.ftpl",
+            (
+                Variant(
+                    "ftpl",
+                    "FTPL (Fréchet)",
+                    "follow the perturbed leader, Fréchet perturbations",
+                    "#01665E",
+                    (0, (9, 1, 1, 1, 1, 1)),
+                    ",",
+                ),
+                Variant(
+                    "ftpl-pareto",
+                    "FTPL (Pareto)",
+                    "follow the perturbed leader, Pareto perturbations",
+                    "#8C510A",
+                    (0, (9, 1, 3, 1)),
+                    "$p$",
+                    preset={"perturbation": "pareto"},
+                ),
+            ),
+            (
+                "| `FTPL()` | Σ log T / Δ | √(KT), **optimal** up to a constant | Honda, Ito and "
+                "Tsuchiya 2023; Lee et al. 2024 |",
+            ),
+        ),
+        Entry(
             "DiscountedUCB",
             "bothworlds.policies.discounted_ucb",
             (
@@ -513,8 +540,8 @@ POLICIES: dict[str, Entry] = {
                 ),
             ),
             (
-                "| `Restarted(TsallisINF())` | for best arms that move: measured, not "
-                "proved | likewise | |",
+                "| `Restarted(TsallisINF())`, `Discounted(TsallisINF())` | for best arms that "
+                "move: measured, not proved | likewise | |",
             ),
         ),
         Entry(
@@ -530,10 +557,7 @@ POLICIES: dict[str, Entry] = {
                     "+",
                 ),
             ),
-            (
-                "| `Discounted(TsallisINF())` | for best arms that move: measured, not "
-                "proved | likewise | |",
-            ),
+            (),
         ),
         Entry(
             "Alarmed",

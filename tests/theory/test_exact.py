@@ -14,6 +14,8 @@ MEANS, ROUNDS, RUNS = (0.3, 0.8), 6, 100_000
 
 EVERY = {word: entry.made(variant, ROUNDS) for word, (entry, variant) in words().items()}
 EVERY["floor"] = bw.Floor(bw.TsallisINF(), scale=0.5)
+# The weights of FTPL are geometric: its histories are not finitely many.
+EVERY = {word: policy for word, policy in EVERY.items() if not isinstance(policy, bw.FTPL)}
 EVERY["sw-thompson"] = bw.SlidingWindowThompson(window=2)
 EVERY["discounted-ucb"] = bw.DiscountedUCB(window=3, c=0.5)
 EVERY["restarted"] = bw.Restarted(bw.TsallisINF(), every=3)

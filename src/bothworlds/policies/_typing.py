@@ -12,6 +12,7 @@ from bothworlds.policies.discounted_ucb import DiscountedUCB
 from bothworlds.policies.exp3 import Exp3
 from bothworlds.policies.exp3plusplus import Exp3PlusPlus
 from bothworlds.policies.floor import Floor
+from bothworlds.policies.ftpl import FTPL
 from bothworlds.policies.glr_klucb import GLRKLUCB
 from bothworlds.policies.htinf import HTINF
 from bothworlds.policies.imed import IMED
@@ -26,6 +27,7 @@ from bothworlds.policies.ucb1 import UCB1
 from bothworlds.policies.uniform import Uniform
 
 __all__ = [
+    "FTPL",
     "GLRKLUCB",
     "HTINF",
     "IMED",

@@ -19,9 +19,10 @@ from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, mu
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
-from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
+from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
 from bothworlds.usercode import (
     REHEARSED,
+    argument_count,
     body_of,
     call,
     check_numbers,
@@ -37,12 +38,13 @@ from bothworlds.usercode import (
     record_of,
 )
 
+WEIGHT = Saved("weight", low=1.0 - 1e-9)
 TOLERANCE = 1e-9
 """What probabilities of a user's policy may be off by."""
 _REST = {
     "choose": (types.int64[::1],),
     "probabilities": (types.float64[::1],),
-    "update": (types.int64, types.float64, types.float64),
+    "update": (types.int64, types.float64, types.float64, types.int64[::1]),
 }
 """Types of the arguments after state, parameters, number of arms and round."""
 
@@ -62,13 +64,19 @@ def custom(cls: type) -> Any:
     ``start(n_arms)``
         The state before round 1, a one-dimensional array of floats. Plain Python, not compiled.
     ``choose(state, parameters, n_arms, t, generator)``
-        Returns the arm for round t (from 1), or ``(arm, probability)``. ``parameters`` has one
-        attribute per parameter; ``random_unit(generator)`` draws uniform numbers.
+        Returns the arm for round t (from 1), or ``(arm, probability)``, or ``(arm, weight)``.
+        ``parameters`` has one attribute per parameter; ``random_unit(generator)`` draws uniform
+        numbers.
     ``probabilities(state, parameters, n_arms, t, p)``
         Instead of ``choose``: fills the array ``p`` with the distribution to draw from.
     ``update(state, parameters, n_arms, t, arm, probability, loss)``
         Changes the state after ``arm``, chosen with ``probability``, had ``loss`` in [0, 1].
-        ``probability`` is 0 where ``choose`` returned none.
+        ``probability`` is 0 where ``choose`` returned none. It may take one argument more, a
+        ``generator`` as ``choose`` has it.
+    ``update(state, parameters, n_arms, t, arm, weight, loss)``
+        The name ``weight`` states that ``choose`` returns ``(arm, weight)``: an estimate >= 1 of
+        the inverse probability, such as a count of geometric resampling. It is kept with the
+        decision, late feedback included, and decisions have no ``probability``.
 
     An arm must be from 0 to ``n_arms`` - 1, its probability in (0, 1], and a distribution must have
     numbers >= 0 that sum to 1; the probabilities may be off by 1e-9. A `Bandit` checks that, and
@@ -109,7 +117,19 @@ def custom(cls: type) -> Any:
         for name in ("start", "choose", "probabilities", "update")
         if callable(body.get(name))
     }
-    made.traits = replace(made.traits, knows_probability="probabilities" in made.functions)
+    taken = argument_count("update", body["update"], owner, (7, 8))
+    made.draws = taken == 8
+    plain = getattr(body["update"], "py_func", body["update"])
+    made.weighted = plain.__code__.co_varnames[5] == "weight"
+    if made.weighted and "choose" not in made.functions:
+        raise InvalidParameter(f"The class {owner} must define choose, whose weight update takes.")
+    made.traits = replace(
+        made.traits,
+        knows_probability="probabilities" in made.functions,
+        head_rows=1 + made.weighted,
+        carried_rows=int(made.weighted),
+        saved_carried=(WEIGHT,) * made.weighted,
+    )
     return made
 
 
@@ -119,6 +139,8 @@ class CustomPolicy(Policy):
     traits: ClassVar[Traits] = Traits(trusted=False)
     functions: ClassVar[dict[str, Any]]
     record: ClassVar[Any]
+    draws: ClassVar[bool]
+    weighted: ClassVar[bool]
     _made: ClassVar[dict[bool, Kernels]] = {}
 
     def __post_init__(self) -> None:
@@ -130,8 +152,8 @@ class CustomPolicy(Policy):
         return np.array([rows, *numbers(self)])
 
     def start(self, n_arms: int) -> Array:
-        """Return a row for the inverse probability and the user's first state."""
-        return np.concatenate([[0.0], self._user_state(n_arms)])
+        """Return a row for the inverse probability, one for the weight, and the first state."""
+        return np.concatenate([np.zeros(self.traits.head_rows), self._user_state(n_arms)])
 
     def _user_state(self, n_arms: int) -> Array:
         made = self.functions["start"](n_arms)
@@ -156,13 +178,20 @@ class CustomPolicy(Policy):
         if check not in cls._made:
             functions, returned = self._compiled(check)
             pair = isinstance(returned.get("choose"), types.BaseTuple)
-            cls._made[check] = _wrap(functions, cls.record, pair, check)
+            if cls.weighted and not pair:
+                raise KernelError(
+                    f"The choose of {cls.__name__} must return (arm, weight), because update takes "
+                    "a weight."
+                )
+            cls._made[check] = _wrap(functions, cls, pair, check)
         return cls._made[check]
 
     def _compiled(self, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the user's functions, compiled for their arguments, and what they return."""
         cls, made, returned = type(self), {}, {}
         for name, rest in _REST.items():
+            if name == "update" and not cls.draws:
+                rest = rest[:-1]
             if name in cls.functions:
                 function = cls.functions[name]
                 made[name] = checked(function) if check else function
@@ -179,16 +208,17 @@ class CustomPolicy(Policy):
         state = self._user_state(n_arms).copy()
         generator = rng.integers(1, 2**62, size=WORDS)
         learn = self._compiled(check=True)[0]["update"]
+        extra = (generator,) if self.draws else ()
         for t in range(1, min(horizon, REHEARSED) + 1):
             arm, p = self._decision(state, n_arms, t, generator, name, rng.random())
             # Both ends of the losses, because an index may be made of one.
             loss = float(rng.choice([0.0, 1.0, rng.random()]))
-            call(learn, "update", name, state, record_of(self), n_arms, t, arm, p, loss)
+            call(learn, "update", name, state, record_of(self), n_arms, t, arm, p, loss, *extra)
 
     def fault(self, F: Array, arm: int | None, error: Exception | None) -> BothworldsError:
         """Return the error for a choice from a packed bandit that failed, or gave no arm."""
         name, K = type(self).__name__, int(F[ARMS])
-        own = F[HEAD + int(F[PARAMETERS]) + 1 :].copy()
+        own = F[HEAD + int(F[PARAMETERS]) + self.traits.head_rows :].copy()
         generator = F.view(np.int64)[GENERATOR:HEAD].copy()
         u = random_unit(generator)
         try:
@@ -201,7 +231,10 @@ class CustomPolicy(Policy):
     def _decision(
         self, state: Array, n_arms: int, t: int, generator: Any, owner: str, u: float
     ) -> tuple[int, float]:
-        """Return a choice of the user's functions and its probability, or raise what is wrong."""
+        """Return a choice of the user's functions and its probability, or raise what is wrong.
+
+        Of a policy with weights, the weight takes the place of the probability.
+        """
         functions, given = self._compiled(check=True)[0], (state, record_of(self), n_arms, t)
         if "probabilities" in functions:
             p = np.full(n_arms, np.nan)
@@ -217,20 +250,26 @@ class CustomPolicy(Policy):
             raise no_arm("choose", owner, n_arms, arm)
         if probability is None:
             return int(arm), 0.0
+        if self.weighted:
+            if not 1.0 - TOLERANCE <= probability < np.inf:
+                expected = "a number >= 1 with the arm"
+                raise KernelError(must("weight", f"{owner}.choose", expected, probability))
+            return int(arm), float(probability)
         if not 0.0 < probability <= 1.0 + TOLERANCE:
             expected = "a number in (0, 1] with the arm"
             raise KernelError(must("probability", f"{owner}.choose", expected, probability))
         return int(arm), float(probability)
 
 
-def _wrap(functions: dict[str, Any], record: Any, pair: bool, check: bool) -> Kernels:
+def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check: bool) -> Kernels:
     """Build kernels of the uniform shape around a user's functions.
 
-    ``pair`` says whether ``choose`` returns a probability with the arm, ``check`` whether to look
-    at that.
+    ``pair`` says whether ``choose`` returns a probability or a weight with the arm, ``check``
+    whether to look at that.
     """
     learn = functions["update"]
-    read = reader(record)
+    read = reader(cls.record)
+    weighted, draws, head = cls.weighted, cls.draws, cls.traits.head_rows
     if "probabilities" in functions:
         fill = functions["probabilities"]
 
@@ -267,7 +306,19 @@ def _wrap(functions: dict[str, Any], record: Any, pair: bool, check: bool) -> Ke
     else:
         pick = functions["choose"]
         weights = None
-        if pair:
+        if weighted:
+
+            @numba.njit(nogil=True)
+            def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+                state = carray(S, (head + int(C[0]),))[head:]
+                arm, weight = pick(state, read(C), K, t, carray(G, (WORDS,)))
+                if check and not 1.0 - TOLERANCE <= weight < np.inf:
+                    return -1
+                S[0] = 0.0
+                S[1] = weight
+                return int(arm)
+
+        elif pair:
 
             @numba.njit(nogil=True)
             def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
@@ -290,7 +341,11 @@ def _wrap(functions: dict[str, Any], record: Any, pair: bool, check: bool) -> Ke
     def update(
         K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
     ) -> None:
-        p = 1.0 / inverse_p if inverse_p > 0.0 else 0.0
-        learn(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, arm, p, loss)
+        p = S[1] if weighted else (1.0 / inverse_p if inverse_p > 0.0 else 0.0)
+        state = carray(S, (head + int(C[0]),))[head:]
+        if draws:
+            learn(state, read(C), K, t, arm, p, loss, carray(G, (WORDS,)))
+        else:
+            learn(state, read(C), K, t, arm, p, loss)
 
     return Kernels.of(choose, update, weights, wide=False)
