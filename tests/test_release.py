@@ -103,12 +103,13 @@ def test_the_kubernetes_manifests_follow_the_published_schemas():
 
 
 @pytest.mark.processes
-def test_the_systemd_unit_is_valid(tmp_path):
-    unit = (ROOT / "deploy/bothworlds.service").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["bothworlds.service", "bothworlds@.service"])
+def test_the_systemd_unit_is_valid(tmp_path, name):
+    unit = (ROOT / "deploy" / name).read_text(encoding="utf-8")
     assert re.search(r"^ExecStart=/opt/bothworlds/bin/bothworlds serve ", unit, re.MULTILINE)
     if shutil.which("systemd-analyze"):
         # The program need not be installed here.
-        tried = tmp_path / "bothworlds.service"
+        tried = tmp_path / name.replace("@", "@8080")
         tried.write_text(unit.replace("/opt/bothworlds/bin/bothworlds", shutil.which("true")))
         done = run("systemd-analyze", "verify", tried)
         assert done.returncode == 0 and not done.stderr.strip(), done.stderr

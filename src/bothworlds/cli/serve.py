@@ -29,7 +29,9 @@ PACKAGES = ("httptools", "msgspec", "prometheus_client", "uvicorn", "uvloop")
 Store = Annotated[
     str,
     typer.Option(
-        help="A file of SQLite, made if there is none, or postgresql://...", metavar="STORE"
+        help="A file of SQLite, made if there is none, or postgresql://...",
+        metavar="STORE",
+        envvar="BOTHWORLDS_STORE",
     ),
 ]
 
