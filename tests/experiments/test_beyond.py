@@ -15,6 +15,8 @@ from bothworlds.experiments.algorithms import (
     LB,
     RESTARTED,
     RV,
+    THOMPSON,
+    UCB,
     V,
 )
 from bothworlds.experiments.beyond import advice, delay, drift, floor, heavy_tails, variance
@@ -203,6 +205,8 @@ ADVICE = {
     advice.TOGETHER: {**FIXED, RV: 98.0},
     advice.CLONES: {**FIXED, RV: 60.0},
     advice.BROKEN: {**FIXED, RV: 110.0},
+    advice.CLICKS: FIXED,
+    **{id: {THOMPSON: 100.0, UCB: 300.0} for id in advice.AS_ARMS.values()},
 }
 
 
@@ -210,10 +214,13 @@ ADVICE = {
     ("cell", "name", "final", "expected"),
     [
         (advice.FOUR, V, 90.0, set()),
-        (advice.TOGETHER, RV, 120.0, {"together"}),
+        (advice.TOGETHER, RV, 120.0, {"together", "rivals-together"}),
         (advice.CLONES, RV, 100.0, {"clones"}),
-        (advice.CLONES, EXP3, 50.0, {"beats-exp4"}),
-        (advice.BROKEN, RV, 400.0, {"break"}),
+        (advice.CLONES, EXP3, 50.0, {"beats-exp4", "rivals-fixed", "rivals-matched"}),
+        (advice.BROKEN, RV, 400.0, {"break", "rivals-break"}),
+        (advice.AS_ARMS[advice.FOUR], THOMPSON, 50.0, {"rivals-fixed", "rivals-matched"}),
+        (advice.AS_ARMS[advice.CLICKS], UCB, 80.0, {"rivals-clicks"}),
+        (advice.CLICKS, V, 150.0, {"rivals-clicks-matched"}),
         (advice.FOUR, DISCOUNTED, 150.0, {"window"}),
     ],
 )
@@ -227,7 +234,8 @@ def test_advice_claims_see_growth_like_a_root():
 
 
 def test_a_break_is_judged_against_the_best_model_at_each_time():
-    cell = experiment("advice").cells(experiment("advice").scales["quick"])[-1]
+    cells = experiment("advice").cells(experiment("advice").scales["quick"])
+    cell = next(each for each in cells if each.id == advice.BROKEN)
     # The best fixed model is half right, 0.45; the right one has 0.35 until round 5,000.
     (more,) = cell.environment.comparators(np.array([10_000]))["dynamic"]
     assert more == pytest.approx(0.45 * 10_000 - 0.35 * 4_999 - 0.45 * 5_001)
