@@ -77,7 +77,7 @@ def cells(settings: Settings) -> list[Cell]:
         BROKEN: advised(4, means, MODELS, later=broken, change=half),
         CLICKS: advised(4, 0.98 - 0.03 * np.eye(4), MODELS),
     }
-    # Contexts are drawn anew in every round: the losses of a model that is followed are those of
+    # Every round draws a context of its own: the losses of a model that is followed are those of
     # an arm with the model's mean.
     stochastic = bw.environments.Stochastic
     values = worlds[FOUR].values()
