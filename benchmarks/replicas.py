@@ -1,7 +1,9 @@
 """Regret of many replicas of the decision service that share their state every so often.
 
 Every replica makes a thousand decisions a second, learns at once from its own feedback, and from
-that of the others whenever it refreshes.  Means over runs with fixed seeds; nothing is timed.
+that of the others whenever it refreshes.  Where the order of feedback matters, it commits its
+feedback every so often, and then takes over the fold that all replicas continue.  Means over runs
+with fixed seeds; nothing is timed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from bothworlds.policies.base import Policy
 from bothworlds.policies.late import no_change
 from bothworlds.policies.packed import pack
 from bothworlds.seeding import stream_words
+from bothworlds.serve.domain.folds import Fold, FoldedLineup, Order
+from bothworlds.serve.domain.records import CARRIED, encode
+from bothworlds.serve.store.rows import FeedbackRow
 
 K, GAP = 8, 0.125
 RATE = 1_000
@@ -27,6 +32,19 @@ SECONDS = 100
 REPLICAS = (10, 100, 1_000)
 INTERVALS = (0.2, 1, 5, 20, 60)
 RUNS = {1: 16, 10: 16, 100: 8, 1_000: 2}
+
+IN_ORDER = (
+    bw.TsallisINF(estimator="soft"),
+    bw.TsallisINFV(),
+    bw.HTINF(scale=1.0),
+    bw.AllWorlds(),
+    bw.Discounted(),
+    bw.Alarmed(),
+)
+"""Policies that learn in order; they are played in Python, so with a larger gap and shorter."""
+ORDERED_REPLICAS, ORDERED_GAP, ORDERED_SECONDS, ORDERED_RUNS = 4, 0.25, 2.5, 16
+COMMITS = (0.01, 0.2, 1)
+"""Seconds between the commits of a replica that learns in order."""
 
 
 def player(policy: Policy) -> Any:
@@ -87,6 +105,57 @@ def regrets(
         return list(pool.map(one, range(runs)))
 
 
+def regrets_in_order(
+    policy: Policy, replicas: int, interval: float, ticks: int, runs: int
+) -> list[float]:
+    """Return the pseudo-regret of each run of replicas that continue one fold."""
+    between = max(1, round(interval * RATE))
+    return [_run_in_order(policy, replicas, between, ticks, run) for run in range(runs)]
+
+
+def _run_in_order(policy: Policy, replicas: int, between: int, ticks: int, run: int) -> float:
+    random = np.random.default_rng(run)
+    shared = Fold.blank(Order(policy), range(K), K)
+    lineup = FoldedLineup(policy, policy, range(K), K)
+    views, waiting = [shared.copy() for _ in range(replicas)], [[] for _ in range(replicas)]
+    known, regret = [0] * replicas, 0.0
+    for tick in range(ticks):
+        for r, view in enumerate(views):
+            number = known[r] + len(waiting[r]) + 1
+            drawn = lineup.draw(view, number, random.random())
+            gap = ORDERED_GAP * (drawn.arm > 0)
+            regret += gap
+            loss = float(random.random() < 0.5 - ORDERED_GAP / 2 + gap)
+            flags = drawn.near | (CARRIED if drawn.carried else 0)
+            raw = encode(
+                0, 0, 0, drawn.arm, K, number, bytes(16), drawn.inverse_p, flags, drawn.baseline,
+                drawn.mask, carried=drawn.carried,
+            )  # fmt: skip
+            row = FeedbackRow(0, bytes(16), 0, raw, loss, "client", "learned", 0.0, None)
+            waiting[r].append(row._replace(latest=number))
+        if (tick + 1) % between == 0:
+            for r in range(replicas):
+                shared.learn(waiting[r])
+                waiting[r].clear()
+                views[r] = shared.copy()
+                known[r] = (tick + 1) * replicas
+    return regret
+
+
+def main_in_order() -> None:
+    """Print a table of the policies that learn in order."""
+    n, ticks = ORDERED_REPLICAS, round(ORDERED_SECONDS * RATE)
+    print(f"\nIn order, gap {ORDERED_GAP:g}, {n} replicas, {ORDERED_SECONDS:g} s\n")
+    heads = ["one replica", *(f"{n}, a commit every {each:g} s" for each in COMMITS)]
+    print("| policy | " + " | ".join(heads) + " |")
+    print("|---|" + "--:|" * len(heads))
+    for policy in IN_ORDER:
+        cells = [said(regrets_in_order(policy, 1, 0.0, n * ticks, ORDERED_RUNS))]
+        for interval in COMMITS:
+            cells.append(said(regrets_in_order(policy, n, interval, ticks, ORDERED_RUNS)))
+        print(f"| `{policy!r}` | " + " | ".join(cells) + " |", flush=True)
+
+
 def main(seconds: float = SECONDS, most: int = REPLICAS[-1]) -> None:
     """Print a table for each estimator."""
     print(f"Regret, {K} arms, gap {GAP:g}, {seconds:g} s, {RATE:,} decisions/s of each replica:")
@@ -100,6 +169,7 @@ def main(seconds: float = SECONDS, most: int = REPLICAS[-1]) -> None:
         for replicas in REPLICAS:
             if replicas <= most:
                 print(line(play, policy, replicas, round(seconds * RATE)), flush=True)
+    main_in_order()
 
 
 def line(play: Any, policy: Policy, replicas: int, ticks: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bothworlds.serve.domain import records
+from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
 from bothworlds.serve.domain.sums import Ledger
 from bothworlds.serve.domain.tokens import Identities
@@ -65,12 +67,20 @@ async def _experiment(store: str | Store) -> Service:
     return service
 
 
-def feedback(identities: Identities, number: int) -> FeedbackRow:
+def feedback(
+    identities: Identities, number: int, experiment: int = 1, carried: bytes = b""
+) -> FeedbackRow:
     """Return a feedback as a service would store it."""
     now = 1.7e9 + number * 1e-3
     id = identities.identity(now)
-    raw = records.encode(1, 1, 0, number % ARMS, ARMS, number, id, 8.0, records.NEAR_NONE)
-    return FeedbackRow(1, id, 0, raw, 0.5, "client", "learned", now, "key")
+    flags = records.CARRIED if carried else 0
+    raw = records.encode(
+        1, experiment, 0, number % ARMS, ARMS, number, id, 8.0, flags, carried=carried
+    )
+    latest = number if carried else None
+    return FeedbackRow(
+        experiment, id, 0, raw, 0.5, "client", "learned", now, "key", latest=latest
+    )  # fmt: skip
 
 
 def _kept(ledger: Ledger, outcome: Outcome) -> None:
@@ -217,6 +227,49 @@ def rows_of_writers(url: str, delay: float = 0.0, seconds: float = SECONDS) -> d
     return found
 
 
+def feedback_of_writers(
+    url: str, policy: str, writers: int, size: int, seconds: float = SECONDS
+) -> float:
+    """Return how many feedbacks a second replicas store for one experiment, ``size`` a commit."""
+
+    async def created() -> tuple[int, Order | None]:
+        service = await Service.open(url)
+        arms = [Arm(f"arm{i}") for i in range(ARMS)]
+        await service.create(Service.LOCAL, NewExperiment("bench", arms, policy=policy))
+        found = service.experiment_state(Service.LOCAL, "bench")
+        await service.close()
+        return found.id, found.config.order
+
+    experiment, order = asyncio.run(created())
+    # The baseline and the round that AllWorlds carries.
+    carried = b"" if order is None else struct.pack("<dd", 0.25, 1.0)
+    orders = {} if order is None else {experiment: order}
+    counts = [0] * writers
+
+    def write(number: int) -> None:
+        identities = Identities()
+        with contextlib.closing(opened(url)) as store:
+            ledger = Ledger(store.replica, {})
+            ready.wait()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                rounds = range(counts[number] + 1, counts[number] + 1 + size)
+                rows = [feedback(identities, each, experiment, carried) for each in rounds]
+                batch = Batch(feedback=rows, orders=orders, folds=ledger.folds)
+                outcome = store.writer.commit(batch, ledger.settle)
+                _kept(ledger, outcome)
+                ledger.folds.update(outcome.folds)
+                counts[number] += size
+
+    ready = threading.Barrier(writers)
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / seconds
+
+
 def measured(folder: Path) -> list[tuple[str, float, Any]]:
     """Return names, values and targets on SQLite."""
     rows: list[tuple[str, float, Any]] = []
@@ -240,7 +293,17 @@ def measured_postgres(database: Callable[[], str]) -> list[tuple[str, float, Any
     alone = transactions(database())
     writers, slow = rows_of_writers(database()), rows_of_writers(database(), SLOW)
     logged, told = rows_a_second(database())
+    orders: list[tuple[str, float, Any]] = []
+    for count, size in ((1, 32), (4, 1), (4, 32)):
+        sums, fold = (
+            feedback_of_writers(database(), policy, count, size)
+            for policy in ("tsallis", "allworlds")
+        )
+        named = f"{count} writers, {size} feedbacks a commit"
+        orders += [(f"{named}, feedbacks a second, sums", sums, None),
+                   (f"{named}, in order, the same", fold, None)]  # fmt: skip
     return [
+        *orders,
         ("PostgreSQL, rows of the log a second", logged, None),
         ("PostgreSQL, rows of feedback a second, in batches", told, None),
         ("PostgreSQL, transactions a second of one writer", alone, None),

@@ -81,6 +81,19 @@ def test_replicas_that_refresh_seldom_lose_more():
     assert np.mean(seldom) > 1.5 * np.mean(often)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", replicas.IN_ORDER, ids=repr)
+def test_replicas_that_continue_one_fold_have_at_most_twice_the_regret_of_one(policy):
+    runs = 300
+    one = replicas.regrets_in_order(policy, 1, 0.0, 1_000, runs)
+    four = replicas.regrets_in_order(policy, 4, 0.01, 250, runs)
+    error = np.hypot(2.0 * np.std(one), np.std(four)) / np.sqrt(runs)
+    assert np.mean(four) + 4.0 * error < 2.0 * np.mean(one)
+    # Replicas that commit nothing learn nothing, and lose more than that.
+    blind = replicas.regrets_in_order(policy, 4, 1.0, 250, 20)
+    assert np.mean(blind) > np.mean(four) + 4.0 * error
+
+
 def test_the_service_is_judged_beside_the_empty_endpoint():
     def load(cpu, rate, middle):
         return [serve.Load(cpu, rate, middle), serve.Load(2 * cpu, rate / 2, 2 * middle)]

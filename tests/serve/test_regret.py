@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
+from bothworlds.bandit.state_file import describe
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service
 from bothworlds.serve.store import postgres as store
 from helpers.waiting import HANG
@@ -27,9 +28,9 @@ def dialect():
     return "postgres"
 
 
-def bandit_regrets(delay):
+def bandit_regrets(policy, delay):
     """Return the regret of bandits in memory whose feedback comes ``delay`` rounds late."""
-    first = bw.Bandit(bw.TsallisINF(), arms=list(MEANS), seed=1)
+    first = bw.Bandit(policy, arms=list(MEANS), seed=1)
     found = []
     for run in range(MANY):
         bandit, world = first.copy(seed=run), random.Random(run)
@@ -45,7 +46,7 @@ def bandit_regrets(delay):
     return np.array(found)
 
 
-async def served_regrets(url, replicas, restarts, delay):
+async def served_regrets(url, policy, replicas, restarts, delay):
     """Return the regret of every experiment, and how many rounds a decision was behind at most."""
     settings = replace(QUIET, poll_seconds=0.2)
     names = [f"run{n}" for n in range(RUNS)]
@@ -57,7 +58,8 @@ async def served_regrets(url, replicas, restarts, delay):
         for place in range(replicas):
             stack.push_async_callback(lambda place=place: services[place].close())
         for name in names:
-            await services[0].create(ME, NewExperiment(name, [Arm(arm) for arm in MEANS]))
+            spec = NewExperiment(name, [Arm(arm) for arm in MEANS], policy=policy)
+            await services[0].create(ME, spec)
         for service in services[1:]:
             await service.replicas.poll_once()
         late = []
@@ -90,18 +92,29 @@ async def served_regrets(url, replicas, restarts, delay):
 
 
 @pytest.mark.parametrize(
-    ("replicas", "restarts", "delay"),
-    [(1, (), 0), (1, (40, 80), 5), (2, (), 0), (4, (), 0), (4, (30, 61, 90), 5)],
+    ("policy", "replicas", "restarts", "delay"),
+    [
+        (bw.TsallisINF(), 1, (), 0),
+        (bw.TsallisINF(), 1, (40, 80), 5),
+        (bw.TsallisINF(), 2, (), 0),
+        (bw.TsallisINF(), 4, (), 0),
+        (bw.TsallisINF(), 4, (30, 61, 90), 5),
+        (bw.AllWorlds(), 1, (40,), 5),
+        (bw.AllWorlds(), 2, (40,), 5),
+    ],
 )
-def test_regret_is_that_of_one_bandit_with_the_same_delay(where, seeded, replicas, restarts, delay):
+def test_regret_is_that_of_one_bandit_with_the_same_delay(
+    where, seeded, policy, replicas, restarts, delay
+):
     """Stale replicas learn as late as feedback that is delayed, and no later.
 
     The regret of the service lies between those of bandits whose feedback is as late as it was
     reported, and as late as the stalest decision was. The tolerance is four standard errors.
     """
-    found, behind = asyncio.run(served_regrets(where(), replicas, restarts, delay))
+    described = describe(policy, "a test")
+    found, behind = asyncio.run(served_regrets(where(), described, replicas, restarts, delay))
     assert behind == 0 if replicas == 1 else behind < ROUNDS / 2
-    least, most = bandit_regrets(delay), bandit_regrets(delay + behind)
+    least, most = bandit_regrets(policy, delay), bandit_regrets(policy, delay + behind)
     error = found.std(ddof=1) / RUNS**0.5
     for regrets, sign in ((least, 1.0), (most, -1.0)):
         both = (error**2 + regrets.var(ddof=1) / MANY) ** 0.5
