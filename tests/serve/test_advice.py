@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bothworlds.serve.domain.sums import Sums, contribution
 from bothworlds.serve.ops import reports
 from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
+from helpers.served import served as running
 from serve.conftest import BOTH, QUIET, spec
 from serve.test_replicas import SharedStore
 
@@ -395,3 +397,28 @@ def test_a_wrong_count_of_experts_is_found(on_service, where):
     on_service(body, experts=EXPERTS)
     wrong = {each.invariant for each in verify(where()) if not each.ok}
     assert wrong == {"I2", "I3"}
+
+
+@pytest.mark.processes
+def test_a_killed_service_has_learned_what_it_acknowledged(where, dialect, tmp_path):
+    store, log = where(), tmp_path / "log"
+    ids = []
+
+    def told(service, id):
+        return service.ask("PUT", f"/v1/decisions/{id}/feedback", {"loss": 0.25}).json["status"]
+
+    with running(store, log=log) as service:
+        made = {"name": "headline", "arms": list("abcd"), "experts": list(EXPERTS)}
+        assert service.ask("POST", "/v1/experiments", made).status == 201
+        for _ in range(30):
+            answer = service.ask("POST", "/v1/experiments/headline/decisions", {"advice": PLAIN})
+            ids.append(answer.json["decision_id"])
+        assert [told(service, id) for id in ids[:20]] == ["learned"] * 20
+        service.stop(signal.SIGKILL)
+    healthy(store)
+    with running(store, log=log) as service:
+        # Feedback is reported again, and what was decided before the kill comes late.
+        assert [told(service, id) for id in reversed(ids)] == ["learned"] * 10 + ["duplicate"] * 20
+        weights = service.ask("GET", "/v1/experiments/headline").json["experts"]
+    assert len({expert["weight"] for expert in weights}) == 2
+    healthy(store)
