@@ -75,7 +75,7 @@ def test_a_decision_and_its_feedback(client):
 @pytest.mark.parametrize("code", BUSY)
 def test_what_speaks_of_the_moment_is_sent_again(client, code):
     with scripted(problem(503, code), problem(503, code), answer(201, MADE)) as (url, script):
-        assert client(url).decide("a").id == "abc-_"
+        assert client(url).decide("a").decision_id == "abc-_"
     assert len(script.requests) == 3
 
 
@@ -108,7 +108,7 @@ def test_a_pause_that_the_budget_does_not_hold_is_not_made(client):
 def test_an_answer_that_does_not_come_costs_the_budget_and_gives_the_default(client):
     with scripted("hang") as (url, script):
         decision = client(url, timeout=0.2).decide("a", default="red")
-    assert (decision.arm, decision.default, decision.id) == ("red", True, None)
+    assert (decision.arm, decision.default, decision.decision_id) == ("red", True, None)
     assert decision.away.code == "away"
     assert decision.probability is None
     assert len(script.requests) == 1
@@ -184,12 +184,12 @@ def test_an_idle_connection_that_has_gone_costs_no_retry(client):
     with scripted(answer(201, MADE), "close", answer(201, MADE)) as (url, script):
         asking = client(url, retries=0)
         asking.decide("a")
-        assert asking.decide("a").id == "abc-_"
+        assert asking.decide("a").decision_id == "abc-_"
     assert script.connections == 2
 
 
 def test_many_feedbacks_come_in_order_and_in_batches(client):
-    decisions = [Decision("a", "x", id=f"d{i}") for i in range(1002)]
+    decisions = [Decision("a", "x", decision_id=f"d{i}") for i in range(1002)]
     decisions.insert(1, Decision("a", "x"))
     first = {"results": [{"status": "learned"}] * 999 + [{"status": "duplicate"}]}
     refused = {"status": "refused", "code": "expired", "detail": "Too late."}
@@ -282,7 +282,7 @@ def test_a_page_is_not_a_ready_service(client):
 @pytest.mark.parametrize("status", [408, 502, 503, 504])
 def test_a_proxy_that_could_not_wait_is_asked_again(client, status):
     with scripted(page(status), page(status), answer(201, MADE)) as (url, script):
-        assert client(url).decide("a").id == "abc-_"
+        assert client(url).decide("a").decision_id == "abc-_"
     assert len(script.requests) == 3
 
 
@@ -306,8 +306,8 @@ def test_an_unsolicited_answer_is_not_the_next_one(client, stale):
     """Load balancers send 408 before they close; the request must not take it for its answer."""
     with scripted(answer(201, MADE) + stale, answer(201, MADE), answer(201, MADE)) as (url, script):
         asking = client(url, retries=0)
-        assert asking.decide("a").id == "abc-_"
-        assert asking.decide("a").id == "abc-_"
+        assert asking.decide("a").decision_id == "abc-_"
+        assert asking.decide("a").decision_id == "abc-_"
     assert script.connections == 2
 
 
@@ -318,9 +318,9 @@ def test_an_idle_connection_with_unread_data_is_closed(client):
             connection.sendall(answer(201, {**MADE, "decision_id": "STALE"})), sent.set()
         )  # fmt: skip
         asking = client(url, retries=0)
-        assert asking.decide("a").id == "abc-_"
+        assert asking.decide("a").decision_id == "abc-_"
         assert sent.wait(HANG)
-        assert asking.decide("a").id == "abc-_"
+        assert asking.decide("a").decision_id == "abc-_"
     assert script.connections == 2
 
 
@@ -406,7 +406,7 @@ def test_threads_share_a_client():
     with scripted(*answers) as (url, script), Client(url, timeout=HANG) as client:
 
         def work():
-            found.extend(client.decide("a").id for _ in range(10))
+            found.extend(client.decide("a").decision_id for _ in range(10))
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
@@ -424,9 +424,9 @@ def test_a_forked_child_opens_connections_of_its_own():
         client.decide("a")
         child = os.fork()
         if child == 0:
-            os._exit(0 if client.decide("a").id == "abc-_" else 1)
+            os._exit(0 if client.decide("a").decision_id == "abc-_" else 1)
         assert os.waitpid(child, 0)[1] == 0
-        assert client.decide("a").id == "abc-_"
+        assert client.decide("a").decision_id == "abc-_"
         assert script.connections == 2
 
 

@@ -43,7 +43,8 @@ def arm(store, point, count):
 
     def dying(self, *arguments):
         nonlocal passed
-        passed += 1
+        # Sweeps and checkpoints are answered by posts as well, as often as the clock lets them.
+        passed += point != "after_write" or arguments[0] == self._answer
         if point in ("before_write", "after_write", "in_the_sweeper") and passed == count:
             os.kill(os.getpid(), signal.SIGKILL)
         result = method(self, *arguments)

@@ -34,6 +34,13 @@ class Server:
             connection.execute(f"CREATE DATABASE {name}")
         return self._server.get_uri(name)
 
+    def copy(self, url):
+        """Return the address of a copy of a database that nobody uses, as a restore makes it."""
+        number, name = next(self._numbers), psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE test{number} TEMPLATE {name}")
+        return self._server.get_uri(f"test{number}")
+
     def drop(self, url):
         """Drop a database, whoever uses it."""
         name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]

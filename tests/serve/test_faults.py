@@ -67,7 +67,7 @@ def check(store, *reports):
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("point", "count"),
-    [("before_write", 7), ("in_write", 6), ("after_write", 12), ("in_the_log", 5)],
+    [("before_write", 7), ("in_write", 6), ("after_write", 8), ("in_the_log", 5)],
 )
 def test_nothing_acknowledged_is_lost_when_a_process_is_killed(tmp_path, point, count):
     store = tmp_path / "store.db"

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import sqlite3
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -116,6 +118,49 @@ def test_an_id_from_a_lost_period_is_refused(restored):
         pass
 
     assert restored(lost, later, command=True) == ({"learned"}, {"bad_signature"})
+
+
+@pytest.mark.processes
+def test_ids_after_the_backup_of_a_database_are_refused(postgres):
+    """The same on PostgreSQL, by the command itself."""
+    store = postgres.database()
+
+    def run(url, body):
+        async def running():
+            service = await Service.open(url, QUIET)
+            try:
+                return await body(service)
+            finally:
+                await service.close()
+
+        return asyncio.run(running())
+
+    async def before(service):
+        await service.create(ME, spec("first"))
+        # Replicas' clocks may differ: ids of the last seconds before the backup are not certain.
+        service.state.offset = -60.0
+        found = await decided(service, "first")
+        service.state.offset = 0.0
+        await decided(service, "first")
+        return found
+
+    async def lost(service):
+        return await decided(service, "first"), await create_second(service)
+
+    async def after(service):
+        await service.create(ME, spec("third"))
+        return [await told(service, tokens) for tokens in (early, late, others)]
+
+    early = run(store, before)
+    backup = postgres.copy(store)
+    late, others = run(store, lost)
+    command = [sys.executable, "-m", "bothworlds", "serve", "restored", "--store", backup]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
+    assert done.returncode == 0, done.stderr
+    assert run(backup, after) == [{"learned"}, {"bad_signature"}, {"bad_signature"}]
+    assert failing(backup) == []
+    for each in (store, backup):
+        postgres.drop(each)
 
 
 def test_numbers_of_experiments_do_not_come_again(served):

@@ -53,7 +53,7 @@ def test_peers_that_do_not_finish_are_given_up(tmp_path):
                         break
         trickling.close()
         # A connection at rest between two requests is none of them.
-        assert fresh.decide("headline").id
+        assert fresh.decide("headline").decision_id
         assert service.ask("GET", "/v1/experiments/headline").json["round"] == 1
 
 

@@ -159,6 +159,9 @@ def test_contradicting_feedback_at_once_has_one_winner(on_service, where):
         (-math.inf, None, "out_of_bounds"),
         (1.1, None, "out_of_bounds"),
         (-0.1, None, "out_of_bounds"),
+        # A bandit in memory takes what rounding leaves beyond a bound.
+        (-1e-320, None, "out_of_bounds"),
+        (None, 1.0 + 1e-12, "out_of_bounds"),
         (None, 2, "out_of_bounds"),
         ("1", None, "out_of_bounds"),
         (True, None, "out_of_bounds"),

@@ -49,8 +49,8 @@ export interface Decision {
   experiment: string;
   arm: string;
   value: unknown;
-  /** What feedback names; null for a default. */
-  id: string | null;
+  /** What feedback names, the service's decision_id; null for a default. */
+  decisionId: string | null;
   probability: number | null;
   mode: "learn" | "pinned" | "shadow" | "uniform" | "default";
   expiresAt: number | null;
@@ -67,7 +67,13 @@ export class ServiceError extends Error {
 }
 
 const MOMENTARY = new Set(["rate_limited", "overloaded", "store_unavailable", "shutting_down", "internal"]);
+const MODES = new Set(["learn", "pinned", "shadow", "uniform"]);
 const LARGEST_BATCH = 256;
+
+/** Statuses after which the service, or what stands before it, may answer another time. */
+function isAway(status: number | null): boolean {
+  return status === 408 || (status !== null && status >= 500);
+}
 
 interface Waiting { id: string; outcome: Outcome; settle: (status: Status) => void }
 
@@ -122,7 +128,7 @@ export class Client {
    * Feedback for a default resolves at once: there is nothing to learn from it.
    */
   feedback(decision: Decision | string, outcome: Outcome): Promise<Status> {
-    const id = typeof decision === "string" ? decision : decision.id;
+    const id = typeof decision === "string" ? decision : decision.decisionId;
     const number = "loss" in outcome ? outcome.loss : outcome.reward;
     if (!Number.isFinite(number)) throw new TypeError(`Feedback must be a finite number, got ${number}.`);
     if (id === null) return Promise.resolve("default");
@@ -151,6 +157,7 @@ export class Client {
         const answer = await this.#call("POST", "/v1/feedback:batch", bodyOf(batch));
         const results = (answer as Partial<Schemas["ToldMany"]>)?.results;
         if (!Array.isArray(results) || results.length !== batch.length) throw malformed();
+        if (results.some((each: unknown) => typeof (each as Partial<Schemas["ToldOfMany"]> | null)?.status !== "string")) throw malformed();
         batch.forEach((each, place) => {
           const found = results[place] as Schemas["ToldOfMany"];
           if (found.status !== "refused") each.settle(found.status);
@@ -213,10 +220,10 @@ export class Client {
         if (response.ok && answer !== undefined) return answer;
         const problem = answer as Partial<Schemas["ProblemDocument"]> | undefined;
         if (typeof problem?.code === "string" && !response.ok) {
-          error = new ServiceError(problem.detail ?? problem.title ?? problem.code, problem.code, response.status);
+          error = new ServiceError(String(problem.detail ?? problem.title ?? problem.code), problem.code, response.status);
           const renewed = problem.code === "token_expired" && typeof this.#options.key === "function";
           if (renewed) this.#key = undefined;
-          if (!renewed && !MOMENTARY.has(problem.code) && response.status !== 408) throw error;
+          if (!renewed && !MOMENTARY.has(problem.code) && !isAway(response.status)) throw error;
           wait = Math.max(wait, 1000 * (Number(response.headers.get("retry-after")) || 0));
         } else {
           // A proxy answered, or something else that is not this service.
@@ -239,18 +246,21 @@ function bodyOf(batch: Waiting[]): Schemas["FeedbackMany"] {
 
 function decisionOf(experiment: string, answer: unknown): Decision {
   const made = answer as Partial<Schemas["Decided"]> | null;
-  if (typeof made?.arm !== "string" || typeof made.decision_id !== "string" || !(typeof made.probability === "number" && made.probability > 0 && made.probability <= 1)) throw malformed();
+  if (typeof made?.arm !== "string" || typeof made.decision_id !== "string" || typeof made.expires_at !== "number") throw malformed();
+  // Rounding may leave a probability a little above 1.
+  if (typeof made.probability !== "number" || !(made.probability > 0 && made.probability <= 1 + 1e-9)) throw malformed();
+  if (made.mode === undefined || !MODES.has(made.mode)) throw malformed();
   return {
-    experiment, arm: made.arm, value: made.value ?? null, id: made.decision_id, probability: made.probability,
-    mode: (made.mode ?? "learn") as Decision["mode"], expiresAt: made.expires_at ?? null,
+    experiment, arm: made.arm, value: made.value ?? null, decisionId: made.decision_id, probability: Math.min(1, made.probability),
+    mode: made.mode, expiresAt: made.expires_at,
   };
 }
 
 function defaultFor(experiment: string, standIn: string | undefined, error: unknown): Decision {
   const known = asServiceError(error);
-  const away = known.code === "unavailable" || MOMENTARY.has(known.code);
+  const away = known.code === "unavailable" || MOMENTARY.has(known.code) || isAway(known.status);
   if (standIn === undefined || !away) throw known;
-  return { experiment, arm: standIn, value: null, id: null, probability: null, mode: "default", expiresAt: null, error: known };
+  return { experiment, arm: standIn, value: null, decisionId: null, probability: null, mode: "default", expiresAt: null, error: known };
 }
 
 function asServiceError(error: unknown): ServiceError {

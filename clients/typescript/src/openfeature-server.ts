@@ -38,7 +38,7 @@ export class BothworldsProvider implements Provider {
     const unit = context.targetingKey;
     try {
       const decision = await this.client.decide(flag, unit === undefined ? {} : { unit });
-      this.#decisions.keep(flag, unit, decision.id);
+      this.#decisions.keep(flag, unit, decision.decisionId);
       return resolution<T>(decision, type, standIn, StandardResolutionReasons, ErrorCode) as ResolutionDetails<T>;
     } catch (error) {
       this.#decisions.keep(flag, unit, null);

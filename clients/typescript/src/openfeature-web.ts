@@ -36,7 +36,7 @@ export class BothworldsWebProvider implements Provider {
     made.forEach((each, place) => {
       const flag = this.flags[place] as string;
       if (each.status === "fulfilled") this.#made.set(flag, each.value);
-      this.#decisions.keep(flag, unit, each.status === "fulfilled" ? each.value.id : null);
+      this.#decisions.keep(flag, unit, each.status === "fulfilled" ? each.value.decisionId : null);
     });
   }
 

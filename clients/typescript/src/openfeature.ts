@@ -33,6 +33,6 @@ export function resolution<T>(decision: Decision, type: string, standIn: T, reas
   const fixed = decision.mode === "pinned" || decision.mode === "shadow";
   return {
     value, variant: decision.arm, reason: fixed ? reasons.STATIC : reasons.SPLIT,
-    flagMetadata: { decision_id: decision.id ?? "", probability: decision.probability ?? 0, mode: decision.mode },
+    flagMetadata: { decision_id: decision.decisionId ?? "", probability: decision.probability ?? 0, mode: decision.mode },
   };
 }

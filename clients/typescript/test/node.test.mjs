@@ -30,7 +30,7 @@ test("a decision, its probability, and feedback that is learned once", async () 
   assert.ok(["blue", "green"].includes(decision.arm));
   assert.ok(decision.probability > 0 && decision.probability <= 1);
   assert.equal(await client.feedback(decision, { reward: 1 }), "learned");
-  assert.equal(await client.feedback(decision.id, { reward: 1 }), "duplicate");
+  assert.equal(await client.feedback(decision.decisionId, { reward: 1 }), "duplicate");
   assert.equal(await learned("headline"), before + 1);
   await client.close();
 });
@@ -38,7 +38,7 @@ test("a decision, its probability, and feedback that is learned once", async () 
 test("a repeated request with one key gives one decision", async () => {
   const client = new Client(SERVICE, PATIENT);
   const twice = await Promise.all([1, 2].map(() => client.decide("headline", { idempotencyKey: "order-17" })));
-  assert.equal(twice[0].id, twice[1].id);
+  assert.equal(twice[0].decisionId, twice[1].decisionId);
 });
 
 test("many decisions, and their feedback in one request", async () => {
@@ -46,7 +46,7 @@ test("many decisions, and their feedback in one request", async () => {
   const counting = (...given) => { requests += 1; return fetch(...given); };
   const client = new Client(SERVICE, { ...PATIENT, fetch: counting });
   const made = await client.decideMany("headline", 20);
-  assert.equal(new Set(made.map((each) => each.id)).size, 20);
+  assert.equal(new Set(made.map((each) => each.decisionId)).size, 20);
   const told = await Promise.all(made.map((each) => client.feedback(each, { loss: 0.5 })));
   assert.deepEqual(told, Array(20).fill("learned"));
   assert.equal(requests, 2);
@@ -72,6 +72,11 @@ test("a refusal is raised, also when there is a default", async () => {
 const STRANGE = {
   "an empty object": [200, "{}"], "a list": [200, "[]"], "null": [200, "null"], "nothing": [200, ""], "a string": [200, '"x"'],
   "wrong types": [201, '{"arm":7,"decision_id":9,"probability":0.5}'],
+  "a mode that is none": [201, '{"arm":"a","decision_id":"b","probability":0.5,"expires_at":4e9,"mode":7}'],
+  "an end that is no time": [201, '{"arm":"a","decision_id":"b","probability":0.5,"expires_at":"x","mode":"learn"}'],
+  "a request timeout": [408, '{"code":"body_timeout","detail":"x"}', { "content-type": "application/problem+json" }],
+  "a gateway with codes of its own": [502, '{"code":"bad_gateway"}'],
+  "a detail that is no text": [503, '{"code":"overloaded","detail":{"a":1}}'],
   "a probability of none": [201, '{"arm":"a","decision_id":"b","probability":null}'],
   "a page of a proxy": [502, "<html>", { "content-type": "text/html" }],
   "a redirect": [302, "", { location: "/elsewhere" }],
@@ -82,13 +87,24 @@ for (const [name, [status, body, headers]] of Object.entries(STRANGE)) {
     const server = await answering(status, body, headers);
     const client = new Client(server.url, { timeout: 60_000, retries: 1 });
     const decision = await client.decide("headline", { default: "safe" });
-    assert.deepEqual([decision.arm, decision.id, decision.mode], ["safe", null, "default"]);
+    assert.deepEqual([decision.arm, decision.decisionId, decision.mode], ["safe", null, "default"]);
     assert.ok(decision.error instanceof ServiceError);
     assert.equal(await client.feedback(decision, { reward: 1 }), "default");
     await assert.rejects(client.decide("headline"), ServiceError);
     server.close();
   });
 }
+
+test("results that are none lose the feedback, once each", async () => {
+  for (const results of ["[null,null]", '[{"status":"learned"},null]', '[{"status":1},{"status":2}]', "7"]) {
+    const server = await answering(200, `{"results":${results}}`);
+    const lost = [];
+    const client = new Client(server.url, { timeout: 60_000, retries: 0, onLost: (error, id) => lost.push([id, error.code]) });
+    assert.deepEqual(await Promise.all(["a", "b"].map((id) => client.feedback(id, { loss: 1 }))), ["refused", "refused"]);
+    assert.deepEqual(lost, [["a", "unavailable"], ["b", "unavailable"]]);
+    server.close();
+  }
+});
 
 test("a service that is away is tried again, and the default comes in time", async () => {
   const server = await answering(503, '{"code":"overloaded","detail":"Try later."}', { "content-type": "application/problem+json" });

@@ -54,7 +54,7 @@ class Decision:
         What to use.
     value : object
         What the arm carries, None if nothing.
-    id : str or None
+    decision_id : str or None
         What feedback names; None for a default.
     probability : float or None
         How likely the arm was; None for a default.
@@ -75,7 +75,7 @@ class Decision:
     experiment: str
     arm: str
     value: Any = None
-    id: str | None = None
+    decision_id: str | None = None
     probability: float | None = None
     round: int | None = None
     mode: str = "default"
@@ -87,7 +87,7 @@ class Decision:
     @property
     def default(self) -> bool:
         """Whether the service was away: nothing can be learned from this decision."""
-        return self.id is None
+        return self.decision_id is None
 
 
 @dataclass(frozen=True)
@@ -572,7 +572,7 @@ def experiment_path(name: object, rest: str = "") -> str:
 def id_of(decision: object) -> str | None:
     """Return the id of a decision, None for a default."""
     if isinstance(decision, Decision):
-        return decision.id
+        return decision.decision_id
     if not isinstance(decision, str) or not decision:
         expected = "a Decision or the id of one"
         raise InvalidParameter(must("decision", "the call", expected, decision))

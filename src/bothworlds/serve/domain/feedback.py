@@ -9,7 +9,7 @@ from functools import partial
 
 from bothworlds.arguments import is_number
 from bothworlds.bandit.feedback import loss_within
-from bothworlds.errors import InvalidFeedback
+from bothworlds.errors import InvalidFeedback, must
 from bothworlds.protocol import FEEDBACK_BATCH
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import FeedbackItem, Principal, Told
@@ -286,7 +286,14 @@ def _loss(bounds: tuple[float, float], loss: float | None, reward: float | None)
         if given is not None and not is_number(given):
             raise Problem("out_of_bounds", "A loss or reward must be a finite number.")
     try:
-        return loss_within(bounds, reward, loss, "a decision")
+        value = loss_within(bounds, reward, loss, "a decision")
     except InvalidFeedback as error:
         both = (loss is None) == (reward is None)
         raise Problem("invalid_request" if both else "out_of_bounds", str(error)) from None
+    name, given = ("loss", loss) if reward is None else ("reward", reward)
+    low, high = bounds
+    if low <= high and not (given is not None and low <= given <= high):
+        # In memory, rounding may leave the bounds a little; a service takes what it is sent.
+        expected = f"a number in [{low:g}, {high:g}]"
+        raise Problem("out_of_bounds", must(name, "a decision", expected, given))
+    return value
