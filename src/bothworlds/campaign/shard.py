@@ -9,10 +9,11 @@ from typing import Any
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
-from bothworlds.engine import advised, delayed
+from bothworlds.engine import advised, delayed, plain
 from bothworlds.engine.table import Table
 from bothworlds.engine.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
 from bothworlds.errors import ClusterError
+from bothworlds.policies.plain import PlainPolicy
 
 
 def cut(
@@ -90,7 +91,9 @@ def run_shard(
         for job in alike:
             ticked = None if tick is None else functools.partial(tick, job)
             try:
-                if world.kind == "advised":
+                if isinstance(job.policy, PlainPolicy):
+                    outcomes.append(plain.run_job(job, stop, ticked))
+                elif world.kind == "advised":
                     outcomes.append(advised.run_job(job, stop, ticked))
                 elif late:
                     outcomes.append(delayed.run_job(job, stop, ticked))

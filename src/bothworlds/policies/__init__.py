@@ -9,9 +9,10 @@ from bothworlds import registry
 from bothworlds.policies.base import Policy as Policy
 from bothworlds.policies.custom import custom as custom
 from bothworlds.policies.custom import random_unit as random_unit
+from bothworlds.policies.plain import PlainPolicy as PlainPolicy
 from bothworlds.policies.sparring import Sparring as Sparring
 
-__all__ = sorted([*registry.POLICIES, "Policy", "Sparring", "custom", "random_unit"])
+__all__ = sorted([*registry.POLICIES, "PlainPolicy", "Policy", "Sparring", "custom", "random_unit"])
 
 if TYPE_CHECKING:
     from bothworlds.policies._typing import *  # noqa: F403

@@ -25,6 +25,7 @@ from bothworlds.environments.base import Environment
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.policies.advice import setting_of
 from bothworlds.policies.base import Player, Policy
+from bothworlds.policies.plain import PlainPolicy
 from bothworlds.policies.uniform import Uniform
 from bothworlds.seeding import checked_seed
 from bothworlds.simulation.result import Comparators, Result
@@ -144,6 +145,9 @@ def simulate(
     if continuable and (environment.delays() is not None or environment.kind == "advised"):
         expected = "False with late feedback, which is not kept while it is on its way, or advice"
         raise InvalidParameter(must("continuable", "simulate", expected, True))
+    if continuable and any(isinstance(policy, PlainPolicy) for policy in named.values()):
+        expected = "False with policies in plain Python, whose state is not kept"
+        raise InvalidParameter(must("continuable", "simulate", expected, True))
     seed = checked_seed(seed, "simulate")
     rounds = checked_checkpoints(checkpoints, horizon)
     rounds = np.union1d(rounds, [horizon])
@@ -196,8 +200,13 @@ def checked_policies(
 def check_kinds(named: Mapping[str, Player], environment: Environment) -> None:
     """Refuse policies that take one arm a round where duels take two, and the other way round.
 
-    Where experts advise, refuse those that cannot weigh them.
+    Where experts advise, refuse those that cannot weigh them; where feedback is late, those in
+    plain Python.
     """
+    plain = [policy for policy in named.values() if isinstance(policy, PlainPolicy)]
+    if plain and environment.delays() is not None:
+        expected = f"compiled policies in {environment!r}, where feedback is late"
+        raise InvalidParameter(must("policies", "simulate", expected, plain[0]))
     if environment.kind == "advised":
         for policy in named.values():
             setting_of(policy, "simulate")
