@@ -11,7 +11,7 @@ import pytest
 import bothworlds.serve.dashboard.sessions as sessions_module
 from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
-from bothworlds.serve.dashboard import experiment, front, reading
+from bothworlds.serve.dashboard import experiment, front, reading, words
 from bothworlds.serve.dashboard.experiment import parts
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
 from bothworlds.serve.domain import records, tokens
@@ -276,6 +276,37 @@ def test_a_page_counts_what_the_feedback_counts(dashboard):
         assert await words("?as=loss") == ["loss"]
 
     dashboard(work)
+
+
+def test_a_page_shows_the_experts_and_no_others_have_the_panel(dashboard):
+    experts = ["model <b>", "rules"]
+
+    async def work(app, browser):
+        service = app.service
+        await service.create(Service.LOCAL, spec("plain"))
+        for n in range(60):
+            decided = await service.decide(
+                Service.LOCAL, "headline", advice=dict(zip(experts, "ab", strict=True))
+            )
+            loss = float(decided.arm != "a")
+            await service.feedback(Service.LOCAL, decided.decision_id, loss=loss)
+            if n in (20, 40):
+                await service.upkeep.checkpoint()
+        await service.flushed()
+        text = (await browser.get("/experiments/headline")).text
+        weights = service.experiment_state(Service.LOCAL, "headline").weights()
+        return text, (await browser.get("/experiments/plain")).text, weights
+
+    text, plain, weights = dashboard(work, experts=experts)
+    assert 'id="experts"' in text and 'href="#experts"' in text
+    assert "model &lt;b&gt;" in text and "model <b>" not in text
+    assert f"with <b>{words.percent(weights['model <b>'])}</b>" in text
+    assert "has the best mean loss so far (" in text
+    assert "Weights of the experts, as a table" in text
+    assert "of the decisions so far" in text
+    # What a reader can paste into a shell has the advice that a decision needs.
+    assert "advice" in text and "advice" not in plain
+    assert 'id="experts"' not in plain and 'href="#experts"' not in plain
 
 
 def test_the_headline_never_contradicts_itself(dashboard):

@@ -49,6 +49,11 @@ def test_another_kind_of_json_is_refused(kind):
         (wire.Decide, b'{"unit": "\xff"}'),
         (wire.Decide, b'{"unit": "a", "unit": "b"}'),
         (wire.Decide, b'{"unit": "a", "\\u0075nit": "b"}'),
+        (wire.Decide, b'{"advice": {"m": "a", "m": "b"}}'),
+        (wire.Decide, b'{"advice": {"m": "a", "\\u006d": "b"}}'),
+        (wire.Decide, b'{"advice": {"m": {"a": 0.5, "a": 0.5}}}'),
+        (wire.Decide, b'{"advice": {"m": "a"}, "unit": "x", "unit" : "x"}'),
+        (wire.Decide, b'{"advice": {"m": "a"}, "advice": {"m": "a"}}'),
         (Feedback, b'{"loss": 0.5,\n"loss" : 0.25}'),
         (wire.FeedbackMany, b'{"items": [{"decision_id": "a", "loss": 1, "loss": 0}]}'),
         (wire.NewArm, b'{"name": "a", "value": {"x": 1, "y": {"x": 2, "x": 3}}}'),
@@ -63,6 +68,8 @@ def test_a_name_in_several_objects_is_accepted():
     assert len(wire.Reader(wire.FeedbackMany).read(body).items) == 2
     body = b'{"name": "a", "value": {"name": "\\":", "size": 9}}'
     assert wire.Reader(wire.NewArm).read(body).name == "a"
+    body = b'{"advice": {"m": {"a": 0.5, "b": 0.5}, "a": {"a:": 1}}, "unit": "a"}'
+    assert wire.Reader(wire.Decide).read(body).advice["a"] == {"a:": 1.0}
 
 
 def test_json_that_nests_without_end_is_refused():
