@@ -319,12 +319,13 @@ class ModelRouter:
         decision: Any
         if isinstance(self._chooser, Bandit):
             decision = self._chooser.ask(available=available)
+            id = decision.id
         else:
             assert self._experiment is not None
             default = next(iter(available or self.models))
             decision = self._chooser.decide(self._experiment, available=available, default=default)
-        # A default of the client has no id, and nothing to be told about it.
-        id = decision.id
+            # A default of the client has no id, and nothing to be told about it.
+            id = decision.decision_id
         if id is not None:
             with self._lock:
                 self._open[id] = _Request(decision)
