@@ -5,6 +5,7 @@ import contextlib
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -270,6 +271,41 @@ def test_ids_are_not_dated_before_the_newest_one_in_the_store(served, monkeypatc
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() - 3600)
     assert served(newest)[:6] >= before[:6]
+
+
+def test_feedback_that_waits_while_the_store_goes_back_is_not_learned(served):
+    async def body(service):
+        await service.create(ME, spec())
+        (token,) = await decided(service, "headline", 1)
+        committer, commit = service.state.committer, service.store.writer.commit
+
+        def commit_late(batch, settle):
+            started_over = threading.Event()
+            service.state.loop.call_soon_threadsafe(committer.start_over)
+            service.state.loop.call_soon_threadsafe(started_over.set)
+            assert started_over.wait(HANG)
+            return commit(batch, settle)
+
+        service.store.writer.commit = commit_late
+        assert await code_of(service.feedback(ME, token, loss=0.5)) == "store_unavailable"
+        service.store.writer.commit = commit
+        assert service.experiment(ME, "headline")["learned"] == 0
+        assert await code_of(service.feedback(ME, token, loss=0.5)) == "learned"
+
+    served(body)
+
+
+def test_a_reading_connection_that_is_refused_is_no_internal_error(on_service):
+    async def body(service):
+        def refuse(reader):
+            raise StoreError("The store went back in time; this replica reads it again.")
+
+        for work in (service.state.read, service.state.watch):
+            with pytest.raises(Problem) as refused:
+                await work(refuse)
+            assert refused.value.code == "store_unavailable"
+
+    on_service(body)
 
 
 # --- databases that fail over --------------------------------------------------------------------

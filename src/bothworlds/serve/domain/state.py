@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bothworlds.errors import StoreError
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import Experiments
 from bothworlds.serve.domain.sums import Counts, Ledger, Place
@@ -157,9 +158,11 @@ class State:
     async def _call(
         self, thread: ThreadPoolExecutor, work: Callable[[Reader], T], reader: Reader
     ) -> T:
+        # The driver fails, or a new connection finds a store that went back in time.
+        failures: tuple[type[Exception], ...] = (*self.store.failures, StoreError)
         try:
             return await self.loop.run_in_executor(thread, work, reader)
-        except self.store.failures as error:
+        except failures as error:
             raise Problem("store_unavailable", retry_after=1.0) from error
 
     def close(self, *, wait: bool) -> None:

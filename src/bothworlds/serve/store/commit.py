@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.sums import Counts, Ledger, Place, StateRow, Sums
@@ -284,7 +285,6 @@ class Committer:
 
         The store went back in time: rows that wait are of a time that it does not know.
         """
-        self._lives += 1
         self.log.clear()
         self._stale = True
         refused = []
@@ -293,6 +293,8 @@ class Committer:
                 self._queue.append(each)
             else:
                 refused.append(each.done)
+        # After the queue is empty: a batch taken from it before is of an earlier life.
+        self._lives += 1
         self._refuse(refused)
         self._wake.set()
 
@@ -331,6 +333,7 @@ class Committer:
             self._asleep = False
             self._answered.wait(LOOP_SECONDS)
             self._wake.clear()
+            life = self._lives
             items, job = self._queue.take()
             rows = []
             # Few rows of the log in every batch would cost as much as many in one of them.
@@ -339,7 +342,7 @@ class Committer:
                 rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
                 self._ripe = self._ripe or bool(self.log)
             if items or rows:
-                self._commit(items, rows)
+                self._commit(items, rows, life)
             if job is not None:
                 self._work(job)
             elif self.failing is not None and not items and not rows and not self._stopping:
@@ -349,11 +352,10 @@ class Committer:
             if self._stopping and not self._queue and (not self.log or self._pause):
                 return
 
-    def _commit(self, items: list[Item], rows: list[DecisionRow]) -> None:
+    def _commit(self, items: list[Item], rows: list[DecisionRow], life: int) -> None:
         batch = Batch(
             decisions=rows, caps=self.caps, orders=self.orders, folds=self.ledger.folds
         )  # fmt: skip
-        life = self._lives
         first: dict[tuple[int, bytes], FeedbackRow] = {}
         for item in items:
             for row in item.feedback:
@@ -372,9 +374,16 @@ class Committer:
             if claim.decision is not None
         }
         places = [records.PLACE.unpack(each) for each in decided]
+
+        def settle(feedback: list[FeedbackRow]) -> list[StateRow]:
+            # The batch may have waited for a new connection while the store went back.
+            if life != self._lives:
+                raise StoreError("The store went back in time.")
+            return self.ledger.settle(feedback, places)
+
         try:
             self._reread()
-            outcome = self.writer.commit(batch, partial(self.ledger.settle, decided=places))
+            outcome = self.writer.commit(batch, settle)
         except Exception as error:
             self._failed(error, items, rows if life == self._lives else [])
             return
