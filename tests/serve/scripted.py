@@ -10,10 +10,13 @@ import base64
 import contextlib
 import json
 import os
+import re
 import traceback
+import uuid
 from collections import Counter
 from functools import partial
 
+from bothworlds.errors import StoreError
 from bothworlds.serve.domain.config import checked
 from bothworlds.serve.domain.records import decode
 from bothworlds.serve.domain.service import FeedbackItem, Service
@@ -44,7 +47,7 @@ class Run:
     number : int
         Which run it is; names of units and requests contain it.
     before : dict
-        What the run before had sent: losses by token, and the name of its request.
+        What the run before had sent: losses by token, and its number.
     """
 
     def __init__(self, number, before):
@@ -117,7 +120,9 @@ class Run:
         for (token, loss), answer in zip(items, told or [], strict=False):
             status = answer.code if isinstance(answer, Problem) else answer.status
             self.say("answered", token, loss, status)
-        await self.attempt(service.release(ME, "capped"))
+        # Its own alone, so that runs that were killed do not make later ones longer.
+        ids = [str(uuid.UUID(bytes=decode(raw(token)).id)) for token in capped if token]
+        await self.attempt(service.release(ME, "capped", ids))
         experiment = service.experiment_state(ME, "after")
         await self.attempt(
             service.patch(
@@ -134,16 +139,22 @@ class Run:
             await self.attempt(service.state.committer.run(work))
 
     async def serve(self, arm):
-        """Open the store, recover, and write with what ``arm`` prepares."""
-        service = await Service.open(arm.store, QUIET)
+        """Open the store, recover, and write; ``arm`` is around opening and around writing."""
+        try:
+            with arm.opening():
+                service = await Service.open(arm.store, QUIET)
+        except StoreError as error:
+            self.say("passed", arm.passed)
+            self.say("not opened", str(error))
+            return
         await self.recover(service)
-        arm.begin(service)
-        await self.write(service)
+        with arm.writing(service):
+            await self.write(service)
         self.say("passed", arm.passed)
         await service.close()
 
 
-def forked(work):
+def forked(work, read=json.loads):
     """Call ``work`` with a descriptor in a forked process; return its status and its lines."""
     reading, writing = os.pipe()
     process = os.fork()
@@ -158,8 +169,8 @@ def forked(work):
         finally:
             os._exit(status)
     os.close(writing)
-    with open(reading, "rb") as lines:
-        said = [json.loads(line) for line in lines]
+    with open(reading, encoding="utf-8") as lines:
+        said = [read(line) for line in lines]
     _, status = os.waitpid(process, 0)
     return os.waitstatus_to_exitcode(status), said
 
@@ -203,23 +214,32 @@ class Campaign:
             asyncio.run(run.serve(arm))
 
         code, said = forked(work)
-        sent = {}
+        known = set(self.sent)
         for first, *rest in said:
             if first == "sent":
-                token, loss = rest
-                # Of two losses for one decision, the first that is acknowledged counts.
-                if token not in self.sent:
-                    sent[token] = self.sent[token] = loss
+                self.sent.setdefault(*rest)
             elif first == "answered":
                 token, loss, status = rest
                 self.statuses[status] += 1
                 if status in ANSWERS:
+                    # Of two losses for one decision, the first that is acknowledged counts.
                     assert self.acknowledged.setdefault(token, loss) == loss, rest
                 else:
                     assert status in ("already_told", "expired", "store_unavailable"), rest
+            elif first == "refused":
+                assert rest == ["store_unavailable"], rest
+                self.statuses["refused"] += 1
             elif first == "requested":
                 assert rest[0] == rest[1] or None in rest, rest
-        self.before = {"sent": sent, "number": self.number}
+            elif first == "not opened":
+                assert re.fullmatch(r"The .*[^.]\.", rest[0]), rest
+                self.statuses[first] += 1
+        again = {
+            token: loss
+            for token, loss in self.sent.items()
+            if token not in known or token not in self.acknowledged
+        }
+        self.before = {"sent": again, "number": self.number}
         return code, said
 
     def check(self):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from bothworlds.serve.domain.experiment import short
 from bothworlds.serve.domain.keys import FIRST_TENANT, NewKey, key_document
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store.opening import opened
+from bothworlds.serve.store.opening import using
 from bothworlds.serve.store.rows import AuditRow
 from bothworlds.serve.store.writer import Writer
 
@@ -48,7 +47,7 @@ def create_key(
     'bw_'
     """
     made = NewKey.made(1, scopes, label, tenant)
-    with contextlib.closing(opened(where, serve=False)) as store:
+    with using(where, create=True) as store:
         audit = AuditRow(time.time(), 1, None, "create_key", None, "shell", made.change())
         store.writer.administer(audit, made.put)
     return made.secret
@@ -67,7 +66,7 @@ def list_keys(where: str) -> list[dict[str, Any]]:
     StoreError
         If the store cannot be opened.
     """
-    with contextlib.closing(opened(where, serve=False, create=False)) as store:
+    with using(where) as store:
         found = store.reader.configuration()
     tenants = {number: name for name, number in found.tenants.items()}
     return [{**key_document(key), "tenant": tenants[key.tenant]} for key in found.keys]
@@ -90,7 +89,7 @@ def revoke_key(where: str, id: str) -> None:
     Problem
         If there is no such key, or it was revoked before.
     """
-    with contextlib.closing(opened(where, serve=False, create=False)) as store:
+    with using(where) as store:
         now = time.time()
         tenant = next(
             (key.tenant for key in store.reader.configuration().keys if key.id == id), FIRST_TENANT
@@ -119,7 +118,7 @@ def begin_incarnation(where: str) -> None:
     StoreError
         If the store cannot be opened, or is served.
     """
-    with contextlib.closing(opened(where, create=False, alone=True)) as store:
+    with using(where, serve=True) as store:
         now = time.time()
         audit = AuditRow(now, 1, None, "restored", None, "shell", {})
         store.writer.administer(audit, lambda writer: writer.begin_incarnation(now, None))

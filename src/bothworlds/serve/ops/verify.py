@@ -6,7 +6,6 @@ Both read one snapshot.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.sums import Place, Sums, summed
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.store import folding
-from bothworlds.serve.store.opening import opened
+from bothworlds.serve.store.opening import using
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import Configuration, FeedbackRow
 
@@ -189,7 +188,7 @@ def verify(where: str) -> list[Finding]:
     StoreError
         If the store cannot be opened.
     """
-    with contextlib.closing(opened(where, serve=False, create=False)) as store:
+    with using(where) as store:
         return verify_store(store.reader)
 
 
@@ -268,7 +267,7 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
     list of Replayed
         By experiment and epoch, with whether the stored state is the same, bit by bit.
     """
-    with contextlib.closing(opened(where, serve=write, create=False, alone=write)) as store:
+    with using(where, serve=write) as store:
         reader = store.reader
         with reader.snapshot():
             log = _Log(reader)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bothworlds.errors import StoreError, missing_extra
@@ -48,11 +49,36 @@ def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool =
     else:
         store = SqliteStore(where, serve=serve, create=create)
     try:
-        schema.check_version(store.writer)
+        with sentences(store):
+            schema.check_version(store.writer)
     except BaseException:
         store.close()
         raise
     return store
+
+
+@contextlib.contextmanager
+def using(where: str, *, serve: bool = False, create: bool = False) -> Iterator[Store]:
+    """Open a store for a command, alone if it is to ``serve``, and close it after the block.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be opened, or the database fails in the block.
+    """
+    store = opened(where, serve=serve, create=create, alone=serve)
+    with sentences(store), contextlib.closing(store):
+        yield store
+
+
+@contextlib.contextmanager
+def sentences(store: Store) -> Iterator[None]:
+    """Report in one sentence that the database failed in the block."""
+    try:
+        yield
+    except store.failures as error:
+        text = " ".join(str(error).split()).rstrip(".")
+        raise StoreError(f"The store cannot be used: {text}.") from error
 
 
 def migrate(where: str) -> tuple[int, int]:
@@ -65,7 +91,7 @@ def migrate(where: str) -> tuple[int, int]:
         store = _postgres()(where, serve=False, create=False)
     else:
         store = SqliteStore(where, create=False)
-    with contextlib.closing(store):
+    with sentences(store), contextlib.closing(store):
         return schema.migrate(store.writer)
 
 
