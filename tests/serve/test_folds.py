@@ -33,6 +33,8 @@ POLICIES = [
     bw.AllWorlds(),
     bw.Discounted(bw.TsallisINF(), window=50.0),
     bw.Alarmed(bw.TsallisINF()),
+    bw.Restarted(bw.TsallisINF(), every=40),
+    bw.Exp3PlusPlus(),
 ]
 
 

@@ -110,6 +110,7 @@ class Quarantine:
             folds: Folds = {}
 
             def judged(writer: Writer) -> int:
+                folding.lock_quarantined(writer, experiment.id, orders)
                 taken = writer.judge(experiment.id, chosen, status)
                 change["count"] = len(taken)
                 states.extend(ledger.settle(taken))

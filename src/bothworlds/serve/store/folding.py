@@ -115,6 +115,16 @@ def learn(writer: Writer, rows: Sequence[FeedbackRow], folds: Folds) -> Folds:
     return changed
 
 
+def lock_quarantined(writer: Writer, experiment: int, orders: Mapping[int, Order]) -> None:
+    """Lock the folds that feedback in quarantine would be learned by, before its rows are."""
+    if experiment in orders:
+        epochs = writer.rows(
+            "SELECT DISTINCT epoch FROM feedback WHERE experiment = ? AND status = 'quarantined'",
+            (experiment,),
+        )
+        lock(writer, [(experiment, epoch) for (epoch,) in epochs], orders, {})
+
+
 def renumber(
     writer: Writer, rows: Sequence[FeedbackRow], orders: Mapping[int, Order],
     known: Mapping[Place, Fold],
