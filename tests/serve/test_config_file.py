@@ -37,7 +37,8 @@ def file(tmp_path):
 
 def run(*words, **environment):
     done = CliRunner(env=environment).invoke(app, ["serve", *map(str, words)])
-    return done.exit_code, " ".join(done.output.split())
+    # A notice that kernels are compiled goes to standard error, as refusals do.
+    return done.exit_code, " ".join((done.output if done.exit_code else done.stdout).split())
 
 
 def test_apply_creates_what_is_missing_and_is_idempotent(file, tmp_path):
@@ -77,6 +78,14 @@ def test_every_setting_of_an_experiment_can_be_written(file):
     assert "nothing to change" in run("plan", "--config", path)[1]
     # What is left out has its default again.
     assert "floor 0.25 -> 0.0" in run("apply", "--config", file(HEADLINE))[1]
+
+
+def test_experts_can_be_written_and_are_fixed(file):
+    path = file(HEADLINE + 'experts = ["model", "rules"]\n')
+    assert run("apply", "--config", path)[0] == 0
+    assert "nothing to change" in run("plan", "--config", path)[1]
+    code, told = run("apply", "--config", file(HEADLINE + 'experts = ["model"]\n'))
+    assert code == 1 and "the setting 'experts' is fixed" in told
 
 
 @pytest.mark.parametrize(
@@ -201,8 +210,8 @@ def test_what_would_lose_something_is_refused_and_changes_nothing(on_service, wh
 
         new = spec("other", "xy")
         await refused([new, *changed()], "for the arm 'd' still wait for their feedback")
-        await refused([new, spec(policy="exp3")], "its policy is fixed")
-        await refused([new, spec(bounds=(0.0, 2.0))], "its bounds is fixed")
+        await refused([new, spec(policy="exp3")], "the setting 'policy' is fixed")
+        await refused([new, spec(bounds=(0.0, 2.0))], "the setting 'bounds' is fixed")
         valued = msgspec.structs.replace(spec(), arms=[{"name": "a", "value": 1}, *"bcd"])
         valued = msgspec.convert(msgspec.to_builtins(valued), NewExperiment)
         await refused([new, valued], "the value of 'a' is fixed")

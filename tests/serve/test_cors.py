@@ -1,14 +1,17 @@
 """Web pages of other origins: what pre-flight requests are told, and what decide tokens allow."""
 
+import asyncio
+
 import pytest
 from typer.testing import CliRunner
 
 from bothworlds.cli.commands import app
+from bothworlds.client import AsyncClient, Client
 from bothworlds.serve.domain import decide_tokens
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.ops.admin import create_key
 from helpers.served import served
-from helpers.waiting import wait_until
+from helpers.waiting import HANG, wait_until
 
 SHOP = "https://shop.example.com"
 ONE = "/v1/experiments/headline"
@@ -148,6 +151,20 @@ def test_a_token_decides_and_reports_feedback_and_nothing_else(service):
         assert service.ask(method, path, document, token).code == "scope_missing", path
     page = {"Origin": SHOP}
     assert service.ask("POST", f"{ONE}/decisions", {}, token, headers=page).status == 201
+
+
+@pytest.mark.processes
+def test_the_clients_mint_tokens(service):
+    with Client(service.url, key=service.caller, timeout=HANG) as client:
+        token = client.decide_token("button", seconds=60)
+
+    async def minted():
+        async with AsyncClient(service.url, key=service.caller, timeout=HANG) as client:
+            return await client.decide_token()
+
+    for given, status in ((token, 403), (asyncio.run(minted()), 201)):
+        assert service.ask("POST", "/v1/experiments/button/decisions", {}, given).status == 201
+        assert service.ask("POST", f"{ONE}/decisions", {}, given).status == status
 
 
 @pytest.mark.processes

@@ -194,6 +194,18 @@ class Client:
         if call is not None:
             self._call(call, timeout or self._settings.feedback_timeout)
 
+    def decide_token(self, experiment: str | None = None, *, seconds: float = 600.0) -> str:
+        """Mint a decide token for a web page, which stays valid for some seconds.
+
+        Parameters
+        ----------
+        experiment : str, optional
+            The only experiment it is for; by default all of the key.
+        seconds : float
+            How long it is valid, at most an hour.
+        """
+        return self._call(calls.decide_token(experiment, seconds))
+
     def create(
         self, experiment: str, arms: Sequence[str] | Mapping[str, Any], **settings: Any
     ) -> dict[str, Any]:

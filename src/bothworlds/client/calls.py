@@ -518,6 +518,14 @@ def nothing(found: Any) -> None:
         raise Malformed("a body where there is none")
 
 
+def decide_token(experiment: str | None, seconds: float) -> Call[str]:
+    """Mint a decide token."""
+    document: dict[str, Any] = {"seconds": seconds}
+    if experiment is not None:
+        document["experiment"] = experiment
+    return Call("POST", "/v1/decide-tokens", lambda found: text(record(found), "token"), document)
+
+
 def create(experiment: str, arms: Sequence[str] | Mapping[str, Any], settings: Any) -> Call[Any]:
     """Create an experiment."""
     if isinstance(arms, Mapping):

@@ -163,7 +163,7 @@ async def _changes(
     changed = {key: value for key, value in after.items() if value != before[key]}
     for key in changed:
         if key not in CHANGEABLE:
-            raise _refusal(name, f"its {key} is fixed; give the new one another name")
+            raise _refusal(name, f"the setting {key!r} is fixed; give the new one another name")
     if changed:
         told = ", ".join(f"{key} {before[key]!r} -> {value!r}" for key, value in changed.items())
         patch = partial(
