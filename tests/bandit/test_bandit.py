@@ -664,3 +664,17 @@ def test_a_policy_that_chooses_no_arm_changes_nothing():
     with pytest.raises(KernelError, match="The probabilities of Lazy must be numbers >= 0"):
         bandit.ask()
     assert content(bandit) == before
+
+
+SINGLE = [p for p in POLICIES if p.traits.separable]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", SINGLE, **by_repr)
+def test_a_single_available_arm_has_probability_one(policy):
+    bandit = bw.Bandit(policy, arms=list("abc"), seed=2)
+    play(bandit, 20, np.random.default_rng(1))
+    decision = bandit.ask(available=["b"])
+    assert (decision.arm, decision.probability) == ("b", 1.0)
+    bandit = bw.Bandit.loads(bandit.dumps())
+    bandit.tell(decision.id, loss=0.5)

@@ -166,3 +166,22 @@ def test_a_weight_below_one_and_a_missing_one_are_refused():
         bw.Bandit(Missing(), arms=2).ask()
     with pytest.raises(InvalidParameter, match="rate of FTPL must be"):
         bw.FTPL(rate=0)
+
+
+def test_the_first_state_may_depend_on_the_parameters():
+    @custom
+    class Primed:
+        size: float = 3.0
+
+        def start(n_arms, parameters):
+            return np.full(int(parameters.size), parameters.size)
+
+        def choose(state, parameters, n_arms, t, generator):
+            return int(state[0]) % n_arms
+
+        def update(state, parameters, n_arms, t, arm, probability, loss):
+            state[-1] += loss
+
+    assert Primed().start(2).tolist() == [0.0, 3.0, 3.0, 3.0]
+    assert Primed(size=5.0).start(2).size == 6
+    assert bw.Bandit(Primed(size=4.0), arms=3, seed=1).ask().index == 1

@@ -346,9 +346,11 @@ class Core(Held):
         if subset.lineup is not None:
             F, lineup, N = subset.F, subset.lineup, subset.N
             slot = subset.ask(self.F, subset.slots, F, subset.rows)
+            _certain(F, subset.slots)
             subset.note(F, lineup.index_array, N, subset.flags, subset.w)
         else:
             F, lineup, slot = self.draw_aside(self.round + 1, subset.slots, centred=True)
+            _certain(F, subset.slots)
             generator(self.F)[:] = generator(F)
             kernels = self.program.kernels
             if kernels.opens:
@@ -669,6 +671,12 @@ def _shares(F: Array, lineup: Lineup) -> dict[Arm, float]:
     w = np.empty(len(lineup.names))
     lineup.weights(F, w)
     return dict(zip(lineup.names, w.tolist(), strict=True))
+
+
+def _certain(F: Array, slots: NDArray[np.intp]) -> None:
+    """Note the probability 1 of a single arm, also where the policy computes none."""
+    if slots.size == 1:
+        F[first_row(F)] = 1.0
 
 
 def _checked_available(core: Core, available: object) -> list[int]:

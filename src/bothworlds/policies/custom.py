@@ -61,7 +61,7 @@ def custom(cls: type) -> Any:
     The class body holds parameters (numbers, with or without defaults) and these functions, none
     of which takes ``self``:
 
-    ``start(n_arms)``
+    ``start(n_arms)`` or ``start(n_arms, parameters)``
         The state before round 1, a one-dimensional array of floats. Plain Python, not compiled.
     ``choose(state, parameters, n_arms, t, generator)``
         Returns the arm for round t (from 1), or ``(arm, probability)``, or ``(arm, weight)``.
@@ -117,6 +117,7 @@ def custom(cls: type) -> Any:
         for name in ("start", "choose", "probabilities", "update")
         if callable(body.get(name))
     }
+    made.configured = argument_count("start", body["start"], owner, (1, 2)) == 2
     taken = argument_count("update", body["update"], owner, (7, 8))
     made.draws = taken == 8
     plain = getattr(body["update"], "py_func", body["update"])
@@ -139,6 +140,7 @@ class CustomPolicy(Policy):
     traits: ClassVar[Traits] = Traits(trusted=False)
     functions: ClassVar[dict[str, Any]]
     record: ClassVar[Any]
+    configured: ClassVar[bool]
     draws: ClassVar[bool]
     weighted: ClassVar[bool]
     _made: ClassVar[dict[bool, Kernels]] = {}
@@ -156,7 +158,7 @@ class CustomPolicy(Policy):
         return np.concatenate([np.zeros(self.traits.head_rows), self._user_state(n_arms)])
 
     def _user_state(self, n_arms: int) -> Array:
-        made = self.functions["start"](n_arms)
+        made = self.functions["start"](n_arms, *((record_of(self),) if self.configured else ()))
         state = arguments.numbers(made)
         if state is None or state.ndim != 1:
             owner = type(self).__name__
