@@ -708,3 +708,22 @@ def test_reading_and_saving_at_once(tmp_path):
         reading.result()
     assert all(rows <= 64 for rows, _ in said)
     assert len(said) > 20
+
+
+@pytest.mark.slow
+def test_a_second_machine_runs_the_repetitions_that_follow(tmp_path):
+    world, here, there = bw.environments.Stochastic.gap(2, 0.5), tmp_path / "a", tmp_path / "b"
+    given = {"horizon": 50, "seed": 3, "progress": False}
+    whole = bw.simulate([bw.UCB1()], world, repetitions=40, **given)
+    own = bw.simulate([bw.UCB1()], world, repetitions=25, store=here, **given)
+    other = bw.simulate([bw.UCB1()], world, first=25, repetitions=15, store=there, **given)
+    in_memory = bw.simulate([bw.UCB1()], world, first=25, repetitions=15, **given)
+    assert other.repetitions["UCB1()"].tolist() == list(range(25, 40))
+    for part, rows in ((own, slice(25)), (other, slice(25, 40)), (in_memory, slice(25, 40))):
+        assert np.array_equal(part.regret["UCB1()"], whole.regret["UCB1()"][rows])
+    for file in there.glob("*.parquet"):
+        shutil.copy(file, here)
+    written = {file.name for file in here.glob("*.parquet")}
+    joined = bw.simulate([bw.UCB1()], world, repetitions=40, store=here, **given)
+    assert np.array_equal(joined.regret["UCB1()"], whole.regret["UCB1()"])
+    assert {file.name for file in here.glob("*.parquet")} == written, "nothing was run again"

@@ -36,6 +36,8 @@ class Curve:
         The user's seed.
     label : str
         Where the curve belongs, for people; it determines nothing.
+    first : int
+        Number of the first run that is wanted.
 
     Examples
     --------
@@ -54,6 +56,12 @@ class Curve:
     repetitions: int
     seed: int
     label: str = ""
+    first: int = 0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The runs that are wanted, from the first number up to the second, not included."""
+        return self.first, self.first + self.repetitions
 
     @property
     def horizon(self) -> int:

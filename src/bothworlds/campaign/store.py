@@ -76,7 +76,7 @@ class Store(StoreView):
 
     def missing(self, curve: Curve) -> list[tuple[int, int]]:
         """Return the repetitions of a curve that have no file yet."""
-        return missing_spans(self._spans.get(curve.stem, ()), curve.repetitions)
+        return _missing(self._spans.get(curve.stem, ()), curve)
 
     def lacks(self, curve: Curve, span: tuple[int, int]) -> bool:
         """Return whether some of these repetitions have no file of any process yet."""
@@ -112,7 +112,7 @@ class Store(StoreView):
             return []
         going_on = self._continued(curve, keep)
         have = [*self._spans.get(curve.stem, ()), *(job.span for job in going_on)]
-        fresh = cut(curve, missing_spans(have, curve.repetitions), keep)
+        fresh = cut(curve, _missing(have, curve), keep)
         return sorted([*going_on, *fresh], key=lambda job: job.span)
 
     def want(self, curves: Iterable[Curve]) -> None:
@@ -127,7 +127,7 @@ class Store(StoreView):
             told = {
                 **curve.settings,
                 "labels": sorted(labels),
-                "repetitions": max(curve.repetitions, known.get("repetitions", 0)),
+                "repetitions": max(curve.span[1], known.get("repetitions", 0)),
             }
             if told != known:
                 with shardfile.saving(path, durable=False) as draft:
@@ -148,7 +148,7 @@ class Store(StoreView):
 
         A file that cannot be used is reported and set aside; its repetitions are missing then.
         """
-        return [outcome for _, outcome in self._parts(curve.stem, curve.repetitions)]
+        return [outcome for _, outcome in self._parts(curve.stem, curve.span[1], curve.first)]
 
     def _unusable(self, path: Path, error: ResultFileError) -> None:
         """Set a file aside, so that what it held is computed again."""
@@ -174,11 +174,16 @@ class Store(StoreView):
         for stem in shorter(curve, self._stems.get(curve.key, ())):
             for span in sorted(self._spans[stem]):
                 have = [*self._spans.get(curve.stem, ()), *(job.span for job in jobs)]
-                missing = missing_spans(have, curve.repetitions)
+                missing = _missing(have, curve)
                 if _overlap(missing, span) and (found := self._usable(stem, span, states=True)):
                     about, tiles = found
                     jobs += continued(curve, about["checkpoints"], tiles, missing, keep)
         return jobs
+
+
+def _missing(have: Iterable[tuple[int, int]], curve: Curve) -> list[tuple[int, int]]:
+    """Return the repetitions of a curve that no span covers."""
+    return missing_spans(have, curve.span[1], curve.first)
 
 
 def _overlap(spans: Iterable[tuple[int, int]], span: tuple[int, int]) -> bool:

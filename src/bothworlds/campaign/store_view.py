@@ -30,8 +30,10 @@ _CURVE = re.compile(rf"({_STEM})\.json")
 _ASIDE = re.compile(rf"({_STEM})-\d+-\d+\.parquet(\.\d+)?\.damaged")
 
 
-def missing_spans(have: Iterable[tuple[int, int]], wanted: int) -> list[tuple[int, int]]:
-    """Return the repetitions below ``wanted`` that no span covers.
+def missing_spans(
+    have: Iterable[tuple[int, int]], wanted: int, first: int = 0
+) -> list[tuple[int, int]]:
+    """Return the repetitions from ``first`` on and below ``wanted`` that no span covers.
 
     A span reaches from its first number up to its second, which is not included.
 
@@ -42,7 +44,7 @@ def missing_spans(have: Iterable[tuple[int, int]], wanted: int) -> list[tuple[in
     >>> missing_spans([(16, 32)], 0)
     []
     """
-    at, missing = 0, []
+    at, missing = first, []
     for first, end in sorted(have):
         if min(first, wanted) > at:
             missing.append((at, min(first, wanted)))
@@ -223,8 +225,8 @@ class StoreView:
                 self._say(_left_out(error))
         return {}
 
-    def _parts(self, stem: str, wanted: int) -> Iterator[tuple[About, TileOutcome]]:
-        at = 0
+    def _parts(self, stem: str, wanted: int, first: int = 0) -> Iterator[tuple[About, TileOutcome]]:
+        at = first
         # Of files that begin alike, the one that reaches further comes first.
         for span in sorted(self._spans.get(stem, ()), key=lambda span: (span[0], -span[1])):
             low, high = max(span[0], at), min(span[1], wanted)

@@ -42,6 +42,7 @@ def simulate(
     *,
     horizon: float = 10**6,
     repetitions: float = 100,
+    first: int = 0,
     seed: int | None = 0,
     checkpoints: Iterable[int] | None = None,
     threads: int | None = None,
@@ -75,6 +76,9 @@ def simulate(
         Rounds per repetition; 1e6 will do.
     repetitions : int
         Independent runs per policy.
+    first : int
+        Number of the first run. A second machine runs the next ones by ``first=100``, with the same
+        seed; copy the files of its store into the first one's folder to have all of them.
     seed : int or None
         None draws a fresh seed, which the result reports.
     checkpoints : iterable of int, optional
@@ -123,7 +127,8 @@ def simulate(
     check_kinds(named, environment)
     horizon = count("horizon", horizon, "simulate", 1, _COUNT)
     repetitions = count("repetitions", repetitions, "simulate", 1, _COUNT)
-    for parameter, number in (("horizon", horizon), ("repetitions", repetitions)):
+    first = count("first", first, "simulate", 0, "a whole number >= 0")
+    for parameter, number in (("horizon", horizon), ("repetitions", first + repetitions)):
         if number > MOST:
             raise InvalidParameter(must(parameter, "simulate", f"at most {MOST}", number))
     if threads is None:
@@ -154,7 +159,7 @@ def simulate(
     for policy in named.values():
         policy.parameters(environment.n_arms)
     curves = [
-        Curve(name, policy, environment, tuple(rounds.tolist()), repetitions, seed)
+        Curve(name, policy, environment, tuple(rounds.tolist()), repetitions, seed, first=first)
         for name, policy in named.items()
     ]
     workers = Threads(threads) if executor is None else workers_of(executor)
@@ -251,7 +256,7 @@ def _in_memory(
     def take(index: int, outcomes: list[TileOutcome]) -> None:
         found[index] |= {outcome.first: outcome for outcome in outcomes}
 
-    jobs = [cut(curve, [(0, curve.repetitions)], **kept) for curve in curves]
+    jobs = [cut(curve, [curve.span], **kept) for curve in curves]
     campaign = Campaign(curves, jobs, workers, take, abreast=True, show=show, say=_say)
     interrupted = campaign.run()
     return [[each[first] for first in sorted(each)] for each in found], interrupted
