@@ -126,6 +126,7 @@ def page(folder):
     text = re.sub(r"\d[\d,.]*", "0", text)
     # A curve has as many points as there were states, which the service writes by its clock.
     text = re.sub(r"(L0 0)+", "L0 0", text)
+    text = re.sub(r"l0 -?0( -?0)*", "l0 0", text)
     return [line for line in re.sub(r"(>)(<)", r"\1\n\2", text).splitlines() if line.strip()]
 
 
