@@ -48,8 +48,9 @@ BEYOND = """\
 
 `bothworlds beyond` measures what came after the paper, as `bothworlds paper` does the paper: the
 claims of the authors of each method, and claims of this project, marked as ours, by the
-[same rules](claims.md). It takes a minute or two, once everything is compiled; its report has a
-table of all regrets. `bothworlds beyond drift` runs one experiment, `--full` more repetitions.
+[same rules](claims.md). Once everything is compiled it takes minutes, most of them for *allworlds*;
+its report has a table of all regrets. `bothworlds beyond drift` runs one experiment, `--full` more
+repetitions.
 """
 
 SCALES = """

@@ -257,7 +257,7 @@ POLICIES: dict[str, Entry] = {
             ),
             (
                 "| `AllWorlds()` | Σ log T / Δ (argued) | √((1 + R) KT), R level alarms (argued) "
-                "| this package; [measured](docs/how-to/choose_a_policy.md), not proved |",
+                "| this package; [measured](docs/arena.md), not proved |",
             ),
         ),
         Entry(

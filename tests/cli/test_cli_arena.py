@@ -54,8 +54,8 @@ def test_every_policy_enters_and_plays_where_it_can():
     entered = arena.entrants(1000)
     assert list(entered) == [variant.label for _, variant in words().values()]
     for world in arena.WORLDS.values():
-        made = world.make(5, 0.2, 1000)
-        fit = [policy for policy in entered.values() if arena.able(policy, made)]
+        made = world.make(5, 0.2, world.times * 1000)
+        fit = arena.fitting(entered, made)
         assert fit and (len(fit) == len(entered)) != made.unbounded
 
 

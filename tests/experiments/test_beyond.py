@@ -8,6 +8,7 @@ from bothworlds.experiments import experiment, experiment_names
 from bothworlds.experiments.algorithms import (
     ADA,
     ALARMED,
+    ALLWORLDS,
     DISCOUNTED,
     EXP3,
     HT,
@@ -19,7 +20,15 @@ from bothworlds.experiments.algorithms import (
     UCB,
     V,
 )
-from bothworlds.experiments.beyond import advice, delay, drift, floor, heavy_tails, variance
+from bothworlds.experiments.beyond import (
+    advice,
+    allworlds,
+    delay,
+    drift,
+    floor,
+    heavy_tails,
+    variance,
+)
 from bothworlds.experiments.catalogue import part_of
 from bothworlds.experiments.claims.summary import ordered, said
 from bothworlds.experiments.model import Claim, Outcome
@@ -49,7 +58,7 @@ def broken(verdicts):
 def test_names_lie_in_one_part_only():
     assert not set(experiment_names()) & set(experiment_names("beyond"))
     assert {part_of(name) for name in experiment_names("beyond")} == {"beyond"}
-    with pytest.raises(InvalidParameter, match=r"one of stochastic, .*advice, got 'drfit'"):
+    with pytest.raises(InvalidParameter, match=r"one of stochastic, .*allworlds, got 'drfit'"):
         part_of("drfit")
 
 
@@ -185,6 +194,33 @@ def test_floor_claims_hold_and_fail(share, base, expected):
         return base + share * floor.price(cell, float(name.rpartition(" ")[2]))
 
     assert broken(judged("floor", regret)) == expected
+
+
+# --- one policy for unknown worlds ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("world", "own", "verdict"),
+    [("drift", 190.0, "holds"), ("drift", 210.0, "fails"), ("30 arms", 210.0, "fails")],
+)
+def test_every_world_is_judged_by_the_best_other_policy(world, own, verdict):
+    """One other policy has 100, all others have 300."""
+
+    def regret(cell, name):
+        if name == ALLWORLDS:
+            return own if cell.id == world else 100.0
+        return 100.0 if name == IW else 300.0
+
+    found = judged("allworlds", regret)
+    assert len(found) == 20
+    assert found.pop(world.replace(" ", "-")) == verdict
+    assert set(found.values()) == {"holds"}
+
+
+def test_worlds_that_last_longer_have_policies_that_know_it():
+    cells = {cell.id: cell for cell in experiment("allworlds").cells(allworlds.SCALES["quick"])}
+    for name, rounds in (("drift", 10_000), ("sine", 20_000)):
+        assert cells[name].horizon == cells[name].policies["BROAD"].horizon == rounds
 
 
 # --- whose they are ---------------------------------------------------------------------------

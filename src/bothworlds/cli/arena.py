@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +58,8 @@ def arena(
     from bothworlds.plotting import plot_regret_table, save
 
     rounds = parse.count(horizon, "--horizon")
-    chosen = entrants(rounds) if policies == ALL else parse.policies(policies, rounds)
+    chosen = entrants if policies == ALL else functools.partial(parse.policies, policies)
+    chosen(rounds)  # unknown names are refused before anything is written
     named = [
         parse.choose("world", word, WORLDS)
         for word in (WORLDS if worlds == ALL else parse.listed(worlds, "--worlds"))

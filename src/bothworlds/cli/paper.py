@@ -94,7 +94,7 @@ def beyond(
     names: Names = None,
     list_: List = False,
     full: Annotated[
-        bool, typer.Option("--full", help="1,000 runs of everything instead of 256.")
+        bool, typer.Option("--full", help="1,000 runs of everything instead of 256 or 400.")
     ] = False,
     horizon: Horizon = None,
     repetitions: Repetitions = None,
@@ -111,9 +111,10 @@ def beyond(
 ) -> None:
     """Measure what came after the paper, and judge the claims about it.
 
-    Low rates, heavy tails, best arms that move, late feedback, floors, advice:
-    claims of the authors, and ours. Writes a folder as the command paper does.
-    Stop it with Ctrl-C; the same command goes on where it stopped.
+    Low rates, heavy tails, best arms that move, late feedback, floors, advice,
+    unknown worlds: claims of the authors, and ours. Writes a folder as the
+    command paper does. Stop it with Ctrl-C; the same command goes on where it
+    stopped.
     """
     default = Path("results") / ("beyond-full" if full else "beyond")
     scale = "full" if full else "quick"
