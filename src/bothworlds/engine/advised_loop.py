@@ -149,13 +149,14 @@ def run_each(
 
 
 # Rows of a tile: beta, then those of the solver and the estimates; by arm the sum of its losses
-# and their number; by expert the weights; by arm the baselines.
+# and their number; by expert the weights; by arm the baselines; by expert the roots of the weights
+# and, by arm, the advice.
 SOLVER = 1
 
 
 def rows(N: int, K: int) -> int:
     """Return how many rows the state of a tile has."""
-    return SOLVER + half.ESTIMATES + 2 * N + 3 * K
+    return SOLVER + half.ESTIMATES + 3 * N + 3 * K + N * K
 
 
 @jit
@@ -195,6 +196,8 @@ def run_lanes(
     beta, P = pointer(S), advance(pointer(S), SOLVER * LANES)
     L, first = half.ESTIMATES, half.ESTIMATES + N
     weights, bases = first + 2 * K, first + 2 * K + N
+    roots = bases + K
+    table = roots + N
     g, ge, sums, counts = pointer(G), pointer(GE), pointer(cost), pointer(plays)
     advised, means, costs = pointer(A), pointer(M), pointer(X)
     estimator, matched = C[step.ESTIMATOR], C[step.KIND] == step.MATCHED
@@ -216,6 +219,7 @@ def run_lanes(
         h = splat(-1.0, like)
         for j in range(N):
             root = half.root_of_weight(eta, load(P, L + j, like) - x)
+            store(P, roots + j, root)
             store(P, weights + j, root * root)
             h = h + root
         context = context_of(contexts, uniform(ge, like)) + phase
@@ -229,7 +233,11 @@ def run_lanes(
         for a in range(K):
             p = splat(0.0, like)
             for j in range(N):
-                p = fma(load(P, weights + j, like), lookup(advised, j * K + a, own), p)
+                given = lookup(advised, j * K + a, own)
+                if estimator != step.IW:
+                    # Looked up once: loading it again costs less.
+                    store(P, table + j * K + a, given)
+                p = fma(load(P, weights + j, like), given, p)
             base = splat(0.0, like)
             if estimator == step.SOFT:
                 base = minimum(0.5 * sqrt(p) / eta, 0.5)
@@ -261,9 +269,9 @@ def run_lanes(
             by = d * r
             if estimator != step.IW:
                 for a in range(K):
-                    by = fma(lookup(advised, j * K + a, own), load(P, bases + a, like), by)
+                    by = fma(load(P, table + j * K + a, like), load(P, bases + a, like), by)
             if not few.fits(N):
-                inverse = 1.0 / (load(P, L + j, like) - x)
+                inverse = 0.5 * eta * load(P, roots + j, like)
                 cube = by * inverse * inverse * inverse
                 moved3 = moved3 + cube
                 moved4 = fma(cube, inverse, moved4)
