@@ -32,14 +32,14 @@ __all__ = [
     "value",
 ]
 
-_FORMER = {"replay": simulate_on_log, "Replay": LogSimulation}
+_FORMER = {"replay": "simulate_on_log", "Replay": "LogSimulation"}
 """Names of version 0.2, which go with version 0.4."""
 
 
 def __getattr__(name: str) -> object:
     if name in _FORMER:
-        now = _FORMER[name].__name__
+        now = _FORMER[name]
         message = f"bothworlds.inference.{name} is now called {now}; the old name goes in 0.4."
         warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return _FORMER[name]
+        return globals()[now]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
