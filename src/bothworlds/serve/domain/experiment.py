@@ -144,7 +144,7 @@ class Experiment:
     def refresh(self) -> None:
         """Compute the estimates from what this replica and its peers have learned."""
         own, experts = self.own, len(self.config.experts)
-        if own.told.size < self.known or own.experts.size < experts:
+        if own.told.size < self.known or (experts and own.experts.size < experts):
             own = self.own = own.grown(self.known, experts)
         total = own if self.peers is None else own.plus(self.peers)
         self.total = total
