@@ -28,7 +28,7 @@ def main() -> None:
     chosen = parser.parse_args()
     for name in NAMES if chosen.which == "all" else (chosen.which,):
         if name != "compare":
-            print(f"=== {name} ===")
+            print(f"=== {name}: {results.processor()} ===")
             import_module(f"benchmarks.{name}").main()
             print()
     if chosen.which in ("compare", "all") or chosen.compare or chosen.save:

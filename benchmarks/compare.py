@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import results
+
 HERE = Path(__file__).resolve().parents[1]
 TURNS = 5
 PROGRAM = """
@@ -86,7 +88,8 @@ def main(against: Path | None = None, turns: int = TURNS) -> dict[str, tuple[flo
             found.append(measured(tree))
     ours = best(tries[0])
     theirs = best(tries[1]) if against else {}
-    print(f"CPU time, best of {turns} turns" + (f"; ratio to {against}" if against else ""))
+    beside = f"; ratio to {against}" if against else ""
+    print(f"{results.processor()}: CPU time, best of {turns} turns{beside}")
     for name, value in ours.items():
         beside = f" {theirs[name]:10.2f} {value / theirs[name]:7.3f}" if against else ""
         print(f"  {name:24s} {value:10.2f} {unit(name)}{beside}", flush=True)

@@ -14,9 +14,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from bothworlds.campaign import shard_file
+from bothworlds.lanes import native
+
 FILE = Path(__file__).with_name("results.json")
 Figures = dict[str, tuple[float, str]]
 """Value and unit by name."""
+
+
+def vectors() -> str:
+    """Return the vector instructions that Numba compiles for."""
+    small = "NEON" if platform.machine() in ("arm64", "aarch64") else "SSE"
+    return {16: "AVX-512", 8: "AVX2", 4: small}[native.lanes()]
+
+
+def processor() -> str:
+    """Return the processor and its vector instructions, which every figure is printed with."""
+    return f"{shard_file.processor()}, {vectors()}, vectors of {native.lanes()} repetitions"
 
 
 def machine() -> dict[str, Any]:
@@ -24,6 +38,7 @@ def machine() -> dict[str, Any]:
     return {
         "system": platform.system(),
         "processor": platform.machine(),
+        "vectors": vectors(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
     }

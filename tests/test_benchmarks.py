@@ -1,13 +1,22 @@
 """Record of the benchmarks: the format of the file, and the comparison with the last figures."""
 
 import json
+import os
+import platform
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from benchmarks import compare, late, replicas, results, serve, thresholds
 
 import bothworlds as bw
+from bothworlds.campaign import shard_file
+
+PROCESSORS = [("generic", "NEON")]
+if platform.machine() in ("x86_64", "AMD64"):
+    PROCESSORS = [("haswell", "AVX2"), ("generic", "SSE")]
 
 
 def test_a_record_says_what_was_measured_where_and_with_what(tmp_path):
@@ -19,6 +28,20 @@ def test_a_record_says_what_was_measured_where_and_with_what(tmp_path):
     assert content["machine"] == results.machine()
     assert set(content["versions"]) == {"bothworlds", "numba", "numpy"}
     assert content["figures"] == [{"name": "decide rv K=2", "unit": "us", "value": 1.235}]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("name", "vectors"), PROCESSORS)
+def test_figures_are_printed_with_the_processor_that_numba_compiles_for(name, vectors):
+    code = "from benchmarks import results; print(results.processor())"
+    named = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **named}, capture_output=True, text=True,
+        cwd=compare.HERE,
+    )  # fmt: skip
+    lanes = {"AVX2": 8, "SSE": 4, "NEON": 4}[vectors]
+    expected = f"{shard_file.processor()}, {vectors}, vectors of {lanes} repetitions"
+    assert done.stdout.strip() == expected, done.stderr
 
 
 def test_figures_are_compared_with_the_last_ones(tmp_path):

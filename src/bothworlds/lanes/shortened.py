@@ -17,6 +17,10 @@ from numba.core.analysis import dead_branch_prune
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 
+from bothworlds.lanes.types import LANES, is_wide
+
+CACHE_LINE = 64
+
 UNNEEDED = (
     untyped_passes.WithLifting,
     untyped_passes.RewriteSemanticConstants,
@@ -109,7 +113,20 @@ class Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
 
 
 class Lowering(lowering.Lower):  # type: ignore[misc]
-    """Lowering that does not look up again what an operator does."""
+    """Lowering that does not look up again what an operator does, and aligns vectors in memory."""
+
+    def setup_function(self, fndesc: Any) -> None:
+        """Begin a function; one with narrow vectors starts its part of the stack at a cache line.
+
+        LLVM puts vectors there for which no register is left, and does not align them by itself:
+        those that straddle two lines take several times as long.  Where a vector is a whole tile,
+        there are registers enough, and to align the stack takes longer.
+        """
+        super().setup_function(fndesc)
+        if any(is_wide(kind) and kind.lanes < LANES for kind in fndesc.typemap.values()):
+            self.function.attributes.alignstack = CACHE_LINE
+            # It is as before; without some other attribute llvmlite writes none.
+            self.function.attributes.add("uwtable")
 
     def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
         """Lower an operator: by its signature, which is known, where no operand is."""

@@ -542,13 +542,25 @@ def load(typingctx: Any, array: Any, row: Any, like: Any) -> Any:
     return signature(ty, array, row, like), codegen
 
 
+def _frozen(builder: Any, value: Any) -> Any:
+    """Emit the value itself, but for LLVM a new one.
+
+    It would merge the choice between a new number and the old one with the store of it.  That pays
+    with AVX-512; a masked store of AVX2 takes ten times as long as the choice and a plain one.
+    """
+    same = ir.instructions.Instruction(builder.block, value.type, "freeze", [value])
+    builder._insert(same)
+    return same
+
+
 @intrinsic
 def store(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
     """Write row ``row`` of a state array; the type of ``value`` decides the flavour."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = _row_pointer(context, builder, sig, args[0], args[1], value)
-        builder.store(args[2], pointer, align=8)
+        narrow = is_wide(value) and value.lanes < LANES
+        builder.store(_frozen(builder, args[2]) if narrow else args[2], pointer, align=8)
         return context.get_dummy_value()
 
     return signature(types.none, array, row, value), codegen

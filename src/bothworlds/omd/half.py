@@ -43,6 +43,7 @@ from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
     fma,
+    gather,
     load,
     maximum,
     minimum,
@@ -53,7 +54,9 @@ from bothworlds.lanes.vectors import (
     splat_int,
     sqrt,
     store,
+    stride,
     to_int,
+    width,
 )
 from bothworlds.omd import recentring
 from bothworlds.omd.estimators import BASELINE
@@ -75,6 +78,7 @@ ROOTS, CUBES, PULL4 = 0, 1, 2
 
 SURE = 4e-6  # distance of a cumulative weight to u below which a draw is not yet certain
 BLOCK = 128  # arms whose r^2 are summed before they join S_2, which so stays near rounding
+BY_FOURS = 24  # arms from which on it pays to see only which four the draw falls among
 MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
@@ -177,6 +181,93 @@ def count_arm(
 
 
 @jit
+def sum_arm(y: Any, r: Any, near_below: Any, sums: Any) -> Any:
+    """Add an arm to the sums of a pass."""
+    s2, S3, S4, S5, nearest, N3, N4 = sums
+    r2 = r * r
+    r3 = r2 * r
+    if near_below is not None:
+        own = select(y <= near_below, r3, 0.0)
+        N3 = N3 + own
+        N4 = fma(own, r, N4)
+    return s2 + r2, S3 + r3, fma(r2, r2, S4), fma(r3, r2, S5), minimum(nearest, y), N3, N4
+
+
+@jit
+def sum_and_find(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
+    """Evaluate the sums at x and find the arm at which those of r^2 pass ``target``.
+
+    Return S_2 to S_5, N_3, N_4, the least y, the place of the arm, its y, and what its sum falls
+    short of the target.  As `count_arm` for every arm, but a pass only finds four arms that have
+    the one; of these the sums are taken again.
+    """
+    zero = splat(0.0, target)
+    S2, S3, S4, S5, N3, N4 = zero, zero, zero, zero, zero, zero
+    nearest = splat(1e300, target)
+    place, before, left = zero, zero, zero
+    for start in range(0, K, BLOCK):
+        rest = target - S2
+        here = place >= float(start)
+        left = select(here, rest, left)
+        before = select(here, 0.0, before)
+        sums = (zero, S3, S4, S5, nearest, N3, N4)
+        end = min(start + BLOCK, K)
+        for i in range(ESTIMATES + start, ESTIMATES + end - 3, 4):
+            for j in range(i, i + 4, 2):
+                y0 = load(S, j, target) - x
+                y1 = load(S, j + 1, target) - x
+                r0, r1 = invert(y0, y1)
+                sums = sum_arm(y0, r0, near_below, sums)
+                sums = sum_arm(y1, r1, near_below, sums)
+            if i + 4 < ESTIMATES + K:
+                passed = rest - sums[0] >= 0.0
+                before = select(passed, sums[0], before)
+                place = select(passed, place + 4.0, place)
+        for i in range(ESTIMATES + end - end % 4, ESTIMATES + end - 1, 2):
+            y0 = load(S, i, target) - x
+            y1 = load(S, i + 1, target) - x
+            r0, r1 = invert(y0, y1)
+            sums = sum_arm(y0, r0, near_below, sums)
+            sums = sum_arm(y1, r1, near_below, sums)
+        if end % 2 != 0:
+            y0 = load(S, ESTIMATES + end - 1, target) - x
+            sums = sum_arm(y0, 1.0 / y0, near_below, sums)
+        s2, S3, S4, S5, nearest, N3, N4 = sums
+        S2 = S2 + s2
+    place, drawn, after = find_within(K, S, x, place, before, left)
+    return S2, S3, S4, S5, N3, N4, nearest, place, drawn, after
+
+
+@jit
+def pass_arm(K: int, arm: Any, y: Any, r: Any, rest: Any, found: Any) -> Any:
+    """See whether the draw passes an arm, if it has passed those before."""
+    s2, passed, place, drawn, after = found
+    s2 = s2 + r * r
+    ahead = rest - s2
+    after = select(passed, ahead, after)
+    drawn = select(passed, y, drawn)
+    passed = passed & (ahead >= 0.0) & (arm < K - 1)
+    return s2, passed, select(passed, place + 1.0, place), drawn, after
+
+
+@jit
+def find_within(K: int, S: Any, x: Any, place: Any, s2: Any, rest: Any) -> Any:
+    """Find the arm among the four from ``place`` on; ``s2`` is the sum of those before."""
+    first = to_int(place)
+    found = (s2, s2 >= 0.0, place, s2, s2)
+    for j in range(0, 4, 2):
+        i = first + j
+        y0 = gather(S, ESTIMATES, select(i < K, i, K - 1)) - x
+        y1 = gather(S, ESTIMATES, select(i < K - 1, i + 1, K - 1)) - x
+        r0, r1 = invert(y0, y1)
+        r0 = select(i == K - 1, 1.0 / y0, r0)
+        found = pass_arm(K, i, y0, r0, rest, found)
+        found = pass_arm(K, i + 1, y1, r1, rest, found)
+    _, _, place, drawn, after = found
+    return place, drawn, after
+
+
+@jit
 def step_and_draw(
     K: int, S: Any, x: Any, c: Any, near_below: Any, u: Any, pending: Any, M: Any
 ) -> Any:
@@ -193,28 +284,38 @@ def step_and_draw(
     half_limit = 0.5 * limit
     zero = splat(0.0, u)
     S2, S3, S4, S5, N3, N4, S1, Q4 = zero, zero, zero, zero, zero, zero, zero, zero
-    after, position, drawn = zero, zero, zero
+    after, place, drawn = zero, zero, zero
     passed = u >= 0.0
     nearest = splat(1e300, u)
-    for start in range(0, K, BLOCK):
-        rest = target - S2
-        sums = (zero, S3, S4, S5, nearest, passed, after, position, drawn, S1, N3, N4, Q4)
-        end = ESTIMATES + min(start + BLOCK, K)
-        for i in range(ESTIMATES + start, end - 1, 2):
-            y0 = load(S, i, u) - x
-            y1 = load(S, i + 1, u) - x
-            r0, r1 = invert(y0, y1)
-            sums = count_arm(S, i + K, y0, r0, rest, near_below, M, sums)
-            sums = count_arm(S, i + K + 1, y1, r1, rest, near_below, M, sums)
-        if (end - ESTIMATES) % 2 != 0:
-            y0 = load(S, end - 1, u) - x
-            sums = count_arm(S, end - 1 + K, y0, 1.0 / y0, rest, near_below, M, sums)
-        s2, S3, S4, S5, nearest, passed, after, position, drawn, S1, N3, N4, Q4 = sums
-        S2 = S2 + s2
-    arm = to_int(minimum(position, K - 1.0))
-    if near_below is not None:
-        # To find it again takes fewer registers than to hold it, of which there are too few.
-        drawn = take(S, ESTIMATES, K, arm) - x
+    # A choice costs one instruction with AVX-512, and more where a tile is several vectors.
+    by_fours = width(u) < stride(u) and K >= BY_FOURS
+    if M is not None:
+        by_fours = False
+    if by_fours:
+        S2, S3, S4, S5, N3, N4, nearest, place, drawn, after = sum_and_find(
+            K, S, x, target, near_below
+        )
+    else:
+        for start in range(0, K, BLOCK):
+            rest = target - S2
+            sums = (zero, S3, S4, S5, nearest, passed, after, place, drawn, S1, N3, N4, Q4)
+            end = ESTIMATES + min(start + BLOCK, K)
+            for i in range(ESTIMATES + start, end - 1, 2):
+                y0 = load(S, i, u) - x
+                y1 = load(S, i + 1, u) - x
+                r0, r1 = invert(y0, y1)
+                sums = count_arm(S, i + K, y0, r0, rest, near_below, M, sums)
+                sums = count_arm(S, i + K + 1, y1, r1, rest, near_below, M, sums)
+            if (end - ESTIMATES) % 2 != 0:
+                y0 = load(S, end - 1, u) - x
+                sums = count_arm(S, end - 1 + K, y0, 1.0 / y0, rest, near_below, M, sums)
+            s2, S3, S4, S5, nearest, passed, after, place, drawn, S1, N3, N4, Q4 = sums
+            S2 = S2 + s2
+        place = minimum(place, K - 1.0)
+        if near_below is not None:
+            # To find it again takes fewer registers than to hold it, of which there are too few.
+            drawn = take(S, ESTIMATES, K, to_int(place)) - x
+    arm = to_int(place)
     d, over_S3 = polish(S2, S3, S4, c)
     root = x + d
     beyond = negate(nearest >= half_limit)

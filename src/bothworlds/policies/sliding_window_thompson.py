@@ -33,9 +33,9 @@ from bothworlds.lanes.vectors import (
     splat,
     sqrt,
     store,
+    stride,
     to_float,
     to_int,
-    width,
 )
 from bothworlds.policies import thompson
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
@@ -52,7 +52,7 @@ MOST = 2**20
 @jit
 def arms_at(C: Any, S: Any, like: Any) -> Any:
     """Return the rows from which on they are those of Thompson sampling."""
-    return advance(S, (RING + to_int(C[0]) - thompson.ARMS) * width(like))
+    return advance(S, (RING + to_int(C[0]) - thompson.ARMS) * stride(like))
 
 
 @jit
