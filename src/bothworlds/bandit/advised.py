@@ -193,9 +193,8 @@ class AdvisedBandit(Persistent[Policy]):
     ) -> None:  # fmt: skip
         self._policy, self._setting, self._seed = policy, setting, seed
         self._arms = arms
-        F = step.first_state(setting, len(experts), len(arms))
+        F, E = step.first_state(setting, len(experts), len(arms)), np.zeros((ROWS, len(experts)))
         self._G = stream_words(seed, "Bandit")
-        E = np.zeros((ROWS, len(experts)))
         self._evidence = Evidence(len(arms))
         self._plays = np.zeros((2, len(arms)), np.int64)
         self._pending: dict[int, Waiting] = {}
@@ -213,9 +212,7 @@ class AdvisedBandit(Persistent[Policy]):
     def _place(self, F: Array, E: Array, experts: tuple[Arm, ...]) -> None:
         """Take a state and sums of these experts."""
         self._F, self._E, self._experts = F, E, experts
-        # Reading a number from it costs half of what indexing an array does.
-        self._numbers = F.data
-        self._origin = self._seed, self._arms, experts
+        self._numbers, self._origin = F.data, (self._seed, self._arms, experts)
         self._size = step.width(len(experts), len(self._arms)), len(experts)
         self._reader.open(experts, self._arms)
 
@@ -271,8 +268,7 @@ class AdvisedBandit(Persistent[Policy]):
                 return found
             reader = self._reader
             reader.read(advice, asleep, None if available is None else reader.present(available))
-            width, count = self._size
-            D, q = np.empty(width), np.empty(count)
+            D, q = np.empty(self._size[0]), np.empty(self._size[1])
             index = self._draw(
                 self._F, self._G, reader.A, reader.awake, reader.here, q, D, self._plays
             )
@@ -310,12 +306,6 @@ class AdvisedBandit(Persistent[Policy]):
         except IndexError:
             self._lock.wait()
         try:
-            if type(decision) is AdvisedDecision:
-                round = decision.round
-                waiting = self._pending.get(round)
-                if waiting is not None and waiting[0] is decision._numbers:
-                    self._learn(round, reward, loss, "AdvisedBandit.tell")
-                    return
             round = self._admitted(decision, "AdvisedBandit.tell")
             self._learn(round, reward, loss, "AdvisedBandit.tell")
         finally:
@@ -327,8 +317,7 @@ class AdvisedBandit(Persistent[Policy]):
             waiting = self._pending[round][0]
             arm, p = self._arms[int(waiting[step.ARM])], min(1.0, float(waiting[step.P]))
             self._log(LoggedDecision(round, arm, p, _plain(loss), _plain(reward)))
-        if reward is not None:
-            self._units.rewards = True
+        self._units.rewards |= reward is not None
         D = self._pending.pop(round)[0]
         if self._keys.of:
             self._keys.close(round)
@@ -377,6 +366,8 @@ class AdvisedBandit(Persistent[Policy]):
         if isinstance(decision, AdvisedDecision):
             round = decision.round
             waiting = self._pending.get(round)
+            if waiting is not None and waiting[0] is decision._numbers:
+                return decision.round
             same = waiting is None or (
                 decision._origin[0] == self._seed
                 and waiting[0][step.ARM] == decision.index
@@ -439,18 +430,7 @@ class AdvisedBandit(Persistent[Policy]):
         self, kept: list[int], names: tuple[Arm, ...], estimate: float | None
     ) -> None:
         N, K, added = len(self._experts), len(self._arms), estimate is not None
-        F = step.first_state(self._setting, len(names), K)
-        setting = F[: step.HEAD].copy()
-        F[: step.HEAD] = self._F[: step.HEAD]
-        F[[step.EXPERTS, step.LOG_FACTOR]] = setting[[step.EXPERTS, step.LOG_FACTOR]]
-        at = step.HEAD + len(kept)
-        F[step.HEAD : at] = self._F[step.HEAD : step.HEAD + N][kept]
-        if estimate is not None:
-            F[at] = estimate
-        first, before = step.HEAD + len(names), step.HEAD + N
-        F[first : first + 2 * K] = self._F[before : before + 2 * K]
-        rings = self._F[before + 2 * K :].reshape(-1, N)[:, kept]
-        F[first + 2 * K :].reshape(-1, len(names))[:, : len(kept)] = rings
+        F = step.resized_state(self._F, self._setting, kept, estimate)
         E = np.zeros((ROWS, len(names)))
         E[:, : len(kept)] = self._E[:, kept]
         self._pending = {
@@ -606,22 +586,7 @@ class AdvisedBandit(Persistent[Policy]):
         made._open(
             policy, setting, tuple(arms), tuple(experts), checked_seed(document["seed"], cls._OWNER)
         )
-        N, K = len(experts), len(arms)
-        F = _finite(document["state"], made._F.shape)
-        if not np.array_equal(F[: step.PRIOR + 1][[0, 1]], [N, K]) or F[step.ROUND] % 1.0:
-            raise ValueError("the state is of another size")
-        F[step.KIND : step.PRIOR + 1] = made._F[step.KIND : step.PRIOR + 1]
-        if not (0.0 <= F[step.ORIGIN] <= F[step.ROUND] <= 2.0**53 and F[step.BETA] >= step.BETA_1):
-            raise ValueError("the state is not one of a bandit")
-        made._F[:] = F
-        words = [int(word) for word in listed(document["generator"], "generator")]
-        made._G[:] = np.array(words, np.int64)
-        made._E[:] = _finite(document["sums"], made._E.shape)
-        made._evidence = Evidence.from_document(record(document["evidence"], "evidence"), K)
-        made._plays[:] = _finite(document["plays"], made._plays.shape)
-        made._pending = _pending_of(record(document["pending"], "pending"), made.round, N, K)
-        made._units = _units_of(listed(document["units"], "units"))
-        _read_keys(made, record(document["keys"], "keys"), record(document["weights"], "weights"))
+        _read_state(made, document)
         made._guard()
         return made
 
@@ -647,6 +612,26 @@ def _checked_experts(experts: object, owner: str = "AdvisedBandit") -> list[Arm]
         expected = f"1 to {MOST_EXPERTS} distinct names, or their number"
         raise InvalidParameter(must("experts", owner, expected, experts))
     return names
+
+
+def _read_state(made: AdvisedBandit, document: dict[str, Any]) -> None:
+    """Give a bandit what a state file describes, but for its names."""
+    N, K = len(made.experts), len(made.arms)
+    F = _finite(document["state"], made._F.shape)
+    if not np.array_equal(F[: step.PRIOR + 1][[0, 1]], [N, K]) or F[step.ROUND] % 1.0:
+        raise ValueError("the state is of another size")
+    F[step.KIND : step.PRIOR + 1] = made._F[step.KIND : step.PRIOR + 1]
+    if not (0.0 <= F[step.ORIGIN] <= F[step.ROUND] <= 2.0**53 and F[step.BETA] >= step.BETA_1):
+        raise ValueError("the state is not one of a bandit")
+    made._F[:] = F
+    words = [int(word) for word in listed(document["generator"], "generator")]
+    made._G[:] = np.array(words, np.int64)
+    made._E[:] = _finite(document["sums"], made._E.shape)
+    made._evidence = Evidence.from_document(record(document["evidence"], "evidence"), K)
+    made._plays[:] = _finite(document["plays"], made._plays.shape)
+    made._pending = _pending_of(record(document["pending"], "pending"), made.round, N, K)
+    made._units = _units_of(listed(document["units"], "units"))
+    _read_keys(made, record(document["keys"], "keys"), record(document["weights"], "weights"))
 
 
 def _finite(values: object, shape: tuple[int, ...]) -> Array:

@@ -421,3 +421,23 @@ def resized(D: Array, n_experts: int, n_arms: int, kept: list[int], added: bool)
         at = PER_EXPERT + part * n_experts
         parts += [D[at : at + n_experts][kept], np.full(int(added), own)]
     return np.concatenate([*parts, D[PER_EXPERT + 3 * n_experts :]])
+
+
+def resized_state(
+    before: Array, setting: Setting, kept: list[int], estimate: float | None
+) -> Array:
+    """Return a state for other experts: those kept, and perhaps a new one with an estimate."""
+    N, K, many = int(before[EXPERTS]), int(before[ARMS]), len(kept) + (estimate is not None)
+    F = first_state(setting, many, K)
+    own = F[[EXPERTS, LOG_FACTOR]]
+    F[:HEAD] = before[:HEAD]
+    F[[EXPERTS, LOG_FACTOR]] = own
+    at = HEAD + len(kept)
+    F[HEAD:at] = before[HEAD : HEAD + N][kept]
+    if estimate is not None:
+        F[at] = estimate
+    first, behind = HEAD + many, HEAD + N
+    F[first : first + 2 * K] = before[behind : behind + 2 * K]
+    rings = before[behind + 2 * K :].reshape(-1, N)[:, kept]
+    F[first + 2 * K :].reshape(-1, many)[:, : len(kept)] = rings
+    return F
