@@ -8,14 +8,17 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.service import Arm, Service
+from bothworlds.serve.domain.sums import compact
 from bothworlds.serve.ops.admin import begin_incarnation
 from bothworlds.serve.ops.verify import verify
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store import retention
 from helpers.waiting import HANG
 from serve.conftest import QUIET, spec
 
@@ -304,6 +307,23 @@ def test_a_reading_connection_that_is_refused_is_no_internal_error(on_service):
             with pytest.raises(Problem) as refused:
                 await work(refuse)
             assert refused.value.code == "store_unavailable"
+
+    on_service(body)
+
+
+def test_what_another_replica_has_deleted_is_not_learned_again(on_service):
+    async def body(service):
+        (token,) = await decided(service, "headline", 1)
+        assert await code_of(service.feedback(ME, token, loss=0.5)) == "learned"
+        experiment = service.experiment_state(ME, "headline")
+        # This replica has not polled since: only the store knows.
+        work = partial(
+            retention.forget_feedback, experiment=experiment.id, version=experiment.version,
+            before=b"\xff" * 16, add=compact,
+        )  # fmt: skip
+        assert await service.state.committer.run(work) == 1
+        assert await code_of(service.feedback(ME, token, loss=0.5)) == "expired"
+        assert service.experiment(ME, "headline")["learned"] == 1
 
     on_service(body)
 

@@ -255,6 +255,8 @@ class Feedback:
             status = row.status if before is None else before.status
             counters[status] += 1
             return Told(status)  # type: ignore[arg-type]
+        if before.status == "expired":
+            raise Problem("expired")
         if before.loss == row.loss:
             counters["duplicates"] += 1
             return Told("duplicate")

@@ -11,6 +11,7 @@ state of this replica; claims, activations and records of the log.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import time
@@ -54,6 +55,10 @@ SIZES = (1024, 256, 64)
 """How many rows a statement inserts; what is left, less than the last, has one of its own."""
 Settle = Callable[[list[FeedbackRow]], list[StateRow]]
 """From the feedback that is new to the states of this replica that change, versions unchanged."""
+
+
+EXPIRED = Stored(math.nan, "expired")
+"""Feedback that is not in the store, and must not be any more."""
 
 
 class Conflict(StoreError):
@@ -331,12 +336,16 @@ class Writer(ABC):
         """
         with self.transaction():
             new = batch.feedback
+            late = self._late(new) if new else {}
+            if late:
+                new = [row for row in new if row[:2] not in late]
             folds: folding.Folds = {}
             if batch.orders:
                 new, folds = folding.number_feedback(self, new, batch.orders, batch.folds)
             before = self._insert_feedback(new) if new else {}
             if before:
                 new = [row for row in new if (row.experiment, row.id) not in before]
+            before |= late
             over = _count_caps(self, new, batch.caps) if batch.caps else set()
             if over:
                 self.execute_many(
@@ -385,6 +394,19 @@ class Writer(ABC):
             ):
                 before[experiment, bytes(id)] = Stored(loss, status)
         return before
+
+    def _late(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
+        """Return feedback whose id retention has passed, as the store has it or as expired.
+
+        The replica may not have read yet how far another one has deleted, or a narrower window.
+        """
+        upto: dict[int, bytes] = dict(self.rows("SELECT experiment, upto FROM forgotten"))
+        late = [row[:2] for row in rows if row.id <= upto.get(row.experiment, b"")]
+        stored = "SELECT loss, status FROM feedback WHERE experiment = ? AND id = ?"
+        return {
+            each: Stored(*found[0]) if (found := self.rows(stored, each)) else EXPIRED
+            for each in late
+        }
 
     def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
         """Insert the feedback that the store does not have; return experiment and id of each."""
