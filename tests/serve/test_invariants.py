@@ -16,3 +16,11 @@ def test_every_invariant_names_tests_that_exist():
         named = re.findall(r"`(\w+)`", cells.split("|")[2])
         assert named, name
         assert set(named) <= defined, name
+
+
+def test_every_test_of_a_defect_exists():
+    page = PAGE.with_name("reliability.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    sources = "".join(path.read_text("utf-8") for path in HERE.parent.rglob("test_*.py"))
+    assert len(named) > 30
+    assert named <= set(re.findall(r"def (\w+)\(", sources))

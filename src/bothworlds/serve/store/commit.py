@@ -333,24 +333,28 @@ class Committer:
             self._asleep = False
             self._answered.wait(LOOP_SECONDS)
             self._wake.clear()
-            life = self._lives
-            items, job = self._queue.take()
-            rows = []
-            # Few rows of the log in every batch would cost as much as many in one of them.
-            if self._ripe or not items or len(self.log) >= CHUNK:
-                self._ripe = False
-                rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
-                self._ripe = self._ripe or bool(self.log)
-            if items or rows:
-                self._commit(items, rows, life)
-            if job is not None:
-                self._work(job)
-            elif self.failing is not None and not items and not rows and not self._stopping:
-                self._probe()
-            if len(self.log) >= CHUNK and not self._pause:
-                self._wake.set()
-            if self._stopping and not self._queue and (not self.log or self._pause):
+            if not self._turn():
                 return
+
+    def _turn(self) -> bool:
+        """Write what waits, once; tell whether the thread goes on."""
+        life = self._lives
+        items, job = self._queue.take()
+        rows = []
+        # Few rows of the log in every batch would cost as much as many in one of them.
+        if self._ripe or not items or len(self.log) >= CHUNK:
+            self._ripe = False
+            rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
+            self._ripe = self._ripe or bool(self.log)
+        if items or rows:
+            self._commit(items, rows, life)
+        if job is not None:
+            self._work(job)
+        elif self.failing is not None and not items and not rows and not self._stopping:
+            self._probe()
+        if len(self.log) >= CHUNK and not self._pause:
+            self._wake.set()
+        return not (self._stopping and not self._queue and (not self.log or self._pause))
 
     def _commit(self, items: list[Item], rows: list[DecisionRow], life: int) -> None:
         batch = Batch(

@@ -1,0 +1,962 @@
+"""Deterministic simulation: replicas, callers, a database and clocks on one thread, by a seed.
+
+The code of the service is the real one: deciding, feedback, tokens, replicas, the committer, the
+writer and reader of PostgreSQL with their SQL, retention and `verify`.  Simulated are the threads
+(`Loop`, `Committer`), the network, the clocks and the database, which is SQLite in memory behind
+the connections of PostgreSQL (`Line`): a transaction is one step.
+
+A schedule is some tens of steps that a seed chooses: requests, whose answers may be lost, parts of
+what the threads have to do, polls, crashes, restarts, broken connections, commits whose end is not
+known, clocks that differ, retention, and a database that goes back in time.  Afterwards everything
+heals, callers report again what was not acknowledged, and every invariant is checked.
+
+``python tests/serve/simulation.py --schedules 100000`` prints the seeds of schedules that fail.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import random
+import sqlite3
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import psycopg
+
+from bothworlds.errors import StoreError
+from bothworlds.serve.domain import (
+    administration,
+    deciding,
+    experiment,
+    feedback,
+    records,
+    replicas,
+    state,
+    tokens,
+)
+from bothworlds.serve.domain.config import Config, checked
+from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
+from bothworlds.serve.domain.sums import prepare
+from bothworlds.serve.ops import upkeep
+from bothworlds.serve.ops.verify import verify_store
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store import commit, postgres, schema, writer
+from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.postgres import PostgresReader, PostgresWriter
+from bothworlds.serve.store.rows import CLOCK_LIMIT, Replica
+from bothworlds.serve.store.writer import Writer
+
+ME = Service.LOCAL
+WINDOW = 3600.0
+START = 1_700_000_000.0
+SETTINGS = Settings(
+    poll_seconds=1e9, sweep_seconds=1e9, checkpoint_seconds=1e9, recovery_seconds=0.0
+)
+SPECS = (
+    NewExperiment("plain", [Arm("a"), Arm("b")], feedback_window=WINDOW),
+    NewExperiment("capped", [Arm("a"), Arm("b")], feedback_window=WINDOW, unit_cap=1),
+)
+LOST = ("bad_signature", "expired", "epoch_over")
+ACCEPTED = ("learned", "duplicate", "quarantined", "not_learnable")
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+def need(true, invariant, detail):
+    """Report a violation unless something is true."""
+    if not true:
+        raise Violation(f"{invariant}: {detail}")
+
+
+# --- what is simulated ---------------------------------------------------------------------------
+
+
+class Clock:
+    """The module `time` of the process that runs at the moment."""
+
+    now = START
+    skew = 0.0
+
+    def time(self):
+        return self.now + self.skew
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        pass
+
+
+class Configs:
+    """Configurations by their document: building one anew takes most of the time."""
+
+    def __init__(self):
+        self.known = {}
+
+    def from_document(self, document):
+        key = repr(document)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = Config.from_document(document)
+        return found
+
+
+CONFIGS = Configs()
+CLOCK = Clock()
+RANDOM = random.Random()
+MODULES = (administration, deciding, feedback, replicas, state, commit, postgres, writer, schema)
+
+
+@contextlib.contextmanager
+def simulated():
+    """Give the modules of the service the simulated clock, randomness and thread."""
+    saved = [(each, "time", each.time) for each in MODULES if hasattr(each, "time")]
+    saved += [(each, "os", each.os) for each in (tokens, writer, schema)]
+    saved += [(writer, "secrets", writer.secrets), (state, "Committer", state.Committer)]
+    saved += [(upkeep, "DAY", upkeep.DAY), (replicas, "Config", replicas.Config)]
+    saved += [(experiment, "Config", experiment.Config)]
+    chance = SimpleNamespace(urandom=RANDOM.randbytes, randbits=RANDOM.getrandbits)
+    named = {"time": CLOCK, "os": chance, "secrets": chance, "Committer": Committer,
+             "DAY": 1.0, "Config": CONFIGS}  # fmt: skip
+    for module, name, _ in saved:
+        setattr(module, name, named[name])
+    try:
+        yield
+    finally:
+        for module, name, value in saved:
+            setattr(module, name, value)
+
+
+class Database:
+    """A database: SQLite in memory, with sessions, advisory locks and a timeline."""
+
+    def __init__(self):
+        self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
+        self.timeline = 1
+        self.session = 0
+        self.ended = set()
+        self.locks = {}
+        self.image = None
+
+    def prepare(self):
+        """Create functions, which a restored image does not have."""
+        self.connection.create_function("sim_now", 0, lambda: CLOCK.now)
+        self.connection.create_function("sim_timeline", 0, lambda: f"1/{self.timeline}")
+
+    def load(self, image):
+        """Replace all content; every session ends."""
+        image.backup(self.connection)
+        self.end_sessions()
+
+    def saved(self):
+        """Return a copy of all content."""
+        image = sqlite3.connect(":memory:")
+        self.connection.backup(image)
+        return image
+
+    def end_sessions(self):
+        """Break all connections."""
+        self.session += 1
+        self.locks.clear()
+
+
+REPLACED = (
+    (postgres.MAY_READ_TIMELINE, "SELECT 1"),
+    (postgres.TIMELINE, "SELECT sim_timeline()"),
+    ("SELECT pg_is_in_recovery()", "SELECT 0"),
+    (postgres.STARTED, "0.0"),
+    (postgres.NOW, "sim_now()"),
+    ("GREATEST(", "max("),
+    ("SELECT pg_notify(?, ?)", "SELECT ?, ?"),
+    (postgres.PostgresWriter.announce, "SELECT 1"),
+    ("BEGIN ISOLATION LEVEL READ COMMITTED", "BEGIN"),
+    ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"),
+)
+TRANSLATED = {}
+
+
+def translated(sql):
+    """Return a statement of PostgreSQL as SQLite has it."""
+    found = TRANSLATED.get(sql)
+    if found is None:
+        found = sql
+        for old, new in REPLACED:
+            found = found.replace(old, new)
+        TRANSLATED[sql] = found
+    return found
+
+
+class Line:
+    """A connection to the database, in place of `postgres._Line`."""
+
+    info = SimpleNamespace(backend_pid=1)
+
+    def __init__(self, database, greet=None, process=None):
+        self.database = database
+        self.greet = greet
+        self.process = process
+        self.session = None
+        self.locks = set()
+        self.inside = False
+        self.unknown = None
+
+    def connected(self):
+        """Return the connection, a new one if the former was broken."""
+        if self.session != self.database.session:
+            if self.inside:
+                raise psycopg.OperationalError("the connection is broken")
+            if self.process is not None:
+                # While the writing thread connects, the event loop goes on.
+                self.process.meanwhile()
+            self.session = self.database.session
+            self.locks.clear()
+            if self.greet is not None:
+                try:
+                    self.greet(self)
+                except BaseException:
+                    self.session = None
+                    raise
+        return self
+
+    def run(self, sql, values=()):
+        """Run a statement."""
+        self.connected()
+        return self.database.connection.execute(translated(sql), values)
+
+    def execute(self, sql, values=()):
+        """Run one of the statements with which a connection is greeted."""
+        if "pg_try_advisory_lock" in sql:
+            found = (True, self.lock(int(values["shard"])))
+            return SimpleNamespace(fetchone=lambda: found)
+        return None
+
+    def lock(self, number):
+        """Take an advisory lock; tell whether it is held."""
+        holder = self.database.locks.setdefault(number, self)
+        return holder is self
+
+    @contextlib.contextmanager
+    def transaction(self, begin):
+        """Commit what is done in the block, or none of it."""
+        self.run(begin)
+        self.inside = True
+        connection = self.database.connection
+        try:
+            yield
+            unknown, self.unknown = self.unknown, None
+            if unknown == "lost":
+                raise psycopg.OperationalError("the connection broke before the commit")
+            connection.execute("COMMIT")
+            if unknown == "committed":
+                self.session = None
+                raise psycopg.OperationalError("the connection broke after the commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        finally:
+            self.inside = False
+
+    def close(self):
+        """End the session, with its locks."""
+        self.session = None
+        for number in [each for each, holder in self.database.locks.items() if holder is self]:
+            del self.database.locks[number]
+
+
+class SimulatedWriter(PostgresWriter):
+    """The writer of PostgreSQL, with statements that SQLite has."""
+
+    for_update = ""
+    _insert_new = Writer._insert_new
+    _insert_decisions = Writer._insert_decisions
+
+    def execute_many(self, sql, rows):
+        self.line.connected().database.connection.executemany(sql, rows)
+
+    def _locked(self, how, lock):
+        return True if "shared" in how or "xact" in how else self.line.lock(lock)
+
+    def _end_former(self, connection, former):
+        return False
+
+
+class SimulatedStore(Store):
+    """A store on the simulated database."""
+
+    has_peers = True
+    close_seconds = 1.0
+    failures = (psycopg.Error, OSError)
+
+    def __init__(self, database, process=None):
+        self.replica = Replica(-1)
+        self.writer = SimulatedWriter("", "simulated", self.replica, False)
+        self.writer.line = Line(database, self.writer._greet, process)
+        self.writer.execute = self.writer.line.run
+        self.reader, self.watcher = self._reader(database), self._reader(database, polls=True)
+        self.reporter = self.reader
+        self.writer.follow_timeline()
+        self.writer.take_shard()
+
+    def _reader(self, database, *, polls=False):
+        reader = PostgresReader("", "simulated", self.replica, polls=polls)
+        reader.line = Line(database, reader._greet if polls else None)
+        reader.execute = reader.line.run
+        return reader
+
+    def listen(self, heard):
+        pass
+
+    def abort(self):
+        pass
+
+    def close(self):
+        for reader in (self.writer, self.reader, self.watcher):
+            reader.line.close()
+
+
+class Loop:
+    """An event loop whose callbacks, and the jobs of its threads, run when the schedule asks."""
+
+    def __init__(self):
+        self.ready = deque()
+        self.jobs = deque()
+        self.tasks = []
+
+    def call_soon(self, call, *arguments, context=None):
+        self.ready.append((call, arguments))
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(self, delay, call, *arguments, context=None):
+        """Never: what a timer would do, a step of the schedule does."""
+        return SimpleNamespace(cancel=lambda: None, when=lambda: 0.0)
+
+    call_at = call_later
+
+    def create_future(self):
+        return asyncio.Future(loop=self)
+
+    def create_task(self, work, *, name=None, context=None):
+        made = asyncio.Task(work, loop=self)
+        # A crash leaves tasks behind, and says nothing.
+        made._log_destroy_pending = False
+        self.tasks.append(made)
+        return made
+
+    def end(self):
+        """End all tasks where they are."""
+        for task in self.tasks:
+            if not task.done():
+                task.get_coro().close()
+
+    def run_in_executor(self, executor, function, *arguments):
+        future = self.create_future()
+        self.jobs.append((future, function, arguments))
+        return future
+
+    def get_debug(self):
+        return False
+
+    def time(self):
+        return CLOCK.now
+
+    def call_exception_handler(self, context):
+        """Say nothing of requests that a crash has ended."""
+
+    def run_one(self):
+        """Run one callback."""
+        call, arguments = self.ready.popleft()
+        asyncio._set_running_loop(self)
+        try:
+            call(*arguments)
+        finally:
+            asyncio._set_running_loop(None)
+
+    def run_job(self):
+        """Run one job of a thread, and let the loop have its result."""
+        future, function, arguments = self.jobs.popleft()
+        try:
+            outcome = function(*arguments)
+        except Exception as error:
+            outcome = error
+        self.call_soon(commit.resolve, future, outcome)
+
+
+class Committer(commit.Committer):
+    """The committer, whose thread is a step of the schedule."""
+
+    def start(self):
+        pass
+
+    @property
+    def busy(self):
+        return self._answered.is_set() and bool(self._queue or self.log)
+
+    def turn(self):
+        """Do what the thread does when it wakes up."""
+        self._turn()
+
+    def _post(self, call, *arguments):
+        if call == self._recount:
+            # The thread waits for it.
+            call(*arguments)
+        else:
+            super()._post(call, *arguments)
+
+
+class Process:
+    """A replica: alive or crashed, with its own clock."""
+
+    def __init__(self, world):
+        self.world = world
+        self.skew = 0.0
+        self.service = None
+        self.loop = None
+
+    def start(self):
+        """Start the service and wait until it has started."""
+        CLOCK.skew = self.skew
+        self.loop = Loop()
+        asyncio._set_running_loop(self.loop)
+        try:
+            store = SimulatedStore(self.world.database, self)
+            self.service = Service(store, SETTINGS)
+        finally:
+            asyncio._set_running_loop(None)
+        started = self.loop.create_task(self.service._start())
+        while not started.done():
+            self.work()
+        started.result()
+
+    def crash(self):
+        """End without a word: only what the database has is left."""
+        if self.service is not None:
+            self.loop.end()
+            self.service.store.close()
+        self.service = self.loop = None
+
+    def work(self):
+        """Do one piece of what there is to do; tell whether there was any."""
+        if self.service is None:
+            return False
+        CLOCK.skew = self.skew
+        loop, committer = self.loop, self.service.state.committer
+        choices = []
+        if loop.ready:
+            choices.append(loop.run_one)
+        if loop.jobs:
+            choices.append(loop.run_job)
+        if committer.busy:
+            choices.append(committer.turn)
+        if not choices:
+            return False
+        self.world.chance.choice(choices)()
+        return True
+
+    def meanwhile(self):
+        """Let the event loop and the readers go on while the writing thread waits."""
+        if self.service is None:
+            return
+        loop, steps = self.loop, self.world.chance.choice((0, 0, 3, 30))
+        if steps == 30:
+            self.world.poll(self, probe=False)
+        for _ in range(steps):
+            if loop.ready:
+                loop.run_one()
+            elif loop.jobs:
+                loop.run_job()
+
+
+# --- a schedule ----------------------------------------------------------------------------------
+
+
+class Made:
+    """A decision as its caller and the truth know it."""
+
+    __slots__ = (
+        "arm", "at", "epoch", "experiment", "history", "id", "loss", "probability", "refused",
+        "sent", "unit",
+    )  # fmt: skip
+
+
+class World:
+    """Everything that a schedule has: processes, the database, callers, and the truth.
+
+    Parameters
+    ----------
+    seed : int
+        Of the schedule.
+    """
+
+    database = None
+    """One for all schedules, which begin with the same image."""
+
+    def __init__(self, seed):
+        self.chance = chance = random.Random(seed)
+        RANDOM.seed(seed)
+        CLOCK.now, CLOCK.skew = START, 0.0
+        cls = type(self)
+        if cls.database is None:
+            cls.database = created()
+        self.database.load(self.database.image)
+        self.database.timeline = 1
+        self.processes = [Process(self) for _ in range(chance.choice((1, 2, 2, 3)))]
+        self.made = {}
+        self.acknowledged = {}
+        self.requests = {}
+        self.history = 0
+        """Counts what is lost: decisions remember in which history they were made."""
+        self.lost_histories = set()
+        self.backup = None
+        self.names = 0
+        self.violation = None
+
+    # --- callers ---------------------------------------------------------------------------------
+
+    def ask(self, process, request, done):
+        """Send a request to a process; ``done`` is called with its answer unless that is lost."""
+        if process.service is None:
+            return
+        lost = self.chance.random() < 0.15
+
+        async def asked():
+            try:
+                answer = await request(process.service)
+            except Problem as problem:
+                answer = problem
+            if not lost:
+                self.watched(done, answer)
+
+        process.loop.create_task(asked())
+
+    def watched(self, check, *given):
+        """Call a check inside a task, which would keep a violation to itself."""
+        try:
+            check(*given)
+        except Violation as violation:
+            self.violation = self.violation or violation
+
+    def decide(self, process, key=None):
+        """Ask for a decision, perhaps again by the key of a request."""
+        chance = self.chance
+        name = "plain" if key is not None else chance.choice(("plain", "plain", "capped"))
+        more = {}
+        if name == "capped":
+            more["unit"] = "u"
+        elif key is None and chance.random() < 0.3:
+            key = f"k{chance.randrange(2)}"
+        if key is not None:
+            more["idempotency_key"] = key
+        history = self.history
+
+        async def request(service):
+            created_at = service.experiment_state(ME, name).row.created_at
+            decided = await service.decide(ME, name, **more)
+            # The truth, which no answer that is lost hides.
+            if decided.decision_id not in self.made:
+                made = Made()
+                record = records.decode(raw(decided.decision_id))
+                made.experiment, made.arm = created_at, decided.arm
+                made.probability, made.epoch = decided.probability, record.epoch
+                made.id, made.history = record.id, history
+                made.at = record.at if decided.replayed else CLOCK.now
+                made.loss, made.sent, made.refused = chance.choice((0.0, 0.5, 1.0)), False, False
+                made.unit = more.get("unit")
+                self.made[decided.decision_id] = made
+            return decided
+
+        def done(answer):
+            if isinstance(answer, Problem):
+                need(answer.code != "idempotency_key_reused", "S8", "an honest retry was refused")
+                return
+            if key is not None and history == self.history:
+                # After the experiment's reset the same request is answered another time.
+                known = self.requests.setdefault(key, answer.decision_id)
+                need(known == answer.decision_id, "I1", "a request got two decisions")
+
+        self.ask(process, request, done)
+
+    def tell(self, process, token, loss=None):
+        """Report a loss, by default the true one."""
+        made = self.made[token]
+        made.sent = True
+        given = made.loss if loss is None else loss
+        history = self.history
+
+        def done(answer):
+            status = answer.code if isinstance(answer, Problem) else answer.status
+            if status in ACCEPTED:
+                need(0.0 <= given <= 1.0, "I4", "a loss out of bounds was accepted")
+                need(not made.refused, "I11", "an id was learned after it was refused")
+                if history == self.history:
+                    known = self.acknowledged.setdefault(token, (given, CLOCK.now))
+                    need(known[0] == given, "I1", "two losses were acknowledged")
+            elif status == "bad_signature":
+                made.refused = True
+            elif status == "expired":
+                fresh = CLOCK.now - made.at < WINDOW - 2 * CLOCK_LIMIT
+                need(not fresh, "S10", "fresh feedback was refused")
+
+        self.ask(process, lambda service: service.feedback(ME, token, loss=given), done)
+
+    def forgotten(self, id):
+        """Tell whether retention has deleted feedback beyond an id."""
+        rows = self.database.connection.execute("SELECT upto FROM forgotten").fetchall()
+        return any(id <= upto for (upto,) in rows)
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def step(self):
+        """Let one thing happen."""
+        chance = self.chance
+        CLOCK.now += chance.choice((0.001, 0.001, 0.5, 20.0))
+        process = chance.choice(self.processes)
+        kind = chance.choices(STEPS, WEIGHTS)[0]
+        CLOCK.skew = process.skew
+        if kind == "work":
+            for _ in range(chance.randrange(1, 12)):
+                if not process.work():
+                    break
+        elif kind == "decide":
+            self.decide(process)
+            self.settle(process)
+        elif kind == "tell" and self.made:
+            token = chance.choice(list(self.made))
+            self.tell(process, token, chance.choice((None, None, None, 0.25, 2.0)))
+            if chance.random() < 0.3:
+                # The network delivers a request twice.
+                self.tell(chance.choice(self.processes), token)
+        elif kind == "poll" and process.service is not None:
+            self.poll(process)
+        elif kind == "crash":
+            process.crash()
+        elif kind == "start" and process.service is None:
+            process.skew = chance.choice((0.0, 0.0, 2.0, -2.0, 600.0, -600.0))
+            process.start()
+        elif kind == "connections":
+            self.database.end_sessions()
+        elif kind == "unknown" and process.service is not None:
+            process.service.store.writer.line.unknown = chance.choice(("lost", "committed"))
+        elif kind == "change" and process.service is not None:
+            self.change(process)
+        elif kind == "backup":
+            self.back_up()
+        elif kind == "go back" and self.backup is not None:
+            self.go_back()
+        elif kind == "retention" and process.service is not None:
+            self.forget(process)
+        elif kind == "hours":
+            CLOCK.now += WINDOW
+
+    def settle(self, process, most=40):
+        """Let a process work until it has nothing to do."""
+        return any(not process.work() for _ in range(most))
+
+    def poll(self, process, *, probe=True):
+        """Let a process poll; afterwards it must know that its clock is wrong."""
+        if probe and process.service.state.committer.failing:
+            # The thread also tries now and then whether the store takes writes again.
+            process.service.state.committer.turn()
+
+        service = process.service
+
+        def knows():
+            wrong = abs(process.skew) > CLOCK_LIMIT
+            ready = service.ready() is None
+            need(not (wrong and ready), "I12", "a replica with a wrong clock is ready")
+
+        async def polled():
+            with contextlib.suppress(Problem, StoreError):
+                await service.replicas.poll_once()
+                self.watched(knows)
+
+        process.loop.create_task(polled())
+
+    def change(self, process, kind=None):
+        """Add an arm, begin an epoch, or change the window."""
+        self.names += 1
+        name = f"n{self.names}"
+        kind = self.chance.randrange(3) if kind is None else kind
+
+        async def request(service):
+            if kind == 0:
+                return await service.add_arm(ME, "plain", Arm(name))
+            if kind == 1:
+                return await service.set_mode(ME, "plain", "reset")
+            return await service.patch(
+                ME, "plain", {"feedback_window": self.chance.choice((1.0, 10.0)) * WINDOW},
+                if_match=service.experiment_state(ME, "plain").version,
+            )  # fmt: skip
+
+        if kind == 1:
+            self.requests.clear()
+        self.ask(process, request, lambda answer: None)
+        self.settle(process)
+        if self.requests:
+            # A caller that has no answer sends its request again.
+            self.decide(process, self.chance.choice(list(self.requests)))
+
+    def back_up(self):
+        """Remember the database as it is."""
+        rows = self.database.connection.execute("SELECT id FROM feedback").fetchall()
+        self.backup = (
+            self.database.saved(), {id for (id,) in rows}, CLOCK.now,
+            self.history + 1, dict(self.requests),
+        )  # fmt: skip
+        # Decisions from now on are lost if the database goes back to this moment.
+        self.history += 1
+
+    def go_back(self):
+        """Let the database lose everything since the backup, by a failover."""
+        image, stored, at, first, requests = self.backup
+        self.lost_histories.update(range(first, self.history + 1))
+        self.history += 1
+        self.backup = None
+        self.database.load(image)
+        self.database.timeline += 1
+        self.requests = requests
+        for token, (_, when) in list(self.acknowledged.items()):
+            id = self.made[token].id
+            if id not in stored and not self.forgotten(id):
+                need(when >= at, "I1", "a backup lacks what was acknowledged before it")
+                del self.acknowledged[token]
+
+    def forget(self, process):
+        """Let a process delete old feedback, as its upkeep does; the window may then get wider."""
+        CLOCK.now += self.chance.choice((0.0, 1.1, 1.1)) * WINDOW
+        process.loop.create_task(self._quietly(process.service.upkeep._forget, 0.0))
+        if self.chance.random() < 0.7:
+            self.settle(process)
+            self.change(process, 2)
+
+    async def _quietly(self, work, *given):
+        with contextlib.suppress(Problem, StoreError):
+            await work(*given)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def heal(self):
+        """Start and connect everything, and report what was not acknowledged."""
+        for process in self.processes:
+            if self.chance.random() < 0.3:
+                process.crash()
+            process.skew = 0.0
+            if process.service is None:
+                process.start()
+            process.service.store.writer.line.unknown = None
+        self.catch_up(3)
+        for token in list(self.made):
+            self.tell_surely(self.chance.choice(self.processes), token)
+        self.catch_up(1)
+
+    def catch_up(self, times):
+        """Let every process poll, more than once to notice what has changed and to know it."""
+        for _ in range(times):
+            for process in self.processes:
+                # The sweep also makes a writer that has nothing to write connect again.
+                process.loop.create_task(self._quietly(process.service.upkeep.sweep))
+                self.poll(process)
+                need(self.settle(process, 400), "liveness", "a replica does not come to rest")
+
+    def tell_surely(self, process, token):
+        """Report a loss until there is an answer, which does not get lost."""
+        made = self.made[token]
+        made.sent = True
+        for _ in range(5):
+            found = []
+
+            async def asked(found=found):
+                try:
+                    told = await process.service.feedback(ME, token, loss=made.loss)
+                    found.append(told.status)
+                except Problem as problem:
+                    found.append(problem.code)
+
+            process.loop.create_task(asked())
+            need(self.settle(process, 400) and found, "liveness", "a feedback is not answered")
+            if found[0] != "store_unavailable":
+                break
+            self.catch_up(1)
+        status = found[0]
+        if token in self.acknowledged:
+            need(status != "learned", "I1", "an acknowledged feedback is learned again")
+        if status == "expired":
+            fresh = CLOCK.now - made.at < WINDOW - 2 * CLOCK_LIMIT
+            need(not fresh, "S10", "fresh feedback was refused")
+        if status in ("learned", "duplicate", "quarantined"):
+            need(not made.refused, "I11", "an id was learned after it was refused")
+            self.acknowledged[token] = (made.loss, CLOCK.now)
+        elif status == "bad_signature":
+            made.refused = True
+        else:
+            need(status in ("already_told", "expired", "epoch_over"), "liveness", status)
+
+    def check(self):
+        """Check every invariant against the database and the truth."""
+        reader = self.processes[0].service.store.reader
+        for finding in verify_store(reader):
+            need(finding.ok, finding.invariant, finding.detail)
+        experiments = {each.id: each for each in reader.configuration().experiments}
+        truth = {made.id: made for made in self.made.values()}
+        stored = {row.id: row for rows in reader.feedback() for row in rows}
+        forgotten = reader.forgotten()
+        units = {}
+        for row in stored.values():
+            made = truth.get(row.id)
+            need(made is not None, "I3", "feedback of a decision that was never made")
+            record = records.decode(row.record)
+            found = experiments[row.experiment]
+            need(found.created_at == made.experiment, "I3", "another experiment's feedback")
+            need(found.arms[record.arm].name == made.arm, "I3", "another arm's feedback")
+            need(row.epoch == made.epoch, "I3", "another epoch's feedback")
+            need(abs(1 / record.inverse_p - made.probability) < 1e-12, "I5", "another probability")
+            need(made.sent, "I3", "feedback that was never sent")
+            need(made.history not in self.lost_histories, "I11", "an id from a lost period counts")
+            if row.status == "learned" and made.unit is not None:
+                place = row.experiment, int(row.told_at // 3600)
+                units[place] = units.get(place, 0) + 1
+        need(max(units.values(), default=0) <= 1, "S9", "a cap was exceeded")
+        for token, (loss, _) in self.acknowledged.items():
+            made = self.made[token]
+            row = stored.get(made.id)
+            if row is None:
+                gone = any(made.id <= upto for upto in forgotten.values())
+                need(gone, "I1", "an acknowledged feedback is lost")
+            else:
+                need(row.loss == loss, "I1", "an acknowledged feedback has another loss")
+        learned = sum(each.sums.learned for each in reader.states())
+        kept = sum(each.learned for each in reader.compacted().values())
+        counted = sum(row.status == "learned" for row in stored.values())
+        need(learned == kept + counted, "I2", "a feedback counts twice")
+        deleted = [made for made in truth.values() if made.sent and made.id not in stored]
+        need(kept <= len(deleted), "I11", "a deleted feedback counts twice")
+        for process in self.processes:
+            need(process.service.ready() is None, "I12", f"not ready: {process.service.ready()}")
+            for each in process.service.state.experiments.by_id.values():
+                rows = [
+                    s for s in reader.states() if (s.experiment, s.epoch) == (each.id, each.epoch)
+                ]
+                total = sum(row.sums.learned for row in rows)
+                need(each.total.learned == total, "I2", "a replica's state is not the store's")
+
+
+STEPS, WEIGHTS = zip(
+    ("work", 24), ("decide", 14), ("tell", 22), ("poll", 8), ("crash", 3), ("start", 4),
+    ("connections", 3), ("unknown", 4), ("change", 4), ("backup", 4), ("go back", 5),
+    ("retention", 3), ("hours", 2), strict=True,
+)  # fmt: skip
+
+
+def raw(token):
+    """Return the record of a token."""
+    padded = tokens.a2b_base64(token.translate({45: 43, 95: 47}) + "=" * (-len(token) % 4))
+    return padded[: -tokens.SIGNATURE]
+
+
+def created():
+    """Return a database with experiments, created by the service itself."""
+    prepare()
+    for each in SPECS:
+        checked(each)[0].warm_up()
+    database = Database()
+    database.prepare()
+
+    class Creating(SimulatedWriter):
+        dialect = "sqlite"
+        lock_tables = None
+
+        def has_schema(self):
+            query = "SELECT 1 FROM sqlite_master WHERE name = 'schema_version'"
+            return bool(self.rows(query))
+
+        def run_script(self, script):
+            statement = ""
+            for line in script.splitlines(keepends=True):
+                statement += line
+                if sqlite3.complete_statement(statement):
+                    self.execute(statement)
+                    statement = ""
+
+        def check_not_served(self):
+            pass
+
+    making = Creating("", "simulated", Replica(-1), False)
+    making.line = Line(database)
+    making.execute = making.line.run
+    making.execute("CREATE TABLE replica (shard INTEGER PRIMARY KEY, alive_at REAL NOT NULL)")
+    schema.migrate(making)
+    world = SimpleNamespace(database=database, chance=random.Random(0))
+    process = Process(world)
+    process.start()
+
+    async def creating():
+        for each in SPECS:
+            await process.service.create(ME, each)
+
+    task = process.loop.create_task(creating())
+    while not task.done():
+        process.work()
+    task.result()
+    process.crash()
+    database.image = database.saved()
+    return database
+
+
+def schedule(seed):
+    """Run a schedule; return the violation it found, or None."""
+    world = World(seed)
+    for process in world.processes:
+        process.start()
+    try:
+        for _ in range(world.chance.randrange(10, 30)):
+            world.step()
+        world.heal()
+        if world.violation is not None:
+            raise world.violation
+        world.check()
+    except Violation as violation:
+        return str(violation)
+    finally:
+        for process in world.processes:
+            process.crash()
+    return None
+
+
+def explore(seeds, stop=True):
+    """Run schedules; yield the seed and the violation of each that fails."""
+    logging.getLogger("bothworlds.serve").setLevel(logging.CRITICAL)
+    with simulated():
+        for seed in seeds:
+            found = schedule(seed)
+            if found is not None:
+                yield seed, found
+                if stop:
+                    return
+
+
+def main():
+    """Run schedules as the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--schedules", type=int, default=100_000)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    asked = parser.parse_args()
+    begun = time.process_time()
+    failed = 0
+    for seed, found in explore(range(asked.first, asked.first + asked.schedules), stop=False):
+        failed += 1
+        print(f"seed {seed}: {found}", flush=True)
+    print(f"{asked.schedules} schedules, {failed} failed, {time.process_time() - begun:.0f} s")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""Simulation: the service survives its schedules, and no planted bug does."""
+
+from pathlib import Path
+
+import pytest
+
+from bothworlds.serve.domain import feedback as module
+from bothworlds.serve.domain.answers import Told
+from bothworlds.serve.domain.deciding import Deciding
+from bothworlds.serve.domain.experiment import Experiment, Experiments
+from bothworlds.serve.domain.feedback import Feedback
+from bothworlds.serve.domain.replicas import Replicas
+from bothworlds.serve.domain.service import Service
+from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.ops import upkeep
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store import commit, writer
+from bothworlds.serve.store.postgres import PostgresWriter
+from bothworlds.serve.store.rows import IncarnationRow
+from bothworlds.serve.store.writer import Writer
+from serve import simulation
+from serve.simulation import CLOCK, explore
+
+SEEDS = 1500
+"""Schedules of every run of the tests; the command has 100,000."""
+MOST = 1500
+"""Schedules within which a planted bug must be found."""
+BUGS = {}
+
+
+def bug(function):
+    """Register a bug: a function that plants it."""
+    BUGS[function.__name__] = function
+    return function
+
+
+def around(plant, kind, name, change):
+    """Replace a method by one that is given the former one first."""
+    former = getattr(kind, name)
+    plant.setattr(kind, name, lambda *given, **more: change(former, *given, **more))
+
+
+@bug
+def s1_ids_without_seals_or_an_end(plant):
+    plant.setattr(Writer, "put_seal", lambda *given: None)
+    plant.setattr(PostgresWriter, "last_certain_id", lambda self: b"\xff" * 16)
+
+
+@bug
+def s2_a_replica_keeps_a_configuration_that_is_gone(plant):
+    plant.setattr(Replicas, "_went_back", lambda self, found: False)
+
+
+@bug
+def s5_what_retention_forgot_is_learned_again(plant):
+    plant.setattr(Experiments, "forget", lambda self, upto: None)
+    plant.setattr(Writer, "_late", lambda self, rows: {})
+
+
+@bug
+def only_replicas_know_what_retention_forgot(plant):
+    plant.setattr(Writer, "_late", lambda self, rows: {})
+
+
+@bug
+def s8_a_retry_is_compared_with_the_arms_there_are(plant):
+    def change(former, self, experiment, drawn, key, asked):
+        return former(self, experiment, drawn, key, (*asked, experiment.active))
+
+    around(plant, Deciding, "_remember", change)
+
+
+@bug
+def s9_caps_are_counted_by_every_process(plant):
+    counts = {}
+
+    def count(writing, rows, caps):
+        over = set()
+        for row in rows:
+            used = counts.get((id(writing), row.experiment), 0)
+            counts[id(writing), row.experiment] = used + 1
+            if row.experiment in caps and used >= caps[row.experiment].unit:
+                over.add(row[:2])
+        return over
+
+    plant.setattr(writer, "_count_caps", count)
+
+
+@bug
+def s10_every_replica_has_its_own_clock(plant):
+    def change(former, self, reader):
+        return former(self, reader)._replace(offset=None)
+
+    around(plant, Replicas, "_look", change)
+
+
+@bug
+def feedback_is_learned_twice(plant):
+    def change(former, self, rows):
+        former(self, rows)
+        return {}
+
+    around(plant, Writer, "_insert_feedback", change)
+
+
+@bug
+def feedback_is_credited_to_another_arm(plant):
+    def change(former, self, drawn, mode, key, id, lineup, *more):
+        others = [place for place in lineup.places if place != drawn.arm]
+        return former(self, drawn._replace(arm=others[0]), mode, key, id, lineup, *more)
+
+    around(plant, Experiment, "record", change)
+
+
+@bug
+def feedback_is_credited_to_another_epoch(plant):
+    def change(former, self, who, decision_id, caught_up):
+        try:
+            return former(self, who, decision_id, caught_up)
+        except Problem as problem:
+            if problem.code != "epoch_over":
+                raise
+            raw, record = self._state.keyring.verify(decision_id)
+            found = self._state.experiments.by_id[record.experiment]
+            return raw, record._replace(epoch=found.epoch), found
+
+    around(plant, Feedback, "_verified", change)
+
+
+@bug
+def feedback_is_credited_to_another_experiment(plant):
+    def change(former, self, who, decision_id, caught_up):
+        raw, record, found = former(self, who, decision_id, caught_up)
+        return raw, record, min(self._state.experiments.by_id.values(), key=lambda each: each.id)
+
+    around(plant, Feedback, "_verified", change)
+
+
+@bug
+def feedback_is_acknowledged_before_it_is_committed(plant):
+    def change(former, self, who, decision_id, loss, reward, then, caught_up=False):
+        former(self, who, decision_id, loss, reward, lambda told: None, caught_up)
+        then(Told("learned"))
+
+    around(plant, Feedback, "tell", change)
+
+
+@bug
+def a_failed_commit_is_acknowledged(plant):
+    def change(former, self, error, items, rows):
+        former(self, error, [], rows)
+        self._post(self._answer, [], {}, [(item.done, commit._ONE_NEW) for item in items])
+
+    around(plant, commit.Committer, "_failed", change)
+
+
+@bug
+def states_are_not_read_again_after_a_failure(plant):
+    plant.setattr(commit.Committer, "_reread", lambda self: None)
+
+
+@bug
+def tokens_are_signed_without_the_incarnation(plant):
+    def change(former, self, keys, current, incarnations, *more):
+        salted = [IncarnationRow(bytes(16), 0.0, each.ended) for each in incarnations]
+        former(self, keys, current, salted, *more)
+
+    around(plant, Keyring, "__init__", change)
+
+
+@bug
+def an_incarnation_accepts_every_earlier_id(plant):
+    plant.setattr(PostgresWriter, "last_certain_id", lambda self: b"\xff" * 16)
+
+
+@bug
+def a_batch_that_waited_is_written_into_another_incarnation(plant):
+    def change(former, self):
+        life = self._lives
+        former(self)
+        self._lives = life
+
+    around(plant, commit.Committer, "start_over", change)
+
+
+@bug
+def a_connection_does_not_compare_incarnations(plant):
+    def change(former, self, connection):
+        known, self.replica.incarnation = self.replica.incarnation, None
+        try:
+            former(self, connection)
+        finally:
+            self.replica.incarnation = known
+
+    around(plant, PostgresWriter, "_greet", change)
+
+
+@bug
+def retention_forgets_contributions(plant):
+    plant.setattr(upkeep, "compact", lambda kept, rows: {})
+
+
+@bug
+def retention_deletes_fresh_feedback(plant):
+    around(plant, upkeep, "first_identity", lambda former, seconds: former(CLOCK.now))
+
+
+@bug
+def a_change_has_no_audit_row(plant):
+    def change(former, self, audit, work, expected=None):
+        def worked(writing):
+            result = work(writing)
+            writing.execute("UPDATE deployment SET config_version = config_version + 1")
+            return result
+
+        return former(self, audit, worked, expected)
+
+    around(plant, Writer, "administer", change)
+
+
+@bug
+def a_contradiction_is_acknowledged(plant):
+    def change(former, self, row, before):
+        try:
+            return former(self, row, before)
+        except Problem:
+            return Told("duplicate")
+
+    around(plant, Feedback, "_told", change)
+
+
+@bug
+def a_loss_out_of_bounds_is_accepted(plant):
+    plant.setattr(module, "_loss", lambda bounds, loss, reward: loss)
+
+
+@bug
+def a_token_has_another_probability(plant):
+    def change(former, self, drawn, *more):
+        return former(self, drawn._replace(inverse_p=2 * drawn.inverse_p), *more)
+
+    around(plant, Experiment, "record", change)
+
+
+@bug
+def a_replica_always_reports_ready(plant):
+    plant.setattr(Service, "ready", lambda self: None)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Begin with a database of its own: a bug may be in what creates it."""
+    simulation.World.database = None
+    yield
+    simulation.World.database = None
+
+
+@pytest.mark.slow
+def test_the_service_survives_its_schedules():
+    assert list(explore(range(SEEDS))) == []
+
+
+def test_a_seed_is_a_schedule():
+    def trace(seed):
+        with simulation.simulated():
+            world = simulation.World(seed)
+            for process in world.processes:
+                process.start()
+            for _ in range(20):
+                world.step()
+            world.heal()
+            return sorted(world.made), world.acknowledged, CLOCK.now
+
+    assert trace(7) == trace(7)
+    assert trace(7) != trace(8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUGS)
+def test_every_planted_bug_is_found(name, monkeypatch):
+    BUGS[name](monkeypatch)
+    found = next(explore(range(MOST)), None)
+    assert found is not None, name
+    print(f"{name}: seed {found[0]}, {found[1]}")
+
+
+def test_twenty_bugs_are_planted_and_listed():
+    page = Path(__file__).parents[2] / "docs" / "service" / "reliability.md"
+    text = page.read_text(encoding="utf-8")
+    assert len(BUGS) >= 20
+    assert [name for name in BUGS if f"`{name}`" not in text] == []
