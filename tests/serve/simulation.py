@@ -501,12 +501,12 @@ class World:
     """One for all schedules, which begin with the same image."""
 
     def __init__(self, seed):
+        if World.database is None:
+            RANDOM.seed(0)
+            World.database = created()
         self.chance = chance = random.Random(seed)
         RANDOM.seed(seed)
         CLOCK.now, CLOCK.skew = START, 0.0
-        cls = type(self)
-        if cls.database is None:
-            cls.database = created()
         self.database.load(self.database.image)
         self.database.timeline = 1
         self.processes = [Process(self) for _ in range(chance.choice((1, 2, 2, 3)))]

@@ -21,7 +21,7 @@ from bothworlds.serve.store.writer import Writer
 from serve import simulation
 from serve.simulation import CLOCK, explore
 
-SEEDS = 1500
+SEEDS = 1000
 """Schedules of every run of the tests; the command has 100,000."""
 MOST = 1500
 """Schedules within which a planted bug must be found."""
@@ -176,9 +176,9 @@ def an_incarnation_accepts_every_earlier_id(plant):
 @bug
 def a_batch_that_waited_is_written_into_another_incarnation(plant):
     def change(former, self):
-        life = self._lives
+        life = self.ledger.life
         former(self)
-        self._lives = life
+        self.ledger.life = life
 
     around(plant, commit.Committer, "start_over", change)
 

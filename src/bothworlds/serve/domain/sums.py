@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.errors import InvalidParameter, must
+from bothworlds.errors import InvalidParameter, StoreError, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import bits_float
 from bothworlds.omd.estimators import BASELINE, baseline, correction, estimated_loss
@@ -423,6 +423,8 @@ class Ledger:
         This replica's states by experiment and epoch.
     folds : dict
         Folds by experiment and epoch as this replica last wrote or read them, for all replicas.
+    life : int
+        How often the store went back in time.
     """
 
     def __init__(self, replica: Replica, counts: dict[Place, Counts]) -> None:
@@ -431,6 +433,7 @@ class Ledger:
         self.shard = replica.shard
         self.states: dict[Place, StateRow] = {}
         self.folds: dict[Place, Fold] = {}
+        self.life = 0
 
     def load(self, rows: list[StateRow]) -> list[StateRow]:
         """Take the states that were read from the store, and return them."""
@@ -439,9 +442,17 @@ class Ledger:
         return rows
 
     def settle(
-        self, feedback: Iterable[FeedbackRow], decided: Iterable[Place] = ()
+        self,
+        feedback: Iterable[FeedbackRow],
+        decided: Iterable[Place] = (),
+        life: int | None = None,
     ) -> list[StateRow]:
-        """Return the states that change with this feedback, and with decisions at these places."""
+        """Return the states that change with this feedback, and with decisions at these places.
+
+        A batch of another ``life`` has waited for a new connection while the store went back.
+        """
+        if life not in (None, self.life):
+            raise StoreError("The store went back in time.")
         learned: dict[Place, list[FeedbackRow]] = {place: [] for place in decided}
         for row in feedback:
             if row.status == "learned":

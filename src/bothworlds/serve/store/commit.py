@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.sums import Counts, Ledger, Place, StateRow, Sums
@@ -230,7 +229,6 @@ class Committer:
         self._ripe = False
         self._pause = 0.0
         self._stale = False
-        self._lives = 0
         self._thread = threading.Thread(target=self._run, name="bothworlds-commit", daemon=True)
 
     def start(self) -> None:
@@ -294,7 +292,7 @@ class Committer:
             else:
                 refused.append(each.done)
         # After the queue is empty: a batch taken from it before is of an earlier life.
-        self._lives += 1
+        self.ledger.life += 1
         self._refuse(refused)
         self._wake.set()
 
@@ -338,7 +336,7 @@ class Committer:
 
     def _turn(self) -> bool:
         """Write what waits, once; tell whether the thread goes on."""
-        life = self._lives
+        life = self.ledger.life
         items, job = self._queue.take()
         rows = []
         # Few rows of the log in every batch would cost as much as many in one of them.
@@ -378,18 +376,12 @@ class Committer:
             if claim.decision is not None
         }
         places = [records.PLACE.unpack(each) for each in decided]
-
-        def settle(feedback: list[FeedbackRow]) -> list[StateRow]:
-            # The batch may have waited for a new connection while the store went back.
-            if life != self._lives:
-                raise StoreError("The store went back in time.")
-            return self.ledger.settle(feedback, places)
-
         try:
             self._reread()
+            settle = partial(self.ledger.settle, decided=places, life=life)
             outcome = self.writer.commit(batch, settle)
         except Exception as error:
-            self._failed(error, items, rows if life == self._lives else [])
+            self._failed(error, items, rows if life == self.ledger.life else [])
             return
         self.ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
         self.ledger.folds.update(outcome.folds)
