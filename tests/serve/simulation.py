@@ -501,6 +501,8 @@ class World:
     """One for all schedules, which begin with the same image."""
 
     def __init__(self, seed):
+        # Also for the database: its dates must not be those of an earlier schedule's end.
+        CLOCK.now, CLOCK.skew = START, 0.0
         if World.database is None:
             RANDOM.seed(0)
             World.database = created()
