@@ -70,7 +70,7 @@ class Entry(NamedTuple):
         return getattr(import_module(self.module), self.name)
 
     def made(self, variant: Variant, horizon: int) -> Any:
-        """Return a variant of the policy; ``horizon`` is told to those that must know it."""
+        """Return a variant of the policy; ``horizon`` is given to those that must know it."""
         kind = self.load()
         told = {"horizon": max(horizon, 2)} if kind.traits.needs_horizon else {}
         return kind(**variant.preset, **told)

@@ -71,7 +71,7 @@ def _checked(function: Any, made: dict[Any, Any]) -> Any:
 
 
 def _twin(value: Any, made: dict[Any, Any]) -> Any:
-    """Return the checked twin of a user's compiled function, and anything else as it is."""
+    """Return the checked variant of a user's compiled function, and anything else as it is."""
     if not isinstance(value, numba.core.dispatcher.Dispatcher):
         return value
     if (value.py_func.__module__ or "").partition(".")[0] == "bothworlds":
@@ -206,7 +206,7 @@ def of_whole(function: Any, count: int, name: str, owner: str) -> Any:
 def twin_of_whole(function: Any, count: int, name: str, owner: str, check: bool) -> Any:
     """Return a function of whole numbers, checked and compiled, or to be compiled when it is used.
 
-    What cannot be compiled is found by the former, which always comes first.
+    The first finds code that cannot be compiled, and always runs first.
     """
     return of_whole(checked(function), count, name, owner) if check else compiled(function)
 

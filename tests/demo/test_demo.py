@@ -79,16 +79,16 @@ def test_a_score_counts_what_was_lost_and_remembers_the_last_rounds():
     score, means = Score(), np.array([0.5, 0.2])
     for _ in range(WINDOW - 1):
         score.count(0, means)
-        assert not score.fooled
+        assert not score.misled
     score.count(0, means)
-    assert score.fooled
+    assert score.misled
     assert (score.lost, score.best) == (pytest.approx(0.3 * WINDOW), 0.0)
     for _ in range(WINDOW // 4):
         score.count(1, means)
     assert (score.lost, score.best) == (pytest.approx(0.3 * WINDOW), 0.25)
     for _ in range(WINDOW // 4):
         score.count(1, means)
-    assert not score.fooled
+    assert not score.misled
 
 
 class Steady(World):

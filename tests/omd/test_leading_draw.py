@@ -9,7 +9,7 @@ from bothworlds.lanes.jit import compiled
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import pointer
 from bothworlds.omd.leader import barrier, half, layout, powers
-from bothworlds.omd.leader.membership import LEADER, NOBODY
+from bothworlds.omd.leader.membership import ABSENT, LEADER
 
 PLACE = 5
 POINTS = 200_000
@@ -78,7 +78,7 @@ class Lane:
     def at(self, share, far_share):
         """Return s and f, as shares of their radii."""
         reach = self.rows[layout.FAR_REACH, PLACE]
-        f = far_share * reach if self.reduced and reach < NOBODY else 0.0
+        f = far_share * reach if self.reduced and reach < ABSENT else 0.0
         return share * self.rows[layout.REACH, PLACE], f
 
     def moved(self, s, f):

@@ -296,12 +296,12 @@ def test_the_arm_of_a_draw_is_where_the_sums_pass_it():
     K, place, leader, rise, eta = 21, 3, 5, 1.25, 0.4
     rng = np.random.default_rng(1)
     V = rng.uniform(2.0, 9.0, K)
-    V[leader] = membership.NOBODY
+    V[leader] = membership.ABSENT
     M = np.zeros((layout.rows(K, False), LANES))
     M[membership.LEADER, place] = leader
     M[exponential.RISE, place] = rise
     places = M.ravel()[layout.OTHERS * LANES :].reshape(2 * LANES, -1)
-    places[place] = membership.NOBODY
+    places[place] = membership.ABSENT
     places[place, :K] = V
     w = np.exp(eta * (rise - V))
     sums = np.cumsum(w)

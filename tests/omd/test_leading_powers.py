@@ -100,7 +100,7 @@ def test_arms_beyond_the_limit_of_the_near_ones_fall():
     world = bw.environments.Stochastic.gap(K, 0.9)
     found = traced(policy, K, 50_000, 0.9)
     lowest = trace(policy, world, 50_000, own_rows(K) + layout.LOWEST)[3]
-    far = (lowest < membership.NOBODY) & (found[3] == 1.0)
+    far = (lowest < membership.ABSENT) & (found[3] == 1.0)
     lane = int(far.sum(axis=0).argmax())
     assert far[:, lane].sum() > 100
     worst, surplus = replayed(policy, K, found, lane)

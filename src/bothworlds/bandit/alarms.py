@@ -39,9 +39,9 @@ class Alarm:
         How sure it is: 1 less the probability of a false alarm in a whole run, were the threshold
         where this one sounded.
     before, after : float
-        The mean of what the arm brought before and after, in the user's units: rewards or losses.
+        The mean outcome of the arm before and after, in the user's units: rewards or losses.
     since : int
-        How many times the arm has brought something since the change, as far as can be told.
+        How many times the arm has had feedback since the change, as far as is known.
     kind : {"change", "level", "side"}
         "change" is reported only. `AllWorlds` acts on its own alarms: "level", the losses of its
         leader have changed and it has restarted softly; "side", those of another arm.

@@ -169,7 +169,7 @@ class EvidenceKeeper:
     # --- decisions that wait -------------------------------------------------------------------
 
     def noted(self, lineup: Lineup, F: Array) -> Array | None:
-        """Return what the decision just drawn will need when it is told late, if anything."""
+        """Return what late feedback of the decision just drawn will need, if anything."""
         evidence = self.evidence
         if evidence is None or lineup.weights is None:
             return None

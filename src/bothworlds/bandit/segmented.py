@@ -276,7 +276,7 @@ class SegmentedBandit(Persistent[Policy]):
         reward: Feedback | None = None,
         loss: Feedback | None = None,
     ) -> None:
-        """Learn what a decision brought.
+        """Learn the outcome of a decision.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class SegmentedBandit(Persistent[Policy]):
             Decisions made more than this many rounds of their segment, or this long, ago are
             closed; 0 closes all.
         loss, reward : float, optional
-            What to assume they brought. Without it nothing is learned from them.
+            The outcome to assume. Without it nothing is learned from them.
 
         Returns
         -------

@@ -54,7 +54,7 @@ def pickling(world: World) -> str:
     """It comes back from a pickle equal, and with the same stream."""
     environment = world.environment
     try:
-        twin = pickle.loads(pickle.dumps(environment))
+        copy = pickle.loads(pickle.dumps(environment))
     except Exception as error:
         for value in environment._arguments().values():
             if callable(value) and not _travels(value):
@@ -62,13 +62,13 @@ def pickling(world: World) -> str:
         if not _travels(type(environment)):
             raise NotApplicable("its class is not in a module") from None
         raise Violation(f"{type(error).__name__}: {error}") from None
-    if twin != environment or hash(twin) != hash(environment):
+    if copy != environment or hash(copy) != hash(environment):
         raise Violation("it comes back from a pickle unequal to itself")
-    if repr(twin) != repr(environment):
-        raise Violation(f"it comes back from a pickle as {repr(twin)[:60]!r}")
+    if repr(copy) != repr(environment):
+        raise Violation(f"it comes back from a pickle as {repr(copy)[:60]!r}")
     rounds = world.rounds(100)
     played = world.actions(rounds, "pickling")
-    again = World(twin, world.seed)
+    again = World(copy, world.seed)
     one, _ = world.walk(world.repetition(0), played)
     other, _ = again.walk(again.repetition(0), played)
     if not np.array_equal(one, other):

@@ -57,16 +57,16 @@ def permutation(inspected: Inspected) -> str:
     order = inspected.rng("permutation").permutation(inspected.n_arms)
     if np.array_equal(order, np.arange(inspected.n_arms)):
         order = np.roll(order, 1)
-    twin = inspected.permuted(order)
+    same = inspected.permuted(order)
     if inspected.knows_weights:
-        return _permuted_weights(inspected, twin, order)
-    return _permuted_plays(inspected, twin, order)
+        return _permuted_weights(inspected, same, order)
+    return _permuted_plays(inspected, same, order)
 
 
-def _permuted_weights(inspected: Inspected, twin: Inspected, order: Counts) -> str:
+def _permuted_weights(inspected: Inspected, same: Inspected, order: Counts) -> str:
     """Compare the probabilities of both, fed with the same feedback, round by round."""
     K = inspected.n_arms
-    F, twin_F = inspected.fresh("permutation"), twin.fresh("permutation")
+    F, twin_F = inspected.fresh("permutation"), same.fresh("permutation")
     warmup, rounds = 3 * K, 200
     losses = inspected.losses(warmup + rounds, "permutation")
     worst = 0.0
@@ -75,11 +75,11 @@ def _permuted_weights(inspected: Inspected, twin: Inspected, order: Counts) -> s
         if t <= warmup:
             arm = (t - 1) % K
             inspected.ask_for(F, t, arm)
-            twin.ask_for(twin_F, t, int(order[arm]))
+            same.ask_for(twin_F, t, int(order[arm]))
         else:
             arm = inspected.ask(F, t)
-            twin.ask(twin_F, t)
-        w, twin_w = inspected.weights(F), twin.weights(twin_F)
+            same.ask(twin_F, t)
+        w, twin_w = inspected.weights(F), same.weights(twin_F)
         if t > warmup:
             apart = np.abs(twin_w[order] - w)
             worst = max(worst, float(apart.max()))
@@ -91,21 +91,21 @@ def _permuted_weights(inspected: Inspected, twin: Inspected, order: Counts) -> s
                 )
         inverse_p = 1.0 / w[arm] if w[arm] > 0.0 else 1.0
         inspected.learn(F, arm, inverse_p, losses[t - 1, arm])
-        twin.learn(twin_F, int(order[arm]), inverse_p, losses[t - 1, arm])
+        same.learn(twin_F, int(order[arm]), inverse_p, losses[t - 1, arm])
     return f"equal within {worst:.1g} in {rounds} rounds"
 
 
-def _permuted_plays(inspected: Inspected, twin: Inspected, order: Counts) -> str:
+def _permuted_plays(inspected: Inspected, same: Inspected, order: Counts) -> str:
     """Compare the last arm of many independent runs, where probabilities are not known."""
     rounds, runs = 60, 1_000
     counts, twin_counts = np.zeros((2, inspected.n_arms), np.int64)
     for run in range(runs):
         losses = inspected.losses(rounds, "permutation", run)
         renamed = np.empty_like(losses)
-        renamed[:, order] = inspected.losses(rounds, "permutation", "twin", run)
+        renamed[:, order] = inspected.losses(rounds, "permutation", "same", run)
         arms, _ = inspected.play(inspected.fresh("permutation", run), 1, rounds, losses)
         counts[arms[-1]] += 1
-        arms, _ = twin.play(twin.fresh("permutation", "twin", run), 1, rounds, renamed)
+        arms, _ = same.play(same.fresh("permutation", "same", run), 1, rounds, renamed)
         twin_counts[arms[-1]] += 1
     value, limit = homogeneity(counts, twin_counts[order])
     if value > limit:

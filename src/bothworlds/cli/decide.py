@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    help="Choose among options from a shell: ask which to use, tell what it brought.\n\n"
+    help="Choose among options from a shell: ask which to use, report the outcome.\n\n"
     "Begin with: bothworlds decide init state.json --arms blue,green,red",
 )
 
@@ -108,14 +108,14 @@ def tell(
     id: Annotated[str, typer.Argument(help="The id that ask printed.", metavar="ID")],
     reward: Annotated[
         str | None,
-        typer.Option(help="What it brought.", metavar="R", show_default=False),
+        typer.Option(help="The outcome.", metavar="R", show_default=False),
     ] = None,
     loss: Annotated[
         str | None,
         typer.Option(help="Or what it cost.", metavar="L", show_default=False),
     ] = None,
 ) -> None:
-    """Learn what a decision brought: a reward or a loss, once, however late.
+    """Learn the outcome of a decision: a reward or a loss, once, however late.
 
     Example: bothworlds decide tell state.json 1 --reward 0.8
     """
@@ -132,7 +132,7 @@ def expire(
     ],
     reward: Annotated[
         str | None,
-        typer.Option(help="What to assume they brought.", metavar="R", show_default="nothing"),
+        typer.Option(help="The outcome to assume.", metavar="R", show_default="nothing"),
     ] = None,
     loss: Annotated[
         str | None,

@@ -90,7 +90,7 @@ def _chosen_arm(word: str, known: dict[str, Any]) -> str:
 
 
 def tell(state: Path, id: str, reward: str | None, loss: str | None) -> None:
-    """Learn what a decision brought."""
+    """Learn the outcome of a decision."""
     decision = parse.count(id, "ID", least=0)
     feedback = feedback_of(reward, loss)
     with changed(state) as bandit:

@@ -1,4 +1,4 @@
-"""`bothworlds evaluate`: what another way of choosing would have brought, from a log."""
+"""`bothworlds evaluate`: the outcome of another way of choosing, from a log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def evaluate(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what other ways of choosing would have brought per decision.
+    """Print the mean outcome of other ways of choosing.
 
     Example: bothworlds evaluate log.parquet --target blue --target uniform
     """

@@ -122,7 +122,7 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     text : str
         A short name, perhaps with parameters.
     horizon : int, optional
-        What a policy that must know the horizon is told if ``text`` does not say.
+        The horizon of a policy that must know it, if ``text`` does not state one.
 
     Examples
     --------

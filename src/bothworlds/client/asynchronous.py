@@ -151,7 +151,7 @@ class AsyncClient:
         reward: float | None = None,
         timeout: float | None = None,
     ) -> Told:
-        """Tell what a decision brought, once; sending it again is harmless.
+        """Report the outcome of a decision, once; sending it again is harmless.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class AsyncClient:
         -------
         str
             ``"learned"``, ``"duplicate"``, ``"quarantined"``, ``"not_learnable"``, or
-            ``"default"`` for a default, of which the service is told nothing.
+            ``"default"`` for a default, of which nothing is sent.
         """
         call = calls.feedback(decision, loss, reward)
         if call is None:
@@ -181,7 +181,7 @@ class AsyncClient:
         rewards: Sequence[float] | None = None,
         timeout: float | None = None,
     ) -> list[Result]:
-        """Tell what many decisions brought; return for each what became of it, or its refusal."""
+        """Report the outcomes of many decisions; return the status or the refusal of each."""
         batches = calls.feedback_many(decisions, losses, rewards)
         seconds = timeout or self._settings.feedback_timeout
         return batches.results([await self._call(call, seconds) for call in batches.calls])
@@ -245,7 +245,7 @@ class AsyncClient:
         """Return how good every arm is and how sure that is.
 
         ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
-        brought is under ``"targets"``.
+        returned is under ``"targets"``.
         """
         found: dict[str, Any] = await self._patiently(calls.report(name, targets))
         return found

@@ -153,7 +153,7 @@ class Client:
         reward: float | None = None,
         timeout: float | None = None,
     ) -> Told:
-        """Tell what a decision brought, once; sending it again is harmless.
+        """Report the outcome of a decision, once; sending it again is harmless.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class Client:
         -------
         str
             ``"learned"``, ``"duplicate"``, ``"quarantined"``, ``"not_learnable"``, or
-            ``"default"`` for a default, of which the service is told nothing.
+            ``"default"`` for a default, of which nothing is sent.
         """
         call = calls.feedback(decision, loss, reward)
         if call is None:
@@ -183,7 +183,7 @@ class Client:
         rewards: Sequence[float] | None = None,
         timeout: float | None = None,
     ) -> list[Result]:
-        """Tell what many decisions brought; return for each what became of it, or its refusal."""
+        """Report the outcomes of many decisions; return the status or the refusal of each."""
         batches = calls.feedback_many(decisions, losses, rewards)
         seconds = timeout or self._settings.feedback_timeout
         return batches.results([self._call(call, seconds) for call in batches.calls])
@@ -247,7 +247,7 @@ class Client:
         """Return how good every arm is and how sure that is.
 
         ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
-        brought is under ``"targets"``.
+        returned is under ``"targets"``.
         """
         found: dict[str, Any] = self._patiently(calls.report(name, targets))
         return found

@@ -1,7 +1,7 @@
 """Calls of the client: what each sends, what its answer means, and when it is sent again.
 
 Nothing here waits or touches a socket. `attempts` is the one loop of both clients: it yields what
-to do next, a request to send or a pause, and is told what came of it.
+to do next, a request to send or a pause, and receives what came of it.
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ def stand_in(experiment: str, default: str | None, error: ServiceError) -> Decis
 def feedback(
     decision: Decision | str, loss: float | None, reward: float | None
 ) -> Call[Told] | None:
-    """Tell what a decision brought; None for a default, which nothing is learned from."""
+    """Report the outcome of a decision; None for a default, which nothing is learned from."""
     told = _told(loss, reward)
     id = id_of(decision)
     if id is None:
@@ -457,7 +457,7 @@ def feedback_many(
     losses: Sequence[float] | None,
     rewards: Sequence[float] | None,
 ) -> Batches:
-    """Tell what many decisions brought."""
+    """Report the outcomes of many decisions."""
     if (losses is None) == (rewards is None):
         raise InvalidFeedback("Exactly one of losses and rewards must be given to feedback_many.")
     many, word, numbers = (

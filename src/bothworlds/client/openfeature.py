@@ -2,7 +2,7 @@
 
 Flags are evaluated by the published OFREP provider, against the service's OFREP endpoints. OFREP
 has no endpoint for tracking; this provider adds it: it remembers which decision a flag's value came
-from, and tells the service what the decision brought. Extra ``openfeature``.
+from, and reports the outcome to the service. Extra ``openfeature``.
 
 Examples
 --------
@@ -53,7 +53,7 @@ class BothworldsProvider(OFREPProvider):
     """Evaluate flags by experiments of the decision service, and learn from tracked events.
 
     A flag is an experiment, its variants are the arms. An event of the flag's name, tracked for the
-    same targeting key, tells what the last evaluation brought; its value is the reward. Without a
+    same targeting key, reports the outcome of the last evaluation; its value is the reward. With no
     targeting key the provider cannot know whose evaluation it was: name the decision instead, by
     the attribute ``decision_id`` from the evaluation's ``flag_metadata``.
 
@@ -116,7 +116,7 @@ class BothworldsProvider(OFREPProvider):
         evaluation_context: EvaluationContext | None = None,
         tracking_event_details: TrackingEventDetails | None = None,
     ) -> None:
-        """Tell what evaluations brought.
+        """Report the outcomes of evaluations.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class BothworldsProvider(OFREPProvider):
         evaluation_context : EvaluationContext, optional
             Its targeting key says whose evaluation it was.
         tracking_event_details : TrackingEventDetails, optional
-            Its value is the reward; an attribute ``loss`` is told as a loss instead. An attribute
+            Its value is the reward; an attribute ``loss`` counts as a loss instead. An attribute
             ``decision_id`` names the decision.
         """
         details = tracking_event_details or TrackingEventDetails()
@@ -165,7 +165,7 @@ class _Decisions(Hook):
         self._lock = threading.Lock()
 
     def take(self, flag: str, unit: str | None) -> str | None:
-        """Return a decision and forget it: it is told once."""
+        """Return a decision and forget it: its feedback is sent once."""
         with self._lock:
             return self._held.pop((flag, unit or ""), None)
 

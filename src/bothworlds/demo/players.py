@@ -15,7 +15,7 @@ from bothworlds.errors import ServiceError
 from bothworlds.policies.base import Policy
 
 WINDOW = 1000
-"""Rounds over which it is told how often the best option was played."""
+"""Rounds over which plays of the best option are counted."""
 
 
 class Score:
@@ -42,7 +42,7 @@ class Score:
         return self._best / max(1, len(self._lately))
 
     @property
-    def fooled(self) -> bool:
+    def misled(self) -> bool:
         """Whether that is less than half, after as many rounds as anybody needs to learn."""
         return len(self._lately) == WINDOW and self.best < 0.5
 

@@ -34,7 +34,7 @@ class Standing:
     worst: float
     best: float
     """Share of the last rounds in which it played the best option."""
-    fooled: int
+    misled: int
     """Copies that play the best option less than half the time."""
     copies: int
 
@@ -42,8 +42,8 @@ class Standing:
     def verdict(self) -> str:
         """How many copies are misled, in words."""
         if self.copies == 1:
-            return "yes" if self.fooled else "no"
-        return f"{self.fooled} of {self.copies}"
+            return "yes" if self.misled else "no"
+        return f"{self.misled} of {self.copies}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Contest:
                 sum(lost) / len(lost),
                 max(lost),
                 sum(best) / len(best),
-                sum(score.fooled for score in player.scores),
+                sum(score.misled for score in player.scores),
                 len(lost),
             )
 

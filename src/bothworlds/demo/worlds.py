@@ -80,7 +80,7 @@ class World(ABC):
 
 
 class Headlines(World):
-    """Headlines, and bots that begin at a random moment to click on whatever they see.
+    """Headlines, and bots that begin at a random moment to click on everything they see.
 
     They come in waves and click all headlines alike: no headline gains on another, but a click
     during a wave says less than one before. A policy that averages compares the two.

@@ -115,7 +115,7 @@ def run_delayed(
     Parameters
     ----------
     mode : int
-        `ATTACKED` where an attack stage follows, plus `UNTRUSTED` where losses must be looked at.
+        `ATTACKED` where an attack stage follows, plus `UNTRUSTED` where losses must be examined.
     F : array (repetitions, numbers)
         The packed bandits.
     CD : array

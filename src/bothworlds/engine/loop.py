@@ -42,7 +42,7 @@ from bothworlds.lanes.wrap import bound
 
 WIDE_POLICY, WIDE_ENVIRONMENT, ATTACKED, UNTRUSTED, ALONE = 1, 2, 4, 8, 16
 """Bits of the mode: which kernels take vectors, whether an attack stage follows, whether losses
-must be looked at because a user's function makes them, and whether a single repetition plays by
+must be examined because a user's function makes them, and whether a single repetition plays by
 kernels that could take vectors, compiled for one."""
 
 DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
@@ -174,11 +174,11 @@ def run_alike(
     outputs: Any,
     like: Any,
 ) -> Any:
-    """Do what `run_tile` does where both kernels take values like ``like`` and nobody attacks.
+    """Do what `run_tile` does where both kernels take values like ``like`` and there is no attack.
 
     ``codes`` are the addresses of ``choose``, ``update`` and ``loss``, and those of a
     `bothworlds.policies.base.Leaderless` with its numbers; ``untrusted`` is whether losses must be
-    looked at.
+    examined.
     """
     t = first
     while t <= last:

@@ -2,7 +2,7 @@
 
 The feedback on round t with delay d is learned from after the decision of round t + d and before
 that of round t + d + 1, weighted with the probabilities of round t, as a `bothworlds.Bandit` does.
-Delay 0 is prompt feedback.  What arrives in one round is told in the order of the decisions,
+Delay 0 is prompt feedback.  What arrives in one round is learned in the order of the decisions,
 behind the prompt feedback of the round itself.
 """
 

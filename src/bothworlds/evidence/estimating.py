@@ -3,7 +3,7 @@
 ========= =========================================================================
 ``Z``     running sums, laid out below; then per arm the answers and their sum
 rho       target probability / logged probability of the played arm
-``v``     what was told, in the log's own units; ``y`` the same within [0, 1]
+``v``     what was reported, in the log's own units; ``y`` the same within [0, 1]
 ``q_a``   mean of the arm's earlier answers, the middle of the bounds counting once
 ========= =========================================================================
 

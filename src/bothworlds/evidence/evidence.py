@@ -175,7 +175,7 @@ class Evidence:
         observing.observe_late(self.R, arm, inverse_p, loss, round, known, w, guesses, bets)
 
     def note(self) -> Array:
-        """Return what a decision of this moment will need when it is told late: 3 K + 1 numbers."""
+        """Return what late feedback of a decision of this moment will need: 3 K + 1 numbers."""
         K = self.n_arms
         noted = np.empty(3 * K + 1)
         observing.note(self.R, noted[:K], noted[K:])

@@ -57,14 +57,14 @@ def noting(place: float, F: Any, out: Any) -> None:
 
 
 def noting_all(place: float, snapshots: Any, out: Any) -> None:
-    """Do what `noting` does for decisions made before any of them is told."""
+    """Do what `noting` does for decisions made before any of them gets feedback."""
     R = numbers_at(to_int(place))
     K, size = to_int(R[ARMS]), out.shape[1]
     for n in range(snapshots.shape[0]):
         if n == 0:
             note_draw(R, pointer(snapshots), pointer(out))
         else:
-            # Guesses and bets are the same until something is told.
+            # Guesses and bets are the same until feedback arrives.
             row = advance(pointer(out), n * size)
             weights(advance(pointer(snapshots), n * snapshots.shape[1]), carray(row, (K,)))
             for i in range(K, size):

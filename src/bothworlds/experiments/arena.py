@@ -155,7 +155,7 @@ WORLDS: dict[str, World] = {
 
 
 def entrants(horizon: int) -> dict[str, Policy]:
-    """Return every policy of the package by its label; ``horizon`` is told to those that ask.
+    """Return every policy of the package by its label; ``horizon`` is given to those that ask.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`inference.value`: what another way of choosing would have brought, from a log.
+"""`inference.value`: the outcome of another way of choosing, from a log.
 
 ==========  ==============================================================================
 ``"ips"``   mean of rho v: unbiased, also where the log was chosen adaptively
@@ -7,7 +7,7 @@
 ``"dr"``    mean of sum_a pi(a) q(a) + rho (v - q(played)): unbiased, least noise
 ==========  ==============================================================================
 
-rho is the target's probability of the played arm over the logged one, v what was told, and q the
+rho is the target's probability of the played arm over the logged one, v the outcome, and q the
 mean of the arm's earlier answers.
 
 References
@@ -50,7 +50,7 @@ FEW = 30
 
 @dataclass(frozen=True)
 class Value:
-    """What a target would have brought per decision, in the log's units."""
+    """Mean outcome of a target per decision, in the log's units."""
 
     value: float
     """The estimate."""
@@ -191,7 +191,7 @@ def value(
     by: By = None,
     arms: Sequence[Arm] = (),
 ) -> Value | dict[Slice, Value]:
-    """Return what another way of choosing would have brought per decision.
+    """Return the outcome of another way of choosing per decision.
 
     Rows count in the order of the rounds, as in `report`.
 

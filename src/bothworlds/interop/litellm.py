@@ -324,7 +324,7 @@ class ModelRouter:
             assert self._experiment is not None
             default = next(iter(available or self.models))
             decision = self._chooser.decide(self._experiment, available=available, default=default)
-            # A default of the client has no id, and nothing to be told about it.
+            # A default of the client has no id, and nothing to report about it.
             id = decision.decision_id
         if id is not None:
             with self._lock:

@@ -102,7 +102,7 @@ class _NamedFolder(UserProvidedCacheLocator):  # type: ignore[misc]
 
 
 class _PackageFolder(InTreeCacheLocator):  # type: ignore[misc]
-    """The folder beside the source, written by whoever installed the package."""
+    """The folder next to the source, written by the user who installed the package."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -119,7 +119,7 @@ class _Folders(CompileResultCacheImpl):  # type: ignore[misc]
     ]
 
     def reduce(self, cres: Any) -> Any:
-        # To write down the types of all variables takes long, and nobody reads them.
+        # To write down the types of all variables takes long, and they are not read.
         return super().reduce(cres._replace(type_annotation=""))
 
 
@@ -194,7 +194,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             rtsys.initialize(target_context)
             return self._load_overload(sig, target_context)
         except Exception:
-            # Whatever is wrong with a file, the function can be compiled.
+            # If anything is wrong with a file, the function can be compiled.
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -233,7 +233,7 @@ def unkept(reason: str) -> None:
     if not _said:
         _said.append(reason)
         warnings.warn(
-            "Compiled code cannot be kept, so every process compiles anew; set the environment "
+            "Compiled code cannot be kept, so every process compiles again; set the environment "
             f"variable NUMBA_CACHE_DIR to a folder that can be written ({reason}).",
             CacheWarning,
             stacklevel=2,

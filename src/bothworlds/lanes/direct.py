@@ -33,7 +33,7 @@ def direct(kernel: Any, *arguments: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """Return where the numbers of an array are; somebody must hold the array meanwhile."""
+    """Return where the numbers of an array are; someone must hold the array meanwhile."""
     # In half the time that `array.ctypes.data` takes.
     return addressof(c_char.from_buffer(array))
 

@@ -112,7 +112,7 @@ def divergence(p: float, q: float) -> float:
 
 @jit
 def is_due(n: int) -> Any:
-    """Tell whether n is one of the times at which a slow thing is done anew.
+    """Tell whether n is one of the times at which a slow thing is done again.
 
     These are the first 128 times, then 64 per doubling.
     """

@@ -20,7 +20,7 @@ except (ImportError, AttributeError) as error:
     # Numba's own cache would do no better: it misses changes in other files.
     KernelCache = None  # type: ignore[assignment, misc]
     warnings.warn(
-        f"Compiled code cannot be kept, so every process compiles anew: Numba {numba.__version__} "
+        f"Compiled code cannot be kept, so every process compiles again: Numba {numba.__version__} "
         f"lacks what the cache needs ({error}).",
         CacheWarning,
         stacklevel=2,
@@ -52,7 +52,7 @@ def compiled(function: Callable[..., Any], release: bool = True, keeps: bool = F
 
 
 def _call_bare(dispatcher: Any, keeps: bool) -> None:
-    """Let compiled code call a twin of the function that Python cannot call.
+    """Let compiled code call a variant of the function that Python cannot call.
 
     What Python needs, taking arguments apart and putting results together, is a third of the time
     that compiling takes, and most functions are called by compiled code only.
@@ -69,7 +69,7 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
         return twins[0]
 
     def template(given: Any, named: Any) -> Any:
-        # A number that the caller knows is one of its type here: else each would be compiled anew.
+        # A number that the caller knows is one of its type here: else each would be compiled again.
         known = {name: types.unliteral(each) for name, each in named.items()}
         return bare().get_call_template(tuple(map(types.unliteral, given)), known)
 
@@ -82,7 +82,7 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
 def placed_code(dispatcher: Any, signature: Any) -> tuple[int, Any]:
     """Return the address of a kernel's machine code, which `kernels.calling` calls.
 
-    And what holds the code: whoever calls it must hold that.
+    And what holds the code: anyone who calls it must hold that.
     """
     twin = dispatcher
     if KernelCache is not None and isinstance(getattr(dispatcher, "_cache", None), KernelCache):
@@ -94,7 +94,7 @@ def placed_code(dispatcher: Any, signature: Any) -> tuple[int, Any]:
 
 
 def _unwrapped(dispatcher: Any, **options: Any) -> Any:
-    """Return a twin of a compiled function that Python cannot call."""
+    """Return a variant of a compiled function that Python cannot call."""
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return numba.njit(dispatcher.py_func, error_model="numpy", **bare, **options)
 

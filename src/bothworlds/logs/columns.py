@@ -77,7 +77,7 @@ class Rows:
     losses: Array
     """In [0, 1]; NaN where no answer came."""
     values: Array
-    """What was told, in the log's own units."""
+    """What was reported, in the log's own units."""
     rounds: NDArray[np.int64]
     """When it was decided."""
     weights: Array

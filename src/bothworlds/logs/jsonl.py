@@ -227,7 +227,7 @@ def _opened(path: str | os.PathLike[str]) -> io.FileIO:
 
 
 def joined_rows(rows: Iterable[LoggedDecision]) -> Iterator[LoggedDecision]:
-    """Yield decisions with what was told about them; those without an answer come last.
+    """Yield decisions with what was reported about them; those without an answer come last.
 
     A log in which decision and feedback are one row passes as it is.
 

@@ -23,9 +23,9 @@ from bothworlds.omd import weights
 
 
 def entry_estimate(L: NDArray[np.float64], eta: float, alpha: float, w0: float) -> float:
-    """Return the estimate at which a newcomer has probability ``w0`` beside estimates ``L``.
+    """Return the estimate at which a newcomer has probability ``w0`` next to estimates ``L``.
 
-    At learning rate 0 every arm has the same probability whatever its estimate; the newcomer
+    At learning rate 0 every arm has the same probability regardless of its estimate; the newcomer
     then starts level with the best.
 
     Examples

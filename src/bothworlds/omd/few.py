@@ -12,8 +12,8 @@ Symbols (notation of Zimmert and Seldin, 2021, Algorithm 2):
 ``d``    a step in z
 ======== ==========================================================================
 
-The unknown is z.  It lies in [1, sqrt(K)] and hardly moves once an arm leads, whatever happens to
-that arm's estimate, so the prediction of z is the root of the round before.  Halley's step on E,
+The unknown is z.  It lies in [1, sqrt(K)] and hardly moves once an arm leads, even if that arm's
+estimate changes, so the prediction of z is the root of the round before.  Halley's step on E,
 
     d = E S_3 / (2 S_3^2 - (3/2) E S_4),
 
@@ -62,7 +62,7 @@ from bothworlds.omd.half import (
 FEW = 8
 """Number of arms up to which looking again is cheaper than keeping sums up to date, measured."""
 LEAST = SHARE
-"""Row of z.  Whatever another solver or an earlier version left there, the root is found."""
+"""Row of z.  The root is found from any number that an earlier version left there."""
 
 MOST = math.sqrt(FEW)  # z of equal estimates; the root is nowhere larger
 SURE = 2e-5  # largest |E| of a last look; cumulative weights so close to u leave it uncertain

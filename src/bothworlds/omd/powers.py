@@ -21,7 +21,7 @@ to the next s moves by little, but for the arm just played.  With r = (s' - s) p
 
 for every alpha, from the exponential's series at alpha = 1 to the plain 1 - r at alpha = 0.  The
 difference s' - s is that of the numbers kept, so only one rounding of w a look adds up, and every
-`ANEW` rounds all powers are computed anew.
+`REFRESH` rounds all powers are computed again.
 
 **Newton cannot fail.**  (sum_i w_i)^(-b) is a mean of the affine functions 1 + b s_i of z, with
 exponent -1/b, hence concave and increasing; as is -ln sum_i w_i at alpha = 1.  Newton's step lands
@@ -87,7 +87,7 @@ PER_ARM = 4
 
 SURE = 2e-5  # largest |E| of a last look; cumulative weights so close to u leave it uncertain
 NEAR = 1.0 / 32.0  # largest |r| for the series, whose eighth power is then below 7e-16
-ANEW = 128  # rounds after which all powers are computed anew
+REFRESH = 128  # rounds after which all powers are computed again
 LOST = 1e-2  # sum of the weights below which a start is given up for z = 0
 FARTHEST = 1e30  # what is predicted beyond, or is no number, is given up as well
 MAX_LOOKS = 100  # never reached: a bound on the loop, not a tolerance
@@ -148,8 +148,8 @@ def at_root(w: Any, change: Any, b: float) -> Any:
 
 
 @jit
-def follow(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, anew: bool) -> None:
-    """Bring s, w and p of all arms to z; compute all powers if ``anew``."""
+def follow(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, refresh: bool) -> None:
+    """Bring s, w and p of all arms to z; compute all powers if ``refresh``."""
     A1 = (b - 1.0) * (1 / 2)
     A2 = A1 * ((2.0 * b - 1.0) * (1 / 3))
     A3 = A2 * ((3.0 * b - 1.0) * (1 / 4))
@@ -175,22 +175,24 @@ def follow(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, anew: 
         store(S, i + K, s)
         store(S, i + 2 * K, select(far, -1.0, fma(-w * r, series, w)))
         store(S, i + 3 * K, p)
-    if anew or any_lane(jumped):
+    if refresh or any_lane(jumped):
         for i in range(ESTIMATES, ESTIMATES + K):
             w = load(S, i + 2 * K, z)
             far = w < 0.0
-            if anew or any_lane(far):
+            if refresh or any_lane(far):
                 exact = power(load(S, i + K, z), load(S, i + 3 * K, z), b)
-                store(S, i + 2 * K, exact if anew else select(far, exact, w))
+                store(S, i + 2 * K, exact if refresh else select(far, exact, w))
 
 
 @jit
-def look(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, anew: bool, u: Any) -> Any:
+def look(
+    K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, refresh: bool, u: Any
+) -> Any:
     """Evaluate the weights at z and see where u falls.
 
     Returns the arm, its xi, the step d to the root, and the lanes whose root or arm is not certain.
     """
-    follow(K, S, xi, b, eta, low, z, anew)
+    follow(K, S, xi, b, eta, low, z, refresh)
     certain = min(SURE, 1e-3 / K)
     total = splat(0.0, u)
     D1 = splat(0.0, u)
@@ -237,17 +239,17 @@ def look(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, anew: bo
 
 
 @jit
-def draw(K: int, S: Any, xi: Any, b: float, eta: float, anew: bool, u: Any) -> Any:
+def draw(K: int, S: Any, xi: Any, b: float, eta: float, refresh: bool, u: Any) -> Any:
     """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
 
-    ``xi`` has the factors, or is None where all are 1; all powers are computed if ``anew``.
+    ``xi`` has the factors, or is None where all are 1; all powers are computed if ``refresh``.
     """
     low = least(K, S, ESTIMATES, u)
     E = fma(fma(-eta, load(S, OVER_RATE, u), 1.0), load(S, DRIFT, u), load(S, MISSING, u))
     d = step_to_root(E, load(S, SUM1, u), load(S, SUM2, u), b)
     z = fma(low - load(S, FRAME, u), eta, d)
     z = maximum(select(absolute(z) < FARTHEST, z, 0.0), 0.0)
-    arm, factor, d, pending = look(K, S, xi, b, eta, low, z, anew, u)
+    arm, factor, d, pending = look(K, S, xi, b, eta, low, z, refresh, u)
     looks = 1
     while any_lane(pending) and looks < MAX_LOOKS:
         # A lane that is done stands still, and another look gives it the same numbers again.
@@ -307,7 +309,7 @@ def shrink(K: int, S: Any, like: Any) -> None:
 def restart(K: int, S: Any, place: int, y: float) -> None:
     """Let the lane at ``place``, whose estimates are new, start at the multiplier y.
 
-    All powers are then computed anew, from rows as they are before the first round.
+    All powers are then computed again, from rows as they are before the first round.
     """
     for row in range(MISSING, TABLE):
         S[row * LANES + place] = 0.0

@@ -54,7 +54,7 @@ def raise_arm(
 ) -> Any:
     """L_i += share B_i, after it has faded; r = 1 / y_i.
 
-    ``sums`` is None where nobody needs them; then L_I += by as well.
+    ``sums`` is None where they are not needed; then L_I += by as well.
     """
     B, far, share, low = terms
     m = share * minimum(B, far * r)

@@ -207,7 +207,7 @@ def draw(F: Any, G: Any, A: Any, awake: Any, here: Any, q: Any, D: Any) -> Any:
     arm = draw_by(F, uniform(G, 0.0), A, awake, here, q, D)
     if F[LOG_FACTOR] > 0.0:
         # Given the arm, expert j was followed with probability (1 - e) q_j xi_j(arm) / p'_I: its
-        # losses are then those of its own advice, whatever the weights of the others are.
+        # losses are then those of its own advice, regardless of the weights of the others.
         e = floor_of(F, inner_round(F) if F[PHASED] > 0.0 else F[ROUND])
         v = uniform(G, 0.0) * D[P]
         for j in range(int(F[EXPERTS])):

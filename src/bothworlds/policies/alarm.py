@@ -18,7 +18,7 @@ divisions and logarithms are needed only where this bound passes the threshold.
 
 For j = 0, 1, 2, ... two numbers are kept: the sum of the losses at the last two multiples of 2^j.
 The older one makes a cut between 2^j and 2^(j+1) losses ago.  So an observation costs at most
-log2 N cuts, and an arm 2 log2 N cells, whatever was observed.
+log2 N cuts, and an arm 2 log2 N cells, regardless of what was observed.
 """
 
 import functools
@@ -348,7 +348,7 @@ def silence(R: Any, at: int, step: int) -> None:
 # --- an alarm by itself ---------------------------------------------------------------------------
 #
 # One array: the number of arms, log(2 K / delta), how many alarms there were, the addresses of the
-# bandit it belongs to and of the evidence kept beside it, a record of the last alarms, and the
+# bandit it belongs to and of the evidence kept next to it, a record of the last alarms, and the
 # numbers of the test, arm after arm.
 
 ARMS, LOG_FACTOR, HEARD, BANDIT, EVIDENCE, RECORDS = 0, 1, 2, 3, 4, 5
@@ -360,7 +360,7 @@ TESTS = RECORDS + RECORD * MOST
 
 @jit
 def hear(A: Any, arm: int, loss: float, number: int) -> None:
-    """Add the loss of a decision of round ``number``; record an alarm, then listen anew.
+    """Add the loss of a decision of round ``number``; record an alarm, then listen again.
 
     Tests come 64 times per doubling, so an alarm may come N / 64 losses late; it is no less sure.
     """

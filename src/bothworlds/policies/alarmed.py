@@ -210,11 +210,11 @@ def alarmed(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
 
 @dataclass(frozen=True, repr=False)
 class Alarmed(Around):
-    """A policy that begins anew when the losses of an arm have changed.
+    """A policy that restarts when the losses of an arm have changed.
 
     Every arm's own losses are tested for a change of their mean; when the alarm sounds, the policy
     and all tests start again. The floor keeps every arm in view: without it only a worsening of
-    arms that are played is heard. To notice that an arm has improved by D takes about
+    arms that are played is noticed. To notice that an arm has improved by D takes about
     (K / floor) log(1 / delta) / (2 D^2) rounds, delta = 1 - confidence.
 
     For worlds in which the best arm moves now and then. The alarm also hears changes of level

@@ -1,4 +1,4 @@
-"""Discounting of old estimates, around any policy with cumulative loss estimates.
+"""Discounting of older estimates, around any policy with cumulative loss estimates.
 
 ======== ==========================================================================
 ``W``    the window

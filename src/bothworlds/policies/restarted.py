@@ -1,4 +1,4 @@
-"""Restarts at fixed times, around any policy: after every so many rounds it begins anew.
+"""Restarts at fixed times, around any policy: after every so many rounds it restarts.
 
 ======== ==========================================================================
 ``H``    the length of a block, ``every``
@@ -81,7 +81,7 @@ def handed_back(S: Any, before: int, rows: int, like: Any) -> None:
 
 @jit
 def caught_up(b: int, C: Any, S: Any, before: int, like: Any) -> None:
-    """Begin anew where the state belongs to an earlier block."""
+    """Begin again where the state belongs to an earlier block."""
     if any_lane(load(S, before - 1, like) < b):
         first_rows(int(C[ROWS]), C, FIRST, S, before, like)
         store(S, before - 1, splat(float(b), like))
@@ -94,7 +94,7 @@ def is_past(b: int, S: Any, before: int, like: Any) -> Any:
 
 
 def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Let the policy choose, anew in every block."""
+    """Let the policy choose, again in every block."""
     b = block_of(t, C)
     caught_up(b, C, S, shape[0], u)
     inner = advance(S, shape[0] * stride(u))
@@ -168,7 +168,7 @@ def restarted(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
 
 @dataclass(frozen=True, repr=False)
 class Restarted(Around):
-    """A policy that begins anew after every so many rounds, for arms that change places.
+    """A policy that restarts after every so many rounds, for arms that change places.
 
     A policy such as `TsallisINF` competes with one fixed arm; if the best arm moves, it follows
     late. Restarted, it competes with the best arm of every block of rounds, and pays its first
@@ -184,7 +184,7 @@ class Restarted(Around):
     policy : Policy, default TsallisINF()
         Any policy that plays one arm a round.
     every : int, default 1000
-        The number of rounds after which it begins anew, at least 1.
+        The number of rounds after which it restarts, at least 1.
 
     Examples
     --------

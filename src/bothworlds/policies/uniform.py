@@ -1,4 +1,4 @@
-"""Every arm with the same probability, whatever was observed: the control of an experiment."""
+"""Every arm with the same probability in every round: the control of an experiment."""
 
 from __future__ import annotations
 

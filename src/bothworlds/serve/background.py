@@ -53,7 +53,7 @@ def background(store: str, *, port: int = 0, settings: Settings | None = None) -
 
     thread = threading.Thread(target=serve, name="bothworlds-serve")
     try:
-        # Whatever breaks in here, Ctrl-C among it, the thread ends before the block does.
+        # If anything breaks in here, Ctrl-C among it, the thread ends before the block does.
         thread.start()
         found = said.get()
         if isinstance(found, BaseException):

@@ -111,7 +111,7 @@ KINDS: dict[str, Kind] = {
     ),
     "already_told": Kind(
         409,
-        "The decision was told a different loss before",
+        "Another loss was reported for the decision before",
         "Nothing: the first feedback stands.",
     ),
     "arm_id_used": Kind(

@@ -13,8 +13,9 @@ No method that only knows the runs covers the mean where a few of them carry it:
 none, or twice too many, of the runs that matter. Such data show themselves. Where the heaviest
 twentieth of the runs deviates from the median more than all others together, the statistic *rests
 on* these runs. Where they are fewer than eight besides, the interval is withheld, which is to say
-infinite; unless ten times as much of them would not carry the statistic over the value it is
-compared with, which is 0 or the threshold of a claim. Below eight runs this cannot be seen.
+infinite; unless twenty times as much of them, as if every run were such a one, would not carry the
+statistic over the value it is compared with, which is 0 or the threshold of a claim. Below eight
+runs this cannot be seen.
 
 References: P. Hall, *Theoretical comparison of bootstrap confidence intervals*, Annals of
 Statistics 16, 1988; B. Efron and R. Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter
@@ -34,8 +35,12 @@ HEAVY = 0.05
 FEW = 8
 """A statistic that rests on fewer runs than this has no interval."""
 
-HARMLESS = 0.1
-"""Runs that carry less than this share of the margin leave the interval."""
+HARMLESS = HEAVY
+"""Runs that carry less than this share of the margin leave the interval.
+
+They are a share `HEAVY` of the runs at most: were every run like them, they would carry 1 / HEAVY
+times as much, and the statistic would still be on the same side.
+"""
 
 Floats = NDArray[np.float64]
 

@@ -243,7 +243,7 @@ def judged(
     limit, at_most, some
         As in `verdict_of`.
     shown : str
-        How the number is told.
+        How the number is written.
     digits : int
         Decimals.
     percent : bool

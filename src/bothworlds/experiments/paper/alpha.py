@@ -77,7 +77,7 @@ def cells(settings: Settings) -> list[Cell]:
             made += [
                 _cell(
                     f"{STOCHASTIC} {place}",
-                    # Shuffled arms would not match the gaps the policy is told.
+                    # Shuffled arms would not match the gaps given to the policy.
                     bw.environments.Stochastic(means, shuffle=False),
                     {**symmetric, **oracle, **paper},
                     settings,

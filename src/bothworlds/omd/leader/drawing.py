@@ -12,8 +12,8 @@ classes, arm i into class i mod `LANES`, so that a vector has one arm of each.
 
 All p_i lie on a line, class by class.  A point of it, drawn uniformly, lies in the room of arm i,
 and i is drawn if it lies in the first a_i of that room.  If not, the point is uniform in the rest
-of the room, and makes the next one.  So i is drawn with probability a_i / sum_j a_j whatever the
-p_i are, as long as a_i <= p_i.  That is what ``cut`` is for: within the radius R of a series
+of the room, and makes the next one.  So i is drawn with probability a_i / sum_j a_j for any
+p_i, as long as a_i <= p_i.  That is what ``cut`` is for: within the radius R of a series
 (V_i + s)^-p is at most (1 - R)^-p V_i^-p.  Where V_i itself falls, the arm gets more room.
 """
 

@@ -22,7 +22,7 @@ and F, a function of the learning rate alone, is the series sum_n c_n d^n.  It i
 |d| <= `RADIUS`; what it leaves out is below K RADIUS^(ORDER + 1) / 6 of R, as x^n e^-x / n! is
 below 1/6 for n >= 6.  Beyond, after a round in which another arm was played, where another arm has
 come to lead, and every `RECENTRE_EVERY` rounds, which keeps the digits of ``rise``, the lane is
-rebuilt from all arms.  Where eta (rise - least) < `QUIET`, R is nothing beside 1 and is not
+rebuilt from all arms.  Where eta (rise - least) < `QUIET`, R is nothing next to 1 and is not
 computed: late in a run this is nearly every round.
 
 The leader is first in the order of the draw.  Otherwise the lane looks at its other arms, or, if
@@ -71,7 +71,7 @@ QUIET = -50.0
 ENOUGH = 0.25
 """Least c_0: where the arms that led the others have fallen behind, digits of the c_n are lost."""
 STEP = 1 / 64
-"""Largest step of x after which its exponential is corrected rather than computed anew."""
+"""Largest step of x after which its exponential is corrected rather than computed again."""
 
 RISE, LEAST, SCALE = OWN, OWN + 1, OWN + 2
 """Rows: ``rise``, ``least`` and 1 / eta_0."""
@@ -87,7 +87,7 @@ SERIES = OWN + 10
 SUMS = SERIES + ORDER + 1
 """First of as many rows in which they are summed."""
 ROOM = SUMS + ORDER + 1
-"""Row for a vector that is looked at number by number."""
+"""Row for a vector that is examined number by number."""
 
 SAVED, OTHER, REBUILD = (1.0, 1.2), (200.0, 0.5), (100.0, 2.0)
 """What a round saves that looks at no arm, what one costs in which another arm is played, and what
@@ -105,7 +105,7 @@ def rate(constant: float, t: int) -> Any:
 
 @jit
 def rebuild(K: int, M: Any, place: int, eta: float, tally: Any) -> Any:
-    """Find leader and series of a lane anew; return R.
+    """Find leader and series of a lane again; return R.
 
     ``tally`` are the rows that count the plays and losses of every arm, if there are any.
     """

@@ -71,7 +71,7 @@ def lane_room(M: Any, place: int, W: int, row: int, numbers: int) -> Any:
 def others(K: int, M: Any, place: int, W: int) -> Any:
     """Return the V_i of the lane at ``place``.
 
-    b's own place, and places without an arm, have `membership.NOBODY`.
+    b's own place, and places without an arm, have `membership.ABSENT`.
     """
     return lane_room(M, place, W, OTHERS, vectors(K) * LANES)
 

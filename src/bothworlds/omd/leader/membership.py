@@ -9,7 +9,7 @@ alone: a repetition does not depend on its neighbours.
   other rounds save, and have weighed at most twice that for the last 64th of all rounds,
   and for `ACCOUNT_EVERY` rounds.
 * **Leave** when rare work has cost `WORTH` times what the rounds save, within `ACCOUNT_EVERY`
-  rounds.  Then the wait begins again.
+  rounds.  Then the wait restarts.
 
 Costs are nanoseconds of one lane, measured; only their ratios matter.  What is rare costs more than
 its instructions, because the processor did not expect it.
@@ -35,7 +35,7 @@ SPENT, RESTLESS = 2, 3
 OWN = 4
 """First row of what a family has of its own."""
 
-NOBODY = 1e90
+ABSENT = 1e90
 """V of b's own place and of places without an arm: their weight is 0."""
 FIRST = 2**14
 """First round in which a lane may enter.  Earlier rounds are few, and often some lanes of a tile
@@ -114,7 +114,7 @@ def distances(K: int, L: Any, stride: int, V: Any, places: int, unit: float) -> 
             b = i
     low = L[b * stride]
     for i in range(places):
-        V[i] = NOBODY
+        V[i] = ABSENT
         if i < K and i != b:
             V[i] = unit * (L[i * stride] - low)
     return b

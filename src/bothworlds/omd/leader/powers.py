@@ -20,7 +20,7 @@ from bothworlds.omd.leader import membership
 from bothworlds.omd.leader.drawing import ROUNDING
 from bothworlds.omd.leader.families import bind, note_nothing
 from bothworlds.omd.leader.layout import INVERSE, LOWEST, ORDER, PREDICTED, RATE, RATE_POWER, SLOPE
-from bothworlds.omd.leader.membership import LEADER, NOBODY, cost
+from bothworlds.omd.leader.membership import ABSENT, LEADER, cost
 from bothworlds.omd.leader.series import evaluate_to_four
 
 LEFT_OUT = 1e-14
@@ -84,7 +84,7 @@ def coefficient(n: int, B: Any) -> Any:
 @jit
 def some_far(M: Any, like: Any) -> Any:
     """Tell whether any arm is far: below alpha = 1/2 none is as a rule."""
-    return any_lane(load(M, LOWEST, like) < NOBODY)
+    return any_lane(load(M, LOWEST, like) < ABSENT)
 
 
 @jit

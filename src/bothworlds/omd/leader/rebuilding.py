@@ -43,8 +43,8 @@ from bothworlds.omd.leader.layout import (
     vectors,
 )
 from bothworlds.omd.leader.membership import (
+    ABSENT,
     LEADER,
-    NOBODY,
     close_lane,
     distances,
     open_lane,
@@ -73,13 +73,13 @@ def lower(K: int, V: Any, scale: float, by: float, F: Any, fallen: float) -> Any
     Arms that are marked in ``F``, unless that is None, have ``fallen`` as well.
     """
     like = zeros()
-    low = splat(NOBODY, like)
+    low = splat(ABSENT, like)
     for i in range(vectors(K)):
         v = load(V, i, like)
         beyond = v - by
         if F is not None:
             beyond = select(load(F, i, like) != 0.0, beyond + fallen, beyond)
-        v = select(v < NOBODY, scale * beyond, NOBODY)
+        v = select(v < ABSENT, scale * beyond, ABSENT)
         low = minimum(low, v)
         store(V, i, v)
     return least_lane(low)
@@ -94,7 +94,7 @@ def crown(K: int, M: Any, at: int, V: Any, least: float) -> float:
     if not least < 0.0:
         return least
     now = 0
-    new = NOBODY
+    new = ABSENT
     for i in range(K):
         if V[i] == least:
             now = i
@@ -103,7 +103,7 @@ def crown(K: int, M: Any, at: int, V: Any, least: float) -> float:
         V[i] -= least
         if i != now:
             new = min(new, V[i])
-    V[now] = NOBODY
+    V[now] = ABSENT
     M[at] = now
     return new
 
@@ -163,10 +163,10 @@ def rebuild(K: int, t: int, M: Any, place: int, W: int, B: Any, eta: float, near
         M[REACH * W + place] = R * (least + z - ahead)
         for i in range(vectors(K)):
             v = load(V, i, like)
-            somebody = v < NOBODY
-            v = select(somebody, v + (z - ahead), v)
+            present = v < ABSENT
+            v = select(present, v + (z - ahead), v)
             store(V, i, v)
-            store(T, i, select(somebody, power(v, 1.0 / v, B), 0.0))
+            store(T, i, select(present, power(v, 1.0 / v, B), 0.0))
         sum_powers(K, M, place, W, B, SERIES, None)
     else:
         M[BASE * W + place] = z
@@ -191,20 +191,20 @@ def divide(K: int, t: int, M: Any, place: int, W: int, B: Any, z: float, edge: f
     lead = head_start(edge, R)
     M[ORIGIN * W + place] = lead - fallen(t, c, M[RATE * W + place], 0.0)
     lead = fallen_in(t, c, M, place, W)  # with the rounding of every later round
-    nobody = splat(NOBODY, like)
-    near_low, near_high, far_low = nobody, nobody, nobody
+    absent = splat(ABSENT, like)
+    near_low, near_high, far_low = absent, absent, absent
     for i in range(vectors(K)):
         v = load(V, i, like)
-        somebody = v < NOBODY
-        v = select(somebody, v + z, v)
+        present = v < ABSENT
+        v = select(present, v + z, v)
         far = negate(v <= edge)
-        v = select(far & somebody, v - lead, v)
+        v = select(far & present, v - lead, v)
         store(V, i, v)
-        store(table(K, M, place, W), i, select(somebody, power(v, 1.0 / v, B), 0.0))
+        store(table(K, M, place, W), i, select(present, power(v, 1.0 / v, B), 0.0))
         store(F, i, select(far, splat(1.0, like), splat(0.0, like)))
-        near_low = minimum(near_low, select(far, nobody, v))
-        near_high = minimum(near_high, select(far, nobody, -v))
-        far_low = minimum(far_low, select(far, v, nobody))
+        near_low = minimum(near_low, select(far, absent, v))
+        near_high = minimum(near_high, select(far, absent, -v))
+        far_low = minimum(far_low, select(far, v, absent))
     M[HIGHEST * W + place] = -least_lane(near_high)
     M[LOWEST * W + place] = least_lane(far_low)
     M[REACH * W + place] = R * least_lane(near_low)
@@ -219,8 +219,8 @@ def cross(K: int, M: Any, place: int, W: int, B: Any, s: float, f: float, edge: 
     like = zeros()
     V = others(K, M, place, W)
     F = far_marks(K, M, place, W)
-    nobody = splat(NOBODY, like)
-    near_low, near_high, far_low = nobody, nobody, nobody
+    absent = splat(ABSENT, like)
+    near_low, near_high, far_low = absent, absent, absent
     for i in range(vectors(K)):
         v = load(V, i, like)
         was_far = load(F, i, like) != 0.0
@@ -232,19 +232,19 @@ def cross(K: int, M: Any, place: int, W: int, B: Any, s: float, f: float, edge: 
                 change_series(K, M, place, W, B, V, F, i * LANES + lowest_bit(bits), f - s)
                 bits &= bits - 1
             v = load(V, i, like)
-        near_low = minimum(near_low, select(far, nobody, v))
-        near_high = minimum(near_high, select(far, nobody, -v))
-        far_low = minimum(far_low, select(far, v, nobody))
+        near_low = minimum(near_low, select(far, absent, v))
+        near_high = minimum(near_high, select(far, absent, -v))
+        far_low = minimum(far_low, select(far, v, absent))
     least_near = least_lane(near_low)
     least_far = least_lane(far_low)
     M[HIGHEST * W + place] = -least_lane(near_high)
     M[LOWEST * W + place] = least_far
-    if least_near == NOBODY:
+    if least_near == ABSENT:
         clear(M, place, W, SERIES)
-        M[REACH * W + place] = NOBODY
-    if least_far == NOBODY:
+        M[REACH * W + place] = ABSENT
+    if least_far == ABSENT:
         clear(M, place, W, FAR_SERIES)
-        M[FAR_REACH * W + place] = NOBODY
+        M[FAR_REACH * W + place] = ABSENT
     M[REACH * W + place] = min(M[REACH * W + place], radius(B) * least_near)
     M[FAR_REACH * W + place] = min(M[FAR_REACH * W + place], radius(B) * least_far)
 
@@ -310,6 +310,6 @@ def leave(
     M[BASE * W + place] = 0.0
     M[RATE * W + place] = 0.0
     M[ORIGIN * W + place] = 0.0
-    M[LOWEST * W + place] = NOBODY
+    M[LOWEST * W + place] = ABSENT
     anchor(M, place, W, 1.0, 0.0, B)
     return z

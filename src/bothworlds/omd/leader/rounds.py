@@ -45,7 +45,7 @@ from bothworlds.omd.leader.layout import (
     far_marks,
     others,
 )
-from bothworlds.omd.leader.membership import LEADER, NOBODY, SPENT, cost
+from bothworlds.omd.leader.membership import ABSENT, LEADER, SPENT, cost
 
 MAX_STEPS = 4
 TOLERANCE = 6e-14  # of Y
@@ -164,7 +164,7 @@ def look_closer(
         steps += 1
     note(M, B, eta, z, Y, a_over_z, a, weight)
     store(S, 0, Y)
-    store(M, NEAR_BY, select(pending, NOBODY, s))  # beyond any radius
+    store(M, NEAR_BY, select(pending, ABSENT, s))  # beyond any radius
     store(M, FAR_BY, f)
     store(M, WEIGHT, weight)
     store(M, DRAW, u)

@@ -20,9 +20,9 @@ So a bucket stands for its members by power sums, moved by the binomial series
     sum_i (V_i - X)^-k = s^-k sum_m (m + k - 1 choose m) T_(k + m) q^m.
 
 While X is within min y / 32 of x_b the terms left out of S_2 are below 11 / 32^10 = 1e-14 of it;
-when x has moved further, the bucket is made anew.  That costs its size once for every y / 32 by
+when x has moved further, the bucket is created again.  That costs its size once for every y / 32 by
 which x moves: per round a few times S_1 = sum_i 1 / y_i <= sqrt(K S_2), hence O(sqrt(K / t)).
-Sums also change by single arms; T_2 is compensated, and a bucket is made anew after as many
+Sums also change by single arms; T_2 is compensated, and a bucket is created again after as many
 changes as it has members, so that errors stay near rounding.  `buckets` has all this.  Which arm
 is in which bucket matters for speed alone: no formula uses bounds of y, only the least y seen.
 
@@ -35,7 +35,7 @@ probability (least y / y)^2, which is above 1/5.
 **Reduced variance.**  Every near arm rises by B = 1/2 in every round: that is O += B.  Arms change
 family when y crosses the limit, and before t = 16 K or so many of them do so again and again: a
 near arm rises faster than the limit, a far one falls.  Those within a few units of the limit form
-the band, a bucket whose arms are looked at one by one each round.  `families` has all this;
+the band, a bucket whose arms are examined one by one each round.  `families` has all this;
 `heaps` tell when an arm comes close to the limit.  A round costs O(log K) and the size of the
 band, which is at most K, then as fast as the O(K) pass.
 

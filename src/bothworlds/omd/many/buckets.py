@@ -202,7 +202,7 @@ def transfer(K: int, S: Any, slot: int, key: int, y: float, X: float) -> Any:
     return slot
 
 
-# --- making the sums anew --------------------------------------------------------------------
+# --- making the sums again --------------------------------------------------------------------
 
 
 @jit
@@ -249,7 +249,7 @@ def extremes(K: int, S: Any, rank: int) -> Any:
 
 @jit
 def sum_powers(K: int, S: Any, rank: int, X: float) -> None:
-    """Make the sums of a bucket anew, seen from X."""
+    """Make the sums of a bucket again, seen from X."""
     empty(S, rank, X)
     row = bucket(rank)
     first = value_row(K, as_words(S)[row + START])
@@ -342,7 +342,7 @@ def absorbed(S: Any, rank: int, e: int) -> Any:
 def sort_out(K: int, S: Any, rank: int, X: float) -> Any:
     """Move the members that belong to other octaves; return the rank the bucket has then.
 
-    The sums of this bucket are left as they are, to be made anew.
+    The sums of this bucket are left as they are, to be created again.
     """
     W = as_words(S)
     key = W[bucket(rank) + KEY]
@@ -370,7 +370,7 @@ def sort_out(K: int, S: Any, rank: int, X: float) -> Any:
 
 @jit
 def rebuild(K: int, S: Any, rank: int, X: float) -> None:
-    """Make a bucket anew at X: members to their octaves, sums from the rest."""
+    """Make a bucket again at X: members to their octaves, sums from the rest."""
     e = octave_of_key(as_words(S)[bucket(rank) + KEY])
     low, high = extremes(K, S, rank)
     bottom = octave(S, low - X)

@@ -126,7 +126,7 @@ SPREAD = 1e-3
 def sound(K: int, S: NDArray[np.float64], heaps: bool) -> bool:
     """Tell whether the kernels can go on from a state: every index in range, every arm once.
 
-    Compiled code looks at no bounds, so whatever comes from a file passes here first.  What is
+    Compiled code looks at no bounds, so anything that comes from a file passes here first.  What is
     right in range but not in value (a sum, say) costs exactness, as any wrong number in a file
     does; it cannot cost more.
 
@@ -170,7 +170,7 @@ def sound(K: int, S: NDArray[np.float64], heaps: bool) -> bool:
     )  # fmt: skip
     if not fits:
         return False
-    own = keys != BAND  # the band is evaluated anew in every round
+    own = keys != BAND  # the band is evaluated again in every round
     sums = buckets[:count][own]
     rank = np.repeat(np.arange(count), np.diff(starts))
     y = values - buckets[rank, CENTRE]

@@ -1,6 +1,6 @@
 """A round with many arms: solve, draw, learn; and where the structure begins and ends.
 
-Whatever changes the state sets the inverse probability of the last draw to 0: the weights of that
+Any change of the state sets the inverse probability of the last draw to 0: the weights of that
 draw can be read only as long as it stands.
 """
 

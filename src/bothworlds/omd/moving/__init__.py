@@ -17,11 +17,11 @@ Where every near arm rises by its own baseline m_i in every round, the buckets o
 
     U_n = sum_j (n + j - 1 choose j) (-tau)^j T_jn',  n' = n + j,
 
-are the power sums T_n of `buckets` at time N, to the same order.  A bucket is made anew when
+are the power sums T_n of `buckets` at time N, to the same order.  A bucket is created again when
 the sum of abs(q) s and the largest abs(mu) tau exceeds 1/32 of its least V.
 
 **Families.**  A near arm has y <= limit.  Arms within `INNER` of the limit are in the band, where
-each is looked at in every round; every other arm has an alarm, in a heap of its family.  A far arm
+each is examined in every round; every other arm has an alarm, in a heap of its family.  A far arm
 comes near when x + limit exceeds its estimate.  A near arm approaches the limit by at most the
 advance of N - x - limit, because no baseline exceeds 1; when its alarm rings the distance is looked
 at again.

@@ -1,4 +1,4 @@
-"""The band: arms close to the limit between near and far, each looked at in every round."""
+"""The band: arms close to the limit between near and far, each examined in every round."""
 
 import math
 from typing import Any

@@ -234,7 +234,7 @@ def transfer(K: int, P: Any, arm: int, to: int, y: float, x: float) -> None:
 
 @jit
 def rebuild(K: int, P: Any, key: int, x: float) -> None:
-    """Make a bucket anew: members to their octaves, sums from the rest."""
+    """Make a bucket again: members to their octaves, sums from the rest."""
     W = as_words(P)
     row = bucket(key)
     family = 0 if key < BAND else FIRST_FAR
@@ -266,7 +266,7 @@ def rebuild(K: int, P: Any, key: int, x: float) -> None:
 
 @jit
 def refresh(K: int, P: Any, x: float) -> None:
-    """Make those buckets anew whose members have moved too far, or whose sums changed too often.
+    """Make those buckets again whose members have moved too far, or whose sums changed too often.
 
     Lists the buckets that are not empty.
     """

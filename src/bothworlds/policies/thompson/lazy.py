@@ -15,13 +15,13 @@ A round: u >= EDGE plays L.  Otherwise the arms are walked through: i is the fir
 u is between the sums of m_j prod_{k < j} (1 - m_k), a new u decides about the arms after it, and a
 candidate is kept or not.  Then
 
-1. L not above c, nobody below: L.
-2. L not above c, somebody below: theta_L is drawn until it is below c, and the least wins.
-3. L above c, somebody below: the least of them.
-4. L above c, nobody below: everybody else is drawn until above c, and the least of all wins.
+1. L not above c, no arm below: L.
+2. L not above c, an arm below: theta_L is drawn until it is below c, and the least wins.
+3. L above c, an arm below: the least of them.
+4. L above c, no arm below: everybody else is drawn until above c, and the least of all wins.
 
 An arm with m = 1 is drawn in full and may be on either side.  The arms have the probabilities of
-plain Thompson sampling, whatever L and c are; only the cost depends on them.
+plain Thompson sampling, regardless of L and c; only the cost depends on them.
 
 m_L changes with every play of L.  Instead of m_L the bound m_L(x + M, y) is kept: where c is above
 the mean, f / |g| grows with x and falls with y, so it holds until x passes LIMIT = x + M.  A
@@ -30,7 +30,7 @@ candidate L is thinned by the ratio of the two.
 Where arms tie, two to four *contenders* are drawn in full in every round, by vectors, and only the
 others are compared with u and the level.  Where even that does not pay all arms are drawn: the mode
 of a lane is lazy, contended or plain.  Masses, level and mode follow from the counts; a lane sets
-them up anew when they no longer serve, by rules that only depend on its own past.
+them up again when they no longer serve, by rules that only depend on its own past.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ LEAD = 2  # L; -1 unless lazy
 LIMIT = 3  # losses of L up to which its mass holds
 LEVEL = 4  # c
 MODE = 5  # LAZY, CONTENDED or PLAIN
-NEXT = 6  # the round from which a lane may be set up anew
+NEXT = 6  # the round from which a lane may be set up again
 WAIT = 7  # rounds between two set-ups
 COST = 8  # of a round, as estimated at the last set-up
 DISTANCE = 9  # (c - mean_L) / sd_L at the last set-up
@@ -338,7 +338,7 @@ def settle(K: int, S: Any, G: Any, place: int, u: float, like: Any) -> int:
                 u = draw_unit(G, W, place)
                 passed = 0.0
                 left = 1.0
-    # Who else has to be drawn, and on which side of the level: L, the others, or nobody.
+    # Who else has to be drawn, and on which side of the level: L, the others, or no one.
     whom = L
     if above >= 0.0:
         if above < least:
@@ -368,7 +368,7 @@ def settle(K: int, S: Any, G: Any, place: int, u: float, like: Any) -> int:
 
 @jit
 def overdue(K: int, t: int, s: Any, W: int) -> bool:
-    """Tell whether a lazy lane, whose round was slow, should be set up anew."""
+    """Tell whether a lazy lane, whose round was slow, should be set up again."""
     edge = s[EDGE * W]
     return bool((edge > 0.03 and t >= s[NEXT * W]) or (edge > 0.001 and moved(K, s, W)))
 
@@ -381,7 +381,7 @@ def draw_all(K: int, S: Any, G: Any, plain: Any, like: Any) -> Any:
     A = splat(1.0, like)
     B = splat(0.0, like)
     for i in range(ARMS, ARMS + K):
-        # Without a root a proposal is accepted at once: other lanes keep nobody waiting.
+        # Without a root a proposal is accepted at once: other lanes keep no one waiting.
         a, b = gamma_pair(
             load(S, i, like) + TWO_THIRDS,
             select(plain, load(S, i + 3 * K, like), 0.0),
@@ -455,13 +455,13 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         timely = select(due, 1.0, 0.0)
         for place in range(width(u)):
             s = advance(S, place)
-            anew = lane(timely, place) > 0.0
+            refresh = lane(timely, place) > 0.0
             if lane(work, place) > 1.0:
                 s[PICK * W] = float(settle(K, S, G, place, lane(u, place), u))
                 if s[MODE * W] == LAZY:
-                    anew = overdue(K, t, s, W)
+                    refresh = overdue(K, t, s, W)
             # After the draw: a set-up that depended on u would favour some arms in this round.
-            if anew:
+            if refresh:
                 set_up(K, t, s, W)
     return to_int(load(S, PICK, u))
 

@@ -56,8 +56,8 @@ def solve_and_draw(K: int, t: int, C: Any, S: Any, xi: Any, eta: float, u: Any) 
     """Draw from the OMD step; ``xi`` has the factors, or is None where all are 1."""
     if is_due(t):
         powers.shrink(K, S, u)
-    anew = t & (powers.ANEW - 1) == 0
-    return powers.draw(K, S, xi, 1.0 - C[ALPHA], eta, anew, u)
+    refresh = t & (powers.REFRESH - 1) == 0
+    return powers.draw(K, S, xi, 1.0 - C[ALPHA], eta, refresh, u)
 
 
 @jit

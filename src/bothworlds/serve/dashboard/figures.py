@@ -91,7 +91,7 @@ def interval(
 ) -> Markup:  # fmt: skip
     """Return an interval and a mean on the scale from ``low`` to ``high``; ``mark`` is a tick.
 
-    It is for the eye alone: the numbers stand beside it.
+    It is for the eye alone: the numbers stand next to it.
     """
     wide, tall = 150, 18
 

@@ -1,6 +1,6 @@
 """Front of the dashboard: its addresses, who may see and act, pages live and still.
 
-The pages stand beside the wire API in one application. They ask for the same keys: one logs in
+The pages stand next to the wire API in one application. They ask for the same keys: one logs in
 with a key, and what the key may do is what the pages offer.
 """
 
@@ -105,7 +105,7 @@ class Visit:
     query : dict of str to str
         What stands behind ? in its address.
     session : Session or None
-        Who looks; None if nobody is logged in.
+        Who looks; None if no one is logged in.
     fields : dict of str to str
         Of the form that was sent.
     """

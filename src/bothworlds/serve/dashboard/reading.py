@@ -147,7 +147,7 @@ class Watching:
     Parameters
     ----------
     service : Service
-        What is looked at.
+        What is examined.
     """
 
     def __init__(self, service: Service) -> None:
@@ -200,7 +200,7 @@ class Watching:
         entry = self._kept.pop((who.tenant, name, kind), None)
         if entry is None or entry.stamp != stamp:
             entry = _Entry(stamp)
-        # The newest at the end; what nobody has asked for longest goes first.
+        # The newest at the end; what no one has asked for longest goes first.
         self._kept[who.tenant, name, kind] = entry
         while len(self._kept) > ENTRIES:
             self._kept.pop(next(iter(self._kept)))
@@ -296,7 +296,7 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
         count = arms.setdefault(name, Counted())
         count.decided += 1
         if row.status == "quarantined":
-            # Nobody has judged it yet.
+            # No one has judged it yet.
             count.quarantined += 1
         elif row.loss is not None and row.source == "client":
             count.answered += 1

@@ -85,7 +85,7 @@ class Administration:
     ) -> dict[str, Any]:
         """Create an experiment; return its document."""
         config, arms = checked(spec)
-        # Before anybody can ask for it, so that nobody waits for the compiler.
+        # Before anybody can ask for it, so that no one waits for the compiler.
         await self._state.loop.run_in_executor(None, config.warm_up)
         now = time.time()
         row = ExperimentRow(

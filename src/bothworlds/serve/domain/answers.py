@@ -76,7 +76,7 @@ class Replayed(Decided):
 
 
 class Feedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a decision brought: a loss or a reward, one of them."""
+    """The outcome of a decision: a loss or a reward, one of them."""
 
     loss: float | UnsetType = UNSET
     reward: float | UnsetType = UNSET
@@ -90,7 +90,7 @@ class Feedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class FeedbackItem(Feedback):
-    """What one decision of many brought."""
+    """The outcome of one decision of many."""
 
     decision_id: Annotated[str, Meta(min_length=1, max_length=2000)]
 

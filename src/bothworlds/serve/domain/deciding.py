@@ -127,7 +127,7 @@ class Deciding:
         advice: Advice | None = None,
         asleep: Sequence[str] | None = None,
     ) -> Decided | None:
-        """Decide for nobody in particular; None if the log must have the decision first."""
+        """Decide for no one in particular; None if the log must have the decision first."""
         experiment = self._by_name.get((who.tenant, name))
         if experiment is None or who.experiment is not None:
             experiment = self._find(who, name)

@@ -103,7 +103,7 @@ class History:
         """Return what the log lacks: ``missing`` decisions, and runs that ended ``unclean``.
 
         A decision is known to be missing if its feedback came. A process that was killed may have
-        lost decisions of its last moments; nobody can know how many.
+        lost decisions of its last moments; no one can know how many.
         """
         experiment = self._state.experiments.find(who.tenant, name)
         missing, unclean = await self._state.read(lambda reader: reader.lost(experiment.id))

@@ -200,7 +200,7 @@ class Replicas:
         self.rebuilding = False
 
     async def knowing(self, work: Callable[[bool], T]) -> T:
-        """Call ``work``, which is told whether this replica has caught up, and catch up if needed.
+        """Call ``work``, which receives whether this replica has caught up, and catch up if needed.
 
         ``work`` raises `StaleReplica` if a newer configuration may help.
         """

@@ -169,7 +169,7 @@ def add_records(
         Records of decisions of one experiment and epoch, among at most as many arms as ``told``
         has. They must have come out of `records.encode`: nothing is checked here.
     losses : sequence of float
-        What they brought.
+        Their outcomes.
     sums : array of int
         By arm, one more for ``later``, then by expert; changed.
     told, lost : array of int
@@ -200,7 +200,7 @@ def contribution(record: bytes, loss: float, n_arms: int) -> Units:
     record : bytes
         The record of the decision, as `records.encode` made it.
     loss : float
-        What it brought, in [0, 1].
+        The outcome, in [0, 1].
     n_arms : int
         How many arms the experiment has by now.
 

@@ -176,7 +176,7 @@ def _signed(known: blake2b, message: bytes, signature: bytes) -> bool:
 class Identities:
     """Maker of UUIDv7s and of uniform numbers, from the system's random bytes.
 
-    Nobody who sees decisions can guess the next one, as one could with a generator's numbers.
+    No one who sees decisions can guess the next one, as one could with a generator's numbers.
     """
 
     __slots__ = ("_pool",)

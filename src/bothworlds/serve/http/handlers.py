@@ -81,7 +81,7 @@ async def decide_many(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "PUT", "/v1/decisions/{decision}/feedback", "Tell what a decision brought, once", "feedback",
+    "PUT", "/v1/decisions/{decision}/feedback", "Report an outcome, once", "feedback",
     body=Feedback, answer=Told, browsers=True,
     problems=(*_TOKEN, "out_of_bounds", "already_told", "contribution_too_large"),
 )  # fmt: skip
@@ -96,7 +96,7 @@ TOLD = {status: wire.encode({"status": status}) for status in get_args(Status)}
 
 
 @route(
-    "POST", "/v1/feedback:batch", "Tell what many decisions brought, in one transaction",
+    "POST", "/v1/feedback:batch", "Report the outcomes of many decisions, in one transaction",
     "feedback", body=wire.FeedbackMany, answer=wire.ToldMany, limit=BATCH_BODY, browsers=True,
     problems=("store_unavailable",),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """OpenFeature remote evaluation (OFREP): experiments as feature flags.
 
 A flag is an experiment and a variant is an arm. Evaluating a flag is a decision; its id comes in
-the metadata, and feedback is told with it as for any other decision. Refusals have OFREP's shape,
+the metadata, and feedback is reported with it as for any decision. Refusals have OFREP's shape,
 `wire.NotEvaluated`.
 """
 

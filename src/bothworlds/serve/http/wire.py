@@ -96,7 +96,7 @@ class DecidedMany(Answer, kw_only=True):
 
 
 class FeedbackMany(Body, kw_only=True):
-    """What many decisions brought; all that is accepted is stored in one transaction."""
+    """The outcomes of many decisions; all that is accepted is stored in one transaction."""
 
     items: Annotated[list[FeedbackItem], Meta(min_length=1, max_length=FEEDBACK_BATCH)]
 
@@ -253,13 +253,13 @@ class Context(msgspec.Struct, kw_only=True):
 
 
 class Evaluate(Body, kw_only=True):
-    """Evaluate flags for somebody."""
+    """Evaluate flags for someone."""
 
     context: Context | None = None
 
 
 class EvaluatedMetadata(Answer, kw_only=True):
-    """The decision behind an evaluation; its feedback is told with decision_id."""
+    """The decision behind an evaluation; its feedback is reported with decision_id."""
 
     experiment: str
     mode: Mode
@@ -423,7 +423,7 @@ class ReportQuery(Body, kw_only=True):
         list[Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT + 4)]],
         Meta(
             max_length=16,
-            description="`uniform`, or `arm:` and the name of one: what that would have brought. "
+            description="`uniform`, or `arm:` and the name of one: what that would have returned. "
             "May be given several times.",
         ),
     ] = []

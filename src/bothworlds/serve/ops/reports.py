@@ -3,7 +3,7 @@
 The log has the probability of the arm that was played, and not those of the others: they would
 make a record as long as the experiment has arms. That one probability suffices for what is exact
 here. Weighting an answer by its inverse gives, for every arm and for every target, terms whose
-expectation is the arm's or the target's mean whatever was known before: means, confidence
+expectation is the arm's or the target's mean regardless of what was known before: means, confidence
 sequences and off-policy values need nothing else. An interval for a time fixed in advance needs
 weights that even out the noise of adaptive draws, made of every arm's probability at every
 decision, and is left out; the sequence holds at that time, too.

@@ -1,4 +1,4 @@
-"""Group commit: one thread that writes, and a batch of whatever arrived while it did.
+"""Group commit: one thread that writes, and a batch of everything that arrived while it did.
 
 The event loop hands in `Item`s and rows of the log.  The writing thread takes all that has
 arrived, at most about `MOST` rows, writes it as one transaction and lets the event loop answer.
@@ -7,8 +7,8 @@ There is no timer in the way of an answer; rows of the log wait up to `LOG_SECON
 A batch is begun when the one before it is answered: a fast disk would otherwise be handed batches
 of a few rows, each at the price of a whole one.
 
-The thread owns this replica's states (`StateRow`): nobody else changes them.  When a commit fails,
-nobody who waits for it is told that it was written, and the states are read again before the next
+The thread owns this replica's states (`StateRow`): no one else changes them.  When a commit fails,
+no caller is answered that it was written, and the states are read again before the next
 one, because a connection may break after the commit.
 """
 
@@ -46,7 +46,7 @@ MOST = 2048
 """Rows and items of a batch, give or take one item."""
 SHARED, ANSWERS = 128, 8
 """While several tenants write: rows and items of a batch, and answers that are given before the
-event loop does something else. Nobody waits long for the work of another tenant."""
+event loop does something else. No one waits long for the work of another tenant."""
 SHARED_SECONDS = 60.0
 """For how long several tenants are expected to write after they have."""
 CHUNK = 1024
@@ -241,7 +241,7 @@ class Committer:
         """Hand an item in; its ``done`` is called with a `Written`, or a `Problem`."""
         self._queue.append(item)
         if self._asleep:
-            # Until it is awake, nobody else has to wake it.
+            # Until it is awake, no one else has to wake it.
             self._asleep = False
             self._wake.set()
 

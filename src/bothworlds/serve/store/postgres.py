@@ -2,7 +2,7 @@
 
 A replica that serves has a number, its shard.  It holds an advisory lock on it as long as its
 writing connection lives, and a lease in the table ``replica``: a number is free for another one
-once both are gone, so that a restart of the database takes nobody's number away.  A replica that
+once both are gone, so that a restart of the database takes no one's number away.  A replica that
 comes back later than that takes another number, if its own has a new holder.
 
 Connections are opened when they are needed and opened again after a failure.  One writes; three
@@ -66,7 +66,7 @@ CONNECT_SECONDS = 4
 WRITE_SECONDS, READ_SECONDS = 10.0, 60.0
 """How long a statement may take before its connection is cut."""
 LOOK = 1.0
-"""How often connections are looked at, in seconds."""
+"""How often connections are examined, in seconds."""
 
 WRITING = {
     # A wait for a replica that stopped in a transaction times out, and the transaction ends.
@@ -147,7 +147,7 @@ class _Line:
         }  # fmt: skip
         found = psycopg.connect(make_conninfo(**given), autocommit=True)
         try:
-            # One type whatever the size, so that a statement is prepared once.
+            # One type regardless of the size, so that a statement is prepared once.
             found.adapters.register_dumper(int, Int8BinaryDumper)
             self._connection = found
             if self._greet is not None:
@@ -313,7 +313,7 @@ class PostgresWriter(Writer):
 
     def _insert_new(self, rows: list[FeedbackRow]) -> Rows:
         # An array for each column: a row costs a quarter of what it does with values of its own,
-        # and there is one statement, whatever the number of rows.
+        # and there is one statement, regardless of the number of rows.
         return self.rows(INSERT_FEEDBACK, [list(column) for column in zip(*rows, strict=True)])
 
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
@@ -337,7 +337,7 @@ class PostgresWriter(Writer):
         """Prepare a new writing connection, and take this replica's number again."""
         for name, value in WRITING.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        # What is acknowledged must be on a disk, whatever the database does by default.
+        # What is acknowledged must be on a disk, regardless of the database's default.
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') = 'off'"

@@ -331,8 +331,8 @@ class Writer(ABC):
     def commit(self, batch: Batch, settle: Settle) -> Outcome:
         """Write a batch as one transaction.
 
-        Raises whatever the database raises, and `Conflict`; then nothing was written, or, where
-        the connection broke during the commit itself, nobody knows.
+        Raises what the database raises, and `Conflict`; then nothing was written, or, where
+        the connection broke during the commit itself, no one knows.
         """
         with self.transaction():
             new = batch.feedback
