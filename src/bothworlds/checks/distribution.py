@@ -66,7 +66,7 @@ def permutation(inspected: Inspected) -> str:
 def _permuted_weights(inspected: Inspected, same: Inspected, order: Counts) -> str:
     """Compare the probabilities of both, fed with the same feedback, round by round."""
     K = inspected.n_arms
-    F, twin_F = inspected.fresh("permutation"), same.fresh("permutation")
+    F, same_F = inspected.fresh("permutation"), same.fresh("permutation")
     warmup, rounds = 3 * K, 200
     losses = inspected.losses(warmup + rounds, "permutation")
     worst = 0.0
@@ -75,30 +75,30 @@ def _permuted_weights(inspected: Inspected, same: Inspected, order: Counts) -> s
         if t <= warmup:
             arm = (t - 1) % K
             inspected.ask_for(F, t, arm)
-            same.ask_for(twin_F, t, int(order[arm]))
+            same.ask_for(same_F, t, int(order[arm]))
         else:
             arm = inspected.ask(F, t)
-            same.ask(twin_F, t)
-        w, twin_w = inspected.weights(F), same.weights(twin_F)
+            same.ask(same_F, t)
+        w, same_w = inspected.weights(F), same.weights(same_F)
         if t > warmup:
-            apart = np.abs(twin_w[order] - w)
+            apart = np.abs(same_w[order] - w)
             worst = max(worst, float(apart.max()))
             if not worst <= ROUNDING:
                 at = int(apart.argmax())
                 raise Violation(
-                    f"with the arms renamed, arm {at} had probability {twin_w[order[at]]:.9g} "
+                    f"with the arms renamed, arm {at} had probability {same_w[order[at]]:.9g} "
                     f"instead of {w[at]:.9g} in round {t}"
                 )
         inverse_p = 1.0 / w[arm] if w[arm] > 0.0 else 1.0
         inspected.learn(F, arm, inverse_p, losses[t - 1, arm])
-        same.learn(twin_F, int(order[arm]), inverse_p, losses[t - 1, arm])
+        same.learn(same_F, int(order[arm]), inverse_p, losses[t - 1, arm])
     return f"equal within {worst:.1g} in {rounds} rounds"
 
 
 def _permuted_plays(inspected: Inspected, same: Inspected, order: Counts) -> str:
     """Compare the last arm of many independent runs, where probabilities are not known."""
     rounds, runs = 60, 1_000
-    counts, twin_counts = np.zeros((2, inspected.n_arms), np.int64)
+    counts, same_counts = np.zeros((2, inspected.n_arms), np.int64)
     for run in range(runs):
         losses = inspected.losses(rounds, "permutation", run)
         renamed = np.empty_like(losses)
@@ -106,11 +106,11 @@ def _permuted_plays(inspected: Inspected, same: Inspected, order: Counts) -> str
         arms, _ = inspected.play(inspected.fresh("permutation", run), 1, rounds, losses)
         counts[arms[-1]] += 1
         arms, _ = same.play(same.fresh("permutation", "same", run), 1, rounds, renamed)
-        twin_counts[arms[-1]] += 1
-    value, limit = homogeneity(counts, twin_counts[order])
+        same_counts[arms[-1]] += 1
+    value, limit = homogeneity(counts, same_counts[order])
     if value > limit:
         raise Violation(
-            f"with the arms renamed, they came {twin_counts[order].tolist()} instead of "
+            f"with the arms renamed, they came {same_counts[order].tolist()} instead of "
             f"{counts.tolist()} times in round {rounds} of {runs} runs, "
             f"chi-square {value:.3g} over {limit:.3g}"
         )
