@@ -53,7 +53,7 @@ export interface paths {
         };
         get?: never;
         /**
-         * Tell what a decision brought, once.
+         * Report an outcome, once.
          * @description Scope of the key: feedback.
          */
         put: operations["feedback"];
@@ -74,7 +74,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Tell what many decisions brought, in one transaction.
+         * Report the outcomes of many decisions, in one transaction.
          * @description Scope of the key: feedback.
          */
         post: operations["feedback_many"];
@@ -832,7 +832,7 @@ export interface components {
         };
         /**
          * Evaluate
-         * @description Evaluate flags for somebody.
+         * @description Evaluate flags for someone.
          */
         Evaluate: {
             /** @default null */
@@ -861,7 +861,7 @@ export interface components {
         };
         /**
          * EvaluatedMetadata
-         * @description The decision behind an evaluation; its feedback is told with decision_id.
+         * @description The decision behind an evaluation; its feedback is reported with decision_id.
          */
         EvaluatedMetadata: {
             experiment: string;
@@ -943,7 +943,7 @@ export interface components {
         };
         /**
          * Feedback
-         * @description What a decision brought: a loss or a reward, one of them.
+         * @description The outcome of a decision: a loss or a reward, one of them.
          */
         Feedback: {
             loss?: number;
@@ -951,7 +951,7 @@ export interface components {
         } & (unknown | unknown);
         /**
          * FeedbackItem
-         * @description What one decision of many brought.
+         * @description The outcome of one decision of many.
          */
         FeedbackItem: {
             decision_id: string;
@@ -960,7 +960,7 @@ export interface components {
         } & (unknown | unknown);
         /**
          * FeedbackMany
-         * @description What many decisions brought; all that is accepted is stored in one transaction.
+         * @description The outcomes of many decisions; all that is accepted is stored in one transaction.
          */
         FeedbackMany: {
             items: components["schemas"]["FeedbackItem"][];
@@ -1578,7 +1578,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `already_told`: The decision was told a different loss before. */
+            /** @description `already_told`: Another loss was reported for the decision before. */
             409: {
                 headers: {
                     [name: string]: unknown;
