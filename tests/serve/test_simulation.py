@@ -13,15 +13,16 @@ from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.ops import upkeep
+from bothworlds.serve.ops.verify import verify_store
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import commit, writer
-from bothworlds.serve.store.postgres import PostgresWriter
+from bothworlds.serve.store.postgres import LEASE, PostgresWriter
 from bothworlds.serve.store.rows import IncarnationRow
 from bothworlds.serve.store.writer import Writer
 from serve import simulation
 from serve.simulation import CLOCK, explore
 
-SEEDS = 1000
+SEEDS = 1500
 """Schedules of every run of the tests; the command has 100,000."""
 MOST = 1500
 """Schedules within which a planted bug must be found."""
@@ -273,6 +274,100 @@ def test_a_seed_is_a_schedule():
 
     assert trace(7) == trace(7)
     assert trace(7) != trace(8)
+
+
+@pytest.fixture
+def trio():
+    """Yield a world of three replicas, which have not started."""
+    with simulation.simulated():
+        world = simulation.World(0)
+        # The process that created the database had number 0.
+        world.database.connection.execute("DELETE FROM replica")
+        world.processes = [simulation.Process(world) for _ in range(3)]
+        yield world
+        for process in world.processes:
+            process.crash()
+
+
+def learn(world, process):
+    """Decide and report a loss; the first attempt may find that the connection is gone."""
+    task = process.loop.create_task(process.service.decide(simulation.ME, "plain"))
+    world.settle(process)
+    token = task.result().decision_id
+    statuses = []
+    while statuses in ([], ["store_unavailable"]):
+        task = process.loop.create_task(process.service.feedback(simulation.ME, token, loss=1.0))
+        world.settle(process)
+        failed = task.exception()
+        statuses.append(task.result().status if failed is None else failed.code)
+    assert statuses[-1] == "learned"
+
+
+def exchange_numbers(world):
+    """Let the third replica take the number of the first, which is to take the second's."""
+    _, second, third = world.processes
+    second.crash()
+    world.database.end_sessions()
+    CLOCK.now += 2 * LEASE
+    third.start()
+    assert third.service.store.replica.shard == 0
+
+
+def connect_in_a_commit(replica):
+    """Do nothing: the next batch opens the connection."""
+
+
+def connect_in_a_job(replica):
+    """Let a job that does not touch the states open the connection."""
+    replica.service.state.committer.run(lambda writer: writer.leads())
+
+
+def connect_to_read_the_states(replica):
+    """Let the query for the states open the connection, as after a statement that failed."""
+    replica.service.state.committer._note_failure(OSError("the connection is broken"))
+
+
+@pytest.mark.parametrize(
+    ("connect", "failures"),
+    [(connect_in_a_commit, 1), (connect_in_a_job, 0), (connect_to_read_the_states, 1)],
+)
+def test_a_replica_with_another_number_does_not_overwrite_its_state(trio, connect, failures):
+    # What is left of seed 1177: both numbers have a state of the same version.
+    first, second, _ = trio.processes
+    for process in (first, second):
+        process.start()
+        learn(trio, process)
+    versions = trio.database.connection.execute("SELECT version FROM state").fetchall()
+    assert versions[0] == versions[1]
+    exchange_numbers(trio)
+    connect(first)
+    trio.settle(first)
+    learn(trio, first)
+    assert first.service.store.replica.shard == 1
+    assert first.service.state.committer.failures == failures
+    reader = first.service.store.reader
+    assert [each.detail for each in verify_store(reader) if not each.ok] == []
+    assert sum(each.sums.learned for each in reader.states()) == 3
+    assert sum(each.decided.rounds for each in reader.states()) == 3
+
+
+def test_a_replica_that_takes_the_number_of_its_only_peer_counts_it_once(trio):
+    # What is left of seed 1706.
+    first, second, _ = trio.processes
+    for process in (first, second):
+        process.start()
+    learn(trio, second)
+    trio.poll(first)
+    trio.settle(first)
+    exchange_numbers(trio)
+    connect_to_read_the_states(first)
+    trio.poll(first)
+    trio.settle(first)
+    trio.poll(first)
+    trio.settle(first)
+    assert first.service.store.replica.shard == 1
+    found = first.service.experiment_state(simulation.ME, "plain")
+    assert (found.total.learned, found.round) == (1, 2)
 
 
 @pytest.mark.slow

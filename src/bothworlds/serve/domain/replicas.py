@@ -13,7 +13,7 @@ from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.state import State
-from bothworlds.serve.domain.sums import Place, StateRow
+from bothworlds.serve.domain.sums import Counts, Place, StateRow, Sums
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import Caps, Configuration, ExperimentRow, FoldRow
@@ -268,14 +268,13 @@ class Replicas:
         for row in rows:
             by_place.setdefault((row.experiment, row.epoch), []).append(row)
         for experiment in self._state.experiments.by_id.values():
-            found = by_place.get((experiment.id, experiment.epoch))
-            if found is None:
-                continue
+            # None are left if this replica has taken the number of its only peer.
+            found = by_place.get((experiment.id, experiment.epoch), [])
             versions = [(row.shard, row.version) for row in found]
             if versions == experiment.peer_versions:
                 continue
-            sums, counts = found[0].sums, found[0].decided
-            for row in found[1:]:
+            sums, counts = Sums.blank(0), Counts()
+            for row in found:
                 sums, counts = row.sums.plus(sums), row.decided.plus(counts)
             experiment.peers, experiment.peer_counts = sums, counts
             experiment.peer_versions = versions

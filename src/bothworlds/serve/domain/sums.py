@@ -453,6 +453,9 @@ class Ledger:
         """
         if life not in (None, self.life):
             raise StoreError("The store went back in time.")
+        if self.shard != self.replica.shard:
+            # The new number may have a state of the same version, which these would overwrite.
+            raise StoreError("The states are those of another replica's number.")
         learned: dict[Place, list[FeedbackRow]] = {place: [] for place in decided}
         for row in feedback:
             if row.status == "learned":

@@ -412,8 +412,8 @@ class Committer:
         self._post(self._answer, outcome.states, outcome.folds, answers)
 
     def _reread(self) -> None:
-        """Read the states again after a failure, perhaps under another number."""
-        if not self._stale:
+        """Read the states again after a failure, or once this replica has another number."""
+        if not self._stale and self.ledger.shard == self.writer.replica.shard:
             return
         former, shard = self.ledger.states, self.ledger.shard
         self.ledger.folds.clear()

@@ -469,10 +469,14 @@ class Writer(ABC):
 
     def own_states(self) -> list[StateRow]:
         """Return this replica's states."""
-        found = self.rows(
-            f"SELECT experiment, epoch, shard, version, {STATE} FROM state WHERE shard = ?",
-            (self.replica.shard,),
-        )
+        shard = None
+        while shard != self.replica.shard:
+            # The query may open a new connection, and that may take another number.
+            shard = self.replica.shard
+            found = self.rows(
+                f"SELECT experiment, epoch, shard, version, {STATE} FROM state WHERE shard = ?",
+                (shard,),
+            )
         return [StateRow.read(row) for row in found]
 
     def replace_states(self, rebuilt: dict[tuple[int, int], Sums]) -> None:
