@@ -1,6 +1,6 @@
-"""Parts of Numba that its documentation does not promise: three modules use them.
+"""Parts of Numba that its documentation does not promise: four modules use them.
 
-`bothworlds.lanes.parts`, `shortened` and `code_cache` explain why. A Numba without one of these
+`bothworlds.lanes.parts`, `shortened`, `code_cache` and `native` explain why. A Numba without one of these
 parts still runs every kernel: `bothworlds.lanes.jit` then uses Numba's own compiler, and warns.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import bothworlds
 
 PACKAGE = Path(bothworlds.__file__).parent
-USERS = {"lanes/parts.py", "lanes/shortened.py", "lanes/code_cache.py"}
+USERS = {"lanes/parts.py", "lanes/shortened.py", "lanes/code_cache.py", "lanes/native.py"}
 EXTENDING = {
     "numba", "numba.core.types", "numba.core.cgutils", "numba.core.extending", "numba.core.event",
     "numba.core.imputils", "numba.core.typing.templates", "numba.np.arrayobj", "numba.core.errors",
@@ -56,6 +56,9 @@ PARTS = {
     "numba.core.caching:InTreeCacheLocator.ensure_cache_path": "a folder next to the source",
     "numba.core.caching:UserProvidedCacheLocator.ensure_cache_path": "NUMBA_CACHE_DIR",
     "numba.core.runtime:rtsys.initialize": "what loaded code needs of Numba",
+    # lanes/native.py: the processor that Numba compiles for.
+    "numba.core.registry:cpu_target.target_context": "the compiler's own settings",
+    "numba.core.codegen:JITCPUCodegen.magic_tuple": "triple, name and features of the processor",
 }
 """Every part by module and name, and what it is for."""
 
@@ -101,6 +104,6 @@ def test_other_modules_use_only_what_numba_offers_for_extensions():
         if private:
             users[path.relative_to(PACKAGE).as_posix()] = sorted(private)
     assert set(users) == USERS, users
-    # Each module that these three import has a part in the list.
+    # Each module that these import has a part in the list.
     named = {part.partition(":")[0] for part in PARTS} | {"numba.core.config", "numba.core.ir"}
     assert set().union(*users.values()) <= named

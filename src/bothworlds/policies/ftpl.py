@@ -108,7 +108,7 @@ class FTPL(Policy):
     >>> for _ in range(400):
     ...     decision = bandit.ask()
     ...     bandit.tell(decision, loss=float(decision.arm == "a"))
-    >>> bandit.evidence()["b"].plays > 300
+    >>> bandit.history()["b"].pulls > 300
     True
 
     References

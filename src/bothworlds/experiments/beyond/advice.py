@@ -211,8 +211,12 @@ def _followed(outcome: Outcome, cell: Cell) -> tuple[Draws, Draws]:
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
-    """Draw regret against rounds in the four worlds."""
-    return {"advice": linear_figure(outcome, [outcome.cells[:2], outcome.cells[2:4]], TITLES)}
+    """Draw regret against rounds in the five worlds."""
+    return {
+        "advice": linear_figure(
+            outcome, [outcome.cells[:2], outcome.cells[2:4], outcome.cells[4:5]], TITLES
+        )
+    }
 
 
 EXPERIMENT = Experiment(
