@@ -24,8 +24,8 @@ SIMULATED = ("lanes", "omd", "policies", "environments", "engine")
 """Rooms whose compiled code plays, or that choose which is run."""
 
 KERNELS = (
-    *SIMULATED, "evidence", "bandit/standing.py", "serve/domain/advised.py", "serve/domain/draws.py",
-    "serve/domain/sums.py",
+    *SIMULATED, "evidence", "bandit/standing.py", "serve/domain/advised.py",
+    "serve/domain/draws.py", "serve/domain/sums.py",
 )  # fmt: skip
 """Rooms and files that hold compiled code."""
 
