@@ -1,7 +1,8 @@
 """Parts of Numba that its documentation does not promise: four modules use them.
 
-`bothworlds.lanes.parts`, `shortened`, `code_cache` and `native` explain why. A Numba without one of these
-parts still runs every kernel: `bothworlds.lanes.jit` then uses Numba's own compiler, and warns.
+`bothworlds.lanes.parts`, `shortened`, `code_cache` and `native` explain why. A Numba without one of
+the first three's parts still runs every kernel: `bothworlds.lanes.jit` then uses Numba's own
+compiler, and warns.
 """
 
 import ast
