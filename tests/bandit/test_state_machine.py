@@ -142,7 +142,7 @@ class Bandits(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def add_arm(self, name):
-        if name in self.bandit.arms:
+        if name in self.bandit.arms or not self.bandit.policy.traits.resizable:
             self.refused(lambda: self.bandit.add_arm(name))
             return
         returning = name in self.bandit.history()
@@ -152,7 +152,7 @@ class Bandits(RuleBasedStateMachine):
     @rule(data=st.data())
     def retire_arm(self, data):
         name = data.draw(st.sampled_from(list(self.bandit.arms)[:5]))
-        if len(self.bandit) == 1:
+        if len(self.bandit) == 1 or not self.bandit.policy.traits.resizable:
             self.refused(lambda: self.bandit.retire_arm(name))
             return
         self.bandit.retire_arm(name)

@@ -342,8 +342,9 @@ class Persistent(Generic[Config]):
 
     def _write(self, path: Path) -> None:
         """Write the state file, also over another one."""
-        document = self.as_dict()
         with replacing(path) as draft:
+            # A path that is refused must leave the state as it is, which this brings to a form.
+            document = self.as_dict()
             draft.write_bytes(as_text(document).encode())
         self._seen[os.path.realpath(path)] = document["checksum"]
 
