@@ -178,7 +178,7 @@ def test_requests_can_be_tried_on_the_page_of_the_api(opened, tmp_path):
         page = opened("/docs", width=width, scheme=scheme)
         decide_form = page.locator("details#decide")
         decide_form.locator("summary").click()
-        decide_form.get_by_label("The name of an experiment.").fill("live")
+        decide_form.get_by_label("The name of an experiment.").fill("hostile")
         decide_form.get_by_role("button", name="Send").click()
         answer = decide_form.locator("pre")
         expect(answer).to_contain_text("201")
