@@ -46,7 +46,8 @@ def test_latex_has_booktabs_intervals_and_bold_policies(results):
     assert b.startswith(r"B & \textbf{")
     assert b.endswith(r"& -- \\")
     assert r"\textbf" not in c
-    assert d == r"D & -- & 222.5$^\dagger$ \\"
+    # Few runs carry the mean of D, so it cannot be told from A.
+    assert d == r"D & -- & \textbf{222.5}$^\dagger$ \\"
 
 
 def test_bold_marks_the_best_alone_or_nothing(results):
