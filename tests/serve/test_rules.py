@@ -239,7 +239,8 @@ assert document["paths"]["/v1/toys/{experiment}"]["post"]["operationId"] == "toy
 assert document["components"]["schemas"]["Toy"]["properties"] == {"size": {"type": "integer"}}
 sys.path.insert(0, sys.argv[1])
 import service_pages
-assert "### `POST /v1/toys/{experiment}`\n\nPlay with a toy. Scope: `read`." in service_pages.api()
+page = service_pages.api()
+assert "### `POST /v1/toys/{experiment}`" in page and "Play with a toy. Scope: `read`." in page
 """
 
 

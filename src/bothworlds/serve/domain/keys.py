@@ -142,7 +142,7 @@ class Keys:
         known = self._state.verified_keys.get(key)
         if known is not None:
             return known
-        if key.startswith(decide_tokens.PREFIX):
+        if isinstance(key, str) and key.startswith(decide_tokens.PREFIX):
             return self._token_holder(key)
         try:
             prefix, id, secret = key.split("_", 2)
