@@ -410,7 +410,7 @@ def test_a_replica_that_knows_more_than_its_store_starts_over(failing_over, time
         await service.flushed()
         assert await told(service, late) == {"learned"}
         go_back(timeline)
-        await until(lambda: service.replicas.rebuilds == 1)
+        await until(lambda: service.replicas.rebuilds >= 1)
         await until(lambda: service.ready() is None)
         assert [each["name"] for each in service.experiments(ME)] == ["x"]
         assert service.experiment(ME, "x")["learned"] == 0
@@ -431,7 +431,7 @@ def test_a_new_timeline_refuses_ids_of_the_lost_period(failing_over):
         late = await decided(service, "x")
         go_back(timeline=True)
         # What is refused here for good could be learned if nothing was noticed.
-        await until(lambda: service.replicas.rebuilds == 1)
+        await until(lambda: service.replicas.rebuilds >= 1)
         await reconnected(service)
         await until(lambda: service.ready() is None)
         assert await told(service, late) == {"bad_signature"}
@@ -456,7 +456,7 @@ def test_a_promoted_standby_has_another_timeline():
             server.stand_by()
             server.start()
             query(url, "SELECT pg_promote()")
-            await until(lambda: service.replicas.rebuilds == 1)
+            await until(lambda: service.replicas.rebuilds >= 1)
             await until(lambda: service.ready() is None)
             assert await told(service, late) == {"bad_signature"}
             assert await told(service, await decided(service, "x")) == {"learned"}
