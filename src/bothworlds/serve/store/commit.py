@@ -419,7 +419,7 @@ class Committer:
         self.ledger.folds.clear()
         rows = self.ledger.load(self.writer.own_states())
         if self.ledger.shard != shard:
-            # What was written under the former number is another replica's now.
+            # What was written under the earlier number is another replica's now.
             now = dict(self.ledger.states)
             for experiment, epoch in former.keys() - now.keys():
                 blank = StateRow(

@@ -237,7 +237,7 @@ class Writer(ABC):
         )
 
     def begin_incarnation(self, at: float, timeline: str | None) -> None:
-        """Begin a new incarnation: later ids than the store is sure to know are refused for good.
+        """Begin a new incarnation: ids that the store cannot know are refused for good.
 
         For a transaction. What a decision was made from was committed before it, and before every
         later decision: an id before the newest decision in the store is of no time that was lost.

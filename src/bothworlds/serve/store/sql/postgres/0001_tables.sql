@@ -170,8 +170,8 @@ CREATE TABLE run (
     PRIMARY KEY (shard, run)
 );
 
--- Numbers of replicas. Whoever serves holds an advisory lock on its number and says now and then
--- that it lives; 0 is said by whoever has stopped.
+-- Numbers of replicas. A replica holds an advisory lock on its number and writes now and then that
+-- it lives; one that stops writes 0.
 CREATE TABLE replica (
     shard BIGINT PRIMARY KEY,
     alive_at DOUBLE PRECISION NOT NULL

@@ -1,6 +1,6 @@
 -- A deployment begins a new incarnation when its store went back in time. The salt, 16 bytes, is
 -- part of every signature; a former incarnation's ids are accepted up to `ended`, the newest one
--- that the store is sure to know. timeline: what PostgreSQL counts its histories by.
+-- that the store knows for certain. timeline: what PostgreSQL counts its histories by.
 CREATE TABLE incarnation (
     salt BYTEA PRIMARY KEY,
     started_at DOUBLE PRECISION NOT NULL,
