@@ -192,7 +192,8 @@ def _reproduce(
     began = time.perf_counter()
     try:
         full = full_scale() if part == "paper" and options.scale == "quick" else {}
-        whole = bool(full) and not names and options.horizon is None is options.repetitions
+        changed = (options.horizon, options.repetitions, options.arms, options.gaps)
+        whole = bool(full) and not names and changed == (None,) * len(changed)
         found = _repeat_sample(console, folder, options.threads) if whole else None
         with executor(cluster, options.threads) as workers, board.shown(console):
             done = run(
