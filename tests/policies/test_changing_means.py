@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 
@@ -128,6 +129,92 @@ def test_glr_klucb_plays_the_arms_of_the_definition(K, kind):
         if has_changed(seen[arm], horizon):
             seen, origin, restarts = [[] for _ in range(K)], t, restarts + 1
     assert restarts >= 1, "the means change by up to 0.8, which the test must find"
+
+
+@numba.njit
+def kl_of(p, q):
+    p, q = min(max(p, 1e-15), 1.0 - 1e-15), min(max(q, 1e-15), 1.0 - 1e-15)
+    return p * math.log(p / q) + (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
+
+
+@numba.njit
+def glr_regret(means, length, factor, seed):
+    """Return the regret of one run of GLR-klUCB as its authors ran it, with rewards.
+
+    Global restarts, four changes, tests after every tenth observation at every tenth cut, and an
+    index that allows ``factor`` ln t.
+    """
+    np.random.seed(seed)
+    K = means.shape[1]
+    T = means.shape[0] * length
+    period = int(K / (0.05 * math.sqrt(4.0 * math.log(T) / T)))
+    seen, n, total = np.zeros((K, T)), np.zeros(K, np.int64), np.zeros(K)
+    origin, regret = 0, 0.0
+    for t in range(1, T + 1):
+        now = means[(t - 1) // length]
+        arm, due = 0, t % period
+        if 1 <= due <= K:
+            arm = due - 1
+        else:
+            best = -1.0
+            for i in range(K):
+                low, high = (2.0, 2.0) if n[i] == 0 else (total[i] / n[i], 1.0)
+                for _ in range(40 if n[i] > 0 else 0):
+                    middle = 0.5 * (low + high)
+                    if n[i] * kl_of(total[i] / n[i], middle) <= factor * math.log(t - origin):
+                        low = middle
+                    else:
+                        high = middle
+                if low > best:
+                    arm, best = i, low
+        seen[arm, n[arm]] = 1.0 if np.random.random() < now[arm] else 0.0
+        total[arm] += seen[arm, n[arm]]
+        n[arm] += 1
+        regret += now.max() - now[arm]
+        N, first = n[arm], 0.0
+        limit = math.log(3.0 * N**1.5 * math.sqrt(4.0 * T))
+        for s in range(1, N if N % 10 == 0 else 1):
+            first += seen[arm, s - 1]
+            if s % 10 > 0:
+                continue
+            both = s * kl_of(first / s, total[arm] / N)
+            both += (N - s) * kl_of((total[arm] - first) / (N - s), total[arm] / N)
+            if both >= limit:
+                n[:], total[:], origin = 0, 0.0, t
+                break
+    return regret
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+def test_regrets_are_those_that_the_authors_of_glr_klucb_published():
+    """Problem 1 of Besson and Kaufmann: 270 +- 76 of klUCB, 493 +- 175 of Thompson sampling and
+    97 +- 32 of GLR-klUCB with global restarts, means and standard deviations of 1,000 runs.
+    """
+    rewards = np.array([
+        [0.3, 0.5, 0.9], [0.3, 0.2, 0.9], [0.3, 0.2, 0.1], [0.7, 0.2, 0.1], [0.7, 0.5, 0.1],
+    ])  # fmt: skip
+    world = bw.environments.Piecewise(1.0 - rewards, starts=range(1, 5000, 1000))
+    policies = {
+        "klUCB": bw.KLUCB(),
+        "Thompson": bw.ThompsonSampling(),
+        "GLR": bw.GLRKLUCB(horizon=5000),
+    }
+    result = bw.simulate(policies, world, horizon=5000, repetitions=304, seed=1, progress=False)
+    runs = result.at(regret="dynamic")
+
+    def apart(runs, mean, deviation, count):
+        """Return the difference of the means in its standard errors."""
+        error = math.hypot(np.std(runs, ddof=1) / math.sqrt(len(runs)), deviation / count**0.5)
+        return abs(np.mean(runs) - mean) / error
+
+    assert apart(runs["klUCB"], 270.0, 76.0, 1000) < 4.0
+    assert apart(runs["Thompson"], 493.0, 175.0, 1000) < 4.0
+    # The published regret is that of 3 ln t in the index, as in the authors' code; ours has ln t.
+    threefold = [glr_regret(rewards, 1000, 3.0, seed) for seed in range(60)]
+    assert apart(threefold, 97.0, 32.0, 1000) < 4.0
+    once = np.array([glr_regret(rewards, 1000, 1.0, seed) for seed in range(60)])
+    assert apart(runs["GLR"], once.mean(), once.std(ddof=1), once.size) < 4.0
 
 
 @pytest.mark.statistical
