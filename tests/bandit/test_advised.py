@@ -396,7 +396,7 @@ def test_a_plot_shows_means_and_the_weights_of_the_log(tmp_path):
     left, right = figure.axes
     assert left.get_xlabel() == "mean reward"
     assert [line.get_xdata().size for line in right.lines] == [40, 40]
-    assert not standing.plot().axes[1].lines
+    assert len(standing.plot().axes) == 1
 
 
 def test_threads_may_share_a_bandit():

@@ -296,8 +296,8 @@ class Standing(Mapping[Any, ExpertStanding]):
         rows = [] if log is None else [row.experts for row in read_jsonl(log) if row.experts]
         names = list(self._of)
         history = np.array([[row.get(name, 0.0) for name in names] for row in rows])
-        means = [(each.mean, each.interval or each.sequence) for each in self._of.values()]
-        return plot_experts(names, means, history, self.units.word, path)
+        experts = list(self._of.values())
+        return plot_experts(experts, history, self.confidence, self.units.word, path)
 
     def __repr__(self) -> str:
         word = self.units.word

@@ -48,29 +48,35 @@ def arm_looks(names: Sequence[object]) -> list[Look]:
 
 
 def plot_experts(
-    names: Sequence[object],
-    means: Sequence[tuple[float | None, tuple[float, float] | None]],
+    experts: Sequence[Any],
     history: Array,
+    confidence: float,
     word: str,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw experts: means with intervals, and weights over the rows of ``history``, if any."""
+    names = [each.name for each in experts]
     with style():
-        figure, grid = panels(1, 2, max(2.6, 1.2 + 0.2 * len(names)), width=8.0)
-        left, right = grid[0]
-        for place, (look, (mean, ends)) in enumerate(zip(arm_looks(names), means, strict=True)):
-            if ends is not None:
-                left.plot(ends, [place, place], color=look.colour)
-            if mean is not None:
-                left.plot([mean], [place], look.marker, color=look.colour)
+        columns = 2 if len(history) else 1
+        height = max(2.6, 1.2 + 0.2 * len(names))
+        figure, grid = panels(1, columns, height, width=4.6 * columns)
+        means = grid[0, 0]
+        for place, (look, each) in enumerate(zip(arm_looks(names), experts, strict=True)):
+            for ends, width in ((each.sequence, 1.0), (each.interval, 3.2)):
+                if ends is not None:
+                    means.plot(ends, [place, place], color=look.colour, linewidth=width)
+            if each.mean is not None:
+                means.plot([each.mean], [place], "o", color=look.colour, markeredgecolor="white")
             if len(history):
-                right.plot(history[:, place], color=look.colour, label=clipped(look.label, NAME))
-        left.set_yticks(range(len(names)), [clipped(str(name), NAME) for name in names])
-        left.invert_yaxis()
-        left.set_xlabel(f"mean {word}")
-        right.set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))
+                label = clipped(look.label, NAME)
+                grid[0, 1].plot(history[:, place], color=look.colour, label=label)
+        means.set_yticks(range(len(names)), [clipped(str(name), NAME) for name in names])
+        means.invert_yaxis()
+        means.set_xlabel(f"mean {word}")
         if len(history):
-            right.legend()
+            grid[0, 1].set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))
+            shared_legend(figure, MOST)
+        note(figure, _widths(confidence))
         if path is not None:
             save(figure, path)
     return figure
@@ -92,17 +98,17 @@ def plot_report(
         over_time = f"; over time at {100 * LEVEL:g} %" if report.confidence != LEVEL else ""
         note(
             figure,
-            f"{report.source}; {_widths(report)}{over_time}",
+            f"{report.source}; {_widths(report.confidence)}{over_time}",
         )
         if path is not None:
             save(figure, path)
     return figure
 
 
-def _widths(report: Report) -> str:
-    """Say what thick and thin lines are."""
-    percent = f"{100 * report.confidence:g} %"
-    return f"thick: {percent} at a set time, thin: {percent} whenever one looks"
+def _widths(confidence: float) -> str:
+    """Explain the thick and the thin lines."""
+    percent = f"{100 * confidence:g} %"
+    return f"thick: {percent} interval at a fixed time; thin: {percent} sequence, valid at any time"
 
 
 def _best_first(report: Report) -> list[int]:
@@ -224,7 +230,7 @@ def plot_bandit(
         axes.set_xlabel("decisions")
         axes.set_title("counts")
         shared_legend(figure, MOST + 2)
-        note(figure, f"{title}; {_widths(report)}")
+        note(figure, f"{title}; {_widths(report.confidence)}")
         if path is not None:
             save(figure, path)
     return figure
