@@ -120,13 +120,15 @@ def duration(seconds: float) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """Write a time, with two digits if it is below ten seconds.
+    """Write a time in the unit of its size, with two digits if it is below ten seconds.
 
     Examples
     --------
     >>> short_duration(0.0312), short_duration(75)
-    ('0.031 s', '1:15 min')
+    ('31 ms', '1:15 min')
     """
+    if 0.0 < seconds < 0.0995:
+        return f"{1e3 * seconds:.2g} ms"
     return f"{seconds:.2g} s" if seconds < 9.5 else duration(seconds)
 
 

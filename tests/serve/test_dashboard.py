@@ -324,7 +324,7 @@ def test_the_headline_never_contradicts_itself(dashboard):
             text = parts(Shown(described, window, None, None), False)["summary"]
             return re.sub("<[^>]*>", "", text.split("</p>")[0])
 
-        assert "b receives 95 % of the next decisions. b is the best arm" in headline()
+        assert "b receives 95 % of the next decisions. It is the best arm" in headline()
         shares.update(a=0.95, b=0.02)
         assert "a receives 95 % of the next decisions. But recent feedback favours b" in headline()
         shares.update(a=0.3, b=0.3, c=0.4)

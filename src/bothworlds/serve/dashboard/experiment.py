@@ -16,7 +16,7 @@ import numpy as np
 
 from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
-from bothworlds.serve.dashboard.experts import experts
+from bothworlds.serve.dashboard.experts import experts, experts_panel, weights, weights_data
 from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, swatch, table
 from bothworlds.serve.dashboard.reading import (
     CONFIDENCE,
@@ -243,17 +243,19 @@ def _certainty(window: Window, word: str, ahead: str | None) -> Markup:
         )  # fmt: skip
     best = ahead if ahead is not None else max(beaten, key=lambda arm: len(beaten[arm]))
     these = beaten.get(best, [])
+    # The sentence before this one names the arm ahead.
+    subject = "It" if best == ahead else named(best)
     if not these:
         return together(f"That it is the best arm is not certain {confidence} yet.")
     least, worse = min(these, key=lambda pair: pair[0])
     if len(these) == others:
         than = ["the closest arm, ", named(worse)] if others > 1 else [named(worse)]
         return together(
-            named(best), " is the best arm ", confidence, f": its mean {word} is better than that "
+            subject, " is the best arm ", confidence, f": its mean {word} is better than that "
             "of ", *than, f", by at least {least:.3g}.",
         )  # fmt: skip
     return together(
-        named(best), f" is better than {len(these)} of {others} other arms {confidence}; the rest "
+        subject, f" is better than {len(these)} of {others} other arms {confidence}; the rest "
         "cannot be ranked against it yet.",
     )  # fmt: skip
 
@@ -293,15 +295,21 @@ def charts(shown: Shown) -> dict[str, Any]:
     own = colours(shown.described)
     names = [arm["name"] for arm in shown.described["arms"]]
     found: dict[str, Any] = {}
-    for kind, (at, rows) in (("shares", _shares(shown)), ("means", _means(shown))):
+    drawn = [
+        ("shares", _shares(shown), [0, 1], "share of decisions"),
+        ("means", means := _means(shown), _range(shown, means[1]), f"mean {shown.word}"),
+    ]
+    if shown.described["experts"]:
+        drawn.append(("weights", weights(shown), [0, 1], "weight of the expert"))
+    for kind, (at, rows), ends, axis in drawn:
         found[kind] = {
             "x": [round(each, 2) for each in at],
             "series": [
                 {"label": clipped(label, 24), "colour": colour, "y": values}
                 for label, colour, values in rows
             ],
-            "range": [0, 1] if kind == "shares" else _range(shown, rows),
-            "axis": "share of decisions" if kind == "shares" else f"mean {shown.word}",
+            "range": ends,
+            "axis": axis,
         }
     found["arms"] = len(names)
     found["coloured"] = sum(each != OTHERS for each in own.values())
@@ -463,12 +471,18 @@ def _windowed(shown: Shown) -> str:
     if not window.rows:
         return "No decision has been made yet."
     since = "" if window.since is None else f", since {moment_text(window.since)}"
-    share = "of the decisions so far" if shown.described["experts"] else "of the next decisions"
+    advised = bool(shown.described["experts"])
+    share = "of the decisions so far" if advised else "of the next decisions"
+    tick = (
+        "The recent mean is that of playing the arm in every decision; the tick, and the mean over "
+        "all time, are of the decisions in which it was played."
+        if advised
+        else "The tick is the mean over all time."
+    )
     return (
         f"Share: {share}. Decisions and feedback: over all time. Pending, missing and "
         f"recent means: of the newest {counted(window.rows, 'decision')}{since}. Each interval "
-        f"contains the mean with {percent(CONFIDENCE)} confidence; the tick is the mean over all "
-        "time."
+        f"contains the mean with {percent(CONFIDENCE)} confidence. {tick}"
     )
 
 
@@ -522,7 +536,9 @@ def _drift(shown: Shown) -> Markup:
 def _lag(shown: Shown) -> Markup:
     window = shown.window
     title = h.h2("Feedback lag", id="lag")
-    if window is None or not sum(window.lags):
+    if window is None:
+        return h.section(title, h.p("The lag is being computed.", class_="empty"))
+    if not sum(window.lags):
         return h.section(title, h.p("The recent decisions have no feedback yet.", class_="empty"))
     label = "Feedback by its lag; the table below has the numbers"
     return h.section(
@@ -680,6 +696,9 @@ def _in_words(value: Any) -> str:
     if isinstance(value, dict):
         if set(value) == {"name"}:
             return str(value["name"])
+        if set(value) == {"class", "fields"}:
+            given = _in_words(value["fields"]).replace("; ", ", ").replace(": ", " ")
+            return f"{value['class']} ({given})" if given else str(value["class"])
         return "; ".join(
             f"{name.replace('_', ' ')}: {_in_words(each)}"
             for name, each in value.items()
@@ -725,7 +744,7 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
     line = (
         f"curl -X POST {viewer.origin}/v1{where}/decisions{secret}{advice}\n"
         f"curl -X PUT {viewer.origin}/v1/decisions/$DECISION_ID/feedback{secret} \\\n"
-        "  -H 'Content-Type: application/json' -d '{\"reward\": 1}'"
+        f"  -H 'Content-Type: application/json' -d '{{\"{shown.word}\": 1}}'"
     )
     return h.section(
         h.h2("Export", id="export"),
@@ -764,8 +783,9 @@ def _over_time(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
 PANELS = (
     Panel({"summary": _summary, "alarms": _alarms}),
     Panel(
-        {"experts": experts},
+        {"experts": experts, "weights-data": weights_data},
         (("experts", "Experts"),),
+        lambda viewer, shown, made: experts_panel(shown, made),
         when=lambda shown: bool(shown.described["experts"]),
     ),
     Panel({"shares-data": _shares_data}, (("probabilities", "Shares"),), _probabilities),

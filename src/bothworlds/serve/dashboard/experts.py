@@ -13,7 +13,7 @@ from bothworlds.serve.dashboard.words import NONE, number, percent
 from bothworlds.text import clipped
 
 
-def _weights(shown: Shown) -> Lines:
+def weights(shown: Shown) -> Lines:
     """Return moments, and the weight of every expert."""
     history = shown.history
     if history is None:
@@ -29,7 +29,7 @@ def _colour(place: int) -> str:
 
 
 def experts(shown: Shown) -> Markup:
-    """Return the panel: weight and mean of every expert, and the weights over time."""
+    """Return the table of the experts: the weight of each, and the mean of its advice."""
     standing = shown.standing()
     low, high = shown.described["bounds"]
     rows = []
@@ -55,21 +55,28 @@ def experts(shown: Shown) -> Markup:
         "whether it was followed or not. Each interval contains the mean with "
         f"{percent(CONFIDENCE)} confidence."
     )
-    at, lines = _weights(shown)
+    return table(heads, rows, caption, class_="wide")
+
+
+def weights_data(shown: Shown) -> Markup:
+    """Return the weights over time as a table."""
+    return data_table(weights(shown), "Weights of the experts", percent)
+
+
+def experts_panel(shown: Shown, made: list[Markup]) -> Markup:
+    """Return the panel: the finished parts, and the weights of the experts over time."""
+    at, lines = weights(shown)
     label = "Weight of each expert over time; the table below has the numbers"
     drawn = [(colour, values) for _, colour, values in lines]
     legend = h.ul(
         (h.li(swatch(colour), named(clipped(name, 40))) for name, colour, _ in lines),
         class_="legend",
     )
+    figure = figures.lines(at, drawn, 0.0, 1.0, label) if len(at) > 1 else h.p(EMPTY)
     chart = h.figure(
         legend,
-        h.div(figures.lines(at, drawn, 0.0, 1.0, label), class_="canvas"),
+        h.div(figure, class_="canvas"),
         h.figcaption("Vertical: weight. Horizontal: time (UTC).", class_="quiet"),
+        data_chart="weights",
     )
-    return h.section(
-        h.h2("Experts", id="experts"),
-        table(heads, rows, caption, class_="wide"),
-        chart if len(at) > 1 else h.p(EMPTY, class_="empty"),
-        data_table((at, lines), "Weights of the experts", percent),
-    )
+    return h.section(h.h2("Experts", id="experts"), made[0], chart, made[1:])
