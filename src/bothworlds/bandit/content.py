@@ -168,7 +168,7 @@ def pending_document(decided: int, entry: Pending, policy: Policy, known: int) -
     carried = CARRIED + policy.traits.carried_rows
     near = raw[8 * carried :].ljust((known + 7) // 8, b"\0")[: (known + 7) // 8]
     everyone = len(lineup.indices) == known
-    document = {
+    return {
         "id": decided,
         "arm": entry.arm_index,
         "inverse_p": float(numbers[INVERSE_P]),
@@ -178,7 +178,6 @@ def pending_document(decided: int, entry: Pending, policy: Policy, known: int) -
         "mean_baseline": float(numbers[MEAN_BASELINE]),
         "carried": numbers[CARRIED:carried].tolist(),
     }
-    return document | {"extra": list(entry.extra)} if entry.extra else document
 
 
 def _about_document(decided: int, entry: Pending, keys: Keys) -> dict[str, Any]:
@@ -239,13 +238,10 @@ def _pending_of(
         # Only which arms these were is asked of them.
         lineup = Lineup(current.origin, (), tuple(indices.tolist()), None)
     time = loaded if "time" not in given else number(given["time"], "time", 0.0, LARGEST)
-    extra = tuple(
-        number(each, "extra", -LARGEST, LARGEST) for each in listed(given.get("extra", []), "extra")
-    )
     learn = truth(given.get("learn", True), "learn")
     slot = lineup.indices.index(played)
     decided_in = whole(given["id"], "id", 1, newest)
-    return decided_in, pending(slot, notes.tobytes(), lineup, time, None, learn, extra)
+    return decided_in, pending(slot, notes.tobytes(), lineup, time, None, learn)
 
 
 def _shares(given: dict[str, Any]) -> list[float] | None:

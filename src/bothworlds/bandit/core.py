@@ -466,7 +466,7 @@ class Core(Held):
         made = Pending()
         made.slot, made.notes, made.lineup = self.fresh_slot, self.N.tobytes(), lineup
         made.time, made.evidence = self.fresh_time, self.keeper.noted(lineup, self.F)
-        made.learn, made.extra = True, ()
+        made.learn = True
         return made
 
     def learn(self, number: int, loss: float) -> None:

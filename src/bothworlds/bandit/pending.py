@@ -34,7 +34,7 @@ LONGEST_KEY = 1000
 class Pending:
     """A decision that waits for feedback; `pending` makes one."""
 
-    __slots__ = ("evidence", "extra", "learn", "lineup", "notes", "slot", "time")
+    __slots__ = ("evidence", "learn", "lineup", "notes", "slot", "time")
 
     slot: int
     """The place of the drawn arm in the lineup."""
@@ -48,8 +48,6 @@ class Pending:
     """The numbers that `bothworlds.bandit.evidence_keeper` needs to add it to the sums."""
     learn: bool
     """Whether the policy learns from it; not if it was drawn after a freeze."""
-    extra: tuple[float, ...]
-    """Further numbers for a bandit that combines several learners."""
 
     @property
     def arm_index(self) -> int:
@@ -69,7 +67,6 @@ def pending(
     time: float,
     evidence: Array | None = None,
     learn: bool = True,
-    extra: tuple[float, ...] = (),
 ) -> Pending:
     """Return a pending decision of these fields."""
     made = Pending()
@@ -79,7 +76,6 @@ def pending(
     made.time = time
     made.evidence = evidence
     made.learn = learn
-    made.extra = extra
     return made
 
 
