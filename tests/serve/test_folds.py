@@ -11,6 +11,7 @@ import pytest
 import bothworlds as bw
 from bothworlds.bandit.core import adopt, started
 from bothworlds.bandit.state_file import describe
+from bothworlds.serve.dashboard.shown import Shown, acted_on
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Fold, FoldedLineup, Order
 from bothworlds.serve.domain.service import Arm, Service
@@ -381,6 +382,33 @@ def test_verify_notices_a_state_and_an_order_that_were_tampered_with(served, whe
     assert not all(each.equal for each in replay(where()))
     assert replay(where(), write=True)
     healthy(where())
+
+
+@pytest.mark.parametrize(
+    ("policy", "kinds"), [("allworlds", {"level", "side"}), ("alarmed", {"restart"})]
+)
+def test_the_document_lists_the_alarms_that_the_policy_acted_on(served, policy, kinds):
+    async def body(service):
+        await service.create(ME, spec(policy=policy, bounds=(0.0, 10.0)))
+        assert service.experiment(ME, "headline")["policy_alarms"] == []
+        for number in range(400):
+            decided = await service.decide(ME, "headline")
+            loss = 2.0 if (decided.arm == "a") == (number < 200) else 8.0
+            await service.feedback(ME, decided.decision_id, loss=loss)
+        described = service.experiment(ME, "headline")
+        found = described["policy_alarms"]
+        assert found and {each["kind"] for each in found} <= kinds
+        assert all(200 < each["round"] <= 400 for each in found)
+        said = dict(acted_on(Shown(described, None, None, None)))
+        if policy == "alarmed":
+            assert said["Policy"].endswith(f"it restarted in round {found[-1]['round']:,}.")
+            return
+        (level,) = (each for each in found if each["kind"] == "level" and each["arm"] == "a")
+        assert level["before"] == pytest.approx(2.0) and level["after"] == pytest.approx(8.0)
+        assert level["since"] > 0 and 0.0 <= level["confidence"] < 1.0
+        assert said["a"].startswith("mean loss 2 before, 8 after a change detected in round")
+
+    served(body)
 
 
 def test_losses_of_htinf_are_in_the_users_own_units(served, where):

@@ -897,6 +897,8 @@ export interface components {
             /** @default null */
             experts: components["schemas"]["ExpertState"][] | null;
             /** @default null */
+            policy_alarms: components["schemas"]["PolicyAlarm"][] | null;
+            /** @default null */
             feedback_window: number | null;
             /** @default null */
             missing: ("default" | "deferred" | "drop") | null;
@@ -1115,6 +1117,29 @@ export interface components {
          */
         Pin: {
             arm: string;
+        };
+        /**
+         * PolicyAlarm
+         * @description A change of losses on which the policy has acted: the last of its kind and arm.
+         *
+         *         "level": the losses of the leading arm changed, and the policy restarted softly. "side": the
+         *         losses of another arm changed, which is tried again if they fell. "restart": the policy
+         *         restarted; no arm is named.
+         */
+        PolicyAlarm: {
+            /** @enum {unknown} */
+            kind: "level" | "restart" | "side";
+            round: number;
+            /** @default null */
+            arm: string | null;
+            /** @default null */
+            confidence: number | null;
+            /** @default null */
+            before: number | null;
+            /** @default null */
+            after: number | null;
+            /** @default null */
+            since: number | null;
         };
         /**
          * ProblemDocument

@@ -59,7 +59,7 @@ class Alarm:
 def confidence(n_arms: int, observed: float, statistic: float) -> float:
     """Return 1 less the probability of a false alarm in a whole run at such a threshold."""
     doubt = alarm.threshold(math.log(2.0 * n_arms), observed) - statistic
-    return -math.expm1(min(doubt, 0.0))
+    return abs(math.expm1(min(doubt, 0.0)))
 
 
 def acted_on(

@@ -28,7 +28,15 @@ from bothworlds.serve.dashboard.reading import (
     Window,
 )
 from bothworlds.serve.dashboard.series import EMPTY, Lines, data_table, rounded
-from bothworlds.serve.dashboard.shown import OTHERS, Shown, alarms, colours, drifts, leader
+from bothworlds.serve.dashboard.shown import (
+    OTHERS,
+    Shown,
+    acted_on,
+    alarms,
+    colours,
+    drifts,
+    leader,
+)
 from bothworlds.serve.dashboard.words import (
     NONE,
     address,
@@ -527,7 +535,7 @@ def _report(shown: Shown) -> Markup:
 
 
 def _drift(shown: Shown) -> Markup:
-    found = drifts(shown)
+    found = [*drifts(shown), *acted_on(shown)]
     if not found:
         return h.p("No change of any arm's mean has been detected.", class_="quiet")
     return h.ul((h.li(h.b(named(name)), ": ", said) for name, said in found), class_="said")

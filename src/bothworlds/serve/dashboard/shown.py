@@ -113,3 +113,29 @@ def drifts(shown: Shown) -> list[tuple[str, str]]:
                 (str(name), f"mean {shown.word} {now:.3g} recently, {then:.3g} over all time.")
             )
     return found
+
+
+ACTED = {
+    "level": "the policy restarted and kept part of what it knew",
+    "side": "the policy tested this arm again from the start",
+}
+"""What a policy does after an alarm, by its kind."""
+
+
+def acted_on(shown: Shown) -> list[tuple[str, str]]:
+    """Return the changes on which the policy has acted: whose losses, and what it did."""
+    found = []
+    for each in shown.described["policy_alarms"]:
+        if each["kind"] == "restart":
+            said = f"the losses of an arm changed; it restarted in round {each['round']:,}."
+            found.append(("Policy", said))
+            continue
+        before, after = shown.value(each["before"]), shown.value(each["after"])
+        found.append(
+            (
+                each["arm"],
+                f"mean {shown.word} {before:.3g} before, {after:.3g} after a change detected in "
+                f"round {each['round']:,}; {ACTED[each['kind']]}.",
+            )
+        )
+    return found

@@ -12,11 +12,13 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.bandit.alarms import acted_on
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.advised import Advice, Advisers
 from bothworlds.serve.domain.config import Config
@@ -355,6 +357,7 @@ class Experiment:
                 {"name": name, "weight": weight} for name, weight in self.weights().items()
             ],
             "alarms": self.alarms(),
+            "policy_alarms": self.policy_alarms(),
         }
 
     def _awaited(self) -> list[int]:
@@ -365,6 +368,19 @@ class Experiment:
         counts = self.counts.plus(self.peer_counts)
         others = max(0, sum(counts.by_arm) - counts.rounds)
         return [max(0, made - others) for made in counts.by_arm]
+
+    def policy_alarms(self) -> list[dict[str, Any]]:
+        """Return the changes of losses on which the policy has acted, by round."""
+        if self.fold is None:
+            return []
+        low, high = self.config.bounds
+        sounded, restarted = self.fold.alarms()
+        names = [self.arms[place].name for place in self.fold.places]
+        found = [
+            asdict(each)
+            for each in acted_on(sounded, names, lambda loss: low + loss * (high - low))
+        ]
+        return [*found, {"kind": "restart", "round": restarted}] if restarted else found
 
     def alarms(self) -> list[str]:
         """Return what an operator should look at; nothing is done about it."""

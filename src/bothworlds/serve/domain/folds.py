@@ -30,7 +30,7 @@ from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND, unpack
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.base import Array, Policy, Program
+from bothworlds.policies.base import Array, Policy, Program, Sounded
 from bothworlds.policies.late import (
     CARRIED,
     INVERSE_P,
@@ -240,6 +240,18 @@ class Fold:
                 float(record.round), N, indices, present, record.arm, flags,
             )  # fmt: skip
             F[ROUND] = now
+
+    def alarms(self) -> tuple[list[Sounded], int]:
+        """Return the alarms that the policy has acted on, and when `Alarmed` last restarted.
+
+        The round is 0 where it never did, and for every other policy.
+        """
+        policy = self.order.policy
+        named = {saved.name: row for row, saved in policy.traits.saved_head.items()}
+        restarted = 0.0
+        if "alarms" in named:
+            restarted = self.F[first_row(self.F) + named["restarted"]]
+        return policy.sounded(self._columns()), int(restarted)
 
     # --- arms ------------------------------------------------------------------------------------
 

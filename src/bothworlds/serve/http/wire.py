@@ -167,6 +167,23 @@ class ExpertState(Answer, kw_only=True):
     weight: float | None = None
 
 
+class PolicyAlarm(Answer, kw_only=True):
+    """A change of losses on which the policy has acted: the last of its kind and arm.
+
+    "level": the losses of the leading arm changed, and the policy restarted softly. "side": the
+    losses of another arm changed, which is tried again if they fell. "restart": the policy
+    restarted; no arm is named.
+    """
+
+    kind: Literal["level", "side", "restart"]
+    round: int
+    arm: str | None = None
+    confidence: float | None = None
+    before: float | None = None
+    after: float | None = None
+    since: int | None = None
+
+
 def _optional(kind: Any) -> Any:
     """Return the type of a setting without its rules, or None."""
     if get_origin(kind) is Annotated:
@@ -189,6 +206,7 @@ Experiment = msgspec.defstruct(
         ("alarms", list[str]),
         ("learned", int | None, None),
         ("experts", list[ExpertState] | None, None),
+        ("policy_alarms", list[PolicyAlarm] | None, None),
         *(
             (field.name, _optional(field.type), None)
             for field in msgspec.structs.fields(Changeable)
