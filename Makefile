@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# Without byte code, every worker and every process that a test starts would parse all sources anew.
+# Without byte code, every worker and every process that a test starts would parse all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Of the whole, each worker takes a stretch of its own; one that ends early takes from the other's
@@ -45,10 +45,10 @@ lint: $(VENV)/.stamp  ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.stamp-bench  ## Measure speed beside other libraries
+bench: $(VENV)/.stamp-bench  ## Measure speed next to other libraries
 	$(BIN)/python -m benchmarks
 
-bench-peers: $(VENV)/.stamp  ## Measure regret and speed beside other libraries, each in its own environment
+bench-peers: $(VENV)/.stamp  ## Measure regret and speed next to other libraries, each in its own environment
 	$(BIN)/python -m benchmarks.peers
 
 docs: $(VENV)/.stamp-docs  ## Build the documentation into site/

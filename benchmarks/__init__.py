@@ -1,1 +1,1 @@
-"""Speed, measured beside other libraries: `python -m benchmarks`."""
+"""Speed, measured compared with other libraries: `python -m benchmarks`."""

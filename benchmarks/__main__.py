@@ -1,8 +1,8 @@
 """Run the benchmarks, all of them or one: ``python -m benchmarks simulate``.
 
-``compare`` measures a small set, beside another source tree with ``--against``. Its figures are
-compared with those of the last time by ``--compare``, and written down by ``--save``. Only by their
-names run ``thresholds``, which compiles everything several times, and ``coverage``.
+``compare`` measures a small set; ``--against`` measures another source tree in the same run.
+``--compare`` prints ratios to the figures that ``--save`` wrote last. ``thresholds``, which
+compiles everything several times, and ``coverage`` run only by their names.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from benchmarks import compare, results
 
 NAMES = ("decide", "advised", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
 SLOW = ("thresholds", "coverage")
-"""What runs only when it is asked for by name."""
+"""Benchmarks that run only by name."""
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="root of another source tree")
     parser.add_argument("--turns", type=int, default=compare.TURNS, help="how often each runs")
     parser.add_argument("--compare", action="store_true", help="print ratios to the last figures")
-    parser.add_argument("--save", action="store_true", help="write the figures down")
+    parser.add_argument("--save", action="store_true", help="write the figures to a file")
     chosen = parser.parse_args()
     for name in NAMES if chosen.which == "all" else (chosen.which,):
         if name != "compare":
@@ -34,7 +34,7 @@ def main() -> None:
     if chosen.which in ("compare", "all") or chosen.compare or chosen.save:
         figures = compare.main(chosen.against, chosen.turns)
         if chosen.compare:
-            print("Beside the last figures:")
+            print("Compared with the last figures:")
             print("\n".join(results.compared(figures)))
         if chosen.save:
             results.save(figures)

@@ -78,7 +78,7 @@ def best(tries: list[dict[str, float]]) -> dict[str, float]:
 
 
 def main(against: Path | None = None, turns: int = TURNS) -> dict[str, tuple[float, str]]:
-    """Print the set, beside that of another tree if one is given; return this tree's figures."""
+    """Print the set, with that of another tree if one is given; return this tree's figures."""
     trees = [HERE] if against is None else [HERE, against]
     for tree in trees:
         measured(tree)  # compiles
@@ -88,11 +88,11 @@ def main(against: Path | None = None, turns: int = TURNS) -> dict[str, tuple[flo
             found.append(measured(tree))
     ours = best(tries[0])
     theirs = best(tries[1]) if against else {}
-    beside = f"; ratio to {against}" if against else ""
-    print(f"{results.processor()}: CPU time, best of {turns} turns{beside}")
+    other = f"; ratio to {against}" if against else ""
+    print(f"{results.processor()}: CPU time, best of {turns} turns{other}")
     for name, value in ours.items():
-        beside = f" {theirs[name]:10.2f} {value / theirs[name]:7.3f}" if against else ""
-        print(f"  {name:24s} {value:10.2f} {unit(name)}{beside}", flush=True)
+        other = f" {theirs[name]:10.2f} {value / theirs[name]:7.3f}" if against else ""
+        print(f"  {name:24s} {value:10.2f} {unit(name)}{other}", flush=True)
     if against:
         mean = math.exp(sum(math.log(ours[n] / theirs[n]) for n in ours) / len(ours))
         print(f"  {'geometric mean':24s} {'':24} {mean:7.3f}")

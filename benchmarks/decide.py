@@ -1,4 +1,4 @@
-"""Speed of one decision: `Bandit.ask` and `Bandit.tell` beside other libraries.
+"""Speed of one decision: `Bandit.ask` and `Bandit.tell` compared with other libraries.
 
 Every figure is CPU time for one decision with its feedback, called from plain Python, the best of
 several tries; all contenders of a line take turns in one process.  A peer that is not installed

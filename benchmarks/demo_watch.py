@@ -1,4 +1,4 @@
-"""Watch ``bothworlds demo`` from outside: memory, files and threads, while somebody looks at it.
+"""Watch ``bothworlds demo`` from outside: memory, files and threads, while a browser shows it.
 
 Run ``python -m benchmarks.demo_watch --seconds 600``. Reads /proc, so Linux only.
 """

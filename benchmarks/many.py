@@ -1,4 +1,4 @@
-"""Growth of a round with the number of arms: the kernels for many arms beside O(K).
+"""Growth of a round with the number of arms: the kernels for many arms compared with O(K).
 
 Both play the same losses from the same estimates on one core.  The O(K) figures are those of the
 vectorised pass over all arms, sixteen repetitions at a time, divided by sixteen: the fastest way

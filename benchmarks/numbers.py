@@ -1,7 +1,7 @@
 """The paper's setting at its full length: K = 8, gap 1/8, ten million rounds, 100 repetitions.
 
-Prints every algorithm's mean regret beside what is known: an independent simulation where there is
-one, else the figure of the conference version (AISTATS 2019, 1000 runs). The numbers are those of
+Prints every algorithm's mean regret compared with what is known: an independent simulation where
+there is one, else the figure of the conference version (AISTATS 2019, 1000 runs). The numbers are those of
 `bothworlds.experiments.claims.published`.
 The tolerance is four standard errors, ours and the reference's joined, plus the reading error.
 The switching regime starts at the low level here: EXP3's regret depends on the phase it is read
@@ -38,7 +38,7 @@ def known(
 
 
 def report(title: str, world: bw.environments.Environment, references: References) -> None:
-    """Simulate one regime and print it beside the references."""
+    """Simulate one regime and print it compared with the references."""
     result = bw.simulate(POLICIES, world, horizon=ROUNDS[-1], repetitions=RUNS, seed=7,
                          checkpoints=ROUNDS)  # fmt: skip
     print(f"\n{title}: K = {K}, gap {GAP}, {RUNS} repetitions; mean +- standard error | reference")

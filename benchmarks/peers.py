@@ -1,4 +1,4 @@
-"""Other bandit libraries beside this one: regret and time per round in the same two games.
+"""Other bandit libraries compared with this one: regret and time per round in the same two games.
 
 Every library gets a virtual environment of its own under ``.cache/peers``, made on first use, so
 that they cannot disturb each other; its runner in ``benchmarks/runners`` plays there. What cannot

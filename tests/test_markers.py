@@ -1,4 +1,4 @@
-"""Markers of the tests: whatever starts a process or judges a sample says so."""
+"""Markers of the tests: every test that starts a process or judges a sample says so."""
 
 import ast
 import functools

@@ -302,7 +302,7 @@ def test_every_way_of_keeping_continues_bit_for_bit(name, tmp_path):
     duel = bw.DuelingBandit({**FORMS, **OTHERS}[name], ARMS, seed=5)
     mixed(duel, 60)
     pair = duel.ask()
-    # Pickles and files start the solver anew, of the original too; so these come first.
+    # Pickles and files restart the solver, of the original too; so these come first.
     twins = [
         pickle.loads(pickle.dumps(duel)),
         through_file(duel, tmp_path),

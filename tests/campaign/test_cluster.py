@@ -472,7 +472,7 @@ def test_all_workers_are_killed_and_another_one_comes(farm, tmp_path, monkeypatc
 
 @pytest.mark.processes
 def test_ctrl_c_in_a_terminal(tmp_path, counted, in_one_go):
-    """It goes to all processes of the command; none stays, and nobody complains."""
+    """It goes to all processes of the command; none stays, and no error is printed."""
     client = compare(tmp_path, "--cluster", "local:2")
     kept_something(client, tmp_path / "store")
     children = workers_of(psutil.Process(client.pid))

@@ -360,7 +360,7 @@ def test_fingerprints_keep_no_function_alive():
 @pytest.mark.slow
 @pytest.mark.extra
 def test_a_helper_in_a_file_that_is_edited_gives_other_results(tmp_path, monkeypatch):
-    """The whole way: the store is asked for the edited code and computes anew."""
+    """The whole way: the store is asked for the edited code and computes again."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_losses.py").write_text(
         "import own_helper\ndef losses(t, arm):\n    return own_helper.level(arm)\n"

@@ -238,7 +238,7 @@ def test_experiments_run_one_by_one_share_a_report(tmp_path):
 
 
 def test_equal_cells_of_two_experiments_are_run_once(tmp_path):
-    # The stochastic cell beside the switching ones is the one of the first experiment.
+    # The stochastic cell next to the switching ones is the one of the first experiment.
     alone = simulated(paper("switching", "--output", tmp_path / "alone", *SMALLEST))
     both = simulated(paper("stochastic", "switching", "--output", tmp_path / "both", *SMALLEST))
     assert (alone, both) == (14, 14)

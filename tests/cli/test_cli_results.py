@@ -498,7 +498,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     for number in range(2000):
         shutil.copy(path, tmp_path / f"{number:020x}{path.name[20:]}")
     command = [sys.executable, "-m", "bothworlds", "results", "ls", str(tmp_path)]
-    # Unbuffered, Python drops what a pipe does not take, and never hears that nobody reads.
+    # Unbuffered, Python drops what a pipe does not take, and never learns that nothing reads.
     buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, env=buffered) as running:

@@ -153,7 +153,7 @@ def test_a_function_that_raises_is_reported():
 
 @pytest.mark.processes
 def test_functions_typed_into_an_interpreter_work():
-    # Code from standard input has no file beside which machine code could be cached.
+    # Code from standard input has no file next to which machine code could be cached.
     code = """
 import bothworlds as bw
 @bw.environments.custom

@@ -1,4 +1,4 @@
-"""Regret of every algorithm at K = 8, gap 1/8, beside what is known of the paper's figures.
+"""Regret of every algorithm at K = 8, gap 1/8, compared with what is known of the paper's figures.
 
 References are those of `bothworlds.experiments.claims.published`: the figure of the conference
 version and independent simulations with their standard errors. A measured mean must lie within four

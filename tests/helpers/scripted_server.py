@@ -82,7 +82,7 @@ def scripted(*answers):
     finally:
         over.set()
         for each in open_sockets:
-            # Wakes whoever waits in accept or recv.
+            # Wakes any thread that waits in accept or recv.
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()

@@ -1,4 +1,4 @@
-"""Off-policy values on logs of every policy that knows its probabilities, and beside others."""
+"""Off-policy values on logs of every policy that knows its probabilities, and of others."""
 
 import math
 

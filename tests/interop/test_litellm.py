@@ -19,7 +19,7 @@ MODELS = {
     "large": {"model": "openai/gpt-4o", "mock_response": "a long and good answer"},
 }
 ASKED = [{"role": "user", "content": "Why?"}]
-# Time on a busy machine is nobody's to know.
+# Times on a busy machine are not predictable.
 TIMELESS = RequestLoss(quality=0.75, price=0.25, seconds=0.0, most_price=0.001)
 PRICE = {"small": 1.35e-05, "large": 2.25e-04}
 

@@ -52,7 +52,7 @@ def call(folder, **environment):
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A module with one kernel, and a function that loads it anew."""
+    """A module with one kernel, and a function that loads it again."""
     path = tmp_path / "kernel_of_a_test.py"
     path.write_text(SOURCE.format(1))
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Figures: one look per algorithm, nobody's settings changed, files whole or not at all."""
+"""Figures: one look per algorithm, no settings changed, files whole or not at all."""
 
 import itertools
 import os

@@ -62,7 +62,7 @@ def test_an_arm_whose_answers_are_lost_is_left_alone(policy, expiring):
             bandit.tell(decision, loss=0.2 if decision.index == 1 else 0.6)
         if expiring and t % 50 == 0:
             bandit.expire(older_than=10)
-    # An arm of loss 1 beside one of loss 0.2: sqrt(1.5 ln t / o) >= 0.8 needs o <= 20.
+    # An arm of loss 1 next to one of loss 0.2: sqrt(1.5 ln t / o) >= 0.8 needs o <= 20.
     assert pulls[0] <= 1 + 1.5 * np.log(rounds) / 0.8**2
     assert pulls[1] > 0.9 * rounds
 

@@ -1,6 +1,6 @@
 """Recorded runs: the draws and regrets that a seed must go on giving, and state files of old.
 
-``python tests/recorded/record.py`` writes them anew, for a change that is meant to change them;
+``python tests/recorded/record.py`` writes them again, for a change that is meant to change them;
 the changelog then says which and why.
 """
 

@@ -101,7 +101,7 @@ async def one(service, number):
         if name == "e":
             say("decided", id)
         if number == 7:
-            return  # somebody who never tells
+            return  # a client that never reports
         loss = (number % 4) / 4
         told = await service.feedback(ME, decided.decision_id, loss=loss)
         assert told.status == "learned"

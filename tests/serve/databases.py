@@ -35,14 +35,14 @@ class Server:
         return self._server.get_uri(name)
 
     def copy(self, url):
-        """Return the address of a copy of a database that nobody uses, as a restore makes it."""
+        """Return the address of a copy of an unused database, as a restore makes it."""
         number, name = next(self._numbers), psycopg.conninfo.conninfo_to_dict(url)["dbname"]
         with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE test{number} TEMPLATE {name}")
         return self._server.get_uri(f"test{number}")
 
     def drop(self, url):
-        """Drop a database, whoever uses it."""
+        """Drop a database, even while it is used."""
         name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
         with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -96,7 +96,7 @@ class Clock:
 
 
 class Configs:
-    """Configurations by their document: building one anew takes most of the time."""
+    """Configurations by their document: building one again takes most of the time."""
 
     def __init__(self):
         self.known = {}

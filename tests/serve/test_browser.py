@@ -195,7 +195,7 @@ def test_requests_can_be_tried_on_the_page_of_the_api(opened, tmp_path):
 
 def test_without_scripts_everything_can_be_read(opened):
     page = opened("/experiments/long", java_script_enabled=False)
-    # Reports need a moment where nobody has looked before.
+    # Reports need a moment on a page that was not opened before.
     while "being computed" in page.content():
         page.reload()
     assert page.locator("svg.chart").count() == 2

@@ -1,4 +1,4 @@
-"""Commands beside `bothworlds serve`: keys, migration, verification, replay."""
+"""Commands next to `bothworlds serve`: keys, migration, verification, replay."""
 
 import asyncio
 import json

@@ -49,7 +49,7 @@ def said(process):
 
 
 def check(store, *reports):
-    """Check that a store holds whatever was acknowledged, once, and its state is their sum."""
+    """Check that a store holds all acknowledged feedback once, and its state is their sum."""
     found = verify(str(store))
     assert [each for each in found if not each.ok] == []
     with contextlib.closing(sqlite3.connect(store)) as connection:

@@ -16,7 +16,7 @@ DASHBOARD = json.loads(
     (Path(__file__).parents[2] / "deploy" / "grafana.json").read_text(encoding="utf-8")
 )
 BY_PROMETHEUS = {"instance", "job"}
-"""Labels that Prometheus adds to whatever it scrapes."""
+"""Labels that Prometheus adds to everything it scrapes."""
 
 
 def expressions():
@@ -43,7 +43,7 @@ def asked(expression):
 
 
 def lacking(expression, exported):
-    """Return what an expression names and nobody exports."""
+    """Return what an expression names and no metric has."""
     metrics, labels = asked(expression)
     there = set().union(*(exported.get(name, set()) for name in metrics)) | BY_PROMETHEUS
     return (metrics - exported.keys()) | (labels - there)

@@ -41,7 +41,7 @@ def state(service):
     """What a refused request must not change."""
     found = service.ask("GET", ONE).json
     kept = {key: found[key] for key in ("round", "learned", "config_version", "mode", "epoch")}
-    # Not the probabilities: they are found from the last ones, to the last bits anew.
+    # Not the probabilities: they are found from the last ones, to the last bits again.
     counts = ("name", "status", "decided", "told", "mean_loss")
     return {**kept, "arms": [[arm[key] for key in counts] for arm in found["arms"]]}
 

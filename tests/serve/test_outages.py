@@ -76,7 +76,7 @@ def started(tmp_path):
 
 
 def check(store, *told):
-    """Check that a store holds whatever was acknowledged, once, and its state is their sum."""
+    """Check that a store holds all acknowledged feedback once, and its state is their sum."""
     found = verify(store)
     assert [each for each in found if not each.ok] == []
     stored = {bytes(id).hex(): loss for id, loss in query(store, "SELECT id, loss FROM feedback")}
@@ -214,7 +214,7 @@ def test_the_database_killed_cut_and_paused_under_four_replicas(where, started, 
     told = [each.told() for each in replicas]
     check(store, *told)
     assert min(map(len, told)) > 0
-    # A restart of the database has taken nobody's number away.
+    # A restart of the database has taken no number away.
     assert query(store, "SELECT COUNT(DISTINCT shard), COUNT(*) FROM run") == [(4, 4)]
 
 
@@ -349,7 +349,7 @@ def test_a_replica_that_lost_its_number_takes_another(where, monkeypatch):
         assert (one.store.replica.shard, other.store.replica.shard) == (0, 0)
         try:
             assert await told(other, tokens[4]) == "learned"
-            # The first who writes finds out, and whoever comes back is told.
+            # The first replica that writes finds out; every replica that comes back is told.
             assert await told(one, tokens[5]) == "store_unavailable"
             assert [await told(one, token) for token in tokens] == [
                 *["duplicate"] * 5, *["learned"] * 3

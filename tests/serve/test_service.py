@@ -510,7 +510,7 @@ def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, w
         await service.activate(ME, made[0].decision_id)
         await service.activate(ME, made[1].decision_id)
         await service.feedback(ME, made[1].decision_id, loss=0.0)
-        # Feedback of one that nobody activated shows that it took effect.
+        # Feedback of one that was never activated shows that it took effect.
         assert (await service.feedback(ME, made[2].decision_id, loss=0.0)).status == "learned"
         clock = time.time
         monkeypatch.setattr(time, "time", lambda: clock() + 200)

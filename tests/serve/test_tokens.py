@@ -1,4 +1,4 @@
-"""Tokens: nobody but the deployment makes one."""
+"""Tokens: only the deployment makes one."""
 
 import uuid
 

@@ -2,7 +2,7 @@
 
 The bound by hand and simulated mean regret below it at every checkpoint. Its last term is large, so
 the negative control needs a wide gap and more rounds. That the theorem's rates rise at first is
-tested beside Lemma 12, whose condition they miss.
+tested next to Lemma 12, whose condition they miss.
 """
 
 import math
