@@ -1,8 +1,8 @@
 """The paper's setting at its full length: K = 8, gap 1/8, ten million rounds, 100 repetitions.
 
 Prints every algorithm's mean regret compared with what is known: an independent simulation where
-there is one, else the figure of the conference version (AISTATS 2019, 1000 runs). The numbers are those of
-`bothworlds.experiments.claims.published`.
+there is one, else the figure of the conference version (AISTATS 2019, 1000 runs). The numbers are
+those of `bothworlds.experiments.claims.published`.
 The tolerance is four standard errors, ours and the reference's joined, plus the reading error.
 The switching regime starts at the low level here: EXP3's regret depends on the phase it is read
 in, and only then does it fit the figure.
