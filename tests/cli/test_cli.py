@@ -248,7 +248,7 @@ def test_compare_with_corruption(tmp_path):
     [
         (["--policies", "tompson"], "Unknown policy 'tompson'; did you mean 'thompson'?\n"),
         (["--policies", "ucb1,ucb1"], "The option --policies must be UCB1 once"),
-        (["--policies", "ucb1,"], "The option --policies must be names between commas"),
+        (["--policies", "ucb1,"], "The option --policies must be names separated by commas"),
         (["--env", "switchin"], "Unknown environment 'switchin'; did you mean 'switching'?\n"),
         (["--env", "heavytailed"], "Unknown environment 'heavytailed'; did you mean 'heavy-ta"),
         (["--env", "heavy-tailed:noise=t"], "The noise of HeavyTailed must be"),

@@ -24,11 +24,13 @@ ALL = "all"
 def arena(
     policies: Annotated[
         str,
-        typer.Option(help="Policies between commas, or all.", metavar="NAMES"),
+        typer.Option(help="Policies separated by commas, or all.", metavar="NAMES"),
     ] = ALL,
     worlds: Annotated[
         str,
-        typer.Option(help="Worlds between commas, such as drift,delay, or all.", metavar="NAMES"),
+        typer.Option(
+            help="Worlds separated by commas, such as drift,delay, or all.", metavar="NAMES"
+        ),
     ] = ALL,
     arms: Annotated[str, typer.Option(help="Number of arms.", metavar="K")] = "5",
     gap: Annotated[
@@ -47,7 +49,7 @@ def arena(
         ),
     ] = Path("arena"),
 ) -> None:
-    """Play all policies in all kinds of worlds and draw who does well where.
+    """Run every policy in every kind of world and draw the regret of each.
 
     Prints a line for every world, draws a heat map of regret and keeps every run. Ctrl-C stops
     early; the same command goes on where it stopped.

@@ -28,7 +28,7 @@ def bounds(
         str | None,
         typer.Option(
             help="How much more the other arms lose per round: one number for all of them, or "
-            "K - 1 between commas. Without it, only what holds against any adversary is shown.",
+            "K - 1 separated by commas. Without it, only bounds against any adversary are shown.",
             metavar="GAP",
             show_default=False,
         ),
@@ -58,7 +58,7 @@ def bounds(
         ),
     ] = None,
 ) -> None:
-    """Print the regret that theorems promise, and what no algorithm can beat.
+    """Print the regret bounds of the theorems, and the lower bound for every algorithm.
 
     Example: bothworlds bounds --arms 8 --gap 0.125 --horizon 1e7
     """

@@ -91,7 +91,7 @@ def compare(
     policies: Annotated[
         str,
         typer.Option(
-            help=f"Any of {', '.join(words())}, between commas; with parameters: ucb1:c=2; "
+            help=f"Any of {', '.join(words())}, separated by commas; with parameters: ucb1:c=2; "
             "your own: mymodule:Mine.",
             metavar="NAMES",
         ),

@@ -26,7 +26,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     help="Choose among options from a shell: ask which to use, report the outcome.\n\n"
-    "Begin with: bothworlds decide init state.json --arms blue,green,red",
+    "Start with: bothworlds decide init state.json --arms blue,green,red",
 )
 
 State = Annotated[Path, typer.Argument(help="The file that holds the bandit.", metavar="STATE")]
@@ -39,7 +39,7 @@ def init(
     state: State,
     arms: Annotated[
         str,
-        typer.Option(help="Names between commas, or a number of arms.", metavar="NAMES"),
+        typer.Option(help="Names separated by commas, or a number of arms.", metavar="NAMES"),
     ],
     policy: Annotated[
         str,
@@ -87,7 +87,7 @@ def ask(
     available: Annotated[
         str | None,
         typer.Option(
-            help="The arms that can be used right now, between commas.",
+            help="The arms that can be used right now, separated by commas.",
             metavar="NAMES",
             show_default="all",
         ),

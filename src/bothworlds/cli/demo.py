@@ -1,4 +1,4 @@
-"""`bothworlds demo`: four live experiments, an attack, and who survives it."""
+"""`bothworlds demo`: four live experiments, an attack, and policies compared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def demo(
         bool, typer.Option("--browser/--no-browser", help="Open dashboard and page in a browser.")
     ] = True,
 ) -> None:
-    """Watch four live experiments, one of them under attack, and who survives it.
+    """Watch four live experiments, one of them under attack, and compare policies.
 
     A service decides by Tsallis-INF, over HTTP on this machine, in a temporary folder. Thompson
     sampling and UCB1 play the same traffic. Nothing leaves the machine, nothing stays on it.
@@ -66,7 +66,7 @@ def demo(
             from bothworlds.demo.run import demonstration
 
             with demonstration(seed=seed, port=port, said=screen.print) as made:
-                screen.print(f"Who survives:  {made.page}")
+                screen.print(f"Comparison:    {made.page}")
                 screen.print(f"Dashboard:     {made.service}")
                 if browser:
                     webbrowser.open(made.service)

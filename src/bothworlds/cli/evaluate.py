@@ -52,7 +52,7 @@ def evaluate(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the mean outcome of other ways of choosing.
+    """Estimate from a log the mean outcome that other policies would have had.
 
     Example: bothworlds evaluate log.parquet --target blue --target uniform
     """

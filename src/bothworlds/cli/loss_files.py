@@ -88,7 +88,7 @@ def read_losses(path: Path, bounds: Bounds | None = None) -> LossTable:
 
 
 def _text(path: Path) -> tuple[list[str], Array, int | None]:
-    """Read numbers between commas, semicolons or tabs; the last value is the first line of them."""
+    """Read numbers and the line of the first, separated by commas, semicolons or tabs."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             rows = _lines(stream, path)

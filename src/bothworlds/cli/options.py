@@ -24,7 +24,7 @@ Continuable = Annotated[
     bool,
     typer.Option(
         "--continuable",
-        help="Also keep where every run stands, so that a longer --horizon goes on from there.",
+        help="Also store the state of every run, so that a longer --horizon continues from it.",
     ),
 ]
 

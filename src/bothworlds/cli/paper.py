@@ -36,7 +36,7 @@ Names = Annotated[
 List = Annotated[bool, typer.Option("--list", help="List the experiments and stop.")]
 Horizon = Annotated[str | None, typer.Option(metavar="ROUNDS", help="Rounds per run, such as 1e6.")]
 Repetitions = Annotated[str | None, typer.Option(metavar="RUNS", help="Runs per algorithm.")]
-Seed = Annotated[str, typer.Option(metavar="NUMBER", help="Seeds everything.")]
+Seed = Annotated[str, typer.Option(metavar="NUMBER", help="Seed of all random numbers.")]
 NumberOfThreads = Annotated[
     str | None, typer.Option(metavar="NUMBER", help="Threads.", show_default="all cores")
 ]
@@ -109,7 +109,7 @@ def beyond(
     cluster: Cluster = None,
     continuable: Continuable = False,
 ) -> None:
-    """Measure what came after the paper, and judge the claims about it.
+    """Run experiments on results published after the paper, and judge their claims.
 
     Low rates, heavy tails, best arms that move, late feedback, floors, advice,
     unknown worlds: claims of the authors, and ours. Writes a folder as the

@@ -69,7 +69,7 @@ def listed(text: str, option: str) -> list[str]:
     """
     words = [word.strip() for word in text.split(",")]
     if not all(words):
-        raise wrong(option, "names between commas", text)
+        raise wrong(option, "names separated by commas", text)
     return words
 
 

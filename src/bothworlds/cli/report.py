@@ -1,4 +1,4 @@
-"""`bothworlds report`: how good every arm of a saved bandit or a log is, and how sure that is."""
+"""`bothworlds report`: means of the arms of a saved bandit or a log, with intervals."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print how good every arm is, how sure that is, and which arm surely beats which.
+    """Print the mean of every arm with its interval, and which arms are better for sure.
 
     Example: bothworlds report state.json
     """

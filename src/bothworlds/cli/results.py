@@ -34,8 +34,8 @@ RESULTS = Path("results")
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    help="List, show, draw and export what was simulated, also while more is being simulated.\n\n"
-    "Begin with: bothworlds results ls",
+    help="List, show, draw and export simulation results, also while a simulation is running.\n\n"
+    "Start with: bothworlds results ls",
 )
 
 What = Annotated[

@@ -20,7 +20,7 @@ app = typer.Typer(
     cls=Commands,
     invoke_without_command=True,
     help="Decide over HTTP: a service with exact probabilities and late feedback.\n\n"
-    "Begin with: bothworlds serve --experiment headline --arms a,b,c",
+    "Start with: bothworlds serve --experiment headline --arms a,b,c",
 )
 key = typer.Typer(cls=Commands, no_args_is_help=True, help="Create, list and revoke keys.")
 app.add_typer(key, name="key")
@@ -29,7 +29,7 @@ PACKAGES = ("httptools", "msgspec", "prometheus_client", "uvicorn", "uvloop")
 Store = Annotated[
     str,
     typer.Option(
-        help="A file of SQLite, made if there is none, or postgresql://...",
+        help="SQLite file, created if missing, or postgresql://...",
         metavar="STORE",
         envvar="BOTHWORLDS_STORE",
     ),
@@ -107,19 +107,19 @@ def serve(
     experiment: Annotated[
         str | None,
         typer.Option(
-            help="An experiment to create if there is none of this name; needs --arms.",
+            help="Experiment to create if missing; needs --arms.",
             metavar="NAME",
             show_default=False,
         ),
     ] = None,
     arms: Annotated[
         str | None,
-        typer.Option(help="Its arms, between commas.", metavar="NAMES", show_default=False),
+        typer.Option(help="Its arms, separated by commas.", metavar="NAMES", show_default=False),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Its policy, by the word that `bothworlds compare` has for it.",
+            help="Its policy, by the name that `bothworlds compare` uses.",
             metavar="WORD",
             show_default="tsallis",
         ),
@@ -172,7 +172,7 @@ def serve(
 ) -> None:
     """Decide over HTTP: a service with exact probabilities and late feedback.
 
-    Begin with: bothworlds serve --experiment headline --arms a,b,c
+    Start with: bothworlds serve --experiment headline --arms a,b,c
     """
     if context.invoked_subcommand is not None:
         return
@@ -358,7 +358,7 @@ def create(
     scopes: Annotated[
         str,
         typer.Option(
-            help="What the key allows, between commas: decide, feedback, read, admin.",
+            help="What the key allows, separated by commas: decide, feedback, read, admin.",
             metavar="SCOPES",
         ),
     ],
@@ -367,13 +367,13 @@ def create(
     tenant: Annotated[
         str | None,
         typer.Option(
-            help="Another tenant, made if there is none of this name.",
+            help="Tenant of the key, created if missing.",
             metavar="NAME",
             show_default="the first",
         ),
     ] = None,
 ) -> None:
-    """Make a key and print it, this once; works while a server is running.
+    """Create a key and print it once; works while a server is running.
 
     Example: bothworlds serve key create --scopes decide,feedback
     """

@@ -43,7 +43,7 @@ def warm_up(
         bool, typer.Option("--serve", help="Also what the decision service needs.")
     ] = False,
 ) -> None:
-    """Compile ahead what a service will need, such as while a container is built.
+    """Compile ahead of time what a service needs, for example while building a container.
 
     What is compiled is kept in the folder that NUMBA_CACHE_DIR names, and every later process
     starts at once. After Ctrl-C, what was compiled so far is kept.

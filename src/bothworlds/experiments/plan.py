@@ -28,7 +28,7 @@ class RunOptions:
     with_kl_ucb : bool
         Whether KL-UCB is run too.
     seed : int
-        Seeds everything.
+        Seed of all random numbers.
     threads : int, optional
         All cores by default.
     continuable : bool

@@ -100,7 +100,7 @@ def run(
     with_kl_ucb : bool
         Also run KL-UCB.
     seed : int
-        Seeds everything.
+        Seed of all random numbers.
     threads : int, optional
         All cores by default.
     executor : concurrent.futures.Executor, optional
