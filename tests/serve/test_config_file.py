@@ -178,7 +178,7 @@ def test_a_running_service_follows_and_a_new_arm_has_its_probability(on_service,
         await service.flushed()
         before = service.experiment(ME, "headline")
         told = await administered(where, partial(applied, changed(floor=0.1)))
-        assert told == ["headline: change floor 0.0 -> 0.1", "headline: add the arm c"]
+        assert told == ["headline: add the arm c", "headline: change floor 0.0 -> 0.1"]
         await service.replicas.poll_once()
         found = service.experiment(ME, "headline")
         assert found["floor"] == 0.1

@@ -725,6 +725,17 @@ export interface components {
             floor?: number;
             /** @description See floor; 1/3 by default. */
             floor_power?: number;
+            /** @description Smallest probability of the arms named; 0 for the others. */
+            min_share?: {
+                [key: string]: number;
+            };
+            /** @description Largest probability of the arms named; 1 for the others. */
+            max_share?: {
+                [key: string]: number;
+            };
+            control?: string | null;
+            /** @description See control; 0.1 by default. */
+            control_share?: number;
             /** @description How long a unit gets the same decision again; 0 for never. */
             sticky_seconds?: number;
             /**
@@ -909,6 +920,18 @@ export interface components {
             /** @default null */
             floor_power: number | null;
             /** @default null */
+            min_share: {
+                [key: string]: number;
+            } | null;
+            /** @default null */
+            max_share: {
+                [key: string]: number;
+            } | null;
+            /** @default null */
+            control: string | null;
+            /** @default null */
+            control_share: number | null;
+            /** @default null */
             sticky_seconds: number | null;
             /** @default null */
             log: ("after" | "before") | null;
@@ -1070,6 +1093,17 @@ export interface components {
             floor?: number;
             /** @description See floor; 1/3 by default. */
             floor_power?: number;
+            /** @description Smallest probability of the arms named; 0 for the others. */
+            min_share?: {
+                [key: string]: number;
+            };
+            /** @description Largest probability of the arms named; 1 for the others. */
+            max_share?: {
+                [key: string]: number;
+            };
+            control?: string | null;
+            /** @description See control; 0.1 by default. */
+            control_share?: number;
             /** @description How long a unit gets the same decision again; 0 for never. */
             sticky_seconds?: number;
             /**
@@ -1151,7 +1185,7 @@ export interface components {
             status: number;
             detail: string;
             /** @enum {string} */
-            code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "advice_missing" | "advice_invalid" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
+            code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "advice_missing" | "advice_invalid" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "shares_conflict" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
             request_id: string;
         };
         /**
@@ -1297,7 +1331,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `experiment_archived`: The experiment is archived; `experiment_paused`: The experiment is paused; `nothing_available`: No arm is left to choose from. */
+            /** @description `experiment_archived`: The experiment is archived; `experiment_paused`: The experiment is paused; `nothing_available`: No arm is left to choose from; `shares_conflict`: The arms that are left cannot have their shares. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1450,7 +1484,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `experiment_archived`: The experiment is archived; `experiment_paused`: The experiment is paused; `nothing_available`: No arm is left to choose from. */
+            /** @description `experiment_archived`: The experiment is archived; `experiment_paused`: The experiment is paused; `nothing_available`: No arm is left to choose from; `shares_conflict`: The arms that are left cannot have their shares. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3828,7 +3862,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `last_arms`: The experiment would be left with fewer than two arms; `mode_conflict`: The experiment's mode does not allow it. */
+            /** @description `last_arms`: The experiment would be left with fewer than two arms; `mode_conflict`: The experiment's mode does not allow it; `shares_conflict`: The arms that are left cannot have their shares. */
             409: {
                 headers: {
                     [name: string]: unknown;

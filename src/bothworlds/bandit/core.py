@@ -584,7 +584,11 @@ class Core(Held):
         old = columns(self.F, self.policy)
         head = self.F[self.start : self.start + self.policy.traits.head_rows]
         new = self.policy.newcomer(head, old, self.round + 1, probability)
-        F = self._resized(np.column_stack([old, new]))
+        arms = np.column_stack([old, new])
+        why = self.policy.missing(arms, range(arms.shape[1]))
+        if why:
+            raise InvalidParameter(must("name", "Bandit.add_arm", f"such that {why}", arm))
+        F = self._resized(arms)
         self.roster.enter(arm)
         self.keeper.grow(len(self.roster.names))
         self._place(F, self.lineup.origin)
@@ -592,6 +596,12 @@ class Core(Held):
     def retire_arm(self, slot: int) -> None:
         """Remove the arm of a slot from those that are played."""
         old = columns(self.F, self.policy)
+        kept = [place for place in range(old.shape[1]) if place != slot]
+        why = self.policy.missing(old, kept)
+        if why:
+            name = self.roster.playing()[slot]
+            expected = f"such that of the other arms {why}"
+            raise InvalidParameter(must("name", "Bandit.retire_arm", expected, name))
         estimate = float(old[0, slot] - old[0].min()) if self.policy.traits.estimates else None
         F = self._resized(np.delete(old, slot, axis=1))
         self.roster.leave(slot, estimate)
@@ -695,6 +705,9 @@ def _checked_available(core: Core, available: object) -> list[int]:
         if columns(core.F, policy).shape[1] != len(core):
             expected = f"all arms, because the state of {policy!r} has no rows by arm"
             raise InvalidParameter(must("available", owner, expected, names))
+        why = policy.missing(columns(core.F, policy), slots)
+        if why:
+            raise InvalidParameter(must("available", owner, f"such that {why}", names))
     return slots
 
 
@@ -705,7 +718,8 @@ def _subset_of(core: Core, slots: NDArray[np.intp]) -> Subset:
     same = core.program.plain and program.plain
     if not (same and policy.traits.trusted) or core.frozen:
         return Subset(slots)
-    F = pack(policy, n_arms, stream_words(core.seed, "Bandit"), program)
+    room = np.zeros(program.head_rows + program.rows_per_arm * n_arms)
+    F = pack(policy, n_arms, stream_words(core.seed, "Bandit"), program, room)
     indices = [core.roster.slots[slot] for slot in slots.tolist()]
     lineup = core.lineup_of(indices, core.lineup.origin, F, program)
     late = late_kernels(policy, program)

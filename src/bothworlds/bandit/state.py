@@ -114,12 +114,10 @@ def rebuilt(
     from here, so they go on alike.
     """
     program = policy.program(n_arms)
-    F = pack(policy, n_arms, words, program)
     state = policy.state_from(n_arms, numbers)
+    F = pack(policy, n_arms, words, program, state if program.plain else None)
     F[ROUND] = t
-    if program.plain:
-        F[first_row(F) :] = state
-    else:
+    if not program.plain:
         rows = state[policy.traits.head_rows :]
         start = first_row(F) + program.head_rows
         F[start : start + rows.size] = rows

@@ -99,6 +99,8 @@ def setting_of(policy: object, owner: str) -> Setting:
     inner = policy
     while isinstance(inner, Floor | Discounted | Restarted | Alarmed):
         if isinstance(inner, Floor):
+            if inner.limited:
+                raise InvalidParameter(must("policy", owner, "one without shares", policy))
             added = {"scale": inner.scale, "power": inner.power, "phased": float(bool(around))}
         elif isinstance(inner, Discounted):
             added = {"window": float(inner.window)}

@@ -14,7 +14,7 @@ are any, remain the first group by arm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,7 +28,7 @@ from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved, Trait
 
 DRIFT = "one that is not restarted, discounted or alarmed itself"
 """What a policy must be to go into one of the wrappers for drift."""
-ALONE = "one without a floor and alarms of its own"
+ALONE = "one without shares, a floor and alarms of its own"
 """What a policy must be to go into any wrapper."""
 
 rows: tuple[int, int] = (0, 0)
@@ -111,6 +111,8 @@ class Around(Policy):
     """What a state file keeps of the rows before the inner policy's."""
     own_groups: ClassVar[Saved | None] = None
     """How a state file names the numbers of the groups behind the inner policy's."""
+    kept_groups: ClassVar[int | None] = None
+    """How many of these groups it keeps, the first ones; None for all."""
     for_drift: ClassVar[bool] = True
     """Whether it forgets; of such wrappers only one may be put around a policy."""
 
@@ -166,6 +168,10 @@ class Around(Policy):
         own = np.zeros(self.before), np.zeros(self.arm_rows * n_arms)
         return np.concatenate([own[0], self.inner.start(n_arms), own[1]])
 
+    @property
+    def _kept(self) -> int:
+        return self.arm_rows if self.kept_groups is None else self.kept_groups
+
     def _parts(self, n_arms: int, state: Array) -> tuple[Array, Array, Array]:
         """Cut a state, or one column per repetition, into the three parts."""
         behind = state.shape[0] - self.arm_rows * n_arms
@@ -177,7 +183,7 @@ class Around(Policy):
             saved.name: (saved, None) for saved in self.own_head.values()
         }
         if self.own_groups is not None:
-            own[self.own_groups.name] = (self.own_groups, self.arm_rows * n_arms)
+            own[self.own_groups.name] = (self.own_groups, self._kept * n_arms)
         return {**self.inner.saved_shape(n_arms), **own}
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
@@ -185,7 +191,7 @@ class Around(Policy):
         head, middle, groups = self._parts(n_arms, state)
         own = {saved.name: head[row : row + 1] for row, saved in self.own_head.items()}
         if self.own_groups is not None:
-            own[self.own_groups.name] = groups
+            own[self.own_groups.name] = groups[: self._kept * n_arms]
         return {**self.inner.saved_state(n_arms, middle), **own}
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
@@ -193,7 +199,9 @@ class Around(Policy):
         head = np.zeros(self.before)
         for row, kept in self.own_head.items():
             head[row] = saved[kept.name][0]
-        groups = np.zeros(0) if self.own_groups is None else saved[self.own_groups.name]
+        groups = np.zeros(self.arm_rows * n_arms)
+        if self.own_groups is not None:
+            groups[: self._kept * n_arms] = saved[self.own_groups.name]
         return np.concatenate([head, self.inner.state_from(n_arms, saved), groups])
 
     def sound(self, n_arms: int, state: Array) -> bool:
@@ -201,7 +209,7 @@ class Around(Policy):
         head, middle, groups = self._parts(n_arms, state)
         own = [(head[row], kept) for row, kept in self.own_head.items()]
         if self.own_groups is not None:
-            own.append((groups, self.own_groups))
+            own.append((groups[: self._kept * n_arms], self.own_groups))
         return all(_within(*each) for each in own) and self.inner.sound(n_arms, middle)
 
     def estimated(self, rows: Array) -> Array:
@@ -213,6 +221,10 @@ class Around(Policy):
         theirs = head[self.before :], rows[: self.inner.traits.rows_per_arm]
         column = self.inner.newcomer(*theirs, self.inner_round(t, head), probability)
         return np.concatenate([column, np.zeros(self.arm_rows)])
+
+    def missing(self, rows: Array, kept: Sequence[int]) -> str:
+        """Return what the policy misses."""
+        return self.inner.missing(rows[: self.inner.traits.rows_per_arm], kept)
 
     def rehearse(self, n_arms: int, name: str, horizon: int) -> None:
         """Rehearse the policy."""

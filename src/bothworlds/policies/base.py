@@ -12,7 +12,7 @@ arms can be added, removed and masked without knowing the algorithm.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -629,6 +629,14 @@ class Policy(Player):
             expected = f"None for {self!r}, which treats a new arm like any arm at the start"
             raise InvalidParameter(must("probability", "Bandit.add_arm", expected, probability))
         return self.start(1)[self.traits.head_rows :][: self.traits.rows_per_arm]
+
+    def missing(self, rows: Array, kept: Sequence[int]) -> str:
+        """Return what some of the arms lack for a draw from them alone: the rest of a sentence.
+
+        ``rows`` are the columns of all arms, ``kept`` the places of those. Empty if they lack
+        nothing.
+        """
+        return ""
 
     def kernels(self) -> Kernels:
         """Return the compiled functions."""

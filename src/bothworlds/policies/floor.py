@@ -11,35 +11,43 @@ and so get a baseline under reduced variance, is judged by w.  One uniform numbe
 e_t it picks an arm evenly, above it is stretched and handed to the policy.  The policy chooses in
 either case, because its step yields the w of the arm that is played.
 
-Rows: inverse probability by w', then the rows of the policy.
+With shares of arms, w' is limited as in `bothworlds.policies.shares` before the arm is drawn.
+
+Rows: inverse probability by w', then the rows of the policy; with shares their groups by arm.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from bothworlds.arguments import keep, non_negative, share
+from bothworlds.arguments import is_number, keep, non_negative, share
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import (
     advance,
     any_lane,
     load,
     minimum,
     select,
+    splat_int,
     store,
     stride,
     to_float,
     to_int,
 )
 from bothworlds.lanes.wrap import bound
+from bothworlds.policies import shares
 from bothworlds.policies.around import ALONE, Around, near_none, weights_of
 from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Program, Saved
+from bothworlds.policies.shares import GROUPS, HIGH, KEPT, LOW, OWN, P, Shares, limit
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
 
@@ -47,6 +55,8 @@ OWN_ROWS = 1
 SCALE, POWER, OWN_NUMBERS = 0, 1, 2
 
 DEFAULT = TsallisINF()
+SAVED = Saved("shares", low=0.0, high=1.0)
+"""The shares of the arms in a state file: all smallest ones, then all largest ones."""
 
 # What the templates call; filled in by `bound` for each policy.
 choose_inner: Any = None
@@ -57,6 +67,9 @@ fading_inner: Any = None
 near_inner: Any = None
 late_inner: Any = None
 hook_inner: Any = None
+fill_inner: Any = None
+before: tuple[int, int] = (0, 0)
+"""Rows of one bandit before the shares: those of the head, and how many for each arm."""
 
 
 @jit
@@ -113,6 +126,43 @@ def choose(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
         arm = select(evenly, even, arm)
     store(S, 0, 1.0 / p)
     return arm
+
+
+def own_rows(K: int, t: Any, C: Any, S: Any, G: Any, first: int, u: Any) -> None:
+    """Write the policy's own w into the rows from ``first`` on, lane by lane."""
+    for i in range(K):
+        store(S, first + i, weight_inner(K, t, C, S, G, splat_int(i, u)))
+
+
+def own_rows_alone(K: int, t: int, C: Any, S: Any, G: Any, first: int, u: float) -> None:
+    """Write the policy's own w into the rows from ``first`` on."""
+    weights_inner(K, t, C, S, G, advance(S, first))
+
+
+def choose_within(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Draw from w' within the shares of the arms."""
+    inner = advance(S, OWN_ROWS * stride(u))
+    # The policy's own draw yields w; the arm is drawn with the same number from what w becomes.
+    arm = choose_inner(K, t, advance(C, OWN_NUMBERS), inner, G, u)
+    if any_lane(arm < 0):  # a user's policy that has failed
+        return arm
+    first = before[0] + before[1] * K
+    fill_inner(K, t, C, S, G, first + OWN * K, u)
+    e = explored(t, C)
+    for i in range(K):
+        store(S, first + P * K + i, mixed(K, e, load(S, first + OWN * K + i, u)))
+    total = limit(K, S, first, u)
+    arm, p = draw_arm(K, S, first + P * K, total, u)
+    store(inner, 0, 1.0 / take(S, first + OWN * K, K, arm))
+    store(S, 0, 1.0 / p)
+    return arm
+
+
+def weights_within(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
+    """Write what the last arm was drawn from."""
+    first = before[0] + before[1] * K + P * K
+    for i in range(K):
+        out[i] = S[first + i]
 
 
 def update(K: int, t: Any, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
@@ -174,8 +224,8 @@ def changing(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 
 
 @functools.cache
-def floored(kernels: Kernels) -> Kernels:
-    """Return the kernels of a policy with a floor."""
+def floored(kernels: Kernels, before: tuple[int, int] | None = None) -> Kernels:
+    """Return the kernels of a policy with a floor, and with shares behind so many rows."""
     parts = kernels.parts
     assert parts is not None
     own = bound(own_weights, weights_inner=weights_of(parts))
@@ -198,10 +248,21 @@ def floored(kernels: Kernels) -> Kernels:
             learn = bound(update, update_inner=kernels.update)
         else:
             learn = bound(update_with_near, late_inner=parts.late, near_inner=marked)
+    if before is None:
+        draw = bound(choose, choose_inner=kernels.choose, weight_inner=one)
+        filled = bound(weights, weights_inner=own)
+    else:
+        fill = (
+            bound(own_rows_alone, weights_inner=own)
+            if theirs is None
+            else bound(own_rows, weight_inner=one)
+        )
+        draw = bound(choose_within, choose_inner=kernels.choose, fill_inner=fill, before=before)
+        filled, lanes = bound(weights_within, before=before), None
     return Kernels.of(
-        bound(choose, choose_inner=kernels.choose, weight_inner=one),
+        draw,
         learn,
-        bound(weights, weights_inner=own),
+        filled,
         asked=hook(of_an_arm, parts.asked),
         answered=hook(of_an_arm, parts.answered),
         near=None if parts.near is None else marked,
@@ -210,21 +271,26 @@ def floored(kernels: Kernels) -> Kernels:
         write_back=hook(changing, parts.write_back),
         any_draw=parts.any_draw,
         in_lanes=lanes,
-        wide=kernels.wide and lanes is not None,
+        wide=kernels.wide and theirs is not None,
     )
 
 
 @dataclass(frozen=True, repr=False)
 class Floor(Around):
-    """A policy that keeps every arm's probability above a floor.
+    """A policy whose arms keep a floor of probability, and shares of the traffic.
 
     The arm is drawn from (1 - e) w + e / K, e = min(1, scale t^-power) and w the policy's own
     distribution. With scale 1/2 and power 1/3 the intervals of `Bandit.report` are sound; a
-    constant floor, power 0, also notices arms that become better. With scale 0 it is the policy
-    itself.
+    constant floor, power 0, also notices arms that become better. With scale 0 and no shares it is
+    the policy itself.
 
     The regret grows by at most the sum of e times the mean gap, about 0.75 scale T^(2/3) of it at
     power 1/3.
+
+    Shares limit this distribution before the draw, so the probability of a decision stays exact.
+    The smallest shares are mixed with it; what exceeds a largest share goes to the arms below
+    theirs, in proportion to their probabilities. A smallest share costs at most its arm's gap
+    times the share in every round; a largest share below 1 of the best arm costs as well.
 
     Parameters
     ----------
@@ -234,6 +300,13 @@ class Floor(Around):
         Height of the floor, >= 0.
     power : float, default 1/3
         How fast it falls, in [0, 1].
+    min_share, max_share : float or sequence of float, default 0 and 1
+        Smallest and largest probability, of every arm or of each in order. An arm that is added
+        later has those of every arm; where each has its own, 0 and 1.
+    control : int, optional
+        Place of an arm whose probability is fixed. `Bandit.ask` needs it among the available arms.
+    control_share : float, default 0.1
+        That probability.
 
     Examples
     --------
@@ -246,6 +319,10 @@ class Floor(Around):
     True
     >>> bw.Floor(bw.TsallisINF(), 0)
     TsallisINF()
+    >>> policy = bw.Floor(bw.TsallisINF(), 0, max_share=[1, 1, 0.2], control=0, control_share=0.1)
+    >>> bandit = bw.Bandit(policy, arms=["control", "blue", "green"], seed=7)
+    >>> {arm: round(p, 3) for arm, p in bandit.probabilities().items()}
+    {'control': 0.1, 'blue': 0.7, 'green': 0.2}
 
     References
     ----------
@@ -256,42 +333,123 @@ class Floor(Around):
     policy: Policy = DEFAULT
     scale: float = 0.5
     power: float = 1.0 / 3.0
+    min_share: float | Sequence[float] = 0.0
+    max_share: float | Sequence[float] = 1.0
+    control: int | None = None
+    control_share: float = 0.1
 
     registered: ClassVar[Entry | None] = POLICIES["Floor"]
     for_drift: ClassVar[bool] = False
     before: ClassVar[int] = OWN_ROWS
 
-    def __new__(cls, policy: Policy = DEFAULT, scale: float = 0.5, power: float = 1.0 / 3.0) -> Any:
-        """Return the policy itself where there is no floor."""
+    def __new__(
+        cls,
+        policy: Policy = DEFAULT,
+        scale: float = 0.5,
+        power: float = 1.0 / 3.0,
+        min_share: float | Sequence[float] = 0.0,
+        max_share: float | Sequence[float] = 1.0,
+        control: int | None = None,
+        control_share: float = 0.1,
+    ) -> Any:
+        """Return the policy itself where there is neither a floor nor a share."""
         _check(policy)
         low = non_negative("scale", scale, "Floor", "a finite number >= 0")
         share("power", power, "Floor")
-        return policy if low == 0 else super().__new__(cls)
+        share("control_share", control_share, "Floor")
+        if low > 0 or _limited(min_share, max_share, control):
+            return super().__new__(cls)
+        return policy
 
     def __post_init__(self) -> None:
-        keep(self, scale=float(self.scale), power=float(self.power))
+        keep(
+            self,
+            scale=float(self.scale),
+            power=float(self.power),
+            min_share=shares.checked("min_share", self.min_share, "Floor"),
+            max_share=shares.checked("max_share", self.max_share, "Floor"),
+            control=shares.checked_control(self.control, "Floor"),
+            control_share=float(self.control_share),
+        )
         inner, parts = self.policy.traits, self.policy.kernels().parts
         assert parts is not None
+        if self.limited:
+            for given in (self.min_share, self.max_share):
+                if isinstance(given, tuple):
+                    self.limits(len(given))
+            keep(self, arm_rows=GROUPS, kept_groups=KEPT, own_groups=SAVED)
         # Where the policy carries rows, the one before them is carried as well.
-        before = () if not inner.carried_rows else (Saved("inner_inverse_probability", low=0.0),)
+        carried = () if not inner.carried_rows else (Saved("inner_inverse_probability", low=0.0),)
         traits = self._around(
-            floored=True,
-            carried_rows=len(before) + inner.carried_rows,
-            saved_carried=(*before, *inner.saved_carried),
+            floored=self._is_floored(),
+            carried_rows=len(carried) + inner.carried_rows,
+            saved_carried=(*carried, *inner.saved_carried),
             # It learns as from late feedback, which recentres the estimates.
             recentres=parts.in_lanes is None and parts.late is not None and not parts.any_draw,
+            # A policy around it could not restart with the shares of arms that came later.
+            wrappable=inner.wrappable and not self.limited,
+            labelled=inner.labelled or self._by_arm,
         )
         keep(self, traits=traits)
 
+    @property
+    def limited(self) -> bool:
+        """Whether arms have shares."""
+        return _limited(self.min_share, self.max_share, self.control)
+
+    @property
+    def _by_arm(self) -> bool:
+        """Whether arms have different shares."""
+        given = (self.min_share, self.max_share)
+        return self.control is not None or any(isinstance(each, tuple) for each in given)
+
+    def _is_floored(self) -> bool:
+        """Tell whether no probability can vanish."""
+        least: tuple[float, ...]
+        most: tuple[float, ...]
+        least, most = (
+            each if isinstance(each, tuple) else (each,)
+            for each in (self.min_share, self.max_share)
+        )
+        if self.control is not None and self.control_share == 0.0:
+            return False
+        some_left = self.scale > 0.0 and sum(least) < 1.0 and min(most) > 0.0
+        return some_left or min(least) > 0.0
+
+    def limits(self, n_arms: int) -> Array:
+        """Return the smallest and the largest share of every arm, in two rows.
+
+        Raises
+        ------
+        InvalidParameter
+            If there are shares for another number of arms, or no distribution can have them.
+
+        Examples
+        --------
+        >>> Floor(min_share=0.1, control=1, control_share=0.2).limits(2)
+        array([[0.1, 0.2],
+               [1. , 0.2]])
+        """
+        least, most = cast(Shares, self.min_share), cast(Shares, self.max_share)
+        return shares.limits(n_arms, least, most, self.control, self.control_share, "Floor")
+
     def __repr__(self) -> str:
         power = "" if self.power == 1.0 / 3.0 else f", power={self.power!r}"
-        return f"Floor({self.policy!r}, {self.scale!r}{power})"
+        further = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)[3:]
+            if getattr(self, field.name) != field.default
+        }
+        limited = "".join(f", {name}={value!r}" for name, value in further.items())
+        return f"Floor({self.policy!r}, {self.scale!r}{power}{limited})"
 
-    def __getnewargs__(self) -> tuple[Policy, float, float]:
-        return self.policy, self.scale, self.power
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the floor around the kernels that serve one bandit of this many arms."""
+        if self.limited:
+            return super().program(n_arms)
         inner = self.policy.program(n_arms)
 
         def start() -> Array:
@@ -307,13 +465,49 @@ class Floor(Around):
             head_rows=OWN_ROWS + inner.head_rows, rows_per_arm=inner.rows_per_arm,
         )  # fmt: skip
 
+    def start(self, n_arms: int) -> Array:
+        """Return the policy's first state, with the shares of the arms behind it."""
+        first = super().start(n_arms)
+        if self.limited:
+            first[-GROUPS * n_arms :][: KEPT * n_arms] = self.limits(n_arms).ravel()
+        return first
+
+    def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
+        """Return the policy's numbers for a new arm, and its shares."""
+        column = super().newcomer(head, rows, t, probability)
+        if self.limited:
+            given = (self.min_share, 0.0), (self.max_share, 1.0)
+            column[-GROUPS:][:KEPT] = [
+                usual if isinstance(each, tuple) else each for each, usual in given
+            ]
+        return column
+
+    def missing(self, rows: Array, kept: Sequence[int]) -> str:
+        """Return what some of the arms lack for a draw from them alone: the rest of a sentence."""
+        if not self.limited:
+            return super().missing(rows, kept)
+        own = rows[-GROUPS:][:KEPT]
+        gone = np.delete(own, kept, axis=1)
+        if ((gone[LOW] == gone[HIGH]) & (gone[LOW] > 0.0)).any():
+            return "the control arm is among them"
+        return shares.refusal(own[:, kept])
+
     def own_numbers(self, n_arms: int) -> Array:
         """Return scale and power."""
         return np.array([self.scale, self.power])
 
     def kernels(self) -> Kernels:
         """Return the policy's kernels with a floor."""
-        return floored(self.policy.kernels())
+        if not self.limited:
+            return floored(self.policy.kernels())
+        inner = self.policy.traits
+        return floored(self.policy.kernels(), (OWN_ROWS + inner.head_rows, inner.rows_per_arm))
+
+
+def _limited(least: object, most: object, control: object) -> bool:
+    """Tell whether arms have shares."""
+    given = (least, 0.0), (most, 1.0)
+    return control is not None or any(not is_number(each) or each != no for each, no in given)
 
 
 def _check(policy: object) -> None:

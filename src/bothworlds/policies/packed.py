@@ -14,16 +14,22 @@ from bothworlds.policies.base import Array, Policy, Program
 
 
 def pack(
-    policy: Policy, n_arms: int, words: NDArray[np.int64], program: Program | None = None
+    policy: Policy,
+    n_arms: int,
+    words: NDArray[np.int64],
+    program: Program | None = None,
+    state: Array | None = None,
 ) -> Array:
     """Return a bandit before its first round, its generator started at ``words``.
 
-    ``program`` plays it, by default the one that is best for so many arms.
+    ``program`` plays it, by default the one that is best for so many arms. ``state`` is its state,
+    by default the first one of so many arms.
     """
     program = program or policy.program(n_arms)
     parameters = program.parameters()
     head = [float(n_arms), 0.0, float(parameters.size)]
-    return np.concatenate([head, words.view(np.float64), parameters, program.start()])
+    state = program.start() if state is None else state
+    return np.concatenate([head, words.view(np.float64), parameters, state])
 
 
 def first_row(F: Array) -> int:

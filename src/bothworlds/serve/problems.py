@@ -125,6 +125,11 @@ KINDS: dict[str, Kind] = {
     "nothing_available": Kind(
         409, "No arm is left to choose from", "Name at least one active arm as available."
     ),
+    "shares_conflict": Kind(
+        409,
+        "The arms that are left cannot have their shares",
+        "Leave the control arm and enough others, or change max_share or control first.",
+    ),
     "nothing_logged": Kind(
         409, "The log of the current epoch is empty", "Ask again after some decisions."
     ),

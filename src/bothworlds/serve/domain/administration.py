@@ -120,6 +120,7 @@ class Administration:
         """Change the configuration of an experiment, if it still has version ``if_match``."""
         experiment = self._state.experiments.find(who.tenant, name)
         config = experiment.config.changed(changes)
+        config.check_shares([*experiment.places], experiment.names(experiment.active))
         if experiment.version != if_match:
             raise Problem("config_changed")
         await self._state.loop.run_in_executor(None, config.warm_up)
@@ -230,6 +231,7 @@ class Administration:
                 raise Problem("last_arms")
             if place == experiment.pinned:
                 raise Problem("mode_conflict", "The arm is pinned; resume the experiment first.")
+            experiment.served([each for each in experiment.active if each != place])
 
             def work(writer: Writer) -> None:
                 writer.retire_arm(experiment.id, place)

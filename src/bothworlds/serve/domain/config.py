@@ -18,7 +18,7 @@ from msgspec import Meta
 from bothworlds.arguments import checked_bounds, is_number, is_whole, real
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.bandit.state_file import describe, recreate
-from bothworlds.errors import BothworldsError, must
+from bothworlds.errors import BothworldsError, InvalidParameter, must
 from bothworlds.policies.base import Policy
 from bothworlds.policies.floor import Floor
 from bothworlds.registry import words
@@ -78,6 +78,18 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
         ),
     ] = 0.0
     floor_power: Annotated[Share, Meta(description="See floor; 1/3 by default.")] = 1.0 / 3.0
+    min_share: Annotated[
+        dict[ArmName, Share],
+        Meta(description="Smallest probability of the arms named; 0 for the others."),
+    ] = {}
+    max_share: Annotated[
+        dict[ArmName, Share],
+        Meta(description="Largest probability of the arms named; 1 for the others."),
+    ] = {}
+    control: (
+        Annotated[ArmName, Meta(description="The arm whose probability is control_share.")] | None
+    ) = None
+    control_share: Annotated[Share, Meta(description="See control; 0.1 by default.")] = 0.1
     sticky_seconds: Annotated[
         Seconds,
         Meta(ge=0.0, description="How long a unit gets the same decision again; 0 for never."),
@@ -157,10 +169,49 @@ class Config(ExperimentSettings, frozen=True, dict=True):
 
     @cached_property
     def served(self) -> Policy:
-        """The policy, with its floor."""
-        if self.floor == 0.0:
-            return self.learner
-        return Floor(self.learner, self.floor, self.floor_power)
+        """The policy with its floor; where arms have shares, for two that have none."""
+        return self.among(("", ""))
+
+    @property
+    def limited(self) -> bool:
+        """Whether arms have shares."""
+        return bool(self.min_share or self.max_share or self.control is not None)
+
+    def among(self, names: Sequence[str]) -> Policy:
+        """Return the policy that draws from some arms, with its floor and their shares.
+
+        Raises
+        ------
+        InvalidParameter
+            If no distribution of these arms can have their shares.
+        """
+        if not self.limited:
+            return Floor(self.learner, self.floor, self.floor_power) if self.floor else self.learner
+        return Floor(
+            self.learner, self.floor, self.floor_power,
+            [self.min_share.get(name, 0.0) for name in names],
+            [self.max_share.get(name, 1.0) for name in names],
+            names.index(self.control) if self.control in names else None,
+            self.control_share,
+        )  # fmt: skip
+
+    def check_shares(self, known: Sequence[str], active: Sequence[str]) -> None:
+        """Refuse shares of arms that are unknown, or that no distribution can have.
+
+        Raises
+        ------
+        Problem
+            ``invalid_request``, in one sentence.
+        """
+        for name in (*self.min_share, *self.max_share):
+            if name not in known:
+                raise _invalid(f"There is no arm {name!r} to have a share.")
+        if self.control is not None and self.control not in active:
+            raise _invalid(f"There is no active arm {self.control!r} to be the control.")
+        try:
+            self.among(active)
+        except BothworldsError as error:
+            raise _invalid(in_experiment(error)) from None
 
     @cached_property
     def order(self) -> Order | None:
@@ -250,7 +301,14 @@ def checked(spec: NewExperiment) -> tuple[Config, tuple[Arm, ...]]:
     _check_distinct("arms", [arm.name for arm in arms])
     spec = _fitting(msgspec.structs.replace(spec, policy=policy), NewExperiment)
     given = {name: getattr(spec, name) for name in Config.__struct_fields__}
-    return _checked(Config(**given)), arms
+    config, names = _checked(Config(**given)), [arm.name for arm in arms]
+    config.check_shares(names, names)
+    return config, arms
+
+
+def in_experiment(error: BothworldsError) -> str:
+    """Return a sentence about the shares of a policy as one about those of an experiment."""
+    return str(error).replace("of Floor", "of an experiment")
 
 
 def _check_distinct(field: str, names: Sequence[str]) -> None:
@@ -306,6 +364,8 @@ def _checked(config: Config) -> Config:
         config.served  # noqa: B018
     except BothworldsError as error:
         raise _invalid(str(error).replace("of Floor", "of an experiment with a floor")) from None
+    if config.experts and config.limited:
+        raise _invalid("An experiment with experts takes no shares: the experts' advice decides.")
     for name in config.experts:
         check_name(name, "name of an expert")
     _check_distinct("experts", config.experts)
@@ -342,6 +402,9 @@ def _policy(given: object) -> tuple[dict[str, Any], Policy]:
         else:
             raise TypeError
         policy = check_served(made)
+        if isinstance(policy, Floor) and policy.limited:
+            expected = "one without shares; the experiment has min_share, max_share and control"
+            raise InvalidParameter(must("policy", "an experiment", expected, policy))
         return describe(policy, "an experiment"), policy
     except BothworldsError as error:
         raise Problem("policy_not_served", str(error)) from None

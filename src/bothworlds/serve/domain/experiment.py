@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.bandit.alarms import acted_on
+from bothworlds.errors import InvalidParameter
+from bothworlds.policies.base import Policy
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.advised import Advice, Advisers
-from bothworlds.serve.domain.config import Config
+from bothworlds.serve.domain.config import Config, in_experiment
 from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units, entered
 from bothworlds.serve.domain.folds import Fold, FoldedLineup
 from bothworlds.serve.domain.records import CARRIED, DEFERRED, MODE, MOST_ROUNDS, PRESENT
@@ -123,13 +125,43 @@ class Experiment:
         if self.fold is not None:
             # Another replica may have retired an arm whose configuration is not read yet.
             self.active = tuple(place for place in self.active if place in self.fold.places)
-        self.lineup = self._lineup(self.active)
+        try:
+            served = self.served(self.active)
+        except Problem:
+            # Another replica changed the shares as well, which this one has not read yet.
+            served = self.config.among([""] * len(self.active))
+        self.lineup = self._lineup(served, self.active)
 
-    def _lineup(self, places: tuple[int, ...]) -> Lineup:
+    def _lineup(self, served: Policy, places: tuple[int, ...]) -> Lineup:
+        if self.config.order is None:
+            return Lineup(served, places, self.known)
+        return FoldedLineup(served, self.config.learner, places, self.known)
+
+    def names(self, places: Sequence[int]) -> list[str]:
+        """Return the names of arms."""
+        return [self.arms[place].name for place in places]
+
+    def served(self, places: Sequence[int]) -> Policy:
+        """Return the policy that draws from some arms.
+
+        Raises
+        ------
+        Problem
+            ``shares_conflict`` if no distribution of these arms can have their shares.
+        """
         config = self.config
-        if config.order is None:
-            return Lineup(config.served, places, self.known)
-        return FoldedLineup(config.served, config.learner, places, self.known)
+        if not config.limited:
+            return config.served
+        if self.mode not in ("learn", "shadow"):
+            # The operator decides, and not the policy.
+            return config.among([""] * len(places))
+        names = self.names(places)
+        if config.control is not None and config.control not in names:
+            raise Problem("shares_conflict", f"The control arm {config.control!r} must be there.")
+        try:
+            return config.among(names)
+        except InvalidParameter as error:
+            raise Problem("shares_conflict", in_experiment(error)) from None
 
     def _newer(self, fold: Fold) -> None:
         if self.fold is None or fold.number > self.fold.number:
@@ -167,7 +199,7 @@ class Experiment:
         ------
         Problem
             ``arm_not_found`` for a name that never was an arm's, ``nothing_available`` if none
-            of them is active.
+            of them is active, ``shares_conflict`` if they cannot have their shares.
         """
         try:
             asked = {self.places[name] for name in available}
@@ -183,7 +215,7 @@ class Experiment:
         if found is None:
             if len(self.lineups) >= MOST_LINEUPS:
                 self.lineups.pop(next(iter(self.lineups)))
-            found = self.lineups[places] = self._lineup(places)
+            found = self.lineups[places] = self._lineup(self.served(places), places)
         return found
 
     # --- deciding --------------------------------------------------------------------------------
@@ -269,7 +301,7 @@ class Experiment:
         With experts that depends on their advice: these are the shares of the decisions so far.
         """
         lineup = lineup or self.lineup
-        names = [self.arms[place].name for place in lineup.places]
+        names = self.names(lineup.places)
         if self.mode in ("pinned", "shadow"):
             return {name: float(self.places[name] == self.pinned) for name in names}
         if self.mode == "uniform":
@@ -305,7 +337,7 @@ class Experiment:
         active = self.estimates[list(self.active)]
         least = int(active.min())
         column: NDArray[np.float64] = (active - least) * np.float64(UNIT)
-        placed = entered(self.config.served, column, self.round + 1, probability)
+        placed = entered(self.config.learner, column, self.round + 1, probability)
         place = least + round(placed * PER_ONE)
         entry = place - int(self.total.grown(self.known).sums[-1])
         if abs(entry) > MOST // 2:

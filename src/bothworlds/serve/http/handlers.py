@@ -33,7 +33,7 @@ _CHANGE = (*_WRITE, "config_changed")
 _TOKEN = ("bad_token", "bad_signature", "expired", "epoch_over", "store_unavailable")
 _DECIDE = (
     "experiment_not_found", "experiment_archived", "experiment_paused", "nothing_available",
-    "arm_not_found", "invalid_request", "advice_missing", "advice_invalid",
+    "shares_conflict", "arm_not_found", "invalid_request", "advice_missing", "advice_invalid",
     "idempotency_key_reused", "overloaded", "store_unavailable",
 )  # fmt: skip
 
@@ -281,7 +281,8 @@ async def add_arm(app: Context, request: Request) -> Reply:
 
 @route(
     "DELETE", f"{_ONE}/arms/{{arm}}", "Retire an arm; its name stays taken", "admin",
-    statuses=(204,), problems=(*_CHANGE, "arm_not_found", "last_arms", "mode_conflict"),
+    statuses=(204,),
+    problems=(*_CHANGE, "arm_not_found", "last_arms", "mode_conflict", "shares_conflict"),
 )  # fmt: skip
 async def retire_arm(app: Context, request: Request) -> Reply:
     """Retire an arm."""

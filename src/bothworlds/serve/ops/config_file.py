@@ -164,17 +164,6 @@ async def _changes(
     for key in changed:
         if key not in CHANGEABLE:
             raise _refusal(name, f"the setting {key!r} is fixed; give the new one another name")
-    if changed:
-        told = ", ".join(f"{key} {before[key]!r} -> {value!r}" for key, value in changed.items())
-        patch = partial(
-            service.patch,
-            Service.LOCAL,
-            name,
-            changed,
-            if_match=experiment.version,
-            request_id=_REQUEST,
-        )
-        steps.append(Step(f"{name}: change {told}", patch))
     stored = {arm.name: arm for arm in experiment.arms}
     for arm in arms:
         known = stored.get(arm.name)
@@ -187,6 +176,11 @@ async def _changes(
             raise _refusal(name, f"the value of {arm.name!r} is fixed; add an arm of another name")
     if len({*stored, *(arm.name for arm in arms)}) > MOST_ARMS:
         raise _refusal(name, f"it would have more than {MOST_ARMS} arms, retired ones included")
+    # Shares may name arms that are new, and not name those that go.
+    if changed:
+        told = ", ".join(f"{key} {before[key]!r} -> {value!r}" for key, value in changed.items())
+        patch = partial(_patch, service, name, changed)
+        steps.append(Step(f"{name}: change {told}", patch))
     kept = {arm.name for arm in arms}
     gone = [each for each in stored if stored[each].status == "active" and each not in kept]
     for each in gone:
@@ -197,6 +191,12 @@ async def _changes(
     if gone:
         await _check_awaited(service, experiment, gone)
     return steps
+
+
+async def _patch(service: Service, name: str, changes: dict[str, Any]) -> None:
+    """Change settings of an experiment, as it is by now."""
+    version = service.experiment_state(Service.LOCAL, name).version
+    await service.patch(Service.LOCAL, name, changes, if_match=version, request_id=_REQUEST)
 
 
 async def _check_awaited(service: Service, experiment: Experiment, arms: Sequence[str]) -> None:
