@@ -11,9 +11,11 @@ from bothworlds.experiments.algorithms import (
     ALLWORLDS,
     DISCOUNTED,
     EXP3,
+    FRECHET,
     HT,
     IW,
     LB,
+    PARETO,
     RESTARTED,
     RV,
     THOMPSON,
@@ -26,6 +28,7 @@ from bothworlds.experiments.beyond import (
     delay,
     drift,
     floor,
+    ftpl,
     heavy_tails,
     variance,
 )
@@ -38,13 +41,18 @@ from helpers.regrets import made_up
 
 def judged(name, final, shape=np.log1p, horizon=None):
     """Return the verdicts on regrets that grow like ``shape`` to ``final(cell, policy)``."""
-    each = experiment(name)
-    settings = RunOptions(horizon=horizon).settings(each)
-    cells = tuple(each.cells(settings))
 
     def regret(cell, policy, t):
         return final(cell, policy) * shape(t) / shape(cell.horizon)
 
+    return judged_curves(name, regret, horizon)
+
+
+def judged_curves(name, regret, horizon=None):
+    """Return the verdicts on regrets that are ``regret(cell, policy, t)``."""
+    each = experiment(name)
+    settings = RunOptions(horizon=horizon).settings(each)
+    cells = tuple(each.cells(settings))
     outcome = Outcome(settings, cells, {cell.id: made_up(cell, regret) for cell in cells})
     claims = each.score(outcome)
     assert all(claim.id.startswith(f"{name}.") for claim in claims)
@@ -122,6 +130,36 @@ def test_the_scale_told_is_above_the_root_mean_square_of_the_losses():
     student = 0.5**2 + 2.2 / 0.2
     lognormal = 1.5**2 * np.exp(1.2**2)
     assert max(student, lognormal) < heavy_tails.SCALE**2
+
+
+# --- FTPL -------------------------------------------------------------------------------------
+
+PERTURBED = {RV: 60.0, IW: 100.0, FRECHET: 125.0, PARETO: 130.0}
+
+
+@pytest.mark.parametrize(
+    ("fixed", "power", "name", "factor", "expected"),
+    [
+        (np.log1p, 0.5, RV, 1.0, set()),
+        (np.sqrt, 0.5, RV, 1.0, {"frechet-logarithmic", "pareto-logarithmic", "levels"}),
+        (np.log1p, 0.7, RV, 1.0, {"frechet-root", "pareto-root"}),
+        (np.log1p, 0.5, PARETO, 1.8, {"price"}),
+        (np.log1p, 0.5, RV, 2.5, {"reduced-variance"}),
+    ],
+)
+def test_ftpl_claims_hold_and_fail(fixed, power, name, factor, expected):
+    def regret(cell, policy, t):
+        final = PERTURBED[policy] * (factor if policy == name else 1.0)
+        if cell.id in ftpl.FADING.values():
+            return final * (t / cell.horizon) ** power
+        return final * fixed(t) / fixed(cell.horizon)
+
+    assert broken(judged_curves("ftpl", regret)) == expected
+
+
+def test_the_lead_fades_like_the_root():
+    gaps = [row.max() - row.min() for row in np.asarray(ftpl.fading(8, 10_000).means)]
+    assert gaps == pytest.approx([min(1.0, np.sqrt(8 / 2**j)) for j in range(14)])
 
 
 # --- drift ------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """FTPL: its probabilities and weights, its regret, and a user's own with weights."""
 
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,34 +12,9 @@ from bothworlds.errors import InvalidParameter, KernelError
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.policies import custom, random_unit
 
-
-@custom
-class Perturbed:
-    """FTPL with Pareto perturbations, as a user writes it."""
-
-    rate: float = 1.0
-
-    def start(n_arms):
-        return np.zeros(n_arms)
-
-    def choose(state, parameters, n_arms, t, generator):
-        eta = parameters.rate / np.sqrt(t)
-        arm, drawn = -1, 0
-        while True:
-            leader, least = 0, np.inf
-            for i in range(n_arms):
-                index = eta * state[i] - 1.0 / np.sqrt(1.0 - random_unit(generator))
-                if index < least:
-                    leader, least = i, index
-            if arm < 0:
-                arm = leader
-            else:
-                drawn += 1
-                if leader == arm:
-                    return arm, drawn
-
-    def update(state, parameters, n_arms, t, arm, weight, loss):
-        state[arm] += weight * loss
+EXAMPLE = Path(__file__).parents[2] / "examples" / "three_algorithms.py"
+Perturbed = runpy.run_path(str(EXAMPLE))["Perturbed"]
+"""FTPL with Pareto perturbations, as a user writes it."""
 
 
 def leads(L, t, kind):

@@ -18,6 +18,7 @@ RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD, KL = _LABELS
 _BEYOND = ("tsallis-v", "lbinfv", "htinf", "adatinf", "restarted", "discounted", "alarmed", "floor")
 
 V, LB, HT, ADA, RESTARTED, DISCOUNTED, ALARMED, FLOOR = (_WORDS[word][1].label for word in _BEYOND)
+FRECHET, PARETO = (_WORDS[word][1].label for word in ("ftpl", "ftpl-pareto"))
 ALLWORLDS = _WORDS["allworlds"][1].label
 """Labels of what came after the paper."""
 

@@ -55,11 +55,11 @@ SHELVES: dict[Part, Shelf] = {
         "for Stochastic and Adversarial Bandits”, JMLR 22(28), 2021",
     ),
     "beyond": Shelf(
-        ("variance", "heavy_tails", "drift", "delay", "floor", "advice", "allworlds"),
+        ("variance", "heavy_tails", "ftpl", "drift", "delay", "floor", "advice", "allworlds"),
         "Beyond Tsallis-INF, measured",
-        "What came after the paper: low rates, heavy tails, best arms that move, late feedback, "
-        "floors, advice and unknown worlds; claims of the authors, and claims of this project, "
-        "marked as ours",
+        "What came after the paper: low rates, heavy tails, perturbed leaders, best arms that "
+        "move, late feedback, floors, advice and unknown worlds; claims of the authors, and "
+        "claims of this project, marked as ours",
     ),
 }
 """The parts by the commands that run them."""

@@ -28,6 +28,9 @@ all of them grows linearly."""
 LOGARITHMIC, LINEAR = 0.25, 0.75
 """Exponents half way between those of log T, sqrt T and T, which are 0, 1/2 and 1."""
 
+ROOT = 0.1
+"""How far from 1/2 an exponent may be and still count as the root of t."""
+
 PAPER_ROUNDS = 10**7
 """The rounds of the paper's figures, which its sentences about growth speak of."""
 

@@ -22,6 +22,8 @@ FIRST, SECOND = "Section 8, on Figures 1 and 2", "Section 8, on Figures 3 and 4"
 BOTH = "Section 8, the sentence on both experiments"
 ITO = "Ito, Tsuchiya and Honda, COLT 2022"
 HUANG = "Huang, Dai and Huang, ICML 2022"
+HONDA = "Honda, Ito and Tsuchiya, ALT 2023"
+LEE = "Lee, Honda, Ito and Oh, COLT 2024"
 AISTATS = "Conference version (AISTATS 2019)"
 
 UNSEEN = (

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 ONE, TWO = "Tsallis-INF, one state", "Tsallis-INF, two states"
 STILL, MATRIX, SHIFTING, TURNING, FADING = "still", "matrix", "shifting", "turning", "fading"
-ROOT = 0.1
-"""How far from 1/2 an exponent may be and still count as the root of t."""
-
 CONSTANT = ((4, 1 / 2), (8, 1 / 4), (32, 1 / 4))
 """Arms and gap of the cells with constant utilities."""
 FADING_ARMS = (2, 4, 8)
@@ -195,11 +192,11 @@ def _root_claim(outcome: Outcome) -> Claim:
         verdicts.judged,
         outcome,
         places,
-        ROOT,
+        rules.ROOT,
         shown="b off 1/2 by up to {}",
         reason=rules.NOT_SETTLED,
         note=note,
-        threshold=f"regret is t^b with b within {ROOT:g} of 1/2",
+        threshold=f"regret is t^b with b within {rules.ROOT:g} of 1/2",
     )
 
 
