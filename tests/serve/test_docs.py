@@ -87,6 +87,14 @@ def test_the_image_and_the_compose_file_use_options_there_are():
         assert options_of(compose) <= known
 
 
+@pytest.mark.parametrize(
+    ("page", "file"), [("nginx.md", "nginx.conf"), ("systemd.md", "bothworlds.service")]
+)
+def test_pages_show_the_files_that_are_tested(page, file):
+    shown = (DOCS / "how-to" / page).read_text(encoding="utf-8")
+    assert (ROOT / "deploy" / file).read_text(encoding="utf-8") in shown
+
+
 def test_examples_of_bodies_are_accepted():
     known = openapi.schemas(ROUTES)
     bodies = [route.body for route in ROUTES if route.body is not None]
