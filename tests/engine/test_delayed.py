@@ -26,6 +26,7 @@ POLICIES = [
     bw.TsallisINF(),
     bw.TsallisINF(estimator="iw"),
     bw.TsallisINF(alpha=0.3),
+    bw.TsallisINF(alpha=0.8, estimator="soft"),
     bw.Exp3(),
     bw.Exp3PlusPlus(),
     bw.Broad(horizon=400),

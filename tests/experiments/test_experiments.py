@@ -18,6 +18,7 @@ from bothworlds.experiments.algorithms import (
     IW,
     RIVALS,
     RV,
+    SOFT,
     THOMPSON,
     UCB,
     lineup,
@@ -62,7 +63,9 @@ def log_like(cell, t, factor):
     return factor * (cell.n_arms - 1) / (2 * cell.gap) * np.log(t)
 
 
-STOCHASTIC = {THOMPSON: 0.9, RV: 1.2, IW: 2.0, UCB: 3.0, EXP3: 3.2, EXP3PP: 3.1, BROAD: 9.0}
+STOCHASTIC = {
+    THOMPSON: 0.9, SOFT: 1.1, RV: 1.2, IW: 2.0, UCB: 3.0, EXP3: 3.2, EXP3PP: 3.1, BROAD: 9.0,
+}  # fmt: skip
 
 
 def stochastic(changed=None):
@@ -90,6 +93,7 @@ def test_stochastic_claims_hold_where_they_should():
         ({IW: 3.15}, {"iw-third"}),
         ({BROAD: 3.1}, {"broad-last"}),
         ({RV: 1.6}, {"rv-constants"}),
+        ({SOFT: 1.3}, {"soft-constants"}),
     ],
 )
 def test_stochastic_claims_fail_where_they_should(changed, expected):

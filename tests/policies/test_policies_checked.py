@@ -40,6 +40,8 @@ POLICIES = [
     bw.Discounted(bw.TsallisINF(estimator="iw"), window=50),
     bw.Discounted(bw.TsallisINF(estimator="soft"), window=50),
     bw.Floor(bw.TsallisINF(estimator="soft"), 0.5),
+    bw.TsallisINF(alpha=0.8, estimator="soft"),
+    bw.Discounted(bw.TsallisINF(alpha=0.3, estimator="soft"), window=50),
     bw.Restarted(bw.TsallisINFV(), every=60),
     bw.Alarmed(bw.TsallisINF(estimator="soft")),
     bw.Alarmed(bw.Broad(horizon=2_000)),

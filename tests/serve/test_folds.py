@@ -29,6 +29,7 @@ ME = Service.LOCAL
 
 POLICIES = [
     bw.TsallisINF(estimator="soft"),
+    bw.TsallisINF(alpha=0.8, estimator="soft"),
     bw.TsallisINFV(),
     bw.HTINF(scale=1.0),
     bw.AllWorlds(),

@@ -10,10 +10,13 @@ if TYPE_CHECKING:
     from bothworlds.policies.base import Policy
 
 _WORDS = words()
-_PAPER = ("tsallis", "tsallis-iw", "thompson", "ucb1", "exp3", "exp3++", "broad", "kl-ucb")
-_LABELS = tuple(_WORDS[word][1].label for word in _PAPER)
+_KNOWN = (
+    "tsallis", "tsallis-iw", "thompson", "ucb1", "exp3", "exp3++", "broad", "kl-ucb",
+    "tsallis-soft",
+)  # fmt: skip
+_LABELS = tuple(_WORDS[word][1].label for word in _KNOWN)
 
-RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD, KL = _LABELS
+RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD, KL, SOFT = _LABELS
 
 _BEYOND = ("tsallis-v", "lbinfv", "htinf", "adatinf", "restarted", "discounted", "alarmed", "floor")
 
@@ -21,6 +24,12 @@ V, LB, HT, ADA, RESTARTED, DISCOUNTED, ALARMED, FLOOR = (_WORDS[word][1].label f
 FRECHET, PARETO = (_WORDS[word][1].label for word in ("ftpl", "ftpl-pareto"))
 ALLWORLDS = _WORDS["allworlds"][1].label
 """Labels of what came after the paper."""
+
+PAPER = (RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD)
+"""Those of Figures 1 to 4."""
+
+GRID = (RV, IW, SOFT, *PAPER[2:])
+"""Those played on the grid of Figures 1 to 4; soft baselines are ours."""
 
 RIVALS = (UCB, EXP3, EXP3PP, BROAD)
 """Those that Tsallis-INF is to beat in the stochastic regime."""
@@ -36,7 +45,7 @@ def lineup(
     horizon : int
         Which BROAD has to know in advance.
     names : tuple of str
-        Which to return; all but KL-UCB by default.
+        Which to return; those of the figures by default.
     with_kl_ucb : bool
         Whether to add KL-UCB, which the paper ran but did not plot.
 
@@ -45,7 +54,7 @@ def lineup(
     >>> lineup(1000, (RV, BROAD))
     {'Tsallis-INF (RV)': TsallisINF(), 'BROAD': Broad(horizon=1000)}
     """
-    every = dict(zip(_LABELS, _PAPER, strict=True))
-    wanted = names or tuple(name for name in every if name != KL)
-    chosen = {name: _WORDS[every[name]] for name in (*wanted, *((KL,) if with_kl_ucb else ()))}
+    every = dict(zip(_LABELS, _KNOWN, strict=True))
+    wanted = (*(names or PAPER), *((KL,) if with_kl_ucb else ()))
+    chosen = {name: _WORDS[every[name]] for name in wanted}
     return {name: entry.made(variant, horizon) for name, (entry, variant) in chosen.items()}

@@ -1,4 +1,4 @@
-"""Soft baselines at alpha = 1/2: every arm's baseline shrinks with the root of its weight.
+"""Soft baselines: every arm's baseline shrinks with its weight, at alpha = 1/2 with the root of it.
 
 ======== ==========================================================================
 ``B``    the largest baseline: 1/2, or the mean of the losses
@@ -13,10 +13,15 @@ The soft baseline agrees with it on the near arms and leaves the far ones as muc
 worst step: B_i eta / (2 sqrt(w_i)) <= k / 2.  Its stability factor is 1 / (1 - k / 2), which is
 4/3 for B <= 1/2; `bothworlds.theory.lemmas.soft_stability_factor` computes it.
 
-The functions work on one bandit or on a tile of repetitions; ``P`` has the rows of
-`bothworlds.omd.half`.
+For any alpha and xi_i, B_i = min(B, s w_i^alpha / (eta xi_i)), s the largest step with the same
+factor 4/3; see `largest_step`.
+
+The compiled functions are those of alpha = 1/2 and work on one bandit or on a tile of repetitions;
+``P`` has the rows of `bothworlds.omd.half`.
 """
 
+import functools
+import math
 from typing import Any
 
 from bothworlds.lanes.jit import jit
@@ -26,6 +31,47 @@ from bothworlds.omd import few, half, recentring
 
 SMALLEST = 0.5
 """The least kappa, so that a small B is not given to far arms in full."""
+FACTOR = 4.0 / 3.0
+"""The stability factor, that of reduced variance at alpha = 1/2."""
+
+
+def stability_factor(alpha: float, x: float) -> float:
+    """Return the stability term of the estimate -x w^(alpha - 1) / eta over its quadratic part.
+
+    For one arm with the potential -w^alpha / (eta alpha (1 - alpha)), weight w and estimate g the
+    term is max over v of (w - v) g - D(v, w).  With q = 1 - alpha and z = -q x it is
+    w^alpha / (eta q) times (q / alpha) ((1 + z)^(-alpha / q) - 1) + z; the quadratic part is
+    (eta / 2) w^(2 - alpha) g^2.  Powers 0 and 1 are the limits.
+
+    Examples
+    --------
+    >>> [round(stability_factor(alpha, 0.5), 4) for alpha in (0.0, 0.5, 1.0)]
+    [1.5452, 1.3333, 1.1898]
+    """
+    q = 1.0 - alpha
+    if alpha == 1.0:
+        excess = math.expm1(x) - x
+        return 2.0 * excess / (x * x)
+    log = math.log1p(-q * x)
+    excess = (-log if alpha == 0.0 else q / alpha * math.expm1(-alpha / q * log)) - q * x
+    return 2.0 * excess / (q * x * x)
+
+
+@functools.cache
+def largest_step(alpha: float) -> float:
+    """Return s, the step with `FACTOR`, for the baselines s w^alpha / eta.
+
+    Examples
+    --------
+    >>> [round(largest_step(alpha), 4) for alpha in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    [0.3614, 0.4196, 0.5, 0.6179, 0.8069]
+    """
+    low, high = 0.25, 0.9
+    while high - low > 1e-14:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if stability_factor(alpha, middle) < FACTOR else (low, middle)
+    # Rounded, so that every platform has the same number.
+    return round(low, 12)
 
 
 @jit

@@ -113,7 +113,7 @@ def setting_of(policy: object, owner: str) -> Setting:
             raise InvalidParameter(must("policy", owner, "wrapped once by each wrapper", policy))
         around |= added
         inner = inner.policy
-    if isinstance(inner, TsallisINF) and inner.gaps is None:
+    if isinstance(inner, TsallisINF) and inner.gaps is None and _has_baseline(inner):
         words = {"iw": IW, "rv": RV, "soft": SOFT}
         code, parameter = encode(
             inner.learning_rate, alpha=inner.alpha, reduced_variance=inner.estimator != "iw",
@@ -127,10 +127,15 @@ def setting_of(policy: object, owner: str) -> Setting:
     if isinstance(inner, Exp3):
         return Setting(EXPONENTIAL, alpha=1.0, **around)
     expected = (
-        "TsallisINF without gaps, TsallisINFV with the matched rate, or Exp3, also within Floor, "
-        "Discounted, Restarted or Alarmed"
+        "TsallisINF without gaps, soft baselines at alpha = 1/2 only, TsallisINFV with the matched "
+        "rate, or Exp3, also within Floor, Discounted, Restarted or Alarmed"
     )
     raise InvalidParameter(must("policy", owner, expected, policy))
+
+
+def _has_baseline(policy: TsallisINF) -> bool:
+    """Tell whether `baseline_of` knows the baselines of a policy."""
+    return policy.estimator != "soft" or policy.alpha == 0.5
 
 
 def first_state(setting: Setting, n_experts: int, n_arms: int) -> Array:

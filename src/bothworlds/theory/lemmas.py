@@ -105,26 +105,35 @@ def estimates_by_arm(
     return B[:, None, :] + correction[:, :, None] * np.eye(w.shape[1])
 
 
-def soft_stability_factor(largest: float = 0.5) -> float:
-    """Return how much the soft baseline can raise the stability term: 1 / (1 - k / 2).
+def soft_stability_factor(largest: float = 0.5, alpha: float = 0.5) -> float:
+    """Return how much the soft baseline can raise the stability term: 1 / (1 - k / 2) at 1/2.
 
     For one arm with potential -(4 / eta) sqrt(w), weight w and estimate g, the stability term is
     max over v of (w - v) g - D(v, w) = (eta / 2) w^(3/2) g^2 / (1 + y), y = eta g sqrt(w) / 2. With
     baselines B_i = min(B, k sqrt(w_i) / eta), k = max(1/2, B), no estimate is below -B_i / w_i, so
     y >= -k / 2. Derived here, not in the paper; for B <= 1/2 it is 4/3, as of reduced variance.
+    For another alpha the step k / 2 is replaced by the one that has the factor 4/3 at k = 1/2. That
+    bounds the regret only where the other steps of a proof are known, which they are at 1/2.
 
     Parameters
     ----------
     largest : float, default 0.5
         The largest baseline B, in [0, 1].
+    alpha : float, default 0.5
+        Power of the Tsallis entropy, in [0, 1].
 
     Examples
     --------
-    >>> round(soft_stability_factor(), 12), soft_stability_factor(1.0)
+    >>> round(soft_stability_factor(), 12), round(soft_stability_factor(1.0), 12)
     (1.333333333333, 2.0)
+    >>> round(soft_stability_factor(alpha=0.9), 9)
+    1.333333333
     """
+    from bothworlds.omd.soft import SMALLEST, largest_step, stability_factor
+
     B = share("largest", largest, "soft_stability_factor")
-    return 1.0 / (1.0 - max(0.5, B) / 2.0)
+    power = share("alpha", alpha, "soft_stability_factor")
+    return stability_factor(power, max(SMALLEST, B) / SMALLEST * largest_step(power))
 
 
 def stability_terms(

@@ -19,7 +19,14 @@ from bothworlds.omd.estimators import BASELINE, baseline, correction, with_basel
 from bothworlds.omd.powers import ESTIMATES
 from bothworlds.omd.recentring import is_due
 from bothworlds.policies.base import LARGEST, Array, Kernels, Program
-from bothworlds.policies.tsallis_inf.parameters import ALPHA, CODE, FACTORS, PARAMETER, rate_now
+from bothworlds.policies.tsallis_inf.parameters import (
+    ALPHA,
+    CODE,
+    FACTORS,
+    PARAMETER,
+    UNEQUAL,
+    rate_now,
+)
 
 APART = 1e3
 """Quotient of two xi up to which their weights are exact to rounding; see `omd.powers`."""
@@ -98,6 +105,37 @@ def learn_rv(K: int, C: Any, S: Any, xi: Any, arm: Any, inverse_p: Any, loss: An
 
 
 @jit
+def learn_soft(K: int, C: Any, S: Any, xi: Any, arm: Any, inverse_p: Any, loss: Any) -> None:
+    """L_i += B_i for every arm, B_i soft; L_I += (l - B_I) / w_I.
+
+    The multiplier rises by the largest baseline; seen from it the arms with smaller ones move.
+    """
+    b = 1.0 - C[ALPHA]
+    step = C[FACTORS + int(C[UNEQUAL])]
+    eta = load(S, powers.RATE, loss)
+    d = load(S, powers.STEP, loss)
+    behind = splat(0.0, loss)
+    by = splat(0.0, loss)
+    for i in range(K):
+        p = load(S, ESTIMATES + 3 * K + i, loss)
+        q = p if xi is None else p * xi[i]
+        w = powers.at_root(load(S, ESTIMATES + 2 * K + i, loss), d * q, b)
+        own = eta if xi is None else eta * xi[i]
+        # w^alpha is w / p, p taken to the root.
+        reach = step * (w * (1.0 + b * (d * q)) / p)
+        base = select(reach >= BASELINE * own, splat(BASELINE, loss), reach / own)
+        drawn = arm == i
+        behind = behind + select(drawn, 0.0, (BASELINE - base) * (w * q))
+        before = load(S, ESTIMATES + i, loss)
+        L = before + base
+        L = select(drawn, L + correction(loss, base, inverse_p), L)
+        by = select(drawn, L - before, by)
+        store(S, ESTIMATES + i, L)
+    store(S, powers.FRAME, load(S, powers.FRAME, loss) + BASELINE)
+    powers.move_drawn(K, S, xi, b, arm, by - BASELINE, eta * behind)
+
+
+@jit
 def choose_equal(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     """Draw from the OMD step with one regulariser for all arms."""
     return solve_and_draw(K, t, C, S, None, rate_in_tile(K, t, C, S, None), u)
@@ -142,11 +180,29 @@ def update_unequal_rv(
     learn_rv(K, C, S, advance(C, FACTORS), arm, inverse_p, loss)
 
 
+@jit
+def update_equal_soft(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn with soft baselines."""
+    learn_soft(K, C, S, None, arm, inverse_p, loss)
+
+
+@jit
+def update_unequal_soft(
+    K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
+) -> None:
+    """Learn with soft baselines."""
+    learn_soft(K, C, S, advance(C, FACTORS), arm, inverse_p, loss)
+
+
 _UPDATES = {
     (False, "iw"): update_equal_iw,
     (False, "rv"): update_equal_rv,
+    (False, "soft"): update_equal_soft,
     (True, "iw"): update_unequal_iw,
     (True, "rv"): update_unequal_rv,
+    (True, "soft"): update_unequal_soft,
 }
 
 
@@ -155,7 +211,8 @@ def program(own: Program, n_arms: int, estimator: Estimator) -> Program:
 
     ``own`` is that of one bandit, which plays where the xi are too far apart for others.
     """
-    xi = own.parameters()[FACTORS:]
+    numbers = own.parameters()
+    xi = numbers[FACTORS : FACTORS + int(numbers[UNEQUAL])]
     unequal = xi.size > 0
     if n_arms == 1 or (unequal and xi.max() > APART * xi.min()):
         return own
@@ -177,6 +234,8 @@ def program(own: Program, n_arms: int, estimator: Estimator) -> Program:
 
 
 def may_lead(n_arms: int, alpha: float, estimator: Estimator) -> bool:
-    """Tell whether leader mode pays, with equal xi."""
+    """Tell whether leader mode pays, with equal xi; soft baselines move every arm every round."""
+    if estimator == "soft":
+        return False
     crowded = estimator == "rv" and n_arms ** (1.0 - 2.0 * alpha) >= CROWDED
     return n_arms > 1 and alpha <= STEEPEST[estimator] and not crowded
