@@ -1,9 +1,8 @@
 """Write docs/arena.md and its pictures from finished runs of the arena, and keep these runs.
 
-Run ``python docs/pictures/make_arena_page.py results/arena``, a folder that ``bothworlds arena`` or
-``bothworlds beyond allworlds`` has written with the same settings: what is missing is played, and
-the regret of every run goes into docs/data/arena.parquet.  Without a folder the page is written
-from that file again.
+Run ``python docs/pictures/make_arena_page.py results/arena``: policies that docs/data/arena.parquet
+lacks are played, unless the folder has their runs already, and the regret of every run goes into
+that file; remove it to play all policies.  Without a folder the page is written from the file.
 """
 
 import json
@@ -110,11 +109,30 @@ def kept(results: dict[str, bw.Result]) -> None:
 
 
 def stored() -> dict[str, bw.Result]:
-    """Return the results of the file by world."""
+    """Return the results of the file by world, none where there is no file."""
     found: dict[str, dict[str, list[float]]] = {}
-    for row in parquet.read_table(DATA).to_pylist():
+    for row in parquet.read_table(DATA).to_pylist() if DATA.exists() else ():
         found.setdefault(row["world"], {}).setdefault(row["policy"], []).append(row["regret"])
     return {world: _result(world, runs) for world, runs in found.items()}
+
+
+def completed(known: dict[str, bw.Result], folder: Path) -> dict[str, bw.Result]:
+    """Play the policies that the results lack, and return all of them in the registered order."""
+    have = {name for result in known.values() for name in result.regret}
+
+    def lacking(horizon: int) -> dict[str, bw.policies.Policy]:
+        return {name: policy for name, policy in entrants(horizon).items() if name not in have}
+
+    settings = {"n_arms": N_ARMS, "gap": GAP, "horizon": HORIZON, "repetitions": RUNS}
+    played = dict(play(lacking, WORLDS, store=folder / "store", seed=SEED, **settings))
+    every = {}
+    for world in WORLDS:
+        parts = [each[world] for each in (known, played) if world in each]
+        runs = {name: list(run[:, -1]) for part in parts for name, run in part.regret.items()}
+        every[world] = _result(
+            world, {name: runs[name] for name in entrants(HORIZON) if name in runs}
+        )
+    return every
 
 
 def _result(world: str, runs: dict[str, list[float]]) -> bw.Result:
@@ -173,8 +191,7 @@ def page(results: dict[str, bw.Result]) -> str:
 def main(folder: Path | None) -> None:
     """Play what is missing, then write the data, the page and its pictures."""
     if folder is not None:
-        settings = {"n_arms": N_ARMS, "gap": GAP, "horizon": HORIZON, "repetitions": RUNS}
-        kept(dict(play(entrants, WORLDS, store=folder / "store", seed=SEED, **settings)))
+        kept(completed(stored(), folder))
     results = stored()
     (DOCS / "arena.md").write_text(page(results), encoding="utf-8")
     for name, worlds in PICTURES.items():
