@@ -222,7 +222,7 @@ POLICIES: dict[str, Entry] = {
                     "tsallis-soft",
                     "Tsallis-INF (soft)",
                     "Tsallis-INF, soft baselines for all arms",
-                    "#1B9E77",
+                    "#8DB600",
                     (0, (7, 1.2, 1.2, 1.2)),
                     "|",
                     1.5,
