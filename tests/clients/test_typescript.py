@@ -91,8 +91,13 @@ def test_the_types_are_those_of_the_openapi_document(built, tmp_path):
 
 def test_the_client_in_node(built, tmp_path):
     with served(tmp_path / "store.db") as service:
-        created = service.ask("POST", "/v1/experiments", {"name": "headline", "arms": ARMS})
-        assert created.status == 201
+        for more in (
+            {"name": "headline"},
+            {"name": "advised", "experts": ["model", "rules"]},
+            {"name": "shared", "control": "blue", "control_share": 0.2},
+        ):
+            created = service.ask("POST", "/v1/experiments", {"arms": ARMS, **more})
+            assert created.status == 201, created.body
         told = run(NODE, "--test", "test/node.test.mjs", env={**os.environ, "SERVICE": service.url})
         assert "# fail 0" in told, told
 

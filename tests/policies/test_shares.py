@@ -247,6 +247,34 @@ def test_the_cost_is_what_the_shares_take():
     assert T * 0.5 * 0.3 < mean["most"] < T * 0.5 * 0.4
 
 
+def test_the_guarantee_adds_the_price_of_the_shares():
+    T, gaps, shares = 1000, [0.0, 0.2, 0.3], [0.0, 0.1, 0.1]
+    asked = {"n_arms": 3, "horizon": T}
+    inner = bw.TsallisINF(estimator="iw")
+    alone = bw.bounds.guarantee(inner, **asked).value
+    policy = bw.Floor(inner, 0, min_share=shares)
+    priced = bw.bounds.guarantee(policy, **asked, gaps=gaps)
+    assert priced.value == pytest.approx(alone + T * 0.1 * (0.2 + 0.3))
+    assert "Theorem 1" in priced.theorem and "share" in priced.reason
+    # Without gaps, or with corrupted ones, an arm can cost its whole share.
+    for more in ({}, {"gaps": gaps, "corruption": 1.0}):
+        found = bw.bounds.guarantee(policy, **asked, **more)
+        assert found.value == pytest.approx(alone + T * (0.1 + 0.1 - 0.0))
+    even = bw.bounds.guarantee(bw.Floor(inner, 0.3, 0), **asked, gaps=gaps)
+    assert even.value == pytest.approx(alone + T * 0.1 * (0.2 + 0.3))
+    world = bw.environments.Stochastic([0.3, 0.5, 0.6])
+    played = bw.simulate({"x": policy}, world, horizon=T, repetitions=16, seed=2, progress=False)
+    assert T * 0.05 * 0.9 < played.regret["x"][:, -1].mean() < priced.value
+    for other, why in (
+        (bw.Floor(inner, 0, max_share=0.9), "largest share below 1"),
+        (bw.Floor(inner, 0.5), "the floor changes with the rounds"),
+        (bw.Floor(LANES, 0, min_share=0.1), "only importance weighting"),
+        (bw.Floor(bw.HTINF(scale=1.0), 0, min_share=0.1), "only importance weighting"),
+    ):
+        found = bw.bounds.guarantee(other, **asked)
+        assert found.value is None and why in found.reason
+
+
 def test_it_prints_as_its_constructor():
     policy = bw.Floor(bw.Exp3(), 0, min_share=0.1, max_share=[1, 0.5], control=1)
     shown = "Floor(Exp3(), 0.0, min_share=0.1, max_share=(1.0, 0.5), control=1)"

@@ -43,13 +43,16 @@ def run(*words, **environment):
 
 def test_apply_creates_what_is_missing_and_is_idempotent(file, tmp_path):
     path = file(HEADLINE + 'floor = 0.1\npolicy = "exp3"\n')
-    code, told = run("plan", "--config", path)
-    assert code == 1 and "There is no store" in told
-    create_key(str(tmp_path / "store.db"), ["read"])
     planned = "headline: create with the arms blue, green"
-    assert run("plan", "--config", path) == (
-        0, f"{planned} Not applied to {tmp_path}/store.db yet; `bothworlds serve apply` does it.",
-    )  # fmt: skip
+    first = (
+        0,
+        f"{planned} Not applied to {tmp_path}/store.db yet; `bothworlds serve apply` does it.",
+    )
+    # Before there is a store, and with an empty one.
+    assert run("plan", "--config", path) == first
+    assert not (tmp_path / "store.db").exists()
+    create_key(str(tmp_path / "store.db"), ["read"])
+    assert run("plan", "--config", path) == first
     assert run("apply", "--config", path) == (0, f"{planned} Applied to {tmp_path}/store.db.")
     before = (tmp_path / "store.db").read_bytes()
     for command in ("plan", "apply"):
@@ -63,12 +66,14 @@ def test_every_setting_of_an_experiment_can_be_written(file):
     """A setting that is added to the schema is accepted, planned and applied without more code."""
     samples = {
         "feedback_window": 60.0, "missing": "default", "default_loss": 1.0, "floor": 0.25,
-        "floor_power": 0.5, "sticky_seconds": 30.0, "log": "before", "unit_cap": 5, "key_cap": 50,
-        "description": "What the page says.",
+        "floor_power": 0.5, "control": "blue", "control_share": 0.25, "sticky_seconds": 30.0,
+        "log": "before", "unit_cap": 5, "key_cap": 50, "description": "What the page says.",
     }  # fmt: skip
     assert samples.keys() <= set(CHANGEABLE)
     assert run("apply", "--config", file(HEADLINE))[0] == 0
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in samples.items())
+    lines += "min_share = { green = 0.1 }\nmax_share = { green = 0.8 }\n"
+    samples |= {"min_share": {"green": 0.1}, "max_share": {"green": 0.8}}
     path = file(HEADLINE + lines)
     code, told = run("plan", "--config", path)
     assert code == 0
@@ -95,6 +100,8 @@ def test_experts_can_be_written_and_are_fixed(file):
         ("[experiments.x]\narms = ['a', 'b']\nflor = 1\n", "unknown field `flor`"),
         ("[experiments.x]\narms = ['a', 'b']\nfloor = 2\n", "Expected `float` <= 1.0"),
         ("[experiments.x]\narms = ['a', 'a']\n", "of distinct names"),
+        ("[experiments.x]\narms = ['a', 'b']\nmin_share = { a = 1, b = 1 }\n", "to at most 1"),
+        ("[experiments.x]\narms = ['a', 'b']\ncontrol = 'c'\n", "There is no active arm 'c'"),
         ("[experiments.x]\narms = ['a', 'b']\npolicy = 'magic'\n", "must be a word such as"),
         ("[experiments.'a b']\narms = ['a', 'b']\n", "matching regex"),
         ("[experiment.x]\narms = ['a', 'b']\n", "unknown field `experiment`"),
@@ -120,7 +127,7 @@ def test_options_come_from_the_file_unless_they_are_given(file, tmp_path):
         "--config", file("", 'require_keys = true\ncors_origin = ["*"]')
     )[1]  # fmt: skip
     assert "--rate" in run("--config", file("", "rate = 3"), "--rate", "-1")[1]
-    assert "There is no store at 'here.db'" in run(
+    assert "Not applied to here.db yet" in run(
         "plan", "--config", file(HEADLINE), "--store", "here.db"
     )[1]  # fmt: skip
     assert "No such file" in run("plan", "--config", tmp_path / "none.toml")[1]
@@ -167,6 +174,12 @@ async def applied(wanted, visitor):
     for step in steps:
         await step.apply()
     return [step.text for step in steps]
+
+
+def test_a_database_without_tables_is_planned_from_nothing(file, where):
+    code, told = run("plan", "--config", file(HEADLINE), "--store", where("new.db"))
+    assert code == 0 and "headline: create with the arms blue, green" in told
+    assert run("plan", "--config", file(HEADLINE), "--store", where("new.db"))[0] == 0
 
 
 def test_a_running_service_follows_and_a_new_arm_has_its_probability(on_service, where):

@@ -337,6 +337,18 @@ def test_the_headline_never_contradicts_itself(dashboard):
     dashboard(work)
 
 
+def test_shares_stand_next_to_what_an_arm_receives(dashboard):
+    async def work(app, browser):
+        shares = {"min_share": {"b": 0.05, "c": 0.1}, "max_share": {"c": 0.4, "d": 0.5}}
+        await app.service.create(Service.LOCAL, spec("shared", control="a", **shares))
+        page = " ".join((await browser.get("/experiments/shared")).text.split())
+        for text in ("control, fixed at 10 %", "at least 5 %", "at least 10 %, at most 40 %"):
+            assert f"<small>{text}</small>" in page
+        assert page.count("<small>at ") == 3
+
+    dashboard(work)
+
+
 def test_thousands_of_arms_have_pages(dashboard):
     async def work(app, browser):
         for _ in range(3):

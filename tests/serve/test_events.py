@@ -76,6 +76,8 @@ def test_checkpoints_are_sent_and_followed_from_where_one_stopped(tmp_path):
         await first.until(lambda body: events(body))
         first.gone.set()
         await asyncio.wait_for(first.task, HANG)
+        # A proxy such as nginx would hold events back.
+        assert (b"x-accel-buffering", b"no") in first.sent[0]["headers"]
         seen = events(first.body)
         assert [id for id, _ in seen] == sorted({id for id, _ in seen})
         assert set(seen[-1][1]["probabilities"]) == {"a", "b"}

@@ -43,6 +43,8 @@ export interface Ask {
   advice?: Record<string, string | Record<string, number>>;
   /** Experts without advice this time. */
   asleep?: string[];
+  /** Whether to return the probabilities of all arms, and the weights of the experts. */
+  vector?: boolean;
 }
 
 export interface Decision {
@@ -54,6 +56,10 @@ export interface Decision {
   probability: number | null;
   mode: "learn" | "pinned" | "shadow" | "uniform" | "default";
   expiresAt: number | null;
+  /** Of every available arm; with `vector`. */
+  probabilities?: Record<string, number>;
+  /** The weight of every expert; with `vector`. */
+  experts?: Record<string, number>;
   /** Why this is a default. */
   error?: ServiceError;
 }
@@ -95,9 +101,9 @@ export class Client {
 
   /** Ask which arm to use. */
   async decide(experiment: string, ask: Ask = {}): Promise<Decision> {
-    const { default: standIn, idempotencyKey, ...body } = ask;
+    const { default: standIn, idempotencyKey, vector, ...body } = ask;
     const headers: Record<string, string> = { "Idempotency-Key": idempotencyKey ?? crypto.randomUUID() };
-    const path = `/v1/experiments/${encodeURIComponent(experiment)}/decisions`;
+    const path = `/v1/experiments/${encodeURIComponent(experiment)}/decisions${vector ? "?vector=1" : ""}`;
     try {
       return decisionOf(experiment, await this.#call("POST", path, body, headers));
     } catch (error) {
@@ -106,7 +112,7 @@ export class Client {
   }
 
   /** Ask for several independent decisions of one experiment. */
-  async decideMany(experiment: string, count: number, ask: Omit<Ask, "available" | "unit" | "deferred"> = {}): Promise<Decision[]> {
+  async decideMany(experiment: string, count: number, ask: Omit<Ask, "available" | "unit" | "deferred" | "vector"> = {}): Promise<Decision[]> {
     const { default: standIn, idempotencyKey, ...body } = ask;
     const headers: Record<string, string> = { "Idempotency-Key": idempotencyKey ?? crypto.randomUUID() };
     const path = `/v1/experiments/${encodeURIComponent(experiment)}/decisions:batch`;
@@ -253,6 +259,7 @@ function decisionOf(experiment: string, answer: unknown): Decision {
   return {
     experiment, arm: made.arm, value: made.value ?? null, decisionId: made.decision_id, probability: Math.min(1, made.probability),
     mode: made.mode, expiresAt: made.expires_at,
+    ...(made.probabilities && { probabilities: made.probabilities }), ...(made.experts && { experts: made.experts }),
   };
 }
 

@@ -58,6 +58,50 @@ test("only arms that are available", async () => {
   assert.deepEqual([decision.arm, decision.probability], ["green", 1]);
 });
 
+test("advice of experts, an expert that is asleep, and their weights", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const advice = { model: "blue", rules: { blue: 0.25, green: 0.75 } };
+  const decision = await client.decide("advised", { advice, vector: true });
+  assert.deepEqual(Object.keys(decision.experts).sort(), ["model", "rules"]);
+  assert.ok(Math.abs(Object.values(decision.experts).reduce((a, b) => a + b) - 1) < 1e-9);
+  assert.ok(Math.abs(decision.probabilities[decision.arm] - decision.probability) < 1e-12);
+  assert.equal(await client.feedback(decision, { loss: 1 }), "learned");
+  const plain = await client.decide("advised", { advice });
+  assert.deepEqual([plain.experts, plain.probabilities], [undefined, undefined]);
+  const alone = await client.decide("advised", { advice: { rules: "green" }, asleep: ["model"] });
+  assert.deepEqual([alone.arm, alone.probability], ["green", 1]);
+  const many = await client.decideMany("advised", 3, { advice });
+  assert.deepEqual(await Promise.all(many.map((each) => client.feedback(each, { reward: 1 }))), Array(3).fill("learned"));
+});
+
+test("wrong advice is refused and changes nothing", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const rounds = async () => (await (await fetch(`${SERVICE}/v1/experiments/advised`)).json()).round;
+  const before = await rounds();
+  for (const [ask, code] of [
+    [{}, "advice_missing"],
+    [{ advice: { model: "blue" } }, "advice_missing"],
+    [{ advice: { model: "blue", rules: "red" } }, "advice_invalid"],
+    [{ advice: { model: "blue", rules: "green", oracle: "blue" } }, "advice_invalid"],
+    [{ advice: { model: { blue: 0.5 }, rules: "green" } }, "advice_invalid"],
+    [{ advice: { model: { blue: -1, green: 2 }, rules: "green" } }, "advice_invalid"],
+    [{ advice: { model: "blue", rules: "green" }, asleep: ["oracle"] }, "advice_invalid"],
+    [{ advice: { model: "blue", rules: "green" }, asleep: ["model"] }, "advice_invalid"],
+  ]) {
+    // A default is for a service that is away, and not for a wrong request.
+    await assert.rejects(client.decide("advised", { ...ask, default: "blue" }), { code, status: 400 }, JSON.stringify(ask));
+  }
+  await assert.rejects(client.decide("headline", { advice: { model: "blue" } }), { code: "advice_invalid" });
+  assert.equal(await rounds(), before);
+});
+
+test("shares that the available arms cannot have are refused", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const decision = await client.decide("shared", { vector: true });
+  assert.equal(decision.probabilities.blue, 0.2);
+  await assert.rejects(client.decide("shared", { available: ["green"] }), { code: "shares_conflict", status: 409 });
+});
+
 test("a refusal is raised, also when there is a default", async () => {
   const client = new Client(SERVICE, PATIENT);
   await assert.rejects(client.decide("no such experiment", { default: "blue" }), { code: "experiment_not_found", status: 404 });

@@ -295,6 +295,8 @@ async def _created(service: Service, config: str) -> None:
 def plan(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db") -> None:
     """Show what `serve apply` would change; works while a server is running.
 
+    Where there is no store yet, everything is to be created.
+
     Example: bothworlds serve plan --config bothworlds.toml
     """
     _planned(config, store, apply=False)
@@ -316,13 +318,18 @@ def apply(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db"
 def _planned(config: str, store: str, *, apply: bool) -> None:
     with extras():
         import asyncio
+        import tempfile
+        from pathlib import Path
 
         from bothworlds.serve.domain.service import Service
         from bothworlds.serve.ops import config_file
+        from bothworlds.serve.store.opening import is_new
 
-        async def run() -> bool:
+        async def run(folder: str) -> bool:
             specs = config_file.read(config).specs()
-            service = await Service.open(store, serve=False, create=apply)
+            # Where there is nothing yet, the plan is that of an empty store.
+            planned = str(Path(folder) / "empty.db") if not apply and is_new(store) else store
+            service = await Service.open(planned, serve=False, create=planned != store or apply)
             try:
                 steps = await config_file.plan(service, specs)
                 for step in steps:
@@ -333,7 +340,8 @@ def _planned(config: str, store: str, *, apply: bool) -> None:
             finally:
                 await service.close()
 
-        changed = asyncio.run(run())
+        with tempfile.TemporaryDirectory() as folder:
+            changed = asyncio.run(run(folder))
     if not changed:
         typer.echo(f"{_shown(store)} is as {config} states: nothing to change.")
     elif apply:

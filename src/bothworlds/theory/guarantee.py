@@ -22,7 +22,7 @@ from bothworlds.theory.upper import (
 )
 
 if TYPE_CHECKING:
-    from bothworlds.policies import HTINF, LBINFV, UCB1, Restarted, Sparring, TsallisINF
+    from bothworlds.policies import HTINF, LBINFV, UCB1, Floor, Restarted, Sparring, TsallisINF
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -136,6 +136,7 @@ def _alone(policy: object, asked: _Question) -> Guarantee:
         UCB1,
         AdaTINF,
         Exp3,
+        Floor,
         Policy,
         Restarted,
         TsallisINF,
@@ -157,6 +158,8 @@ def _alone(policy: object, asked: _Question) -> Guarantee:
         return Guarantee(None, _HEAVY, f"{order}; against adversaries only, no constant")
     if type(policy) is Restarted:
         return _restarted(policy, asked)
+    if type(policy) is Floor:
+        return _floor(policy, asked)
     name = type(policy).__name__
     reason = policy.traits.unproved if isinstance(policy, Policy) else ""
     return _none(reason or f"no result of the article covers the policy {name}")
@@ -264,6 +267,36 @@ def _restarted(policy: Restarted, asked: _Question) -> Guarantee:
     value += rest if rest < 1.0 else 0.0
     reason = f"in every block: {found[0][1].reason}; the regrets of the blocks add up"
     return Guarantee(value, f"{found[0][1].theorem}, block by block", reason)
+
+
+def _floor(policy: Floor, asked: _Question) -> Guarantee:
+    """Answer for a distribution p = a + M w with constant shares a, M = 1 - sum a.
+
+    The regret is that of the rounds drawn by a, and M times that of w.  Estimates weighted by 1 / p
+    are unbiased, and their second moments times w at most 1 / M of those weighted by 1 / w.  So
+    M times the regret of w is at most the sum of the penalty and the stability of the theorem.
+    """
+    from bothworlds.policies import Exp3, TsallisINF
+
+    K, T = asked.n_arms, asked.horizon
+    low, high = policy.limits(K)
+    if (high < 1.0).any():
+        return _none("a largest share below 1 keeps the best arm's traffic back in every round")
+    if policy.scale > 0.0 and policy.power > 0.0:
+        return _none("the floor changes with the rounds, which the theorems do not cover")
+    inner = policy.policy
+    if type(inner) is not Exp3 and not (type(inner) is TsallisINF and inner.estimator == "iw"):
+        return _none("with a floor or shares only importance weighting ('iw') and Exp3 are covered")
+    found = _alone(inner, replace(asked, gaps=None, corruption=0.0))
+    if found.value is None:
+        return found
+    even = (1.0 - float(low.sum())) * min(policy.scale, 1.0) / K
+    drawn = low + even
+    cost, known = float(drawn.sum() - drawn.min()), "at most its share"
+    if asked.gaps is not None and asked.corruption == 0.0:
+        cost, known = float(drawn @ asked.gaps), "its share times its gap"
+    reason = f"{found.reason}; every arm costs {known} in a round"
+    return Guarantee(found.value + T * cost, f"{found.theorem}, and the shares", reason)
 
 
 def _tsallis_inf(policy: TsallisINF, asked: _Question) -> Guarantee:

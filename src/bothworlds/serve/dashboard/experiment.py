@@ -433,7 +433,7 @@ def _arms(shown: Shown) -> Markup:
                     swatch(colour), named(name),
                     arm["status"] == "retired" and h.span(" retired", class_="quiet"),
                 ),
-                together(h.b(percent(share)), " ", line),
+                together(h.b(percent(share)), " ", line, _limits(described, name)),
                 f"{arm['decided']:,}",
                 f"{arm['told']:,}",
                 f"{count_.pending:,}",
@@ -459,6 +459,15 @@ def _arms(shown: Shown) -> Markup:
         page < pages and h.a("Next", href=f"{where}{_query(shown, page + 1)}#arms"),
     )  # fmt: skip
     return together(table(heads, rows, _windowed(shown), class_="wide"), turn)
+
+
+def _limits(described: dict[str, Any], name: str) -> Markup | None:
+    """Return between which shares the policy keeps an arm, None if there are none."""
+    if name == described["control"]:
+        return together(" ", h.small(f"control, fixed at {100 * described['control_share']:g} %"))
+    limits = ("at least", described["min_share"]), ("at most", described["max_share"])
+    found = [f"{word} {100 * shares[name]:g} %" for word, shares in limits if name in shares]
+    return together(" ", h.small(", ".join(found))) if found else None
 
 
 def _filter() -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bothworlds.errors import StoreError, missing_extra
@@ -55,6 +56,26 @@ def opened(where: str, *, serve: bool = True, create: bool = True, alone: bool =
         store.close()
         raise
     return store
+
+
+def is_new(where: str) -> bool:
+    """Tell whether there is no store yet: no file, or a database without tables.
+
+    Raises
+    ------
+    StoreError
+        If the database cannot be reached.
+
+    Examples
+    --------
+    >>> is_new("no/such/folder/bothworlds.db")
+    True
+    """
+    if not is_postgres(where):
+        return not Path(where).exists()
+    store = _postgres()(where, serve=False, create=False)
+    with sentences(store), contextlib.closing(store):
+        return schema.version(store.writer) == 0
 
 
 @contextlib.contextmanager
