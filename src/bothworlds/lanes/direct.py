@@ -9,6 +9,7 @@ is can be handed over by its address, as a float: Python gives those away three 
 whole numbers, and 53 bits hold every address a process gets.
 """
 
+import functools
 from ctypes import addressof, c_char
 from types import MethodType
 from typing import Any
@@ -26,7 +27,8 @@ def direct(kernel: Any, *arguments: Any) -> Any:
     """
     given = tuple(map(_type_of, arguments))
     try:
-        kernel.compile(given)
+        if given not in kernel.overloads:
+            kernel.compile(given)
         return kernel.overloads[given].entry_point
     except (AttributeError, KeyError):
         return kernel
@@ -53,9 +55,14 @@ def placed(code: Any, where: int) -> Any:
 
 def _type_of(argument: Any) -> Any:
     """Return Numba's type of a value."""
-    if type(argument) is np.ndarray and argument.dtype == np.float64:
+    if type(argument) is np.ndarray:
         flags = argument.flags
         if flags.c_contiguous and flags.writeable and flags.aligned:
-            # As `typeof` has it, which imports masked arrays to see that this is none.
-            return types.Array(types.float64, argument.ndim, "C")
+            return _array_type(argument.dtype, argument.ndim)
     return numba.typeof(argument)
+
+
+@functools.cache
+def _array_type(dtype: Any, ndim: int) -> Any:
+    """Return Numba's type of an array, as `typeof` has it, which imports masked arrays as well."""
+    return types.Array(numba.from_dtype(dtype), ndim, "C")
