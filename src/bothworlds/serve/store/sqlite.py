@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,8 @@ from bothworlds.files import flocked
 from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.reader import Reader
-from bothworlds.serve.store.rows import (
-    DECISION,
-    FEEDBACK,
-    DecisionRow,
-    FeedbackRow,
-    Replica,
-    Stored,
-)
-from bothworlds.serve.store.writer import Writer, at_once
+from bothworlds.serve.store.rows import DECISION, DecisionRow, Replica
+from bothworlds.serve.store.writer import Writer, insert_rows
 
 BUSY = 5.0
 """Seconds to wait for another process that writes."""
@@ -52,6 +46,8 @@ class SqliteWriter(Writer):
         super().__init__(connection.execute, replica)
         self._connection = connection
         self._lost = lost
+        # No other process writes, so that the count says whether all feedback is new.
+        self.changes = partial(getattr, connection, "total_changes")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -108,26 +104,8 @@ class SqliteWriter(Writer):
     def check_not_served(self) -> None:
         """Do nothing: a process that migrates holds the lock of the only one that serves."""
 
-    def _insert_rows(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Insert rows that are not there yet; return how many were not."""
-        before = self._connection.total_changes
-        for places, values in at_once(rows):
-            self.execute(
-                f"INSERT INTO {table} ({columns}) VALUES {places} ON CONFLICT DO NOTHING", values
-            )
-        return self._connection.total_changes - before
-
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
-        self._insert_rows("decision", DECISION, rows)
-
-    def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
-        # No other process writes, so that the count says whether all are new; in most batches
-        # they are.
-        if self._insert_rows("feedback", FEEDBACK, rows) == len(rows):
-            return {}
-        self.execute("ROLLBACK")
-        self.execute(self.begin)
-        return super()._insert_feedback(rows)
+        insert_rows(self, "decision", DECISION, rows)
 
 
 class SqliteReader(Reader):
