@@ -2,12 +2,21 @@
 
 import asyncio
 import contextlib
+import sys
+import threading
+from types import SimpleNamespace
 
-from bothworlds.serve.domain.answers import Principal
+import pytest
+
+from bothworlds.serve.background import background
+from bothworlds.serve.domain import history
+from bothworlds.serve.domain.answers import Principal, log_document
 from bothworlds.serve.domain.keys import SCOPES
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service
+from bothworlds.serve.domain.state import CHUNK
 from bothworlds.serve.http import app as http
 from bothworlds.serve.http import fast_path
+from bothworlds.serve.http.server import SWITCH_SECONDS
 from bothworlds.serve.store import commit
 from serve.conftest import QUIET
 
@@ -147,3 +156,76 @@ def test_heavy_requests_are_paid_for_by_later_passes():
 
     # Each is begun when those before it are paid for, by a share a pass.
     assert asyncio.run(body()) == 900 // http.SHARE + 1
+
+
+def test_while_tenants_share_a_turn_of_the_writer_is_short():
+    async def body():
+        ledger, taken, given = SimpleNamespace(life=0), [], []
+        committer = commit.Committer(
+            None, ledger, asyncio.get_running_loop(), None, log_limit=10**6
+        )
+        committer._commit = lambda items, rows, life: taken.append((len(items), len(rows)))
+        committer.log.extend(range(3000))
+        committer._queue.append(item(1))
+        committer._turn()
+        for tenant in [1] * 500 + [2]:
+            committer._queue.append(item(tenant))
+        committer._turn()
+        assert taken == [(1, commit.CHUNK), (commit.SHARED // 2, commit.SHARED)]
+        committer._answered.clear()
+        committer._answer([], {}, [(given.append, n) for n in range(100)])
+        # The next batch is begun; the other answers are given meanwhile, a few in every pass.
+        assert committer._answered.is_set() and len(given) == commit.ANSWERS
+        passes = 1
+        while len(given) < 100:
+            await asyncio.sleep(0)
+            passes += 1
+        assert given == list(range(100)) and passes == 100 // commit.ANSWERS
+
+    asyncio.run(body())
+
+
+def test_many_decisions_at_once_leave_turns_to_others(tmp_path, unsynced):
+    async def body():
+        async with application(tmp_path / "store.db") as app:
+            many = asyncio.ensure_future(app.service.decide_many(NOISY, "e", 256))
+            between = 0
+            while not many.done():
+                assert (await app.service.decide(CALM, "e")).mode == "learn"
+                await asyncio.sleep(0)
+                between += 1
+            assert len({each.decision_id for each in many.result()}) == 256
+            assert between >= 256 // CHUNK
+            assert app.service.experiment_state(NOISY, "e").counts.rounds == 256
+
+    asyncio.run(body())
+
+
+def test_no_thread_keeps_the_interpreter_for_long(tmp_path, unsynced):
+    former = sys.getswitchinterval()
+    with background(str(tmp_path / "store.db"), settings=QUIET):
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    assert sys.getswitchinterval() == former
+
+
+def test_an_export_is_made_off_the_event_loop(tmp_path, unsynced, monkeypatch):
+    threads = []
+
+    def noted(*given):
+        threads.append(threading.get_ident())
+        return log_document(*given)
+
+    monkeypatch.setattr(history, "log_document", noted)
+    monkeypatch.setattr(history, "PAGE", 4)
+
+    async def body():
+        async with application(tmp_path / "store.db") as app:
+            made = await app.service.decide_many(NOISY, "e", 10)
+            await app.service.state.committer.flushed()
+            pages = [page async for page in app.service.rows(NOISY, "e")]
+        assert [len(page) for page in pages] == [4, 4, 2]
+        found = {row["decision_id"] for page in pages for row in page}
+        assert found == {each.decision_id for each in made}
+
+    asyncio.run(body())
+    assert len(threads) == 10 and threading.get_ident() not in threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
@@ -15,7 +16,7 @@ from bothworlds.serve.domain.answers import Decided, Principal, Replayed
 from bothworlds.serve.domain.draws import Lineup
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.rules import check_request_key, check_unit
-from bothworlds.serve.domain.state import DAY, State
+from bothworlds.serve.domain.state import CHUNK, DAY, State
 from bothworlds.serve.domain.sums import Counts
 from bothworlds.serve.domain.tokens import Identities, unit_hash
 from bothworlds.serve.problems import Problem
@@ -153,20 +154,23 @@ class Deciding:
                 "invalid_request",
                 f"The count must be a whole number in [1, {DECISION_BATCH}].",
             )
-        made = [
-            self._draw(experiment, experiment.lineup, b"", False, False, advice, asleep)
-            for _ in range(count)
-        ]
-        rows = [row for _, row in made]
-        counts = experiment.counts
+        made = []
+        for place in range(count):
+            if place % CHUNK == CHUNK - 1:
+                # Requests of other tenants must not wait for all of them.
+                await asyncio.sleep(0)
+            drawn = self._draw(experiment, experiment.lineup, b"", False, False, advice, asleep)
+            made.append((*drawn, experiment.counts))
+        self._state.check_open()
+        rows = [row for _, row, _ in made]
         if experiment.config.log == "before":
             await self._committer.written(who.tenant, decisions=rows)
         else:
             for row in rows:
                 self._committer.append(row)
-        for decided, _ in made:
+        for decided, _, counts in made:
             self._count(experiment, counts, decided)
-        return [decided for decided, _ in made]
+        return [decided for decided, _, _ in made]
 
     def _find(self, who: Principal, name: str) -> Experiment:
         """Return an experiment that the caller may use."""

@@ -18,13 +18,10 @@ from bothworlds.serve.domain.experiment import COLD, Experiment
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.replicas import Replicas, StaleReplica
-from bothworlds.serve.domain.state import State
+from bothworlds.serve.domain.state import CHUNK, State
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.commit import Item, Written, resolve
 from bothworlds.serve.store.rows import Activation, FeedbackRow, Stored
-
-CHUNK = 32
-"""Feedbacks of a batch that are checked before other requests have their turn."""
 
 Checked = tuple[FeedbackRow, Experiment, float]
 """A feedback that can be written: its row, its experiment, and what it reserves there."""

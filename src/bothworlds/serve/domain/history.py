@@ -12,7 +12,7 @@ from bothworlds.serve.domain.state import DAY, State
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.ops.upkeep import CHECKPOINTS, PAGE
 from bothworlds.serve.store.reader import Reader
-from bothworlds.serve.store.rows import LogRow, from_bytes
+from bothworlds.serve.store.rows import CheckpointRow, from_bytes
 
 T = TypeVar("T")
 
@@ -47,28 +47,12 @@ class History:
     ) -> list[dict[str, Any]]:
         """Return where an experiment stood at some moments, oldest first."""
         experiment = self._state.experiments.find(who.tenant, name)
-        rows = await self._state.read(
-            lambda reader: reader.checkpoints(experiment.id, after, limit)
+        return await self._state.read(
+            lambda reader: [
+                _checkpoint(experiment, row)
+                for row in reader.checkpoints(experiment.id, after, limit)
+            ]
         )
-        names = [arm.name for arm in experiment.arms]
-        found = []
-        for row in rows:
-            shares, weights = row.shares()
-            found.append(
-                {
-                    "id": row.id,
-                    "at": row.at,
-                    "epoch": row.epoch,
-                    "round": row.round,
-                    "learned": row.learned,
-                    "probabilities": dict(zip(names, shares.tolist(), strict=False)),
-                    "told": dict(zip(names, from_bytes(row.told).tolist(), strict=False)),
-                }
-            )
-            if weights.size:
-                named = zip(experiment.config.experts, weights.tolist(), strict=False)
-                found[-1]["experts"] = dict(named)
-        return found
 
     async def rows(
         self, who: Principal, name: str, *, since: float | None = None
@@ -81,16 +65,18 @@ class History:
         after = b"" if since is None else first_identity(since)
         before = first_identity(time.time() + DAY)
 
-        def following(reader: Reader) -> list[LogRow]:
-            return reader.log(experiment.id, after, before, PAGE)
+        def following(reader: Reader) -> tuple[list[dict[str, Any]], bytes | None]:
+            rows = reader.log(experiment.id, after, before, PAGE)
+            # In the thread: signing the ids of a page takes 20 ms, which decisions must not wait.
+            page = [log_document(experiment, row, self._state.keyring) for row in rows]
+            return page, rows[-1].id if len(rows) == PAGE else None
 
-        while True:
-            page = await self._state.read(following)
+        last: bytes | None = after
+        while last is not None:
+            after = last
+            page, last = await self._state.read(following)
             if page:
-                yield [log_document(experiment, row, self._state.keyring) for row in page]
-            if len(page) < PAGE:
-                return
-            after = page[-1].id
+                yield page
 
     async def looked_up(
         self, who: Principal, name: str, work: Callable[[Reader, Experiment], T]
@@ -108,3 +94,21 @@ class History:
         experiment = self._state.experiments.find(who.tenant, name)
         missing, unclean = await self._state.read(lambda reader: reader.lost(experiment.id))
         return {"missing": missing, "unclean": unclean}
+
+
+def _checkpoint(experiment: Experiment, row: CheckpointRow) -> dict[str, Any]:
+    """Return a checkpoint as JSON values."""
+    names = [arm.name for arm in experiment.arms]
+    shares, weights = row.shares()
+    found = {
+        "id": row.id,
+        "at": row.at,
+        "epoch": row.epoch,
+        "round": row.round,
+        "learned": row.learned,
+        "probabilities": dict(zip(names, shares.tolist(), strict=False)),
+        "told": dict(zip(names, from_bytes(row.told).tolist(), strict=False)),
+    }
+    if weights.size:
+        found["experts"] = dict(zip(experiment.config.experts, weights.tolist(), strict=False))
+    return found

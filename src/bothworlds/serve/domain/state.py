@@ -27,6 +27,8 @@ from bothworlds.serve.store.rows import Configuration, KeyRow
 T = TypeVar("T")
 
 DAY = 86_400.0
+CHUNK = 32
+"""Decisions or feedbacks of a batch that are handled before other requests have their turn."""
 
 COUNTERS = (
     "decisions", "learned", "duplicates", "quarantined", "not_learnable", "swept",

@@ -5,7 +5,8 @@ arrived, at most about `MOST` rows, writes it as one transaction and lets the ev
 It takes from one tenant after the other, and less while several of them write.
 There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company.
 A batch is begun when the one before it is answered: a fast disk would otherwise be handed batches
-of a few rows, each at the price of a whole one.
+of a few rows, each at the price of a whole one.  Where several tenants write, the first answers are
+enough: a tenant must not wait until all those of another are given.
 
 The thread owns this replica's states (`StateRow`): no one else changes them.  When a commit fails,
 no caller is answered that it was written, and the states are read again before the next
@@ -44,9 +45,10 @@ from bothworlds.serve.store.writer import Writer
 
 MOST = 2048
 """Rows and items of a batch, give or take one item."""
-SHARED, ANSWERS = 128, 8
-"""While several tenants write: rows and items of a batch, and answers that are given before the
-event loop does something else. No one waits long for the work of another tenant."""
+SHARED, ANSWERS = 64, 4
+"""While several tenants write: rows and items of a batch, as many rows of the log, and answers that
+are given before the event loop does something else. No tenant waits long for the work of another.
+"""
 SHARED_SECONDS = 60.0
 """For how long several tenants are expected to write after they have."""
 CHUNK = 1024
@@ -342,7 +344,8 @@ class Committer:
         # Few rows of the log in every batch would cost as much as many in one of them.
         if self._ripe or not items or len(self.log) >= CHUNK:
             self._ripe = False
-            rows = [self.log.popleft() for _ in range(min(CHUNK, len(self.log)))]
+            most = SHARED if self._queue.shared else CHUNK
+            rows = [self.log.popleft() for _ in range(min(most, len(self.log)))]
             self._ripe = self._ripe or bool(self.log)
         if items or rows:
             self._commit(items, rows, life)
@@ -504,8 +507,7 @@ class Committer:
                 _LOG.exception("An answer could not be given.")
         if len(answers) > some:
             self._loop.call_soon(self._answer, [], {}, answers[some:])
-        else:
-            self._answered.set()
+        self._answered.set()
 
     def _recount(
         self, former: dict[Place, StateRow], now: dict[Place, StateRow], done: threading.Event
