@@ -85,6 +85,31 @@ def test_every_setting_of_an_experiment_can_be_written(file):
     assert "floor 0.25 -> 0.0" in run("apply", "--config", file(HEADLINE))[1]
 
 
+def test_other_tenants_have_experiments_of_their_own(file, tmp_path):
+    path = file(HEADLINE + HEADLINE.replace("[", "[tenants.shop.", 1))
+    lines = (
+        "headline: create with the arms blue, green create the tenant shop "
+        "shop: headline: create with the arms blue, green"
+    )
+    store = str(tmp_path / "store.db")
+    assert run("plan", "--config", path)[1].startswith(f"{lines} Not applied")
+    assert run("apply", "--config", path) == (0, f"{lines} Applied to {store}.")
+    assert "nothing to change" in run("apply", "--config", path)[1]
+    more = file(HEADLINE + HEADLINE.replace("[", "[tenants.shop.", 1) + "floor = 0.1\n")
+    assert "shop: headline: change floor 0.0 -> 0.1" in run("apply", "--config", more)[1]
+
+    async def floors():
+        service = await Service.open(store, QUIET)
+        try:
+            key, _ = await service.create_key(ME, ["read"], tenant="shop")
+            callers = service.principal(key), ME
+            return [service.experiment(who, "headline")["floor"] for who in callers]
+        finally:
+            await service.close()
+
+    assert asyncio.run(floors()) == [0.1, 0.0]
+
+
 def test_experts_can_be_written_and_are_fixed(file):
     path = file(HEADLINE + 'experts = ["model", "rules"]\n')
     assert run("apply", "--config", path)[0] == 0
@@ -104,6 +129,9 @@ def test_experts_can_be_written_and_are_fixed(file):
         ("[experiments.x]\narms = ['a', 'b']\ncontrol = 'c'\n", "There is no active arm 'c'"),
         ("[experiments.x]\narms = ['a', 'b']\npolicy = 'magic'\n", "must be a word such as"),
         ("[experiments.'a b']\narms = ['a', 'b']\n", "matching regex"),
+        ("[tenants.shop.experiments.x]\narms = ['a']\n", "Expected `array` of length >= 2"),
+        ("[tenants.'a\u200b'.experiments.x]\narms = ['a', 'b']\n", "tenant"),
+        ("[tenants.shop]\narms = ['a', 'b']\n", "unknown field `arms`"),
         ("[experiment.x]\narms = ['a', 'b']\n", "unknown field `experiment`"),
         ("[experiments.x]\narms = [", "is not valid"),
         ("experiments = 3", "Expected `object`"),
@@ -169,8 +197,14 @@ async def administered(where, work):
         await visitor.close()
 
 
+def stated(wanted):
+    """Return a configuration file with these experiments."""
+    tables = [msgspec.to_builtins(each) for each in wanted]
+    return config_file.ConfigFile(experiments={each.pop("name"): each for each in tables})
+
+
 async def applied(wanted, visitor):
-    steps = await config_file.plan(visitor, wanted)
+    steps = await config_file.plan(visitor, stated(wanted))
     for step in steps:
         await step.apply()
     return [step.text for step in steps]

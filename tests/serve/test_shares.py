@@ -15,6 +15,7 @@ from bothworlds.serve.ops import config_file
 from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
 from serve.conftest import spec
+from serve.test_config_file import stated
 
 ME = Service.LOCAL
 SHARES = {
@@ -175,7 +176,7 @@ def test_a_file_names_shares_of_new_arms_and_drops_those_of_retired_ones(on_serv
     @partial(on_service, arms="abc", min_share={"c": 0.1})
     async def body(service):
         wanted = spec(arms="abd", min_share={"d": 0.2}, control="a")
-        steps = await config_file.plan(service, [wanted])
+        steps = await config_file.plan(service, stated([wanted]))
         assert [step.text for step in steps] == [
             "headline: add the arm d",
             "headline: change min_share {'c': 0.1} -> {'d': 0.2}, control None -> 'a'",
@@ -183,7 +184,7 @@ def test_a_file_names_shares_of_new_arms_and_drops_those_of_retired_ones(on_serv
         ]
         for step in steps:
             await step.apply()
-        assert await config_file.plan(service, [wanted]) == []
+        assert await config_file.plan(service, stated([wanted])) == []
         (decided,) = await play(service, 1)
         assert decided.probabilities["a"] == 0.1 and decided.probabilities["d"] >= 0.2
 

@@ -272,9 +272,8 @@ async def _created(service: Service, config: str) -> None:
     from bothworlds.serve.ops.logs import LOGGER
     from bothworlds.serve.problems import Problem
 
-    specs = config_file.read(config).specs()
-    known = service.names(service.LOCAL)
-    for step in await config_file.plan(service, [each for each in specs if each.name not in known]):
+    file = config_file.read(config)
+    for step in await config_file.plan(service, file, only_new=True):
         try:
             await step.apply()
         except Problem as problem:
@@ -282,7 +281,7 @@ async def _created(service: Service, config: str) -> None:
             if problem.code != "experiment_exists":
                 raise
     try:
-        steps = await config_file.plan(service, specs)
+        steps = await config_file.plan(service, file)
     except Problem as problem:
         LOGGER.warning("%s", problem)
     else:
@@ -326,12 +325,12 @@ def _planned(config: str, store: str, *, apply: bool) -> None:
         from bothworlds.serve.store.opening import is_new
 
         async def run(folder: str) -> bool:
-            specs = config_file.read(config).specs()
+            file = config_file.read(config)
             # Where there is nothing yet, the plan is that of an empty store.
             planned = str(Path(folder) / "empty.db") if not apply and is_new(store) else store
             service = await Service.open(planned, serve=False, create=planned != store or apply)
             try:
-                steps = await config_file.plan(service, specs)
+                steps = await config_file.plan(service, file)
                 for step in steps:
                     if apply:
                         await step.apply()

@@ -14,6 +14,7 @@ from bothworlds.serve.domain.config import Arm, NewExperiment, check_arm, checke
 from bothworlds.serve.domain.experiment import Experiment, short
 from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.replicas import Replicas
+from bothworlds.serve.domain.rules import check_name
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import folding
@@ -107,6 +108,16 @@ class Administration:
         change = {"config": config.document(), "arms": [arm.name for arm in arms]}
         await self.administer(who, "create", spec.name, request_id, change, work)
         return self._document(who, spec.name)
+
+    async def create_tenant(self, who: Principal, tenant: str, *, request_id: str = "") -> None:
+        """Create a tenant, unless there is one of this name."""
+        check_name(tenant, "tenant")
+
+        def work(writer: Writer) -> None:
+            writer.put_tenant(tenant, time.time())
+
+        change = {"tenant": tenant}
+        await self.administer(who, "create_tenant", None, request_id, change, work)
 
     async def patch(
         self,

@@ -117,6 +117,7 @@ class Service:
         self.activate = feedback.activate
         administration = Administration(state, replicas)
         self.create = administration.create
+        self.create_tenant = administration.create_tenant
         self.patch = administration.patch
         self.set_mode = administration.set_mode
         self.add_arm = administration.add_arm
@@ -268,6 +269,13 @@ class Service:
         """Return the documents of all experiments of a tenant."""
         age = self.state_age()
         return [each.document(age) for each in self._experiments.of_tenant(who.tenant)]
+
+    def tenant(self, name: str | None) -> Principal | None:
+        """Return who administers a tenant on this machine; None stands for the first tenant."""
+        if name is None:
+            return self.LOCAL
+        number = self.state.configuration.tenants.get(name)
+        return None if number is None else Principal(number, None, SCOPES)
 
     def names(self, who: Principal) -> list[str]:
         """Return the names of all experiments of a tenant."""

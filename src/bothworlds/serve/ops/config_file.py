@@ -3,6 +3,7 @@
 ``[service]`` has the options of ``bothworlds serve`` under their names, with ``${NAME}`` for
 secrets of the environment. ``[experiments.NAME]`` has the fields of
 `bothworlds.serve.domain.config.NewExperiment`: a setting that is added there can be used here.
+``[tenants.TENANT.experiments.NAME]`` has those of another tenant than the first.
 A file states all settings of the experiments that it names; experiments that it does not name are
 left alone, and so are modes, such as a pin.
 """
@@ -21,9 +22,11 @@ from typing import Any
 import msgspec
 
 from bothworlds.errors import InvalidParameter
+from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.config import CHANGEABLE, Arm, Config, NewExperiment, checked
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.records import MOST_ARMS
+from bothworlds.serve.domain.rules import check_name
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.problems import Problem
 
@@ -31,6 +34,18 @@ _REQUEST = "config file"
 """What the audit log has in place of the id of a request."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PASSWORD = re.compile(r"\w+://[^/@]*:(?!\$\{)[^/@]*@|[?&]password=(?!\$\{)")
+
+
+class Tenant(msgspec.Struct, forbid_unknown_fields=True):
+    """A tenant in a configuration file.
+
+    Parameters
+    ----------
+    experiments : dict of str to dict
+        The fields of each experiment, by its name.
+    """
+
+    experiments: dict[str, dict[str, Any]] = {}
 
 
 class ConfigFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,14 +56,17 @@ class ConfigFile(msgspec.Struct, forbid_unknown_fields=True):
     service : dict of str to object
         Options of ``bothworlds serve`` by name, with ``_`` for ``-``.
     experiments : dict of str to dict
-        The fields of each experiment, by its name.
+        The fields of each experiment of the first tenant, by its name.
+    tenants : dict of str to Tenant
+        The other tenants, by name.
     """
 
     service: dict[str, Any] = {}
     experiments: dict[str, dict[str, Any]] = {}
+    tenants: dict[str, Tenant] = {}
 
-    def specs(self) -> list[NewExperiment]:
-        """Return the experiments.
+    def specs(self, tenant: str | None = None) -> list[NewExperiment]:
+        """Return the experiments of a tenant, by default the first.
 
         Raises
         ------
@@ -56,7 +74,8 @@ class ConfigFile(msgspec.Struct, forbid_unknown_fields=True):
             If one has an unknown field, or a value of the wrong kind.
         """
         found = []
-        for name, table in self.experiments.items():
+        tables = self.experiments if tenant is None else self.tenants[tenant].experiments
+        for name, table in tables.items():
             try:
                 found.append(msgspec.convert({**table, "name": name}, NewExperiment))
             except msgspec.ValidationError as error:
@@ -130,8 +149,17 @@ class Step:
     apply: Callable[[], Coroutine[Any, Any, Any]]
 
 
-async def plan(service: Service, wanted: Sequence[NewExperiment]) -> list[Step]:
+async def plan(service: Service, file: ConfigFile, *, only_new: bool = False) -> list[Step]:
     """Return the changes that bring a store to what a configuration file states.
+
+    Parameters
+    ----------
+    service : Service
+        Open on the store.
+    file : ConfigFile
+        What is wanted.
+    only_new : bool
+        Whether to leave alone what the store has already.
 
     Raises
     ------
@@ -139,24 +167,42 @@ async def plan(service: Service, wanted: Sequence[NewExperiment]) -> list[Step]:
         If a change would lose something, or an experiment is not valid; nothing is changed.
     """
     steps: list[Step] = []
-    known = service.names(Service.LOCAL)
-    for spec in wanted:
-        config, arms = checked(spec)
-        if spec.name in known:
-            experiment = service.experiment_state(Service.LOCAL, spec.name)
-            steps += await _changes(service, experiment, config, arms)
-        else:
-            named = ", ".join(arm.name for arm in arms)
-            create = partial(service.create, Service.LOCAL, spec, request_id=_REQUEST)
-            steps.append(Step(f"{spec.name}: create with the arms {named}", create))
+    for tenant in (None, *file.tenants):
+        who = service.tenant(tenant)
+        if who is None:
+            assert tenant is not None
+            check_name(tenant, "tenant")
+            create = partial(service.create_tenant, Service.LOCAL, tenant, request_id=_REQUEST)
+            steps.append(Step(f"create the tenant {tenant}", create))
+        known = [] if who is None else service.names(who)
+        for spec in file.specs(tenant):
+            config, arms = checked(spec)
+            if who is None or spec.name not in known:
+                named = ", ".join(arm.name for arm in arms)
+                text = f"{spec.name}: create with the arms {named}"
+                found = [Step(text, partial(_create, service, tenant, spec))]
+            else:
+                found = [] if only_new else await _changes(service, who, config, arms, spec.name)
+            steps += [
+                Step(each.text if tenant is None else f"{tenant}: {each.text}", each.apply)
+                for each in found
+            ]
     return steps
 
 
+async def _create(service: Service, tenant: str | None, spec: NewExperiment) -> None:
+    """Create an experiment of a tenant that there is by now."""
+    who = service.tenant(tenant)
+    assert who is not None
+    await service.create(who, spec, request_id=_REQUEST)
+
+
 async def _changes(
-    service: Service, experiment: Experiment, config: Config, arms: Sequence[Arm]
+    service: Service, who: Principal, config: Config, arms: Sequence[Arm], name: str
 ) -> list[Step]:
     """Return the changes of an experiment that there is."""
-    name, steps = experiment.name, []
+    experiment = service.experiment_state(who, name)
+    steps = []
     before, after = experiment.config.document(), config.document()
     if experiment.config.learner == config.learner:
         after["policy"] = before["policy"]
@@ -168,7 +214,7 @@ async def _changes(
     for arm in arms:
         known = stored.get(arm.name)
         if known is None:
-            add = partial(service.add_arm, Service.LOCAL, name, arm, request_id=_REQUEST)
+            add = partial(service.add_arm, who, name, arm, request_id=_REQUEST)
             steps.append(Step(f"{name}: add the arm {arm.name}", add))
         elif known.status != "active":
             raise _refusal(name, f"the arm {arm.name!r} is retired, and its name stays taken")
@@ -179,30 +225,32 @@ async def _changes(
     # Shares may name arms that are new, and not name those that go.
     if changed:
         told = ", ".join(f"{key} {before[key]!r} -> {value!r}" for key, value in changed.items())
-        patch = partial(_patch, service, name, changed)
+        patch = partial(_patch, service, who, name, changed)
         steps.append(Step(f"{name}: change {told}", patch))
     kept = {arm.name for arm in arms}
     gone = [each for each in stored if stored[each].status == "active" and each not in kept]
     for each in gone:
         if stored[each].place == experiment.pinned:
             raise _refusal(name, f"the arm {each!r} is pinned; resume the experiment first")
-        retire = partial(service.retire_arm, Service.LOCAL, name, each, request_id=_REQUEST)
+        retire = partial(service.retire_arm, who, name, each, request_id=_REQUEST)
         steps.append(Step(f"{name}: retire the arm {each}", retire))
     if gone:
-        await _check_awaited(service, experiment, gone)
+        await _check_awaited(service, who, experiment, gone)
     return steps
 
 
-async def _patch(service: Service, name: str, changes: dict[str, Any]) -> None:
+async def _patch(service: Service, who: Principal, name: str, changes: dict[str, Any]) -> None:
     """Change settings of an experiment, as it is by now."""
-    version = service.experiment_state(Service.LOCAL, name).version
-    await service.patch(Service.LOCAL, name, changes, if_match=version, request_id=_REQUEST)
+    version = service.experiment_state(who, name).version
+    await service.patch(who, name, changes, if_match=version, request_id=_REQUEST)
 
 
-async def _check_awaited(service: Service, experiment: Experiment, arms: Sequence[str]) -> None:
+async def _check_awaited(
+    service: Service, who: Principal, experiment: Experiment, arms: Sequence[str]
+) -> None:
     """Refuse to retire an arm while decisions for it wait for their feedback."""
     since = service.state.now() - experiment.config.feedback_window
-    async for rows in service.rows(Service.LOCAL, experiment.name, since=since):
+    async for rows in service.rows(who, experiment.name, since=since):
         for row in rows:
             if row["arm"] in arms and row["status"] is None and row["epoch"] == experiment.epoch:
                 raise _refusal(
