@@ -275,6 +275,34 @@ def test_the_guarantee_adds_the_price_of_the_shares():
         assert found.value is None and why in found.reason
 
 
+def test_shares_by_the_names_of_arms(tmp_path):
+    named = bw.Floor(LANES, 0, min_share={"b": 0.1}, max_share={"a": 0.6}, control="c")
+    by_place = bw.Floor(LANES, 0, min_share=[0, 0.1, 0], max_share=[0.6, 1, 1], control=2)
+    one, other = (bw.Bandit(each, arms=["a", "b", "c"], seed=3) for each in (named, by_place))
+    assert [each.arm for each in play(one, 50)] == [each.arm for each in play(other, 50)]
+    assert one.probabilities() == other.probabilities()
+    one.save(tmp_path / "bandit.json")
+    again = bw.Bandit.load(tmp_path / "bandit.json")
+    assert again.policy == one.policy == named
+    one.add_arm("d")
+    assert one.probabilities()["c"] == 0.1
+    shown = "Floor(TsallisINF(), 0.0, min_share={'b': 0.1}, max_share={'a': 0.6}, control='c')"
+    assert repr(named) == shown
+    assert np.array_equal(bw.Floor(LANES, 0, min_share={1: 0.1}).limits(2)[0], [0.0, 0.1])
+    for wrong, why in (
+        ({"min_share": {"x": 0.1}}, "min_share of Floor must be for one of the arms 'a', 'b', got"),
+        ({"control": "x"}, "control of Floor must be one of the arms 'a', 'b', got 'x'"),
+        ({"min_share": {"a": 0.9}, "control": "b", "control_share": 0.2}, "add up to at most 1"),
+    ):
+        with pytest.raises(InvalidParameter, match=why):
+            bw.Bandit(bw.Floor(LANES, 0, **wrong), arms=["a", "b"])
+    with pytest.raises(InvalidParameter, match="min_share of Floor must be for one of the arms 0"):
+        bw.simulate(
+            {"x": named}, bw.environments.Stochastic(MEANS), horizon=9, repetitions=1,
+            progress=False,
+        )  # fmt: skip
+
+
 def test_it_prints_as_its_constructor():
     policy = bw.Floor(bw.Exp3(), 0, min_share=0.1, max_share=[1, 0.5], control=1)
     shown = "Floor(Exp3(), 0.0, min_share=0.1, max_share=(1.0, 0.5), control=1)"
@@ -288,12 +316,14 @@ def test_it_prints_as_its_constructor():
     ("options", "sentence"),
     [
         ({"min_share": -0.1}, r"The min_share of Floor must be a number in \[0, 1\], got -0.1"),
-        ({"min_share": "a"}, r"The min_share of Floor must be a number in \[0, 1\], or one for"),
-        ({"max_share": [0.5, 2]}, r"The max_share of Floor must be a number in \[0, 1\], or one"),
+        ({"min_share": "a"}, r"The min_share of Floor must be a number in \[0, 1\], one for each"),
+        ({"min_share": {"a": 2}}, r"The min_share of Floor must be a number in \[0, 1\], got 2"),
+        ({"min_share": {None: 0.1}}, "or a mapping from arms to such numbers, got"),
+        ({"max_share": [0.5, 2]}, r"The max_share of Floor must be a number in \[0, 1\], one for"),
         ({"min_share": [0.6, 0.6]}, "min_share values of the arms add up to at most 1"),
         ({"max_share": [0.4, 0.4]}, "max_share values of the arms add up to at least 1"),
         ({"min_share": [0.3, 0], "max_share": [0.2, 1]}, "most the max_share of the same arm, 0.2"),
-        ({"control": -1}, "The control of Floor must be the place of an arm, from 0, or None"),
+        ({"control": -1}, "control of Floor must be the place of an arm, from 0, its name, or No"),
         ({"control": True}, "The control of Floor must be the place of an arm"),
         ({"control": 0, "control_share": 1.5}, r"The control_share of Floor must be a number in"),
     ],
@@ -337,6 +367,8 @@ def test_experts_take_no_shares():
         ({"max_share": 0.9}, False),
         ({"min_share": [0.5, 0.5, 0.0], "scale": 0.5}, False),
         ({"control": 0, "control_share": 0.0, "scale": 0.5}, False),
+        ({"min_share": {"a": 0.1}}, False),
+        ({"min_share": {"a": 0.1}, "scale": 0.5}, True),
     ],
 )
 def test_intervals_need_probabilities_that_cannot_vanish(options, floored):

@@ -672,7 +672,8 @@ class Core(Held):
 
 def started(policy: Policy, names: list[Arm], seed: int, evidence: bool) -> Core:
     """Return the core of a new bandit, before its first round."""
-    F = pack(policy, len(names), stream_words(seed, "Bandit"))
+    words = stream_words(seed, "Bandit")
+    F = pack(policy, len(names), words, state=policy.start_of(names))
     return Core(policy, Roster(names), seed, F, EvidenceKeeper(len(names), evidence))
 
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.arguments import Arm
 from bothworlds.errors import BothworldsError, InvalidParameter, must
 from bothworlds.lanes import wrap
 from bothworlds.lanes.kernels import ARMS
@@ -576,6 +577,10 @@ class Policy(Player):
     def start(self, n_arms: int) -> Array:
         """Return the state before the first round."""
         return np.zeros(self.traits.head_rows + self.traits.rows_per_arm * n_arms)
+
+    def start_of(self, names: Sequence[Arm]) -> Array | None:
+        """Return the state before the first round where it depends on the names of the arms."""
+        return None
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
         """Return what a state file keeps, by name, and how many of each; None is a single one."""

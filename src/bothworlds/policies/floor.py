@@ -19,13 +19,13 @@ Rows: inverse probability by w', then the rows of the policy; with shares their 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from bothworlds.arguments import is_number, keep, non_negative, share
+from bothworlds.arguments import Arm, is_number, keep, non_negative, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import draw_arm
 from bothworlds.lanes.functions import exp, log
@@ -300,11 +300,12 @@ class Floor(Around):
         Height of the floor, >= 0.
     power : float, default 1/3
         How fast it falls, in [0, 1].
-    min_share, max_share : float or sequence of float, default 0 and 1
-        Smallest and largest probability, of every arm or of each in order. An arm that is added
-        later has those of every arm; where each has its own, 0 and 1.
-    control : int, optional
-        Place of an arm whose probability is fixed. `Bandit.ask` needs it among the available arms.
+    min_share, max_share : float, sequence of float or mapping, default 0 and 1
+        Smallest and largest probability: of every arm, of each in order, or by the names of arms.
+        An arm that is added later has those of every arm; where each has its own, 0 and 1.
+    control : int or str, optional
+        Place or name of an arm whose probability is fixed. `Bandit.ask` needs it among the
+        available arms.
     control_share : float, default 0.1
         That probability.
 
@@ -319,7 +320,7 @@ class Floor(Around):
     True
     >>> bw.Floor(bw.TsallisINF(), 0)
     TsallisINF()
-    >>> policy = bw.Floor(bw.TsallisINF(), 0, max_share=[1, 1, 0.2], control=0, control_share=0.1)
+    >>> policy = bw.Floor(bw.TsallisINF(), 0, max_share={"green": 0.2}, control="control")
     >>> bandit = bw.Bandit(policy, arms=["control", "blue", "green"], seed=7)
     >>> {arm: round(p, 3) for arm, p in bandit.probabilities().items()}
     {'control': 0.1, 'blue': 0.7, 'green': 0.2}
@@ -333,9 +334,9 @@ class Floor(Around):
     policy: Policy = DEFAULT
     scale: float = 0.5
     power: float = 1.0 / 3.0
-    min_share: float | Sequence[float] = 0.0
-    max_share: float | Sequence[float] = 1.0
-    control: int | None = None
+    min_share: float | Sequence[float] | Mapping[Arm, float] = 0.0
+    max_share: float | Sequence[float] | Mapping[Arm, float] = 1.0
+    control: Arm | None = None
     control_share: float = 0.1
 
     registered: ClassVar[Entry | None] = POLICIES["Floor"]
@@ -347,9 +348,9 @@ class Floor(Around):
         policy: Policy = DEFAULT,
         scale: float = 0.5,
         power: float = 1.0 / 3.0,
-        min_share: float | Sequence[float] = 0.0,
-        max_share: float | Sequence[float] = 1.0,
-        control: int | None = None,
+        min_share: float | Sequence[float] | Mapping[Arm, float] = 0.0,
+        max_share: float | Sequence[float] | Mapping[Arm, float] = 1.0,
+        control: Arm | None = None,
         control_share: float = 0.1,
     ) -> Any:
         """Return the policy itself where there is neither a floor nor a share."""
@@ -374,9 +375,10 @@ class Floor(Around):
         inner, parts = self.policy.traits, self.policy.kernels().parts
         assert parts is not None
         if self.limited:
-            for given in (self.min_share, self.max_share):
-                if isinstance(given, tuple):
-                    self.limits(len(given))
+            given = [each for each in (self.min_share, self.max_share) if isinstance(each, tuple)]
+            if not isinstance(self.control, str) and not any(map(shares.is_named, given)):
+                for each in given:
+                    self.limits(len(each))
             keep(self, arm_rows=GROUPS, kept_groups=KEPT, own_groups=SAVED)
         # Where the policy carries rows, the one before them is carried as well.
         carried = () if not inner.carried_rows else (Saved("inner_inverse_probability", low=0.0),)
@@ -405,24 +407,25 @@ class Floor(Around):
 
     def _is_floored(self) -> bool:
         """Tell whether no probability can vanish."""
-        least: tuple[float, ...]
-        most: tuple[float, ...]
-        least, most = (
-            each if isinstance(each, tuple) else (each,)
-            for each in (self.min_share, self.max_share)
-        )
+        least = shares.values(cast(Shares, self.min_share), 0.0)
+        most = shares.values(cast(Shares, self.max_share), 1.0)
         if self.control is not None and self.control_share == 0.0:
             return False
         some_left = self.scale > 0.0 and sum(least) < 1.0 and min(most) > 0.0
         return some_left or min(least) > 0.0
 
-    def limits(self, n_arms: int) -> Array:
+    def limits(self, arms: int | Sequence[Arm]) -> Array:
         """Return the smallest and the largest share of every arm, in two rows.
+
+        Parameters
+        ----------
+        arms : int or sequence
+            The number of arms, whose names are then their places, or their names.
 
         Raises
         ------
         InvalidParameter
-            If there are shares for another number of arms, or no distribution can have them.
+            If there are shares for other arms, or no distribution can have them.
 
         Examples
         --------
@@ -431,7 +434,8 @@ class Floor(Around):
                [1. , 0.2]])
         """
         least, most = cast(Shares, self.min_share), cast(Shares, self.max_share)
-        return shares.limits(n_arms, least, most, self.control, self.control_share, "Floor")
+        names = range(arms) if isinstance(arms, int) else arms
+        return shares.limits(names, least, most, self.control, self.control_share, "Floor")
 
     def __repr__(self) -> str:
         power = "" if self.power == 1.0 / 3.0 else f", power={self.power!r}"
@@ -440,7 +444,10 @@ class Floor(Around):
             for field in fields(self)[3:]
             if getattr(self, field.name) != field.default
         }
-        limited = "".join(f", {name}={value!r}" for name, value in further.items())
+        limited = "".join(
+            f", {name}={dict(value) if shares.is_named(value) else value!r}"
+            for name, value in further.items()
+        )
         return f"Floor({self.policy!r}, {self.scale!r}{power}{limited})"
 
     def __getnewargs__(self) -> tuple[Any, ...]:
@@ -467,9 +474,16 @@ class Floor(Around):
 
     def start(self, n_arms: int) -> Array:
         """Return the policy's first state, with the shares of the arms behind it."""
+        first = self.start_of(range(n_arms))
+        return super().start(n_arms) if first is None else first
+
+    def start_of(self, names: Sequence[Arm]) -> Array | None:
+        """Return the first state of arms with these names."""
+        if not self.limited:
+            return None
+        n_arms = len(names)
         first = super().start(n_arms)
-        if self.limited:
-            first[-GROUPS * n_arms :][: KEPT * n_arms] = self.limits(n_arms).ravel()
+        first[-GROUPS * n_arms :][: KEPT * n_arms] = self.limits(names).ravel()
         return first
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
@@ -478,7 +492,7 @@ class Floor(Around):
         if self.limited:
             given = (self.min_share, 0.0), (self.max_share, 1.0)
             column[-GROUPS:][:KEPT] = [
-                usual if isinstance(each, tuple) else each for each, usual in given
+                each if isinstance(each, float) else usual for each, usual in given
             ]
         return column
 

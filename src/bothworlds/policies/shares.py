@@ -19,11 +19,12 @@ Every p_i is at least lo_i + M min(w_i, hi_i - lo_i): importance weights are bou
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bothworlds.arguments import is_number, is_whole, numbers, share
+from bothworlds.arguments import Arm, is_name, is_number, is_whole, numbers, share
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import any_lane, load, maximum, minimum, select, splat, store
@@ -36,8 +37,8 @@ KEPT = 2
 NOTHING = 1e-300
 """Probability below which the rest is divided by the room of the arms."""
 
-Shares = float | tuple[float, ...]
-"""One share for every arm, or one for each."""
+Shares = float | tuple[float, ...] | tuple[tuple[Arm, float], ...]
+"""One share for every arm, one for each in order, or pairs of a name and a share."""
 
 
 @jit
@@ -78,59 +79,86 @@ def limit(K: int, S: Any, first: int, like: Any) -> Any:
 
 
 def checked(parameter: str, value: object, owner: str) -> Shares:
-    """Return shares as a number for every arm, or a tuple of one for each.
+    """Return shares as a number for every arm, a tuple of one for each, or pairs with names.
 
     Examples
     --------
     >>> checked("min_share", 0.1, "Floor"), checked("min_share", [0, 0.5], "Floor")
     (0.1, (0.0, 0.5))
+    >>> checked("min_share", {"blue": 0.5}, "Floor")
+    (('blue', 0.5),)
     """
     if is_number(value):
         return share(parameter, value, owner)
+    pairs = [*value.items()] if isinstance(value, Mapping) else value
+    # A state file has lists in place of pairs.
+    if isinstance(pairs, list | tuple) and all(isinstance(each, list | tuple) for each in pairs):
+        named = [each for each in pairs if len(each) == 2 and is_name(each[0])]
+        if len(named) == len(pairs) == len(dict(named)):
+            return tuple((name, share(parameter, each, owner)) for name, each in named)
     found = numbers(value)
     if found is None or found.ndim != 1 or not np.all((found >= 0.0) & (found <= 1.0)):
-        expected = "a number in [0, 1], or one for each arm"
+        expected = "a number in [0, 1], one for each arm, or a mapping from arms to such numbers"
         raise InvalidParameter(must(parameter, owner, expected, value))
     return tuple(found.tolist())
 
 
-def checked_control(control: object, owner: str) -> int | None:
-    """Return the place of the control arm, or None."""
-    if control is None:
-        return None
+def checked_control(control: object, owner: str) -> Arm | None:
+    """Return the place or the name of the control arm, or None."""
+    if control is None or isinstance(control, str):
+        return control
     if not is_whole(control) or int(control) < 0:
-        expected = "the place of an arm, from 0, or None"
+        expected = "the place of an arm, from 0, its name, or None"
         raise InvalidParameter(must("control", owner, expected, control))
     return int(control)
 
 
+def is_named(given: object) -> bool:
+    """Tell whether shares come with the names of their arms."""
+    return isinstance(given, tuple) and all(isinstance(each, tuple) for each in given)
+
+
+def values(given: Shares, usual: float) -> tuple[float, ...]:
+    """Return the shares that occur, with the usual one where arms may be without.
+
+    Examples
+    --------
+    >>> values((("a", 0.2),), 0.0), values(0.1, 0.0), values((0.1, 0.2), 0.0)
+    ((0.0, 0.2), (0.1,), (0.1, 0.2))
+    """
+    if not isinstance(given, tuple):
+        return (given,)
+    named = [each[1] for each in given if isinstance(each, tuple)]
+    plain = [each for each in given if not isinstance(each, tuple)]
+    return (*(plain or [usual]), *named)
+
+
 def limits(
-    n_arms: int, least: Shares, most: Shares, control: int | None, fixed: float, owner: str
+    names: Sequence[Arm], least: Shares, most: Shares, control: Arm | None, fixed: float, owner: str
 ) -> Array:
     """Return the smallest and the largest share of every arm, in two rows.
 
     Raises
     ------
     InvalidParameter
-        If there are shares for another number of arms, or no distribution can have them.
+        If there are shares for other arms, or no distribution can have them.
 
     Examples
     --------
-    >>> limits(3, 0.1, 1.0, 2, 0.2, "Floor")
+    >>> limits(["a", "b", "c"], 0.1, (("b", 0.5),), "c", 0.2, "Floor")
     array([[0.1, 0.1, 0.2],
-           [1. , 1. , 0.2]])
+           [1. , 0.5, 0.2]])
     """
-    for name, given in (("min_share", least), ("max_share", most)):
-        if isinstance(given, tuple) and len(given) != n_arms:
-            expected = f"a number, or one for each of {n_arms} arms"
-            raise InvalidParameter(must(name, owner, expected, given))
-    if control is not None and control >= n_arms:
-        expected = f"the place of one of {n_arms} arms"
-        raise InvalidParameter(must("control", owner, expected, control))
-    rows = np.empty((KEPT, n_arms))
-    rows[LOW], rows[HIGH] = least, most
+    rows = np.empty((KEPT, len(names)))
+    rows[LOW] = _spread("min_share", least, names, 0.0, owner)
+    rows[HIGH] = _spread("max_share", most, names, 1.0, owner)
     if control is not None:
-        rows[:, control] = fixed
+        if isinstance(control, int) and control >= len(names):
+            expected = f"the place of one of {len(names)} arms"
+            raise InvalidParameter(must("control", owner, expected, control))
+        if isinstance(control, str) and control not in names:
+            raise InvalidParameter(must("control", owner, _one_of(names), control))
+        rows[:, control if isinstance(control, int) else names.index(control)] = fixed
     above = rows[LOW] > rows[HIGH]
     if above.any():
         expected = f"at most the max_share of the same arm, {rows[HIGH, above][0]:g}"
@@ -139,6 +167,26 @@ def limits(
     if why:
         raise InvalidParameter(f"The shares of {owner} must be such that {why}.")
     return rows
+
+
+def _spread(parameter: str, given: Shares, names: Sequence[Arm], usual: float, owner: str) -> Any:
+    """Return the shares of all arms in order, or one for all."""
+    if not isinstance(given, tuple):
+        return given
+    pairs = [each for each in given if isinstance(each, tuple)]
+    for name, _ in pairs:
+        if name not in names:
+            raise InvalidParameter(must(parameter, owner, f"for {_one_of(names)}", name))
+    if pairs or not given:
+        return [dict(pairs).get(name, usual) for name in names]
+    if len(given) != len(names):
+        expected = f"a number, or one for each of {len(names)} arms"
+        raise InvalidParameter(must(parameter, owner, expected, given))
+    return given
+
+
+def _one_of(names: Sequence[Arm]) -> str:
+    return f"one of the arms {', '.join(map(repr, names[:10]))}{' ...' if len(names) > 10 else ''}"
 
 
 def refusal(rows: Array) -> str:
