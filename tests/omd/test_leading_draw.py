@@ -43,7 +43,7 @@ def functions(name):
     def draw(K, M, B, s, f, r, arms):
         limit = 1.0 if reduced else None
         for k in range(r.size):
-            arms[k] = find_other(K, pointer(M), PLACE, LANES, pointer(B), s, f, limit, r[k])
+            arms[k], _ = find_other(K, pointer(M), PLACE, LANES, pointer(B), s, f, limit, r[k])
 
     @compiled
     def learn(K, M, B, arm, inverse_p, loss):
@@ -172,6 +172,17 @@ def test_an_arm_whose_weight_has_risen_gets_more_points():
 def test_the_grid_sees_a_rise_that_was_not_noted():
     lane = fallen(widened=False)
     assert lane.surplus(*lane.at(-0.9, 0.0)) > 5 * tolerance(40)
+
+
+def test_an_arm_whose_weight_has_fallen_gives_room_back_where_powers_cost_much():
+    for name, keeps in (("alpha 0.7", False), ("iw", True)):
+        lane = Lane(40, name)
+        arm = int(np.argsort(lane.V)[0])
+        before = lane.rows[layout.ENDS + PLACE, -1]
+        for _ in range(3):
+            lane.learn(arm, *lane.at(0.0, 0.0), 1.0)
+        assert (lane.rows[layout.ENDS + PLACE, -1] == before) == keeps
+        assert lane.surplus(*lane.at(-0.9, 0.0)) < tolerance(40)
 
 
 @BOTH

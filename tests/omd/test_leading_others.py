@@ -88,11 +88,12 @@ def test_every_round_is_exact_and_every_draw_fair(name, n_arms, rounds, lanes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "n_arms"), [("exp3", 8), ("exp3++", 8), ("exp3", 2), ("broad", 2), ("broad", 4)]
-)  # fmt: skip
-def test_a_leader_that_turns_bad_is_left_and_another_found(name, n_arms):
+    ("name", "n_arms", "periods"),
+    [("exp3", 8, 5), ("exp3++", 8, 5), ("exp3", 2, 5), ("broad", 2, 5), ("broad", 8, 9)],
+)
+def test_a_leader_that_turns_bad_is_left_and_another_found(name, n_arms, periods):
     policy = POLICIES[name]
-    found = traced(policy, n_arms, 5 * PERIOD, loss=fickle)
+    found = traced(policy, n_arms, periods * PERIOD, loss=fickle)
     lane = lane_that_changed(found[3])
     worst, surplus = replayed(policy, n_arms, found, [lane])
     assert worst <= 1e-12
@@ -130,13 +131,17 @@ def test_a_restart_ends_the_mode_in_the_round_in_which_it_is_due():
 # --- draws from a given state --------------------------------------------------------------------
 
 
+DRAWS = 100_000
+"""From one state: enough to see that distances are off by a 20th where others weigh little."""
+
+
 @compiled
 def draw_again(choose, K, t, C, S, G, counts):
     """Choose again and again in one round, and count the arms of every lane."""
     like = zeros()
     c, s, g = pointer(C), pointer(S), pointer(G)
     arms = np.zeros(LANES)
-    for _ in range(20_000):
+    for _ in range(DRAWS):
         store(pointer(arms), 0, to_float(choose(K, t, c, s, g, uniform(g, like))))
         for lane in range(LANES):
             counts[int(arms[lane]), lane] += 1
@@ -195,13 +200,13 @@ def test_every_arm_is_drawn_as_often_as_it_weighs(name):
         p /= p.sum(axis=1, keepdims=True)
         if name == "exp3++":
             p = (1 - 0.5 * K * rate) * p + 0.5 * rate
-        expected = 20_000 * p[lanes]
+        expected = DRAWS * p[lanes]
         found = counts.T[lanes]
         return ((found - expected) ** 2 / expected).sum(), lanes.size * (K - 1)
 
     chi, freedom = chi_square(1.0)
     assert abs(chi - freedom) < 4.0 * np.sqrt(2.0 * freedom)
-    wrong, _ = chi_square(0.9)
+    wrong, _ = chi_square(0.95)
     assert wrong > freedom + 4.0 * np.sqrt(2.0 * freedom)
 
 

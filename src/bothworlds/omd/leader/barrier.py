@@ -16,6 +16,7 @@ from bothworlds.omd.leader.drawing import ROUNDING
 from bothworlds.omd.leader.families import (
     bind,
     keep_inverse,
+    keep_room,
     note_root,
     predict_root,
     suppose_far,
@@ -110,7 +111,8 @@ mode = bind(
     evaluate=evaluate_whole, some_far=suppose_far, growth=growth,
     start=start, lifted=lifted, refreshed=keep_inverse,
     note=note, note_other=note_other, predict=predict_root, anchor=anchor,
-    SLOPPY=0.0, OTHER=OTHER, REBUILD=REBUILD, CROSSING=(0.0, 0.0),
+    make_room=keep_room,
+    TOLERANCE=6e-14, SLOPPY=0.0, OTHER=OTHER, REBUILD=REBUILD, CROSSING=(0.0, 0.0),
 )  # fmt: skip
 enter, leave, draw_arm, learn_loss = mode.enter, mode.leave, mode.draw, mode.learn
 

@@ -4,7 +4,7 @@ Symbols and equations are those of `bothworlds.omd.leader`.  The arms of a lane 
 classes, arm i into class i mod `LANES`, so that a vector has one arm of each.
 
 ======== ==========================================================================
-``p_i``  V_i^-p when the lane was last rebuilt, or the most it was since: the room of arm i
+``p_i``  V_i^-p when the lane was last rebuilt, or what `widen` or `narrow` made of it: the room
 ``T``    the table: sums of p_i along each class
 ``ends`` sums of p_i over all classes up to each
 ``a_i``  ``cut`` (V_i + s)^-p, or with f for a far arm: proportional to its weight
@@ -14,7 +14,8 @@ All p_i lie on a line, class by class.  A point of it, drawn uniformly, lies in 
 and i is drawn if it lies in the first a_i of that room.  If not, the point is uniform in the rest
 of the room, and makes the next one.  So i is drawn with probability a_i / sum_j a_j for any
 p_i, as long as a_i <= p_i.  That is what ``cut`` is for: within the radius R of a series
-(V_i + s)^-p is at most (1 - R)^-p V_i^-p.  Where V_i itself falls, the arm gets more room.
+(V_i + s)^-p is at most (1 - R)^-p V_i^-p.  Where V_i itself falls, the arm gets more room; where it
+rises much and a power costs much, it gets less, so that fewer points miss.
 """
 
 from typing import Any
@@ -65,24 +66,48 @@ def tabulate(K: int, M: Any, place: int, W: int) -> None:
 @jit
 def widen(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
     """Give an arm whose V^-p is now ``w`` room for it, if it has less."""
-    like = zeros()
+    more = w - room(K, M, place, W, arm)
+    if more > 0.0:
+        add_room(K, M, place, W, arm, more)
+
+
+@jit
+def narrow(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
+    """Take from an arm whose V^-p is now ``w`` the room it does not need, if that is half of it."""
+    p = room(K, M, place, W, arm)
+    if p > 2.0 * w:
+        add_room(K, M, place, W, arm, w - p)
+
+
+@jit
+def room(K: int, M: Any, place: int, W: int, arm: int) -> Any:
+    """Return the room of an arm."""
     T = table(K, M, place, W)
-    E = ends(M, place, W)
     p = T[arm]
     if arm >= LANES:
         p -= T[arm - LANES]
-    more = w - p
-    if more > 0.0:
-        for i in range(arm, vectors(K) * LANES, LANES):
-            T[i] += more
-        behind = counting(0, like) >= arm % LANES
-        store(E, 0, load(E, 0, like) + select(behind, splat(more, like), 0.0))
+    return p
+
+
+@jit
+def add_room(K: int, M: Any, place: int, W: int, arm: int, more: float) -> None:
+    """Add to the room of an arm."""
+    like = zeros()
+    T = table(K, M, place, W)
+    E = ends(M, place, W)
+    for i in range(arm, vectors(K) * LANES, LANES):
+        T[i] += more
+    behind = counting(0, like) >= arm % LANES
+    store(E, 0, load(E, 0, like) + select(behind, splat(more, like), 0.0))
 
 
 def find_other(
     K: int, M: Any, place: int, W: int, B: Any, s: float, f: float, near_below: Any, r: float
 ) -> Any:
-    """Return an arm other than the leader, drawn by ``r``, uniform in [0, 1); a template."""
+    """Return an arm other than the leader, drawn by ``r``, and its (V + s)^-p or (V + f)^-p.
+
+    A template; ``r`` is uniform in [0, 1).
+    """
     like = zeros()
     T = table(K, M, place, W)
     V = others(K, M, place, W)
@@ -101,11 +126,16 @@ def find_other(
         v = V[arm] + s
         if near_below is not None and far_marks(K, M, place, W)[arm] != 0.0:
             v = V[arm] + f
-        a = cut(B) * power(v, 1.0 / v, B)
+        w = power(v, 1.0 / v, B)
+        a = cut(B) * w
         if y < a and arm < K and arm != leader:
-            return arm
+            return arm, w
         r = (y - a) / (p - a) if y > a and p > a else 0.0
-    return K - 1 if leader != K - 1 else K - 2
+    arm = K - 1 if leader != K - 1 else K - 2
+    v = V[arm] + s
+    if near_below is not None and far_marks(K, M, place, W)[arm] != 0.0:
+        v = V[arm] + f
+    return arm, power(v, 1.0 / v, B)
 
 
 @jit

@@ -5,6 +5,7 @@
 a whole number.
 
 =============== ===================================================================
+``TOLERANCE``   the relative error of Y with which a round ends its search
 ``shape``       c = 1 / p
 ``radius``      R, the largest |s| and |f| as a share of the least V of the series
 ``cut``         the share of an arm's room in the table that its weight takes at most
@@ -19,6 +20,7 @@ a whole number.
 ``note_other``  write down that another arm than the leader is played in a lane
 ``predict``     move z and Y with the estimate of the leader
 ``anchor``      write down what follows from z and eta_0 of a lane
+``make_room``   adapt the room of an arm whose V has changed, where that pays
 =============== ===================================================================
 """
 
@@ -78,6 +80,11 @@ def predict_root(M: Any, B: Any, by: Any) -> None:
 @jit
 def note_nothing(S: Any, M: Any, place: int, W: int, weight: float) -> None:
     """Leave a lane as it is."""
+
+
+@jit
+def keep_room(K: int, M: Any, place: int, W: int, arm: int, w: float) -> None:
+    """Leave the room of an arm as it is: a point that misses costs one division."""
 
 
 @jit

@@ -17,6 +17,7 @@ from bothworlds.omd.leader.families import (
     anchor_nothing,
     bind,
     keep_inverse,
+    keep_room,
     note_nothing,
     note_root,
     predict_root,
@@ -95,7 +96,8 @@ mode = bind(
     evaluate=evaluate, some_far=suppose_far, growth=growth,
     start=start, lifted=lifted, refreshed=keep_inverse,
     note=note_root, note_other=note_nothing, predict=predict_root, anchor=anchor_nothing,
-    SLOPPY=3e-4, OTHER=OTHER, REBUILD=REBUILD, CROSSING=(0.0, 0.0),
+    make_room=keep_room,
+    TOLERANCE=6e-14, SLOPPY=3e-4, OTHER=OTHER, REBUILD=REBUILD, CROSSING=(0.0, 0.0),
 )  # fmt: skip
 enter_lane, leave_lane, draw_arm, learn_loss = mode.enter, mode.leave, mode.draw, mode.learn
 

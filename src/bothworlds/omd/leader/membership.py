@@ -7,9 +7,11 @@ alone: a repetition does not depend on its neighbours.
 
 * **Enter** when the others together weigh at most ``most``, with which their plays cost what the
   other rounds save, and have weighed at most twice that for the last 64th of all rounds,
-  and for `ACCOUNT_EVERY` rounds.
-* **Leave** when rare work has cost `WORTH` times what the rounds save, within `ACCOUNT_EVERY`
-  rounds.  Then the wait restarts.
+  and for one account.
+* **Leave** when rare work has cost `WORTH` times what the rounds save, within one account.  Then
+  the wait restarts.
+
+An account is `ACCOUNT_EVERY` rounds, or fewer where a family gains by it.
 
 Costs are nanoseconds of one lane, measured; only their ratios matter.  What is rare costs more than
 its instructions, because the processor did not expect it.
@@ -48,7 +50,7 @@ MOST = 0.6
 """Largest share of the other arms with which a lane enters, however much a round saves."""
 CALM = 1 / 64
 """Share of its rounds for which a lane must have had no more than twice that share to enter, and
-at least `ACCOUNT_EVERY` rounds: what bars a lane is found out that often."""
+at least those of one account: what bars a lane is found out that often."""
 WORTH = 1.5
 """How many times what the rounds save rare work may cost before a lane leaves."""
 
@@ -79,28 +81,30 @@ def heaviest(K: int, S: Any, drawn: int, like: Any) -> Any:
 
 @jit
 def decide(
-    t: int, M: Any, best: Any, total: Any, saved: float, other: float, first: int, barred: Any
-) -> tuple[int, int]:
+    t: int, M: Any, best: Any, total: Any, saved: float, other: float, first: int, barred: Any,
+    account: int = ACCOUNT_EVERY,
+) -> tuple[int, int]:  # fmt: skip
     """Return the lanes that leave the mode and those that enter it, as bits.
 
     The leader's share of the weights is ``best`` / ``total`` in lanes outside the mode.  A round
     saves ``saved`` in it, and one in which another arm is played costs ``other``.  Lanes may enter
-    from round ``first`` on, and must leave where they are ``barred``, unless that is None.
+    from round ``first`` on, and must leave where they are ``barred``, unless that is None.  An
+    account takes ``account`` rounds.
     """
     leads = load(M, LEADS, total) != 0.0
-    tired = load(M, SPENT, total) > WORTH * ACCOUNT_EVERY * saved
+    tired = load(M, SPENT, total) > WORTH * account * saved
     most = min(saved / other, MOST)
     calm = leads | ((1.0 - 2.0 * most) * total < best)
     if barred is not None:
         tired = tired | barred
         calm = calm & negate(barred)
-    if t % ACCOUNT_EVERY == 0:
+    if t % account == 0:
         store(M, SPENT, splat(0.0, total))
     restless = select(calm, load(M, RESTLESS, total), float(t))
     store(M, RESTLESS, restless)
     entering = 0
     if t >= first:
-        ready = ((1.0 - most) * total < best) & (restless <= t - max(CALM * t, ACCOUNT_EVERY))
+        ready = ((1.0 - most) * total < best) & (restless <= t - max(CALM * t, account))
         entering = lane_bits(ready & negate(leads))
     return lane_bits(leads & tired), entering
 

@@ -17,7 +17,7 @@ from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import advance, any_lane, fma, load, lowest_bit, select, store
 from bothworlds.omd import powers
 from bothworlds.omd.leader import membership
-from bothworlds.omd.leader.drawing import ROUNDING
+from bothworlds.omd.leader.drawing import ROUNDING, narrow
 from bothworlds.omd.leader.families import bind, note_nothing
 from bothworlds.omd.leader.layout import INVERSE, LOWEST, ORDER, PREDICTED, RATE, RATE_POWER, SLOPE
 from bothworlds.omd.leader.membership import ABSENT, LEADER, cost
@@ -30,7 +30,9 @@ EXTREME = 1e20
 numbers."""
 SHAPE, RADIUS, CUT, BINOMIALS = 0, 1, 2, 3
 """Places in what the kernels take as ``B``, see `parameters`."""
-SAVED, OTHER, REBUILD, CROSSING = (4.0, 0.7), (330.0, 1.0), (350.0, 6.0), (150.0, 1.0)
+SAVED, OTHER, REBUILD, CROSSING = (6.0, 1.15), (330.0, 1.0), (350.0, 6.0), (150.0, 1.0)
+ACCOUNT_EVERY = 256
+"""Rounds of an account: with powers, a lane that stays in the mode for too long costs much."""
 
 
 def parameters(alpha: float) -> list[float]:
@@ -142,8 +144,8 @@ mode = bind(
     shape=shape, radius=radius, cut=cut, power=power, coefficient=coefficient,
     evaluate=evaluate_to_four, some_far=some_far, growth=growth,
     start=start, lifted=lifted, refreshed=refreshed,
-    note=note, note_other=note_nothing, predict=predict, anchor=anchor,
-    SLOPPY=5e-5, OTHER=OTHER, REBUILD=REBUILD, CROSSING=CROSSING,
+    note=note, note_other=note_nothing, predict=predict, anchor=anchor, make_room=narrow,
+    TOLERANCE=3e-14, SLOPPY=5e-5, OTHER=OTHER, REBUILD=REBUILD, CROSSING=CROSSING,
 )  # fmt: skip
 draw, learn, enter, leave = mode.draw, mode.learn, mode.enter, mode.leave
 
@@ -170,7 +172,7 @@ def look_around(
     if eta * EXTREME < 1.0 or eta > EXTREME:
         barred = total == total
     leaving, entering = membership.decide(
-        t, M, best, total, cost(SAVED, K), cost(OTHER, K), first_round(K), barred
+        t, M, best, total, cost(SAVED, K), cost(OTHER, K), first_round(K), barred, ACCOUNT_EVERY
     )
     while leaving != 0:
         place = lowest_bit(leaving)

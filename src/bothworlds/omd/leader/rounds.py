@@ -48,8 +48,9 @@ from bothworlds.omd.leader.layout import (
 from bothworlds.omd.leader.membership import ABSENT, LEADER, SPENT, cost
 
 MAX_STEPS = 4
-TOLERANCE = 6e-14  # of Y
 
+TOLERANCE: float = 0.0
+"""Largest relative error of Y that is left."""
 SLOPPY: float = 0.0
 """Relative error of the derivative that ``evaluate`` returns."""
 OTHER: Any = None
@@ -70,6 +71,7 @@ note: Any = None
 note_other: Any = None
 predict: Any = None
 replace: Any = None
+make_room: Any = None
 find_other: Any = None
 rebuild: Any = None
 cross: Any = None
@@ -206,12 +208,9 @@ def finish(
         M[SPENT * W + place] += cost(REBUILD, K)
     u = M[DRAW * W + place]
     if u >= weight:
-        j = find_other(K, M, place, W, B, s, f, near_below, (u - weight) / (1.0 - weight))
-        v = others(K, M, place, W)[j] + s
-        if near_below is not None and far_marks(K, M, place, W)[j] != 0.0:
-            v = others(K, M, place, W)[j] + f
+        j, w = find_other(K, M, place, W, B, s, f, near_below, (u - weight) / (1.0 - weight))
         M[ARM * W + place] = j
-        S[place] = 1.0 / (power(v, 1.0 / v, B) * grown)
+        S[place] = 1.0 / (w * grown)
         M[SPENT * W + place] += cost(OTHER, K)
         note_other(S, M, place, W, weight)
 
@@ -273,6 +272,7 @@ def learn_other(
     w1 = power(v, r1, B)
     V[arm] = v
     replace(M, place, W, B, first, w0, r0, w1, r1)
+    make_room(K, M, place, W, arm, w1)
     if reduced is not None and first == SERIES:
         # A near arm may fall, by a quarter of its v.
         widen(K, M, place, W, arm, w1)

@@ -36,13 +36,14 @@ def near_below(t: int, c: float, T: Any) -> Any:
 
 
 @jit
-def foresee(t: int, c: float, T: Any, M: Any) -> None:
+def foresee(t: int, c: float, T: Any, M: Any, reduced: Any) -> None:
     """Note the learning rate of round t and what follows from it."""
     eta = late_rates.interpolate(T, late_rates.RATES, t)
     M[NEXT * LANES] = t
     M[NEXT * LANES + 1] = eta
     M[NEXT * LANES + 2] = 1.0 / eta
-    M[NEXT * LANES + 3] = near_below(t, c, T)
+    if reduced is not None:
+        M[NEXT * LANES + 3] = near_below(t, c, T)
     M[(NEXT + 1) * LANES] = late_rates.interpolate(T, late_rates.POWERS, t)
 
 
@@ -85,13 +86,13 @@ def draw(K: int, t: int, C: Any, S: Any, M: Any, reduced: Any, leads: Any, u: An
     if M[NEXT * LANES] != t:
         # Other lanes of the tile, in a group of their own, may have left the table elsewhere.
         rate(K, t, C, S)
-        foresee(t, c, T, M)
+        foresee(t, c, T, M, reduced)
     eta = M[NEXT * LANES + 1]
     over = M[NEXT * LANES + 2]
     limit = M[NEXT * LANES + 3]
     over_power = M[(NEXT + 1) * LANES]
     if late_rates.is_for(T, t + 1):
-        foresee(t + 1, c, T, M)
+        foresee(t + 1, c, T, M, reduced)
     B = advance(C, SERIES)
     if reduced is None:
         return mode.draw(K, t, S, M, B, eta, over, over_power, None, leads, u)
