@@ -131,10 +131,12 @@ def decide_once(policy: Policy, K: int) -> None:
         service = await Service.open(str(Path(folder, "warm-up.db")))
         try:
             arms = [Arm(str(i)) for i in range(K)]
-            for floor in (0.0, 0.1):
-                name = f"floor-{floor:g}"
+            settings: dict[str, dict[str, Any]] = {
+                "plain": {}, "floor": {"floor": 0.1}, "shares": {"control": "0"},
+            }  # fmt: skip
+            for name, more in settings.items():
                 described = describe(policy, "warm-up")
-                spec = NewExperiment(name, arms, policy=described, floor=floor)
+                spec = NewExperiment(name, arms, policy=described, **more)
                 await service.create(Service.LOCAL, spec)
                 for available in (None, ["0", "1"]):
                     made = await service.decide(
