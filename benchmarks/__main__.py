@@ -11,7 +11,10 @@ from pathlib import Path
 
 from benchmarks import compare, results
 
-NAMES = ("decide", "advised", "simulate", "many", "duel", "campaign", "late", "inference", "serve")
+NAMES = (
+    *("decide", "advised", "simulate", "own", "many", "duel"),
+    *("campaign", "late", "inference", "serve"),
+)
 SLOW = ("thresholds", "coverage")
 """Benchmarks that run only by name."""
 

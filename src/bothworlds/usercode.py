@@ -1,11 +1,12 @@
 """Functions and classes a user writes in plain Python, made into kernels, policies, environments.
 
-Functions are never cached on disk: they may depend on anything in the user's own files, which no
-cache key of this package knows.
+A function is compiled by `unchecked` as it stands, for the engine, and by `checked` with every
+index held against its array.  A `Bandit` and the checks only run checked functions; before a
+simulation they are rehearsed for some rounds.
 
-A function is compiled by `compiled` as it stands, for the engine, and by `checked` with every index
-held against its array.  A `Bandit` and the checks only run checked functions; before a simulation
-they are rehearsed for some rounds.
+Machine code is kept on disk where `bothworlds.lanes.user_functions` knows all that it depends on.
+Two functions of one name, loaded from disk into one process, would be taken for each other. So
+each function that is kept, and each of the user's own that it calls, has its key in its name.
 
 Classes are for `bothworlds.policies.custom` and `bothworlds.environments.custom`: the annotated
 parameters become the fields of a frozen dataclass, and the compiled functions find them in a
@@ -28,6 +29,8 @@ import numba
 import numpy as np
 
 from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, must
+from bothworlds.lanes.jit import keep_as
+from bothworlds.lanes.user_functions import code_key, joint_key
 
 REHEARSED = 64
 """Rounds that a user's functions are rehearsed for before a simulation."""
@@ -46,10 +49,38 @@ def checked(function: Any) -> Any:
 
     So are the compiled functions it calls by name; those it reaches through a module are not.
     """
-    return _checked(compiled(function), {})
+    # Numba checks no index in loops it runs in parallel.
+    options = {"boundscheck": True, "parallel": False}
+    key = code_key(compiled(function), "checked")
+    return _keep(_clone(compiled(function), key, options, {}), key)
 
 
-def _checked(function: Any, made: dict[Any, Any]) -> Any:
+@functools.lru_cache(maxsize=256)
+def unchecked(function: Any) -> Any:
+    """Compile a function as it stands."""
+    key = code_key(compiled(function))
+    return _keep(_clone(compiled(function), key, {}, {}), key) if key else compiled(function)
+
+
+def kept_key(functions: dict[str, Any], *settings: Any) -> str:
+    """Return the key of a kernel around functions; empty where one of them is not kept."""
+    keys = [getattr(each, "kept_as", "") for each in functions.values()]
+    return joint_key(keys, *functions, *settings)
+
+
+def kernel(function: Any, key: str) -> Any:
+    """Compile a kernel of this package around a user's functions, kept on disk if it has a key."""
+    name = f"{function.__name__}.{key}" if key else ""
+    function.__qualname__ = name or function.__qualname__
+    return _keep(numba.njit(nogil=True, error_model="numpy")(function), name)
+
+
+def _keep(dispatcher: Any, name: str) -> Any:
+    return keep_as(dispatcher, name) if name else dispatcher
+
+
+def _clone(function: Any, key: str, options: dict[str, Any], made: dict[Any, Any]) -> Any:
+    """Return a function with other options, and its key in its name, if it has one."""
     plain = function.py_func
     if plain not in made:
         scope = dict(plain.__globals__)
@@ -59,24 +90,22 @@ def _checked(function: Any, made: dict[Any, Any]) -> Any:
         )
         clone.__qualname__, clone.__module__ = plain.__qualname__, plain.__module__
         clone.__kwdefaults__ = plain.__kwdefaults__
-        # Numba checks no index in loops it runs in parallel.
-        options = {**function.targetoptions, "boundscheck": True, "parallel": False}
-        made[plain] = numba.jit(clone, **options)
+        if key:
+            # Numba imports the module of what it loads; not every process has the user's.
+            clone.__qualname__, clone.__module__ = f"{plain.__qualname__}.{key}", __name__
+        made[plain] = numba.jit(clone, **{**function.targetoptions, **options})
+
+        def variant(value: Any) -> Any:
+            own = isinstance(value, numba.core.dispatcher.Dispatcher)
+            home = (value.py_func.__module__ or "").partition(".")[0] if own else "bothworlds"
+            return value if home == "bothworlds" else _clone(value, key, options, made)
+
         for name in plain.__code__.co_names:
             if name in scope:
-                scope[name] = _twin(scope[name], made)
+                scope[name] = variant(scope[name])
         for cell, own in zip(cells, plain.__closure__ or (), strict=True):
-            cell.cell_contents = _twin(own.cell_contents, made)
+            cell.cell_contents = variant(own.cell_contents)
     return made[plain]
-
-
-def _twin(value: Any, made: dict[Any, Any]) -> Any:
-    """Return the checked variant of a user's compiled function, and anything else as it is."""
-    if not isinstance(value, numba.core.dispatcher.Dispatcher):
-        return value
-    if (value.py_func.__module__ or "").partition(".")[0] == "bothworlds":
-        return value
-    return _checked(value, made)
 
 
 def compile_for(function: Any, arguments: tuple[Any, ...], name: str, owner: str) -> Any:
@@ -277,8 +306,17 @@ def configuration(cls: type, base: type, first: dict[str, type], *, eq: bool) ->
     made: Any = dataclasses.dataclass(frozen=True, repr=False, eq=eq)(
         type(cls.__name__, (base,), namespace)
     )
-    made.record = namedtuple("parameters", list(annotations))  # type: ignore[misc]
+    made.record = record(tuple(annotations))
     return made
+
+
+@functools.cache
+def record(fields: tuple[str, ...]) -> Any:
+    """Return the record of parameters of these names, which other processes find by its name."""
+    name = "_".join(["parameters", *fields])
+    made: Any = namedtuple(name, fields)  # type: ignore[misc]
+    made.__module__ = __name__
+    return globals().setdefault(name, made)
 
 
 def check_numbers(configured: Any) -> None:
@@ -312,6 +350,7 @@ def leading(record: Any) -> tuple[Any, ...]:
 def reader(record: Any) -> Any:
     """Return a compiled function that reads the parameters, after one number, into the record."""
     values = ", ".join(f"C[{1 + place}]" for place in range(len(record._fields)))
-    scope = {"record": record}
-    exec(f"def read(C):\n    return record({values})", scope)
-    return numba.njit(scope["read"])
+    name = f"read_{record.__name__}"
+    scope = {"record": record, "__name__": __name__}
+    exec(f"def {name}(C):\n    return record({values})", scope)
+    return numba.njit(scope[name])

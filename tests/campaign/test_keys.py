@@ -18,6 +18,7 @@ import bothworlds as bw
 from bothworlds.campaign import identity as fingerprints
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
+from bothworlds.lanes import user_functions
 from bothworlds.policies.custom import custom
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
@@ -350,7 +351,7 @@ def test_globals_count_as_they_were_when_they_were_compiled():
 
 def test_fingerprints_keep_no_function_alive():
     mine = module("def losses(t, arm):\n    return 0.5\n")
-    fingerprints._code(mine.losses)
+    user_functions.digest(mine.losses)
     function = weakref.ref(mine.losses)
     del mine
     gc.collect()

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import sys
 import types
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,11 +19,8 @@ from numpy.typing import NDArray
 from bothworlds import sources
 from bothworlds.engine.tile import program_in
 from bothworlds.environments.base import Environment
+from bothworlds.lanes import user_functions
 from bothworlds.policies.base import Player, Policy, unchecked
-
-_KNOWN = sys.stdlib_module_names | {"bothworlds", "llvmlite", "numba", "numpy"}
-"""Packages into which a user's functions are not followed."""
-
 
 # Now, with the modules just read: the files may be replaced while this process runs.
 _PACKAGE = sources.digest(*sources.NUMBERS)
@@ -54,7 +49,7 @@ def fingerprint(policy: Player, environment: Environment, files: bool = True) ->
     digest = hashlib.sha256(_PACKAGE)
     n_arms = environment.n_arms
     for function in [*_functions(policy, n_arms), *_functions(environment, n_arms)]:
-        digest.update(_code(function))
+        digest.update(user_functions.digest(function))
     for array in (program.parameters(), program.start()):
         _add(digest, array)
     digest.update(_numbers(environment, files))
@@ -104,7 +99,7 @@ def _functions(owner: Any, n_arms: int) -> Iterator[types.FunctionType]:
     # What `custom` took from a user's class, and the methods of a class of the user's own.
     found += [*getattr(type(owner), "functions", {}).values(), getattr(owner, "first_state", None)]
     for kind in type(owner).__mro__:
-        if kind.__module__.partition(".")[0] not in _KNOWN:
+        if kind.__module__.partition(".")[0] not in user_functions.KNOWN:
             body = sorted(vars(kind).items())
             found += [_plain(value) for name, value in body if not name.startswith("__")]
     if dataclasses.is_dataclass(owner):
@@ -119,95 +114,3 @@ def _functions(owner: Any, n_arms: int) -> Iterator[types.FunctionType]:
 def _plain(value: Any) -> Any:
     """Return the function behind a property or a static or class method."""
     return getattr(value, "fget", None) or getattr(value, "__func__", value)
-
-
-_codes: weakref.WeakKeyDictionary[types.FunctionType, bytes] = weakref.WeakKeyDictionary()
-
-
-def _code(function: types.FunctionType) -> bytes:
-    """Return a digest of a function from outside this package and of all it refers to.
-
-    Taken once: Numba, too, keeps the values of global names as they were when it compiled.
-    """
-    if function not in _codes:
-        digest = hashlib.sha256()
-        for line in _lines(function):
-            digest.update(line)
-        _codes[function] = digest.digest()
-    return _codes[function]
-
-
-def _lines(first: types.FunctionType) -> Iterator[bytes]:
-    """Yield byte code and constants of a function and of the functions it refers to.
-
-    `bothworlds.sources` names the code of this package; of its own functions only what they
-    enclose is examined, which is where a user's functions are.
-    """
-    waiting: list[Any] = [first]
-    seen: set[types.FunctionType] = set()
-    while waiting:
-        value = waiting.pop(0)
-        function = getattr(value, "py_func", value)
-        if not isinstance(function, types.FunctionType):
-            yield _constant(value).encode()
-            continue
-        if function in seen:
-            continue
-        seen.add(function)
-        waiting += _enclosed(function)
-        if (function.__module__ or "").partition(".")[0] in _KNOWN:
-            continue
-        waiting += function.__defaults__ or ()
-        waiting += [value for _, value in sorted((function.__kwdefaults__ or {}).items())]
-        for code in _nested(function.__code__):
-            constants = [x for x in code.co_consts if not isinstance(x, types.CodeType)]
-            yield code.co_code + _constant((constants, code.co_names)).encode()
-            waiting += _referred(function.__globals__, code.co_names)
-
-
-def _enclosed(function: types.FunctionType) -> list[Any]:
-    """Return the values of the names that a function takes from around its definition."""
-    values = []
-    for cell in function.__closure__ or ():
-        try:
-            values.append(cell.cell_contents)
-        except ValueError:  # not assigned yet
-            continue
-    return values
-
-
-def _referred(scope: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Return what global names stand for; for modules, what is used of them."""
-    found, values = [scope[name] for name in names if name in scope], []
-    modules: set[types.ModuleType] = set()
-    while found:
-        value = found.pop(0)
-        if not isinstance(value, types.ModuleType):
-            values.append(value)
-        elif value not in modules and value.__name__.partition(".")[0] not in _KNOWN:
-            modules.add(value)
-            found += [vars(value)[name] for name in names if name in vars(value)]
-    return values
-
-
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a code object and those of the functions defined inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
-
-
-def _constant(value: Any) -> str:
-    """Write a value such that equal ones look the same in every process."""
-    if isinstance(value, np.ndarray | np.generic):
-        return f"{value.dtype.str} {np.shape(value)} {_constant(value.tolist())}"
-    if isinstance(value, tuple | list):
-        return f"({', '.join(map(_constant, value))})"
-    if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
-    if isinstance(value, dict):
-        return f"dict {_constant(set(map(_constant, value.items())))}"
-    if value is None or isinstance(value, int | float | complex | str | bytes):
-        return repr(value)
-    return type(value).__name__

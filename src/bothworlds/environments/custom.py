@@ -6,6 +6,7 @@ numbers, Numba compiles them, and they run in the same engine as the environment
 
 from __future__ import annotations
 
+import functools
 import inspect
 from functools import cached_property
 from typing import Any, ClassVar
@@ -34,11 +35,14 @@ from bothworlds.usercode import (
     compile_for,
     compiled,
     configuration,
+    kept_key,
+    kernel,
     leading,
     numbers,
     reader,
     record_of,
     some_arms,
+    unchecked,
     within,
 )
 
@@ -134,7 +138,6 @@ class CustomEnvironment(Environment):
     first_state: ClassVar[Any]
     draws: ClassVar[bool]
     record: ClassVar[Any]
-    _made: ClassVar[dict[bool, Any]] = {}
 
     def __post_init__(self) -> None:
         keep(self, n_arms=arm_count(self.n_arms, type(self).__name__))
@@ -180,24 +183,18 @@ class CustomEnvironment(Environment):
 
     def kernel(self) -> Any:
         """Return the kernel, every index checked, compiled once per class."""
-        return self._kernel_of(check=True)
+        own: Any = type(self)
+        return _kernel_of(own, True)
 
     def unchecked_kernel(self) -> Any:
         """Return the kernel for the engine, compiled once per class."""
-        return self._kernel_of(check=False)
+        own: Any = type(self)
+        return _kernel_of(own, False)
 
-    def _kernel_of(self, check: bool) -> Any:
-        cls = type(self)
-        if "_made" not in cls.__dict__:
-            cls._made = {}
-        if check not in cls._made:
-            functions = self._checked() if check else cls.functions
-            cls._made[check] = _wrap(functions, cls.record, cls.draws)
-        return cls._made[check]
-
-    def _checked(self) -> dict[str, Any]:
+    @classmethod
+    def _checked(cls) -> dict[str, Any]:
         """Return the user's functions, checked and compiled for what they will be called with."""
-        cls, twins = type(self), {}
+        twins = {}
         for name, function in cls.functions.items():
             twins[name] = checked(function)
             rest = _REST[name] if cls.draws or name != "update" else _REST[name][:-1]
@@ -229,11 +226,15 @@ def _words(rng: np.random.Generator) -> NDArray[np.int64]:
     return rng.integers(1, 2**62, size=WORDS)
 
 
-def _wrap(functions: dict[str, Any], record: Any, draws: bool) -> Any:
+@functools.lru_cache(maxsize=256)
+def _kernel_of(cls: type[CustomEnvironment], check: bool) -> Any:
     """Build a kernel of the uniform shape around a user's functions.
 
-    ``draws`` is whether ``update`` takes a generator.
+    Not held by the class itself, which is sent to workers.
     """
+    own, record, draws = cls.functions, cls.record, cls.draws
+    functions = cls._checked() if check else {name: unchecked(own[name]) for name in own}
+    key = kept_key(functions, record._fields, check, draws)
     user_loss = functions["loss"]
     user_mean = functions["mean"]
     user_update = functions.get("update", _unchanged)
@@ -241,7 +242,6 @@ def _wrap(functions: dict[str, Any], record: Any, draws: bool) -> Any:
     read = reader(record)
     remember = memory.remember
 
-    @numba.njit(nogil=True)
     def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
         tracked = 1 + K + TRACKED
         least = tracked + K
@@ -268,7 +268,7 @@ def _wrap(functions: dict[str, Any], record: Any, draws: bool) -> Any:
         rows[1 + K + LOSS] = x
         return x
 
-    return loss
+    return kernel(loss, key)
 
 
 @numba.njit

@@ -118,6 +118,10 @@ class _Folders(CompileResultCacheImpl):  # type: ignore[misc]
         _PackageFolder,
     ]
 
+    def check_cachable(self, cres: Any) -> bool:
+        # As Numba has it, but silent: a user's function may hold addresses of this process.
+        return not cres.lifted and not cres.library.has_dynamic_globals
+
     def reduce(self, cres: Any) -> Any:
         # To write down the types of all variables takes long, and they are not read.
         return super().reduce(cres._replace(type_annotation=""))

@@ -107,6 +107,19 @@ def _kept(dispatcher: Any, flavour: str = "") -> Any:
     return dispatcher
 
 
+def keep_as(dispatcher: Any, name: str) -> Any:
+    """Return a user's function, its machine code kept on disk under a name that says it all.
+
+    `bothworlds.lanes.user_functions` makes such names; ``kept_as`` is the function's.  The files
+    are with those of this package, because a function of a notebook or a worker has no folder.
+    """
+    if KernelCache is not None:
+        stamp = functools.partial(_stamp, keep_as)
+        dispatcher._cache = KernelCache(keep_as, stamp, f".{name}")
+        dispatcher.kept_as = name
+    return dispatcher
+
+
 def in_package(function: Callable[..., Any]) -> bool:
     """Return whether a function stands in a file that the digest of the kernels covers."""
     path = pathlib.Path(function.__code__.co_filename)
@@ -129,7 +142,10 @@ def _sentence(dispatcher: Any) -> str | None:
     if KernelCache is None or not isinstance(cache, KernelCache):
         return None
     later = "later runs start at once" if cache.keeps else "every run does"
-    return f"bothworlds: compiling kernel {{}} for the first time, up to half a minute; {later}."
+    return (
+        f"bothworlds: compiling kernel {{}} for the first time, up to half a minute; {later}. "
+        "The command bothworlds warm-up compiles ahead."
+    )
 
 
 NOTICE = CompileNotice(_sentence)

@@ -422,6 +422,21 @@ def pointer(typingctx: Any, array: Any) -> Any:
     return signature(types.CPointer(array.dtype), array), codegen
 
 
+FEW_NUMBERS = 64
+"""Numbers that `few_numbers` has room for."""
+
+
+@intrinsic
+def few_numbers(typingctx: Any) -> Any:
+    """Return the address of numbers on the stack, which last as long as the call."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        number = context.get_value_type(types.float64)
+        return cgutils.alloca_once(builder, number, size=FEW_NUMBERS)
+
+    return signature(types.CPointer(types.float64)), codegen
+
+
 @intrinsic
 def advance(typingctx: Any, start: Any, rows: Any) -> Any:
     """Return the address ``rows`` elements further."""

@@ -6,10 +6,10 @@ same engine, the same `Bandit` and the same checks as the policies of this packa
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 from numba import carray
 from numba.core import types
@@ -19,6 +19,7 @@ from bothworlds.errors import BothworldsError, InvalidParameter, KernelError, mu
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ARMS, GENERATOR, HEAD, PARAMETERS, ROUND
 from bothworlds.lanes.random import WORDS, uniform
+from bothworlds.lanes.vectors import FEW_NUMBERS, advance, few_numbers
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
 from bothworlds.usercode import (
     REHEARSED,
@@ -31,11 +32,14 @@ from bothworlds.usercode import (
     compiled,
     configuration,
     fault,
+    kept_key,
+    kernel,
     leading,
     no_arm,
     numbers,
     reader,
     record_of,
+    unchecked,
 )
 
 WEIGHT = Saved("weight", low=1.0 - 1e-9)
@@ -143,7 +147,6 @@ class CustomPolicy(Policy):
     configured: ClassVar[bool]
     draws: ClassVar[bool]
     weighted: ClassVar[bool]
-    _made: ClassVar[dict[bool, Kernels]] = {}
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -167,36 +170,24 @@ class CustomPolicy(Policy):
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the kernels; in lanes without checks of indices, which a rehearsal has made."""
-        return Program.of(self, n_arms, self._kernels_of(check=not lanes))
+        own: Any = type(self)
+        return Program.of(self, n_arms, _kernels_of(own, not lanes))
 
     def kernels(self) -> Kernels:
         """Return the kernels, every index checked, compiled once per class."""
-        return self._kernels_of(check=True)
+        own: Any = type(self)
+        return _kernels_of(own, True)
 
-    def _kernels_of(self, check: bool) -> Kernels:
-        cls = type(self)
-        if "_made" not in cls.__dict__:
-            cls._made = {}
-        if check not in cls._made:
-            functions, returned = self._compiled(check)
-            pair = isinstance(returned.get("choose"), types.BaseTuple)
-            if cls.weighted and not pair:
-                raise KernelError(
-                    f"The choose of {cls.__name__} must return (arm, weight), because update takes "
-                    "a weight."
-                )
-            cls._made[check] = _wrap(functions, cls, pair, check)
-        return cls._made[check]
-
-    def _compiled(self, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    @classmethod
+    def _compiled(cls, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the user's functions, compiled for their arguments, and what they return."""
-        cls, made, returned = type(self), {}, {}
+        made, returned = {}, {}
         for name, rest in _REST.items():
             if name == "update" and not cls.draws:
                 rest = rest[:-1]
             if name in cls.functions:
                 function = cls.functions[name]
-                made[name] = checked(function) if check else function
+                made[name] = checked(function) if check else unchecked(function)
                 # The engine's are compiled when they are used, but what `choose` returns must be
                 # known; what cannot be compiled is found by the checked ones, which come first.
                 if check or name == "choose":
@@ -263,6 +254,19 @@ class CustomPolicy(Policy):
         return int(arm), float(probability)
 
 
+@functools.lru_cache(maxsize=256)
+def _kernels_of(cls: type[CustomPolicy], check: bool) -> Kernels:
+    """Return the kernels of a class; not held by the class itself, which is sent to workers."""
+    functions, returned = cls._compiled(check)
+    pair = isinstance(returned.get("choose"), types.BaseTuple)
+    if cls.weighted and not pair:
+        raise KernelError(
+            f"The choose of {cls.__name__} must return (arm, weight), because update takes a "
+            "weight."
+        )
+    return _wrap(functions, cls, pair, check)
+
+
 def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check: bool) -> Kernels:
     """Build kernels of the uniform shape around a user's functions.
 
@@ -272,17 +276,24 @@ def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check:
     learn = functions["update"]
     read = reader(cls.record)
     weighted, draws, head = cls.weighted, cls.draws, cls.traits.head_rows
+    key = kept_key(functions, cls.record._fields, pair, check, weighted, draws)
+    made = functools.partial(kernel, key=key)
     if "probabilities" in functions:
         fill = functions["probabilities"]
 
-        @numba.njit(nogil=True)
+        @made
         def distribution(K: int, t: int, C: Any, S: Any, out: Any) -> None:
-            fill(carray(S, (1 + int(C[0]),))[1:], read(C), K, t, out)
+            fill(carray(advance(S, 1), (int(C[0]),)), read(C), K, t, out)
 
-        @numba.njit(nogil=True)
+        @made
         def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
+            # An array from the heap takes as long as a round of few arms.
+            p = carray(few_numbers(), (K,))
+            if K > FEW_NUMBERS:
+                p = np.empty(K)
             # What is not written must not pass for a number.
-            p = np.full(K, np.nan)
+            for i in range(K):
+                p[i] = np.nan
             distribution(K, t, C, S, p)
             total = 0.0
             for i in range(K):
@@ -301,7 +312,7 @@ def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check:
             S[0] = total / p[arm]
             return arm
 
-        @numba.njit(nogil=True)
+        @made
         def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
             distribution(K, t, C, S, out)
 
@@ -310,9 +321,9 @@ def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check:
         weights = None
         if weighted:
 
-            @numba.njit(nogil=True)
+            @made
             def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
-                state = carray(S, (head + int(C[0]),))[head:]
+                state = carray(advance(S, head), (int(C[0]),))
                 arm, weight = pick(state, read(C), K, t, carray(G, (WORDS,)))
                 if check and not 1.0 - TOLERANCE <= weight < np.inf:
                     return -1
@@ -322,9 +333,9 @@ def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check:
 
         elif pair:
 
-            @numba.njit(nogil=True)
+            @made
             def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
-                state = carray(S, (1 + int(C[0]),))[1:]
+                state = carray(advance(S, 1), (int(C[0]),))
                 arm, probability = pick(state, read(C), K, t, carray(G, (WORDS,)))
                 if check and not 0.0 < probability <= 1.0 + TOLERANCE:
                     return -1
@@ -333,18 +344,18 @@ def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check:
 
         else:
 
-            @numba.njit(nogil=True)
+            @made
             def choose(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> Any:
-                state = carray(S, (1 + int(C[0]),))[1:]
+                state = carray(advance(S, 1), (int(C[0]),))
                 S[0] = 0.0
                 return int(pick(state, read(C), K, t, carray(G, (WORDS,))))
 
-    @numba.njit(nogil=True)
+    @made
     def update(
         K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
     ) -> None:
         p = S[1] if weighted else (1.0 / inverse_p if inverse_p > 0.0 else 0.0)
-        state = carray(S, (head + int(C[0]),))[head:]
+        state = carray(advance(S, head), (int(C[0]),))
         if draws:
             learn(state, read(C), K, t, arm, p, loss, carray(G, (WORDS,)))
         else:
