@@ -2,7 +2,7 @@
 
 ``compare`` measures a small set; ``--against`` measures another source tree in the same run.
 ``--compare`` prints ratios to the figures that ``--save`` wrote last. ``thresholds``, which
-compiles everything several times, and ``coverage`` run only by their names.
+compiles everything several times, ``coverage`` and ``segments`` run only by their names.
 """
 
 import argparse
@@ -15,7 +15,7 @@ NAMES = (
     *("decide", "advised", "simulate", "own", "many", "duel"),
     *("campaign", "late", "inference", "serve"),
 )
-SLOW = ("thresholds", "coverage")
+SLOW = ("thresholds", "coverage", "segments")
 """Benchmarks that run only by name."""
 
 

@@ -96,7 +96,9 @@ def made(store, name, arms, *, rounds=0, logged=0, checkpoints=0, drift=False, m
         ],
         decisions=[row for row, _ in records_of],
     )
-    opening.writer.commit(batch, lambda new: [StateRow(number, 0, 0, 0, state, counts)])
+    opening.writer.commit(
+        batch, lambda new, living: [StateRow(number, 0, b"", 0, 0, state, counts)]
+    )
     if checkpoints:
         opening.writer.put_checkpoints(
             [

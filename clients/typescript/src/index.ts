@@ -45,6 +45,8 @@ export interface Ask {
   asleep?: string[];
   /** Whether to return the probabilities of all arms, and the weights of the experts. */
   vector?: boolean;
+  /** The segment to decide in, such as a country; a new one is created. */
+  segment?: string;
 }
 
 export interface Decision {

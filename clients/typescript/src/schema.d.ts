@@ -352,6 +352,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/experiments/{experiment}/segments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the segments, and what each has learned.
+         * @description Scope of the key: read.
+         */
+        get: operations["segments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/experiments/{experiment}/export": {
         parameters: {
             query?: never;
@@ -681,6 +701,20 @@ export interface components {
             value: unknown;
         };
         /**
+         * ArmOfSegment
+         * @description An arm in a segment.
+         */
+        ArmOfSegment: {
+            name: string;
+            /** @enum {unknown} */
+            status: "active" | "retired";
+            probability: number;
+            decided: number;
+            told: number;
+            /** @default null */
+            mean_loss: number | null;
+        };
+        /**
          * ArmState
          * @description An arm of an experiment.
          */
@@ -745,12 +779,19 @@ export interface components {
             log?: "after" | "before";
             unit_cap?: number | null;
             key_cap?: number | null;
+            /** @description Segments that are kept; beyond, the least recently used one is evicted. 1,000 by default, 0 for none. */
+            max_segments?: number;
+            /** @description Answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
+            segment_prior?: number;
+            segment_key?: string | null;
             /** @description For people. */
             description?: string;
         };
         /**
          * Context
-         * @description What an OpenFeature provider knows about its caller; other fields are ignored.
+         * @description What an OpenFeature provider knows about its caller.
+         *
+         *         Of other fields, only the one is used that ``segment_key`` of an experiment names.
          */
         Context: {
             /** @default null */
@@ -765,6 +806,8 @@ export interface components {
          * @description Ask for a decision; an empty body asks for one among all arms.
          */
         Decide: {
+            /** @default null */
+            segment: string | null;
             /** @default null */
             advice: {
                 [key: string]: string | {
@@ -788,6 +831,8 @@ export interface components {
          * @description Ask for several decisions at once.
          */
         DecideMany: {
+            /** @default null */
+            segment: string | null;
             /** @default null */
             advice: {
                 [key: string]: string | {
@@ -910,6 +955,8 @@ export interface components {
             /** @default null */
             policy_alarms: components["schemas"]["PolicyAlarm"][] | null;
             /** @default null */
+            segments: number | null;
+            /** @default null */
             feedback_window: number | null;
             /** @default null */
             missing: ("default" | "deferred" | "drop") | null;
@@ -939,6 +986,12 @@ export interface components {
             unit_cap: number | null;
             /** @default null */
             key_cap: number | null;
+            /** @default null */
+            max_segments: number | null;
+            /** @default null */
+            segment_prior: number | null;
+            /** @default null */
+            segment_key: string | null;
             /** @default null */
             description: string | null;
             /** @default null */
@@ -1113,6 +1166,11 @@ export interface components {
             log?: "after" | "before";
             unit_cap?: number | null;
             key_cap?: number | null;
+            /** @description Segments that are kept; beyond, the least recently used one is evicted. 1,000 by default, 0 for none. */
+            max_segments?: number;
+            /** @description Answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
+            segment_prior?: number;
+            segment_key?: string | null;
             /** @description For people. */
             description?: string;
             /** @description A word such as "tsallis", "allworlds" or "tsallis-v", or the description of a policy as state files have it. */
@@ -1201,6 +1259,25 @@ export interface components {
          */
         Rotated: {
             token_key: number;
+        };
+        /**
+         * SegmentState
+         * @description A segment, with what it has learned.
+         */
+        SegmentState: {
+            name: string;
+            created_at: number;
+            decided: number;
+            learned: number;
+            arms: components["schemas"]["ArmOfSegment"][];
+        };
+        /**
+         * SegmentsFound
+         * @description Segments of an experiment, those with the most feedback first; ``total`` counts all.
+         */
+        SegmentsFound: {
+            total: number;
+            segments: components["schemas"]["SegmentState"][];
         };
         /**
          * Told
@@ -3908,6 +3985,112 @@ export interface operations {
                 };
             };
             /** @description `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    segments: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The name of an experiment. */
+                experiment: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SegmentsFound"];
+                };
+            };
+            /** @description `invalid_request`: A field or a parameter is missing, unknown or of the wrong kind. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_missing`: A key is required; `key_invalid`: The key is unknown or revoked; `token_expired`: The decide token has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `experiment_not_found`: There is no such experiment; `not_found`: There is nothing at this path. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `method_not_allowed`: The path does not take this method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: Too many requests with this key. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `headers_too_large`: The headers are too large. */
+            431: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `internal`: The service failed. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `shutting_down`: The service is stopping. */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -12,7 +12,7 @@ from typing import Any
 
 from bothworlds.arguments import checked_bounds, flag, is_whole, real
 from bothworlds.bandit.arms import ArmHistory, checked_names, checked_newcomer
-from bothworlds.bandit.core import NOTHING_FRESH, Core, started
+from bothworlds.bandit.core import NOTHING_FRESH, Core, Shift, started
 from bothworlds.bandit.decision import Arm, Decision, Decisions, ListedDecisions
 from bothworlds.bandit.evidence_keeper import keeps_sums
 from bothworlds.bandit.feedback import (
@@ -176,18 +176,20 @@ class Bandit(Inspectable):
         finally:
             self._give(None)
 
-    def _ask_slowly(self, available: Iterable[Arm] | None, key: str | None) -> Decision:
-        """Ask among some arms, by a key, frozen, or with a log."""
+    def _ask_slowly(
+        self, available: Iterable[Arm] | None, key: str | None, shift: Shift | None = None
+    ) -> Decision:
+        """Ask among some arms, by a key, frozen, with a log, or from shifted estimates."""
         if key is not None:
             checked_key(key, "Bandit.ask")
             with self._key_lock:
                 if key not in self._keys.decisions:
-                    decision = self._ask_slowly(available, None)
+                    decision = self._ask_slowly(available, None, shift)
                     decision._key = key
                     self._keys.add(key, decision.round, decision)
                 return self._keys.decisions[key]  # type: ignore[no-any-return]
         with self._lock:
-            decision = self._core.draw(available)
+            decision = self._core.draw(available, shift)
             if self._log is not None:
                 try:
                     self._log(LoggedDecision.of(decision, time=decision.time))

@@ -51,6 +51,13 @@ MOST_SUBSETS = 64
 """How many selections of available arms a core keeps ready."""
 
 
+class Shift(NamedTuple):
+    """What a draw adds to the loss estimates, by slot, and to the rounds; the state stays."""
+
+    estimates: Array
+    rounds: int
+
+
 class Subset(NamedTuple):
     """Some of the arms, and what draws from them alone; no functions where it is not compiled."""
 
@@ -190,14 +197,9 @@ class Core(Held):
     __slots__ = ()
 
     def __init__(
-        self,
-        policy: Policy,
-        roster: Roster,
-        seed: int,
-        F: Array,
-        keeper: EvidenceKeeper,
+        self, policy: Policy, roster: Roster, seed: int, F: Array, keeper: EvidenceKeeper,
         crossed: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.policy = policy
         self.roster = roster
         self.seed = seed
@@ -322,11 +324,13 @@ class Core(Held):
 
     # --- drawing -------------------------------------------------------------------------------
 
-    def draw(self, available: Iterable[Arm] | None = None) -> Decision:
+    def draw(self, available: Iterable[Arm] | None = None, shift: Shift | None = None) -> Decision:
         """Draw from all arms or from those available; the decision is pending afterwards."""
         subset = None if available is None else self._subset(available)
         if self.fresh:
             self.settle()
+        if shift is not None:
+            subset = Subset(np.arange(len(self)) if subset is None else subset.slots)
         if subset is None and not self.frozen:
             number = self.round + 1
             self.rows[ROUND] = number
@@ -349,7 +353,7 @@ class Core(Held):
             _certain(F, subset.slots)
             subset.note(F, lineup.index_array, N, subset.flags, subset.w)
         else:
-            F, lineup, slot = self.draw_aside(self.round + 1, subset.slots, centred=True)
+            F, lineup, slot = self.draw_aside(self.round + 1, subset.slots, True, shift)
             _certain(F, subset.slots)
             generator(self.F)[:] = generator(F)
             kernels = self.program.kernels
@@ -371,8 +375,9 @@ class Core(Held):
         return self._decided(F, slot, lineup, time)
 
     def draw_aside(
-        self, number: int, slots: NDArray[np.intp] | None = None, centred: bool = False
-    ) -> tuple[Array, Lineup, int]:
+        self, number: int, slots: NDArray[np.intp] | None = None, centred: bool = False,
+        shift: Shift | None = None,
+    ) -> tuple[Array, Lineup, int]:  # fmt: skip
         """Draw for round ``number`` from a copy of the state, of all arms or some.
 
         Returns the copy, its lineup and the place drawn.
@@ -382,6 +387,8 @@ class Core(Held):
         else:
             program = self.policy.program(slots.size)
             rows = columns(self.F, self.policy)[:, slots]
+            if shift is not None:
+                rows[0], number = rows[0] + shift.estimates[slots], number + shift.rounds
             if centred and self.policy.traits.estimates:
                 # Only differences matter, and far from 0 they would be lost.
                 rows[0] -= rows[0].min()
@@ -620,10 +627,10 @@ class Core(Held):
 
     # --- reading -------------------------------------------------------------------------------
 
-    def probabilities(self) -> dict[Arm, float]:
+    def probabilities(self, shift: Shift | None = None) -> dict[Arm, float]:
         """Return how likely every arm is in the next round, drawing nothing."""
-        F, lineup, _ = self.draw_aside(self.frozen or self.round + 1)
-        return _shares(F, lineup)
+        slots = None if shift is None else np.arange(len(self))
+        return _shares(*self.draw_aside(self.frozen or self.round + 1, slots, True, shift)[:2])
 
     def canonicalise(self) -> None:
         """Restart the solver from the numbers that a state file keeps."""

@@ -1,8 +1,10 @@
-"""`SegmentedBandit`: one independent bandit per segment, such as a country or a kind of device.
+"""`SegmentedBandit`: one bandit per segment, such as a country or a kind of device.
 
-Segments are made when they are first asked for.  Each draws by a seed that follows from its name,
-so what a segment does depends on its own decisions and feedback and on nothing else.  Beyond the
-limit the least recently used segment is dropped, with all it has learned and all that is pending.
+Segments are made when they are first asked for.  Each draws by a seed that follows from its name.
+Without a prior, what a segment does depends on its own decisions and feedback and on nothing else;
+with one, it also draws from the estimates of all others, see `bothworlds.bandit.borrowed`.  Beyond
+the limit the least recently used segment is dropped, with all it has learned and all that is
+pending; what the others borrow keeps it.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any, Self
 from bothworlds.arguments import flag, whole
 from bothworlds.bandit.arms import ArmHistory, checked_names
 from bothworlds.bandit.bandit import Bandit
+from bothworlds.bandit.borrowed import is_sum
 from bothworlds.bandit.decision import Arm, Decision
 from bothworlds.bandit.feedback import Feedback
+from bothworlds.bandit.lending import Lending
 from bothworlds.bandit.pending import LONGEST_KEY, Keys, checked_age, checked_key, is_key
 from bothworlds.bandit.persistent import Persistent
 from bothworlds.bandit.state_file import MOST, listed, record
@@ -110,11 +114,11 @@ def _parsed(id: str) -> tuple[int, int, str] | None:
 
 
 class SegmentedBandit(Persistent[Policy]):
-    """One independent bandit per segment, where segments may have different best arms.
+    """One bandit per segment, where segments may have different best arms.
 
     A segment is made when it is first asked for. Feedback may come late, in any order, for any
-    number of pending decisions, once each. Segments do not learn from one another, so their
-    regrets add up: make them large enough to learn from. Threads may share a bandit.
+    number of pending decisions, once each. Without a ``prior``, segments do not learn from one
+    another, so their regrets add up: make them large. Threads may share a bandit.
 
     Parameters
     ----------
@@ -125,9 +129,13 @@ class SegmentedBandit(Persistent[Policy]):
     limit : int, default 10,000
         How many segments are kept. Beyond it, the one that was asked or told longest ago is
         dropped; feedback on its decisions is then refused, and asked again it starts afresh.
+    prior : int, default 0
+        How many answers all other segments together count as, at most, in the draws of a segment:
+        a new one begins with what the others have learned. Needs a policy whose state is a sum of
+        estimates, such as `TsallisINF` or `Exp3`.
     seed : int, optional
-        Makes the draws repeatable. A segment's draws follow from it and from the segment's name,
-        whichever other segments there are.
+        Makes the draws repeatable. Without a prior, a segment's draws follow from it and from the
+        segment's name, whichever other segments there are.
     bounds : pair of float, optional
         The smallest and the largest possible reward, or loss, in the user's units; (0, 1) by
         default. Policies for losses without bounds, such as `HTINF`, need none.
@@ -151,7 +159,9 @@ class SegmentedBandit(Persistent[Policy]):
     ('de/mobile', 'fr/desktop')
     """
 
-    __slots__ = ("_arms", "_births", "_born", "_limit", "_options", "_round", "_segments")
+    __slots__ = (
+        "_arms", "_births", "_born", "_lending", "_limit", "_options", "_round", "_segments",
+    )  # fmt: skip
 
     _OWNER = "SegmentedBandit"
     _FORMAT = "bothworlds.segmented"
@@ -169,6 +179,7 @@ class SegmentedBandit(Persistent[Policy]):
         arms: Iterable[Arm] | int,
         *,
         limit: int = LIMIT,
+        prior: int = 0,
         seed: int | None = None,
         bounds: tuple[float, float] | None = None,
         clip: bool = False,
@@ -177,8 +188,12 @@ class SegmentedBandit(Persistent[Policy]):
         owner = self._OWNER
         names = tuple(checked_names(arms))
         kept = whole("limit", limit, owner, 1)
+        lent = whole("prior", prior, owner, 0)
+        if lent and isinstance(policy, Policy) and not is_sum(policy):
+            expected = f"0 for {policy!r}, whose state is no sum of estimates"
+            raise InvalidParameter(must("prior", owner, expected, prior))
         options = {"bounds": bounds, "clip": flag("clip", clip, owner), "evidence": evidence}
-        self._open(policy, names, kept, checked_seed(seed, owner), options)
+        self._open(policy, names, kept, lent, checked_seed(seed, owner), options)
         # What a segment would refuse is refused now.
         self._made("")
         if evidence is None:
@@ -186,16 +201,13 @@ class SegmentedBandit(Persistent[Policy]):
             options["evidence"] = policy.traits.floored
 
     def _open(
-        self,
-        policy: Policy,
-        arms: tuple[Arm, ...],
-        limit: int,
-        seed: int,
+        self, policy: Policy, arms: tuple[Arm, ...], limit: int, prior: int, seed: int,
         options: dict[str, Any],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._policy = policy
         self._arms = arms
         self._limit = limit
+        self._lending = Lending(len(arms), prior)
         self._seed = seed
         self._options = options
         self._round = self._born = 0
@@ -255,7 +267,11 @@ class SegmentedBandit(Persistent[Policy]):
                     raise InvalidParameter(must("key", owner, expected, key))
                 return known  # type: ignore[no-any-return]
             bandit = self._segments.get(segment) or self._made(segment)
-            decision = bandit.ask(available, key=key)
+            shift = self._lending.shift(bandit)
+            if shift is None:
+                decision = bandit.ask(available, key=key)
+            else:
+                decision = bandit._ask_slowly(available, key, shift)
             self._segments.pop(segment, None)
             self._segments[segment] = bandit
             if segment not in self._births:
@@ -297,7 +313,8 @@ class SegmentedBandit(Persistent[Policy]):
         """
         with self._lock:
             segment, number, asked = self._found(decision, "tell")
-            self._segments[segment].tell(asked, reward=reward, loss=loss)
+            with self._lending.adding(self._segments[segment]):
+                self._segments[segment].tell(asked, reward=reward, loss=loss)
             self._segments[segment] = self._segments.pop(segment)
             self._keys.close(_id(self._births[segment], number, segment))
 
@@ -367,7 +384,8 @@ class SegmentedBandit(Persistent[Policy]):
             # By the age of the segments, whichever was used last.
             for segment in sorted(self._segments, key=self._births.__getitem__):
                 bandit = self._segments[segment]
-                numbers = bandit.expire(older_than=older_than, loss=loss, reward=reward)
+                with self._lending.adding(bandit):
+                    numbers = bandit.expire(older_than=older_than, loss=loss, reward=reward)
                 closed += [_id(self._births[segment], number, segment) for number in numbers]
             for id in closed:
                 self._keys.close(id)
@@ -500,8 +518,9 @@ class SegmentedBandit(Persistent[Policy]):
         """Return how likely each arm is to be drawn next in a segment; a new one is not made."""
         self._check_name(segment, "probabilities")
         with self._quiet:
-            found = self._segments.get(segment)
-            return (self._made(segment) if found is None else found).probabilities()
+            bandit = self._segments.get(segment) or self._made(segment)
+            shift = self._lending.shift(bandit)
+            return bandit.probabilities() if shift is None else bandit._core.probabilities(shift)
 
     def history(self) -> dict[str, dict[Arm, ArmHistory]]:
         """Return what happened to every arm, by segment."""
@@ -513,6 +532,7 @@ class SegmentedBandit(Persistent[Policy]):
         units = "" if plain else f", bounds={self.bounds}"
         units += ", clip=True" if self._options["clip"] else ""
         kept = "" if self._limit == LIMIT else f", limit={self._limit}"
+        kept += f", prior={self._lending.prior}" if self._lending.prior else ""
         arms = f"arms={list(self._arms)}{kept}, seed={self._seed}{units}"
         return f"SegmentedBandit({self._policy!r}, {arms})"
 
@@ -520,6 +540,7 @@ class SegmentedBandit(Persistent[Policy]):
 
     def _document(self) -> dict[str, Any]:
         return {
+            **self._lending.document(),
             "seed": self._seed,
             "arms": list(self._arms),
             "limit": self._limit,
@@ -549,16 +570,12 @@ class SegmentedBandit(Persistent[Policy]):
         elif not policy.traits.unbounded:
             raise ValueError("no bounds for a policy that needs them")
         made = cls(
-            policy,
-            listed(document["arms"], "arms"),
-            limit=document["limit"],
-            seed=document["seed"],
-            bounds=bounds,
-            clip=document["clip"],
-            evidence=document["evidence"],
-        )
+            policy, listed(document["arms"], "arms"), prior=document.get("prior", 0), bounds=bounds,
+            **{name: document[name] for name in ("limit", "seed", "clip", "evidence")},
+        )  # fmt: skip
         made._round = whole_number(document["round"], "round", 0, MOST)
         made._born = whole_number(document["born"], "born", 0, MOST)
+        made._lending.restore(document)
         kept = listed(document["segments"], "segments")
         if len(kept) > made._limit:
             raise ValueError("more segments than the limit")
@@ -587,13 +604,9 @@ class SegmentedBandit(Persistent[Policy]):
 
     def _copy(self, seed: int | None) -> Self:
         made = type(self).__new__(type(self))
-        made._open(
-            self._policy,
-            self._arms,
-            self._limit,
-            self._seed if seed is None else seed,
-            self._options,
-        )
+        own, prior = self._seed if seed is None else seed, self._lending.prior
+        made._open(self._policy, self._arms, self._limit, prior, own, self._options)
+        made._lending = self._lending.copy()
         made._round, made._born, made._births = self._round, self._born, dict(self._births)
         for segment, bandit in self._segments.items():
             other = None if seed is None else derived_seed(seed, "segment", segment)

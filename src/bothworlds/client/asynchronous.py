@@ -86,6 +86,7 @@ class AsyncClient:
         vector: bool = False,
         advice: calls.Advice | None = None,
         asleep: Sequence[str] | None = None,
+        segment: str | None = None,
         timeout: float | None = None,
     ) -> Decision:
         """Ask which arm to use.
@@ -116,6 +117,8 @@ class AsyncClient:
             that add up to 1.
         asleep : sequence of str, optional
             Experts without advice this time.
+        segment : str, optional
+            The segment to decide in, such as a country; a new one is created.
         timeout : float, optional
             In place of the client's.
 
@@ -128,7 +131,7 @@ class AsyncClient:
         """
         listed = vector or self._defaults.unknown(experiment, default, available)
         call = calls.decide(
-            experiment, available, unit, deferred, idempotency_key, listed, advice, asleep
+            experiment, available, unit, deferred, idempotency_key, listed, advice, asleep, segment
         )
         try:
             decision = await self._call(call, timeout)
@@ -138,10 +141,12 @@ class AsyncClient:
 
     async def decide_many(
         self, experiment: str, count: int, *, advice: calls.Advice | None = None,
-        asleep: Sequence[str] | None = None, timeout: float | None = None,
+        asleep: Sequence[str] | None = None, segment: str | None = None,
+        timeout: float | None = None,
     ) -> list[Decision]:  # fmt: skip
-        """Ask for several decisions at once, at most 256, all by the same advice."""
-        return await self._call(calls.decide_many(experiment, count, advice, asleep), timeout)
+        """Ask for several decisions at once, at most 256, in one segment, by the same advice."""
+        call = calls.decide_many(experiment, count, advice, asleep, segment)
+        return await self._call(call, timeout)
 
     async def feedback(
         self,
@@ -239,6 +244,11 @@ class AsyncClient:
     async def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
         """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
         found: dict[str, Any] = await self._patiently(calls.act(name, action, arm))
+        return found
+
+    async def segments(self, name: str, limit: int = 100) -> list[dict[str, Any]]:
+        """Return what segments of an experiment have learned, those with most feedback first."""
+        found: list[dict[str, Any]] = await self._patiently(calls.segments(name, limit))
         return found
 
     async def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:

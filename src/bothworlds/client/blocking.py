@@ -88,6 +88,7 @@ class Client:
         vector: bool = False,
         advice: calls.Advice | None = None,
         asleep: Sequence[str] | None = None,
+        segment: str | None = None,
         timeout: float | None = None,
     ) -> Decision:
         """Ask which arm to use.
@@ -118,6 +119,8 @@ class Client:
             that add up to 1.
         asleep : sequence of str, optional
             Experts without advice this time.
+        segment : str, optional
+            The segment to decide in, such as a country; a new one is created.
         timeout : float, optional
             In place of the client's.
 
@@ -130,7 +133,7 @@ class Client:
         """
         listed = vector or self._defaults.unknown(experiment, default, available)
         call = calls.decide(
-            experiment, available, unit, deferred, idempotency_key, listed, advice, asleep
+            experiment, available, unit, deferred, idempotency_key, listed, advice, asleep, segment
         )
         try:
             decision = self._call(call, timeout)
@@ -140,10 +143,12 @@ class Client:
 
     def decide_many(
         self, experiment: str, count: int, *, advice: calls.Advice | None = None,
-        asleep: Sequence[str] | None = None, timeout: float | None = None,
+        asleep: Sequence[str] | None = None, segment: str | None = None,
+        timeout: float | None = None,
     ) -> list[Decision]:  # fmt: skip
-        """Ask for several decisions at once, at most 256, all by the same advice."""
-        return self._call(calls.decide_many(experiment, count, advice, asleep), timeout)
+        """Ask for several decisions at once, at most 256, in one segment, by the same advice."""
+        call = calls.decide_many(experiment, count, advice, asleep, segment)
+        return self._call(call, timeout)
 
     def feedback(
         self,
@@ -241,6 +246,11 @@ class Client:
     def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
         """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
         found: dict[str, Any] = self._patiently(calls.act(name, action, arm))
+        return found
+
+    def segments(self, name: str, limit: int = 100) -> list[dict[str, Any]]:
+        """Return what segments of an experiment have learned, those with most feedback first."""
+        found: list[dict[str, Any]] = self._patiently(calls.segments(name, limit))
         return found
 
     def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:

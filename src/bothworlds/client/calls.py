@@ -283,6 +283,7 @@ def decide(
     vector: bool,
     advice: Advice | None = None,
     asleep: Sequence[str] | None = None,
+    segment: str | None = None,
 ) -> Call[Decision]:
     """Ask for a decision."""
     headers = {}
@@ -291,7 +292,7 @@ def decide(
             expected = "a text of visible ASCII characters"
             raise InvalidParameter(must("idempotency_key", "decide", expected, idempotency_key))
         headers["Idempotency-Key"] = idempotency_key
-    document: dict[str, Any] = _advised(advice, asleep)
+    document = _circumstances(advice, asleep, segment)
     if available is not None:
         document["available"] = list(available)
     if unit is not None:
@@ -304,8 +305,10 @@ def decide(
     return Call("POST", path, lambda found: decision_of(experiment, found), document, headers)
 
 
-def _advised(advice: Advice | None, asleep: Sequence[str] | None) -> dict[str, Any]:
-    """Return the fields of a request that carry advice."""
+def _circumstances(
+    advice: Advice | None, asleep: Sequence[str] | None, segment: str | None
+) -> dict[str, Any]:
+    """Return the fields of a request that carry advice, or a segment."""
     document: dict[str, Any] = {}
     if advice is not None:
         document["advice"] = {
@@ -314,12 +317,15 @@ def _advised(advice: Advice | None, asleep: Sequence[str] | None) -> dict[str, A
         }
     if asleep is not None:
         document["asleep"] = list(asleep)
+    if segment is not None:
+        document["segment"] = segment
     return document
 
 
 def decide_many(
-    experiment: str, count: int, advice: Advice | None = None, asleep: Sequence[str] | None = None
-) -> Call[list[Decision]]:
+    experiment: str, count: int, advice: Advice | None = None, asleep: Sequence[str] | None = None,
+    segment: str | None = None,
+) -> Call[list[Decision]]:  # fmt: skip
     """Ask for several decisions at once."""
     return Call(
         "POST",
@@ -328,7 +334,7 @@ def decide_many(
             decision_of(experiment, each)
             for each in as_many(records(record(found), "decisions"), count)
         ],
-        {"count": count, **_advised(advice, asleep)},
+        {"count": count, **_circumstances(advice, asleep, segment)},
     )
 
 
@@ -557,6 +563,12 @@ def act(name: str, action: Action, arm: str | None) -> Call[Any]:
     document = None if arm is None else {"arm": arm}
     path = experiment_path(name, f"/{action}")
     return Call("POST", path, record, document, repeatable=action != "reset")
+
+
+def segments(name: str, limit: int) -> Call[Any]:
+    """List segments of an experiment."""
+    path = experiment_path(name, f"/segments?limit={limit}")
+    return Call("GET", path, lambda found: records(record(found), "segments"))
 
 
 def report(name: str, targets: Sequence[str] = ()) -> Call[Any]:

@@ -27,6 +27,7 @@ from bothworlds.serve.dashboard.reading import (
     Counted,
     Window,
 )
+from bothworlds.serve.dashboard.segments import segments
 from bothworlds.serve.dashboard.series import EMPTY, Lines, data_table, rounded
 from bothworlds.serve.dashboard.shown import (
     OTHERS,
@@ -812,6 +813,11 @@ PANELS = (
         lambda viewer, shown, made: h.section(
             h.h2("Arms", id="arms"), len(shown.described["arms"]) > FEW and _filter(), made
         ),
+    ),
+    Panel(
+        {"segments": segments},
+        (("segments", "Segments"),),
+        when=lambda shown: bool(shown.segments),
     ),
     Panel({"means-data": _means_data, "drift": _drift}, (("drift", "Changes"),), _over_time),
     Panel(

@@ -26,6 +26,7 @@ from bothworlds.serve.dashboard.forms import LIMIT, Fields, act, fields_of, said
 from bothworlds.serve.dashboard.frame import Viewer, digest, failure, login
 from bothworlds.serve.dashboard.overview import Listed
 from bothworlds.serve.dashboard.reading import Watching
+from bothworlds.serve.dashboard.segments import SEGMENTS
 from bothworlds.serve.dashboard.sessions import Session, Sessions
 from bothworlds.serve.dashboard.shown import Shown
 from bothworlds.serve.dashboard.words import address
@@ -349,6 +350,7 @@ class Dashboard:
             chosen if chosen in ("reward", "loss") else None,
             _number(visit.query.get("arms", "1")),
             self._service.settings.state_age_limit,
+            tuple((await self._service.segments(who, name, SEGMENTS))["segments"]),
         )
 
     async def _page(self, visit: Visit, wrong: Problem | None = None) -> Reply:

@@ -27,6 +27,8 @@ class Shown:
     page: int = 1
     limit: float = 10.0
     """At what age of the others' states the service is not ready."""
+    segments: tuple[dict[str, Any], ...] = ()
+    """Those with the most feedback, as `Service.segments` describes them."""
 
     @property
     def rewards(self) -> bool:

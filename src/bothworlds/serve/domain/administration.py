@@ -17,7 +17,7 @@ from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.rules import check_name
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store import folding
+from bothworlds.serve.store import folding, segments
 from bothworlds.serve.store.rows import ArmRow, AuditRow, ExperimentRow
 from bothworlds.serve.store.writer import Writer
 
@@ -171,6 +171,7 @@ class Administration:
                 writer.put_config(experiment.id, experiment.config.document(), mode, pinned, epoch)
                 if epoch != experiment.epoch:
                     writer.clear_entries(experiment.id)
+                    segments.evict_all(writer, experiment.id, time.time())
                     writer.put_seal(experiment.id, epoch, experiment.known)
                     order = experiment.config.order
                     if order is not None:
@@ -213,6 +214,10 @@ class Administration:
             row = ArmRow(
                 experiment.known, arm.name, arm.value, "active", entry, time.time()
             )  # fmt: skip
+            entries = {
+                each.id: each.entry(experiment, entry, probability)
+                for each in experiment.segments.values()
+            }
 
             def work(writer: Writer) -> None:
                 if not writer.put_arm(experiment.id, row):
@@ -220,6 +225,7 @@ class Administration:
                 writer.put_seal(experiment.id, experiment.epoch, row.place + 1)
                 if order is not None:
                     folding.join(writer, experiment.place, order, row.place, probability)
+                segments.enter(writer, experiment.id, row.place, entries)
                 _touch(writer, experiment)
 
             change = {"arm": arm.name, "place": row.place, "entry": row.entry}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -101,11 +102,14 @@ class Told(msgspec.Struct, omit_defaults=True):
     status: Status
 
 
-def log_document(experiment: Experiment, row: LogRow, keyring: Keyring) -> dict[str, Any]:
+def log_document(
+    experiment: Experiment, row: LogRow, keyring: Keyring, segments: Mapping[bytes, str]
+) -> dict[str, Any]:
     """Return a row of the log as JSON values, in the experiment's units.
 
     ``decision_id`` is what the caller got, None if its token key is forgotten; ``id`` is shorter
     and always there. With experts, ``advised`` is the probability that each gave to the arm.
+    ``segments`` are the names of the segments by id.
     """
     record = records.decode(row.record)
     low, high = experiment.config.bounds
@@ -140,4 +144,6 @@ def log_document(experiment: Experiment, row: LogRow, keyring: Keyring) -> dict[
     }
     if record.experts:
         found["advised"] = dict(zip(experiment.config.experts, record.advice, strict=False))
+    if record.segment:
+        found["segment"] = segments.get(record.segment, record.segment.hex())
     return found

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from bothworlds.arguments import checked_bounds, is_number, is_whole, real
+from bothworlds.bandit.borrowed import is_sum
 from bothworlds.bandit.feedback import loss_within
 from bothworlds.bandit.state_file import describe, recreate
 from bothworlds.errors import BothworldsError, InvalidParameter, must
@@ -23,7 +24,7 @@ from bothworlds.policies.base import Policy
 from bothworlds.policies.floor import Floor
 from bothworlds.registry import words
 from bothworlds.serve.domain import advised, folds
-from bothworlds.serve.domain.draws import check_served, is_sum
+from bothworlds.serve.domain.draws import check_served
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.records import MOST_ARMS, MOST_EXPERTS
 from bothworlds.serve.domain.rules import (
@@ -46,6 +47,8 @@ ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLA
 Cap = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Meta(le=LONGEST_WINDOW)]
+MOST_SEGMENTS = 10_000
+"""The largest number of segments that an experiment can keep."""
 
 
 class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,6 +114,31 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     key_cap: Annotated[Cap, Meta(description="The same for feedback told by one key.")] | None = (
         None
     )
+    max_segments: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MOST_SEGMENTS,
+            description="Segments that are kept; beyond, the least recently used one is evicted. "
+            "1,000 by default, 0 for none.",
+        ),
+    ] = 1000
+    segment_prior: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Answers that all other segments together count as in a segment; 100 by "
+            "default, 0 for segments that learn alone.",
+        ),
+    ] = 100
+    segment_key: (
+        Annotated[
+            ArmName,
+            Meta(description="Field of an OpenFeature context that names the segment."),
+        ]
+        | None
+    ) = None
     description: Annotated[str, Meta(max_length=2000, description="For people.")] = ""
 
 
@@ -222,6 +250,18 @@ class Config(ExperimentSettings, frozen=True, dict=True):
             return Order(self.learner)
         low, high = self.bounds
         return Order(self.learner, low, high - low)
+
+    def check_segments(self) -> None:
+        """Refuse decisions in segments if there can be none."""
+        why = None
+        if self.experts:
+            why = "an experiment with experts has none, whose advice can differ by segment"
+        elif self.order is not None:
+            why = f"the policy {self.learner!r} learns in the order of all feedback"
+        elif self.max_segments == 0:
+            why = "max_segments is 0"
+        if why is not None:
+            raise _invalid(f"This experiment cannot have segments: {why}.")
 
     @property
     def warm(self) -> bool:
@@ -374,6 +414,9 @@ def _checked(config: Config) -> Config:
             advised.check_advised(config.served)
         except BothworldsError as error:
             raise Problem("policy_not_served", str(error)) from None
+    if config.segment_key is not None:
+        check_name(config.segment_key, "segment_key of an experiment")
+        config.check_segments()
     if config.sticky_seconds > config.feedback_window:
         expected = "a number of seconds within the feedback window"
         raise _invalid(must("sticky_seconds", "an experiment", expected, config.sticky_seconds))

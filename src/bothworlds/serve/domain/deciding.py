@@ -15,7 +15,9 @@ from bothworlds.serve.domain.advised import Advice
 from bothworlds.serve.domain.answers import Decided, Principal, Replayed
 from bothworlds.serve.domain.draws import Lineup
 from bothworlds.serve.domain.experiment import Experiment
-from bothworlds.serve.domain.rules import check_request_key, check_unit
+from bothworlds.serve.domain.replicas import Replicas
+from bothworlds.serve.domain.rules import check_name, check_request_key, check_unit
+from bothworlds.serve.domain.segments import Segment
 from bothworlds.serve.domain.state import CHUNK, DAY, State
 from bothworlds.serve.domain.sums import Counts
 from bothworlds.serve.domain.tokens import Identities, unit_hash
@@ -33,10 +35,13 @@ class Deciding:
     ----------
     state : State
         Of the service.
+    replicas : Replicas
+        What creates segments.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, replicas: Replicas) -> None:
         self._state = state
+        self._replicas = replicas
         self._experiments = state.experiments
         self._by_name = state.experiments.by_name
         self._committer = state.committer
@@ -57,6 +62,7 @@ class Deciding:
         vector: bool = False,
         advice: Advice | None = None,
         asleep: Sequence[str] | None = None,
+        segment: str | None = None,
     ) -> Decided:
         """Decide which arm to play.
 
@@ -81,11 +87,14 @@ class Deciding:
             What every expert of the experiment recommends: an arm, or probabilities of arms.
         asleep : sequence of str, optional
             Experts without advice for this decision.
+        segment : str, optional
+            The segment it is drawn in, such as a country; a new one is created. A unit that sticks
+            to a decision gets it in any segment.
         """
         if unit is None and idempotency_key is None:
             made = self.decide_at_once(
                 who, name, available=available, deferred=deferred, vector=vector, advice=advice,
-                asleep=asleep,
+                asleep=asleep, segment=segment,
             )  # fmt: skip
             if made is not None:
                 return made
@@ -95,7 +104,10 @@ class Deciding:
         self._state.check_open()
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         hashed = b"" if unit is None else self._unit(experiment, unit)
-        decided, row = self._draw(experiment, lineup, hashed, deferred, vector, advice, asleep)
+        part = None if segment is None else await self._segment(experiment, segment, lineup)
+        decided, row = self._draw(
+            experiment, lineup, hashed, deferred, vector, advice, asleep, part
+        )  # fmt: skip
         counts = experiment.counts
         drawn: tuple[Decided, DecisionRow | None] = decided, row
         sticky = experiment.config.sticky_seconds if hashed else 0.0
@@ -106,6 +118,8 @@ class Deciding:
             asked: tuple[Any, ...] = (available and sorted({*available}), hashed.hex(), deferred)
             if experiment.config.experts:
                 asked += (advice, asleep and sorted({*asleep}))
+            if segment is not None:
+                asked += (segment,)
             drawn = await self._remember(experiment, drawn, idempotency_key, asked)
         decided, row_left = drawn
         if row_left is not None:
@@ -114,7 +128,7 @@ class Deciding:
             else:
                 self._committer.append(row_left)
         if not decided.replayed:
-            self._count(experiment, counts, decided)
+            self._count(experiment, counts, decided, part)
         return decided
 
     def decide_at_once(
@@ -127,8 +141,9 @@ class Deciding:
         vector: bool = False,
         advice: Advice | None = None,
         asleep: Sequence[str] | None = None,
+        segment: str | None = None,
     ) -> Decided | None:
-        """Decide for no one in particular; None if the log must have the decision first."""
+        """Decide for no one in particular; None if something must be written first."""
         experiment = self._by_name.get((who.tenant, name))
         if experiment is None or who.experiment is not None:
             experiment = self._find(who, name)
@@ -136,17 +151,22 @@ class Deciding:
             self._state.check_open()
         if experiment.config.log != "after":
             return None
+        part = None
+        if segment is not None:
+            part = experiment.segments.get(segment)
+            if part is None or not experiment.config.max_segments:
+                return None
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
-        decided, row = self._draw(experiment, lineup, b"", deferred, vector, advice, asleep)
+        decided, row = self._draw(experiment, lineup, b"", deferred, vector, advice, asleep, part)
         self._committer.append(row)
-        self._count(experiment, experiment.counts, decided)
+        self._count(experiment, experiment.counts, decided, part)
         return decided
 
     async def decide_many(
         self, who: Principal, name: str, count: int, *, advice: Advice | None = None,
-        asleep: Sequence[str] | None = None,
+        asleep: Sequence[str] | None = None, segment: str | None = None,
     ) -> list[Decided]:  # fmt: skip
-        """Make up to 256 decisions at once, all by the same advice if experts give any."""
+        """Make up to 256 decisions at once, all by the same advice or in the same segment."""
         experiment = self._find(who, name)
         self._state.check_open()
         if type(count) is not int or not 1 <= count <= DECISION_BATCH:
@@ -154,12 +174,17 @@ class Deciding:
                 "invalid_request",
                 f"The count must be a whole number in [1, {DECISION_BATCH}].",
             )
+        part = None
+        if segment is not None:
+            part = await self._segment(experiment, segment, experiment.lineup)
         made = []
         for place in range(count):
             if place % CHUNK == CHUNK - 1:
                 # Requests of other tenants must not wait for all of them.
                 await asyncio.sleep(0)
-            drawn = self._draw(experiment, experiment.lineup, b"", False, False, advice, asleep)
+            drawn = self._draw(
+                experiment, experiment.lineup, b"", False, False, advice, asleep, part
+            )  # fmt: skip
             made.append((*drawn, experiment.counts))
         self._state.check_open()
         rows = [row for _, row, _ in made]
@@ -169,7 +194,7 @@ class Deciding:
             for row in rows:
                 self._committer.append(row)
         for decided, _, counts in made:
-            self._count(experiment, counts, decided)
+            self._count(experiment, counts, decided, part)
         return [decided for decided, _, _ in made]
 
     def _find(self, who: Principal, name: str) -> Experiment:
@@ -178,9 +203,19 @@ class Deciding:
             raise Problem("scope_missing", f"The token is for {who.experiment!r} alone.")
         return self._experiments.find(who.tenant, name)
 
+    async def _segment(self, experiment: Experiment, name: str, lineup: Lineup) -> Segment:
+        """Return a segment, created on first use if the decision would not be refused."""
+        check_name(name, "segment")
+        experiment.config.check_segments()
+        found = experiment.segments.get(name)
+        if found is None:
+            experiment.draw(lineup, 0.5)
+            found = await self._replicas.begin_segment(experiment, name)
+        return found
+
     def _draw(
         self, experiment: Experiment, lineup: Lineup, unit: bytes, deferred: bool, vector: bool,
-        advice: Advice | None, asleep: Sequence[str] | None,
+        advice: Advice | None, asleep: Sequence[str] | None, segment: Segment | None,
     ) -> tuple[Decided, DecisionRow]:  # fmt: skip
         """Draw and sign; nothing is written or counted yet."""
         committer = self._committer
@@ -188,7 +223,9 @@ class Deciding:
             self._counters["overloaded"] += 1
             raise Problem("overloaded", retry_after=1.0)
         identities, keyring = self._identities, self._state.keyring
-        drawn, mode, shadow = experiment.draw(lineup, identities.uniform(), advice, asleep)
+        drawn, mode, shadow = experiment.draw(
+            lineup, identities.uniform(), advice, asleep, segment
+        )  # fmt: skip
         state = self._state
         # `State.now`, without the call: this is every decision's way.
         now = time.time() + state.offset
@@ -197,7 +234,9 @@ class Deciding:
             now = state.latest
         state.latest = now
         id = identities.identity(now)
-        raw, number = experiment.record(drawn, mode, keyring.current, id, lineup, unit, deferred)
+        raw, number = experiment.record(
+            drawn, mode, keyring.current, id, lineup, unit, deferred, segment
+        )  # fmt: skip
         self._seq += 1
         row = DecisionRow(
             experiment.id, id, raw, self._replica.shard, self._replica.run, self._seq, shadow
@@ -207,7 +246,7 @@ class Deciding:
         if vector:
             advisers = experiment.advisers
             drew = advisers.probabilities(lineup) if advisers else lineup.probabilities()
-            shares = experiment.probabilities(lineup) if mode != "learn" else {
+            shares = experiment.probabilities(lineup, segment) if mode != "learn" else {
                 experiment.arms[place].name: share
                 for place, share in zip(lineup.places, drew.tolist(), strict=True)
             }  # fmt: skip
@@ -218,9 +257,14 @@ class Deciding:
         )  # fmt: skip
         return decided, row
 
-    def _count(self, experiment: Experiment, counts: Counts, decided: Decided) -> None:
+    def _count(
+        self, experiment: Experiment, counts: Counts, decided: Decided, segment: Segment | None
+    ) -> None:
         """Count a decision for its arm, among those of the epoch in which it was made."""
         place = experiment.places[decided.arm]
+        if segment is not None:
+            segment.counts.grow(experiment.known)
+            segment.counts.by_arm[place] += 1
         self._counters["decisions"] += 1
         counts.by_arm[place] += 1
         experiment.made[decided.mode, place] += 1

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bothworlds.bandit.borrowed import is_sum
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.kernels import HEAD, PARAMETERS, ROUND, unpack
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.estimators import BASELINE
-from bothworlds.policies import base
 from bothworlds.policies.base import Array, Policy, Program
 from bothworlds.policies.late import (
     CARRIED,
@@ -130,29 +130,6 @@ def check_served(policy: object) -> Policy:
         elif traits.carried_rows <= MOST_CARRIED:
             return policy
     raise InvalidParameter(must("policy", "an experiment", expected, policy))
-
-
-def is_sum(policy: Policy) -> bool:
-    """Tell whether the state of a served policy is a sum over its feedback, in any order.
-
-    Examples
-    --------
-    >>> import bothworlds as bw
-    >>> is_sum(bw.TsallisINF()), is_sum(bw.AllWorlds())
-    (True, False)
-    """
-    traits = policy.traits
-    return (
-        traits.order_invariant
-        and traits.late_as_prompt
-        and traits.unbiased
-        and not traits.unbounded
-        and traits.carried_rows == 0
-        and traits.skipped_row is None
-        and traits.retained == 1.0
-        and traits.saved_rows == {0: base.ESTIMATES}
-        and not traits.saved_head
-    )
 
 
 @functools.cache

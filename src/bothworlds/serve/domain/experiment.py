@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bothworlds.bandit.alarms import acted_on
 from bothworlds.errors import InvalidParameter
@@ -24,13 +23,14 @@ from bothworlds.policies.base import Policy
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.advised import Advice, Advisers
 from bothworlds.serve.domain.config import Config, in_experiment
-from bothworlds.serve.domain.draws import MOST, PER_ONE, UNIT, Draw, Lineup, Units, entered
+from bothworlds.serve.domain.draws import MOST, Draw, Lineup, Units
 from bothworlds.serve.domain.folds import Fold, FoldedLineup
 from bothworlds.serve.domain.records import CARRIED, DEFERRED, MODE, MOST_ROUNDS, PRESENT
 from bothworlds.serve.domain.records import UNIT as HAS_UNIT
-from bothworlds.serve.domain.sums import Counts, Place, StateRow, Sums
+from bothworlds.serve.domain.segments import Segment, mean_loss, placed
+from bothworlds.serve.domain.sums import Counts, Place, StateKey, StateRow, Sums
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store.rows import ArmRow, ExperimentRow, FoldRow
+from bothworlds.serve.store.rows import ArmRow, ExperimentRow, FoldRow, SegmentRow
 
 MOST_LINEUPS = 256
 """How many selections of available arms are kept ready."""
@@ -71,6 +71,8 @@ class Experiment:
         # Decisions since this process started, by mode and arm.
         self.made: dict[tuple[str, int], int] = defaultdict(int)
         self.lineups: dict[tuple[int, ...], Lineup] = {}
+        self.segments: dict[str, Segment] = {}
+        self.segments_by_id: dict[bytes, Segment] = {}
         self.epoch = -1
         self.config: Config
         self.configure(row, fold)
@@ -89,6 +91,8 @@ class Experiment:
             self.peer_counts = Counts()
             self.round = 0
             self.promised = 0.0
+            self.segments.clear()
+            self.segments_by_id.clear()
         self.id = row.id
         self.tenant = row.tenant
         self.name = row.name
@@ -119,6 +123,27 @@ class Experiment:
     def place(self) -> Place:
         """The experiment and its epoch."""
         return self.id, self.epoch
+
+    @property
+    def key(self) -> StateKey:
+        """What the states of all its decisions are kept under."""
+        return self.id, self.epoch, b""
+
+    def take_segment(self, row: SegmentRow) -> Segment | None:
+        """Take a segment of this epoch that lives; return it if it was not known."""
+        known = self.segments_by_id.get(row.id)
+        if known is not None:
+            known.enter(row)
+            return None
+        found = self.segments[row.name] = self.segments_by_id[row.id] = Segment(row)
+        return found
+
+    def drop_segments(self, ids: Iterable[bytes]) -> None:
+        """Forget segments that were evicted; another of the same name may live by now."""
+        for id in ids:
+            gone = self.segments_by_id.pop(id, None)
+            if gone is not None and self.segments.get(gone.name) is gone:
+                del self.segments[gone.name]
 
     def _line_up(self) -> None:
         self.lineups.clear()
@@ -222,7 +247,7 @@ class Experiment:
 
     def draw(
         self, lineup: Lineup, u: float, advice: Advice | None = None,
-        asleep: Sequence[str] | None = None,
+        asleep: Sequence[str] | None = None, segment: Segment | None = None,
     ) -> tuple[Draw, str, str | None]:  # fmt: skip
         """Return a draw in this mode, the mode of the record, and what a shadow would have done.
 
@@ -236,11 +261,14 @@ class Experiment:
         mode, advisers = self.mode, self.advisers
         if advisers is None and (advice is not None or asleep is not None):
             raise Problem("advice_invalid", f"The experiment {self.name!r} has no experts.")
+        basis: tuple[Any, int] = self.drawn_from, self.round
+        if segment is not None:
+            basis = segment.drawn_from(self)
         if mode == "learn" or (mode == "uniform" and advisers is not None):
             if self.round >= MOST_ROUNDS:
                 raise Problem("mode_conflict", "All rounds are used up; reset the experiment.")
             drawn = (
-                lineup.draw(self.drawn_from, self.round + 1, u)
+                lineup.draw(basis[0], basis[1] + 1, u)
                 if advisers is None
                 else advisers.draw(self.estimates, self.round + 1, u, advice, asleep, lineup)
             )
@@ -261,7 +289,7 @@ class Experiment:
         shadow = None
         if mode == "shadow":
             would = (
-                lineup.draw(self.drawn_from, self.round + 1, u)
+                lineup.draw(basis[0], basis[1] + 1, u)
                 if advisers is None
                 else advisers.draw(self.estimates, self.round + 1, u, advice, asleep, lineup)
             )
@@ -272,7 +300,7 @@ class Experiment:
 
     def record(
         self, drawn: Draw, mode: str, key: int, id: bytes, lineup: Lineup, unit: bytes,
-        deferred: bool,
+        deferred: bool, segment: Segment | None = None,
     ) -> tuple[bytes, int]:  # fmt: skip
         """Return the record of a draw, and its round; the round advances if it can be learned."""
         number = MODE_NUMBERS[mode]
@@ -280,6 +308,9 @@ class Experiment:
         if number < records.UNLEARNABLE_FROM:
             self.round += 1
             self.counts.rounds += 1
+            if segment is not None:
+                segment.round += 1
+                segment.counts.rounds += 1
         present = lineup.mask
         if present:
             flags |= PRESENT
@@ -292,11 +323,14 @@ class Experiment:
         raw = records.encode(
             key, self.id, self.epoch, drawn.arm, lineup.known, self.round, id, drawn.inverse_p,
             flags, drawn.baseline, drawn.mask, present, unit, drawn.carried,
+            b"" if segment is None else segment.id,
         )  # fmt: skip
         return raw, self.round
 
-    def probabilities(self, lineup: Lineup | None = None) -> dict[str, float]:
-        """Return the distribution of the next decision, by name.
+    def probabilities(
+        self, lineup: Lineup | None = None, segment: Segment | None = None
+    ) -> dict[str, float]:
+        """Return the distribution of the next decision, or of a segment's, by name.
 
         With experts that depends on their advice: these are the shares of the decisions so far.
         """
@@ -315,7 +349,10 @@ class Experiment:
                 name: count / total if total else even
                 for name, count in zip(names, counts, strict=True)
             }
-        lineup.draw(self.drawn_from, self.round + 1, 0.5)
+        basis: tuple[Any, int] = self.drawn_from, self.round
+        if segment is not None:
+            basis = segment.drawn_from(self)
+        lineup.draw(basis[0], basis[1] + 1, 0.5)
         return dict(zip(names, lineup.probabilities().tolist(), strict=True))
 
     def weights(self) -> dict[str, float]:
@@ -334,11 +371,7 @@ class Experiment:
                     "invalid_request", "Where experts advise, an arm has no probability of its own."
                 )
             return 0
-        active = self.estimates[list(self.active)]
-        least = int(active.min())
-        column: NDArray[np.float64] = (active - least) * np.float64(UNIT)
-        placed = entered(self.config.learner, column, self.round + 1, probability)
-        place = least + round(placed * PER_ONE)
+        place = placed(self, self.estimates, self.round, probability)
         entry = place - int(self.total.grown(self.known).sums[-1])
         if abs(entry) > MOST // 2:
             raise Problem("contribution_too_large")
@@ -351,16 +384,12 @@ class Experiment:
         shares = self.probabilities() if self.mode != "archived" else {}
         total = self.total
         decided, awaited = self.counts.plus(self.peer_counts).by_arm, self._awaited()
-        low, high = self.config.bounds
         arms = []
         for arm in self.arms:
             place = arm.place
             told = int(total.told[place])
             made = decided[place] if place < len(decided) else 0
             wanted = awaited[place] if made else 0
-            mean = None
-            if told:
-                mean = low + int(total.lost[place]) * UNIT / told * (high - low)
             arms.append(
                 {
                     "name": arm.name,
@@ -369,7 +398,7 @@ class Experiment:
                     "probability": shares.get(arm.name, 0.0),
                     "decided": made,
                     "told": told,
-                    "mean_loss": mean,
+                    "mean_loss": mean_loss(self, total, place),
                     "missing_rate": max(0.0, 1.0 - told / wanted) if wanted else None,
                 }
             )
@@ -388,6 +417,7 @@ class Experiment:
             "experts": [
                 {"name": name, "weight": weight} for name, weight in self.weights().items()
             ],
+            "segments": len(self.segments),
             "alarms": self.alarms(),
             "policy_alarms": self.policy_alarms(),
         }
@@ -500,8 +530,10 @@ class Experiments:
         for row in states:
             experiment = self.by_id.get(row.experiment)
             if experiment is not None and experiment.epoch == row.epoch:
-                experiment.own = row.sums
-                experiment.refresh()
+                changed = experiment.segments_by_id.get(row.segment) if row.segment else experiment
+                if changed is not None:
+                    changed.own = row.sums
+                    changed.refresh()
 
 
 def short(name: object) -> str:

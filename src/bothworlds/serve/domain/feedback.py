@@ -194,9 +194,12 @@ class Feedback:
         else:
             # Room in the sums, until the feedback is committed and in them.
             promised = (record.inverse_p + 1.0) * PER_ONE
+            largest = experiment.largest
+            if record.segment and record.segment in experiment.segments_by_id:
+                largest = max(largest, experiment.segments_by_id[record.segment].largest)
             if (
                 record.inverse_p > records.LARGEST_INVERSE_P
-                or experiment.largest + experiment.promised + promised > MOST
+                or largest + experiment.promised + promised > MOST
             ):
                 experiment.alarm = "The sums are about to leave their range; reset the experiment."
                 raise Problem("contribution_too_large")

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
+from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal, log_document
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.state import DAY, State
@@ -67,9 +68,11 @@ class History:
 
         def following(reader: Reader) -> tuple[list[dict[str, Any]], bytes | None]:
             rows = reader.log(experiment.id, after, before, PAGE)
+            segmented = any(records.segment_of(row.record) for row in rows)
+            names = reader.segment_names(experiment.id) if segmented else {}
             # In the thread: signing the ids of a page takes 20 ms, which decisions must not wait.
-            page = [log_document(experiment, row, self._state.keyring) for row in rows]
-            return page, rows[-1].id if len(rows) == PAGE else None
+            page = [log_document(experiment, row, self._state.keyring, names) for row in rows]
+            return page, rows[-1].id if len(rows) >= PAGE else None
 
         last: bytes | None = after
         while last is not None:

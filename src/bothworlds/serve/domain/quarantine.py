@@ -19,7 +19,7 @@ from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import folding
 from bothworlds.serve.store.folding import Folds
 from bothworlds.serve.store.rows import AuditRow
-from bothworlds.serve.store.writer import Writer
+from bothworlds.serve.store.writer import Writer, living
 
 
 class Quarantine:
@@ -113,7 +113,7 @@ class Quarantine:
                 folding.lock_quarantined(writer, experiment.id, orders)
                 taken = writer.judge(experiment.id, chosen, status)
                 change["count"] = len(taken)
-                states.extend(ledger.settle(taken))
+                states.extend(ledger.settle(taken, living(writer, taken)))
                 folds.update(folding.renumber(writer, taken, orders, ledger.folds))
                 for state in states:
                     if int(np.abs(state.sums.sums).max()) > MOST:
@@ -124,7 +124,7 @@ class Quarantine:
             count = writer.administer(audit, judged)
             for state in states:
                 state.version += 1
-            ledger.states.update(((row.experiment, row.epoch), row) for row in states)
+            ledger.states.update((row.key, row) for row in states)
             ledger.folds.update(folds)
             return count, states, folds
 

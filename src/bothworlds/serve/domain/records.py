@@ -21,12 +21,14 @@ advice      4 + 4N see below; only if the experiment has N experts
 present     bits   one per known arm; only if not all of them could be drawn
 unit        8      keyed hash of the unit; only if there is one
 carried     8 each what the policy carries with the decision, doubles; only if there are any
+segment     12     id of the segment; only if there is one
 =========== ====== ================================================================
 
 Bits are in the order of `numpy.packbits`.  Flags: bits 0 and 1 say which arms are near (none, all
 that are present, those of the mask) or that there is advice, bit 2 that there is a present mask,
 bit 3 that there is a unit, bit 4 that the decision counts only once it is activated, bits 5 and 6
-are the mode, bit 7 that there are carried numbers.
+are the mode, bit 7 that there are carried numbers.  No bit is left for a segment: the length says
+whether there is one, as the other fields leave a multiple of 8 bytes.
 
 Advice: a byte that counts the experts, a byte that is 1 if the arm drawn has a baseline, two bytes
 with one bit per expert that was asleep, and for every expert two whole numbers of 16 bits: what
@@ -69,6 +71,7 @@ MOST_CARRIED = 16
 """How many numbers a policy may carry with a decision."""
 
 UNIT_SIZE = 8
+SEGMENT_SIZE = 12
 
 MODES = ("learn", "uniform", "pinned", "shadow")
 """Modes a decision can be made in, by their number in the flags."""
@@ -117,6 +120,7 @@ class Record(NamedTuple):
     present: bytes | None
     unit: bytes | None
     carried: bytes
+    segment: bytes
 
     @property
     def mode(self) -> str:
@@ -173,6 +177,7 @@ def encode(
     present: bytes = b"",
     unit: bytes = b"",
     carried: bytes = b"",
+    segment: bytes = b"",
 ) -> bytes:
     """Return a decision as bytes; ``flags`` says which of the optional fields there are.
 
@@ -187,10 +192,11 @@ def encode(
     )
     kind = flags & NEAR
     if kind == NEAR_SOME:
-        return head + DOUBLE.pack(baseline) + near + present + unit + carried
+        return head + DOUBLE.pack(baseline) + near + present + unit + carried + segment
     if kind == ADVISED:
         return head + near + present + unit
-    return head + present + unit + carried if flags & (PRESENT | UNIT | CARRIED) else head
+    more = flags & (PRESENT | UNIT | CARRIED) or segment
+    return head + present + unit + carried + segment if more else head
 
 
 def encode_advice(
@@ -223,6 +229,24 @@ def place(raw: bytes) -> bytes:
     (7, 3)
     """
     return raw[1:ARM]
+
+
+def segment_of(raw: bytes) -> bytes:
+    """Return the segment of a record; no bytes if it has none, or is no record.
+
+    Examples
+    --------
+    >>> raw = encode(1, 7, 3, 2, 8, 41, bytes(16), 4.0, NEAR_ALL, segment=b"twelve bytes")
+    >>> segment_of(raw), segment_of(raw[:-12])
+    (b'twelve bytes', b'')
+    """
+    if len(raw) < END + SEGMENT_SIZE:
+        # Most records are too short to have one, and this is every feedback's way.
+        return b""
+    try:
+        return decode(raw).segment
+    except ValueError:
+        return b""
 
 
 LINEAGE = struct.Struct("<xIH2xH")
@@ -265,8 +289,13 @@ def decode(raw: bytes) -> Record:
     if flags & UNIT:
         unit = raw[at : at + UNIT_SIZE]
         at += UNIT_SIZE
-    carried = raw[at:] if flags & CARRIED else b""
-    left = len(raw) - at - len(carried)
+    end = len(raw)
+    segment = b""
+    if (end - at) % 8:
+        end -= SEGMENT_SIZE
+        segment = raw[end:]
+    carried = raw[at:end] if flags & CARRIED else b""
+    left = end - at - len(carried)
     numbers = not flags & CARRIED or (carried and len(carried) % 8 == 0)
     if left or arm >= known or not numbers:
         raise ValueError("a record whose parts do not fit together")
@@ -275,6 +304,6 @@ def decode(raw: bytes) -> Record:
         Record,
         (
             key, experiment, epoch, arm, known, low | high << 32, id, inverse_p, flags, baseline,
-            near, present, unit, carried,
+            near, present, unit, carried, segment,
         ),
     )  # fmt: skip

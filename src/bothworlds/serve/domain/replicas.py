@@ -6,22 +6,36 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.folds import Fold
+from bothworlds.serve.domain.segments import Segment
 from bothworlds.serve.domain.state import State
-from bothworlds.serve.domain.sums import Counts, Place, StateRow, Sums
+from bothworlds.serve.domain.sums import Counts, Place, StateKey, StateRow, Sums
 from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.problems import Problem
+from bothworlds.serve.store import segments
 from bothworlds.serve.store.reader import Reader
-from bothworlds.serve.store.rows import Caps, Configuration, ExperimentRow, FoldRow
+from bothworlds.serve.store.rows import (
+    Caps,
+    Configuration,
+    ExperimentRow,
+    FoldRow,
+    SegmentRow,
+    Segments,
+)
+from bothworlds.serve.store.writer import Writer
 
 _LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
 
 
+ATTEMPTS = 5
+"""How often a segment is begun while the experiment is reset."""
 PROMPT = 1.0
 """Seconds within which the database must answer for its clock to be compared."""
 
@@ -31,7 +45,7 @@ class Seen(NamedTuple):
 
     ``standing`` is the version of the configuration and the incarnation, ``offset`` the seconds by
     which the database's clock is ahead, ``forgotten`` what retention has deleted by experiment,
-    ``folds`` those that have changed.
+    ``folds`` those that have changed, ``segments`` all that live, None if they are known.
     """
 
     standing: tuple[int, bytes]
@@ -39,6 +53,7 @@ class Seen(NamedTuple):
     forgotten: dict[int, bytes]
     peers: list[StateRow]
     folds: dict[Place, FoldRow]
+    segments: Segments | None
 
 
 class StaleReplica(Exception):
@@ -63,6 +78,8 @@ class Replicas:
         self.polled_at = time.monotonic()
         # Numbers of the folds that were polled last.
         self._folded: dict[Place, int] = {}
+        # Versions of the segments: as polled last, and the newest that this replica has made.
+        self._segments_polled = self._segments_made = 0
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -121,6 +138,7 @@ class Replicas:
             if each.config.order is not None
         }
         state.experiments.cold = {number: (row.tenant, row.name) for number, row in cold.items()}
+        self._take_segments(found.segments)
         if cold and (self._warming is None or self._warming.done()):
             self._warming = state.loop.create_task(self._warm(list(cold.values())))
 
@@ -131,16 +149,54 @@ class Replicas:
         self._warming = None
         self._configure(self._state.configuration)
 
-    def _adopt(self, experiment: Experiment) -> None:
-        """Give an experiment, or a new epoch of it, what this replica has learned already."""
+    def _adopt(self, made: Experiment | Segment) -> None:
+        """Give an experiment, a new epoch of it, or a segment what this replica has learned."""
         state = self._state
-        place = experiment.id, experiment.epoch
-        experiment.counts = state.counts.setdefault(place, experiment.counts)
-        experiment.counts.grow(experiment.known)
-        own = state.ledger.states.get(place)
+        made.counts = state.counts.setdefault(made.key, made.counts)
+        if isinstance(made, Experiment):
+            made.counts.grow(made.known)
+        own = state.ledger.states.get(made.key)
         if own is not None:
-            experiment.own = own.sums
-        experiment.refresh()
+            made.own = own.sums
+        made.refresh()
+
+    def _take_segments(self, found: Segments) -> None:
+        """Serve the segments that live, and no others."""
+        if found.version < self._segments_made:
+            # Read before this replica has created one.
+            return
+        self._segments_polled = found.version
+        living: dict[int, list[SegmentRow]] = {}
+        for row in found.rows:
+            living.setdefault(row.experiment, []).append(row)
+        for experiment in self._state.experiments.by_id.values():
+            rows = [row for row in living.get(experiment.id, ()) if row.epoch == experiment.epoch]
+            self.drop_segments(experiment, experiment.segments_by_id.keys() - {r.id for r in rows})
+            for row in rows:
+                self.take_segment(experiment, row)
+
+    def take_segment(self, experiment: Experiment, row: SegmentRow) -> Segment:
+        """Serve a segment that lives; return it."""
+        made = experiment.take_segment(row)
+        if made is not None:
+            self._adopt(made)
+        return experiment.segments_by_id[row.id]
+
+    def drop_segments(self, experiment: Experiment, ids: Iterable[bytes]) -> None:
+        """Serve segments no longer that were evicted."""
+        keys = [(*experiment.place, id) for id in ids]
+        if not keys:
+            return
+        state = self._state
+        experiment.drop_segments([key[2] for key in keys])
+        for key in keys:
+            state.counts.pop(key, None)
+
+        def forget(writer: Writer) -> None:
+            for key in keys:
+                state.ledger.states.pop(key, None)
+
+        state.committer.run(forget)
 
     async def reload(self) -> None:
         """Read the configuration again if it has changed."""
@@ -191,9 +247,10 @@ class Replicas:
         state.committer.start_over()
         state.experiments.clear()
         self._folded.clear()
+        self._segments_made = 0
         state.ledger.load(own)
         state.counts.clear()
-        state.counts.update({(row.experiment, row.epoch): row.decided for row in own})
+        state.counts.update({row.key: row.decided for row in own})
         self._configure(found)
         self._apply(peers)
         self.rebuilds += 1
@@ -240,6 +297,8 @@ class Replicas:
             if seen.standing != self._known() or self.rebuilding:
                 await self.reload()
             if self.rebuilds == went_back:
+                if seen.segments is not None:
+                    self._take_segments(seen.segments)
                 self._apply(seen.peers)
                 self._take_folds(seen.folds)
             self._state.experiments.forget(seen.forgotten)
@@ -255,30 +314,26 @@ class Replicas:
         # An answer that took long tells little about the clock.
         prompt = at is not None and abs(after - before) < PROMPT
         offset = at - (before + after) / 2.0 if at is not None and prompt else None
-        peers, folds = [], {}
+        peers, folds, segments = [], {}, None
         if self._state.store.has_peers:
             peers = reader.peer_states()
             if self._state.committer.orders:
                 folds = reader.folds(self._folded)
-        return Seen((version, salt), offset, reader.forgotten(), peers, folds)
+            found = reader.segments(self._segments_polled)
+            if found.version != self._segments_polled:
+                segments = found
+        return Seen((version, salt), offset, reader.forgotten(), peers, folds, segments)
 
     def _apply(self, rows: list[StateRow]) -> None:
         """Apply the states of the other replicas."""
-        by_place: dict[Place, list[StateRow]] = {}
+        by_key: dict[StateKey, list[StateRow]] = {}
         for row in rows:
-            by_place.setdefault((row.experiment, row.epoch), []).append(row)
+            by_key.setdefault(row.key, []).append(row)
         for experiment in self._state.experiments.by_id.values():
-            # None are left if this replica has taken the number of its only peer.
-            found = by_place.get((experiment.id, experiment.epoch), [])
-            versions = [(row.shard, row.version) for row in found]
-            if versions == experiment.peer_versions:
-                continue
-            sums, counts = Sums.blank(0), Counts()
-            for row in found:
-                sums, counts = row.sums.plus(sums), row.decided.plus(counts)
-            experiment.peers, experiment.peer_counts = sums, counts
-            experiment.peer_versions = versions
-            experiment.refresh()
+            known: list[Experiment | Segment] = [experiment, *experiment.segments.values()]
+            for each in known:
+                # None are left if this replica has taken the number of its only peer.
+                _take_peers(each, by_key.get(each.key, []))
 
     def _take_folds(self, rows: dict[Place, FoldRow]) -> None:
         """Apply folds that other replicas have continued."""
@@ -292,8 +347,50 @@ class Replicas:
             if experiment.fold is None or row.number > experiment.fold.number:
                 experiment.folded(Fold.read(order, row.number, row.state))
 
+    async def begin_segment(self, experiment: Experiment, name: str) -> Segment:
+        """Create a segment, or read one that another replica has created.
+
+        Raises
+        ------
+        Problem
+            If the store cannot be written.
+        """
+        state = self._state
+        for _ in range(ATTEMPTS):
+            work = partial(
+                segments.begin, place=experiment.place, name=name,
+                limit=experiment.config.max_segments, at=state.now(),
+            )  # fmt: skip
+            try:
+                begun = await state.committer.run(work)
+            except LookupError:
+                # Another replica has reset the experiment.
+                await self.reload()
+                continue
+            self._segments_made = max(self._segments_made, begun.version)
+            self.drop_segments(experiment, begun.evicted)
+            if begun.row.epoch == experiment.epoch:
+                made = self.take_segment(experiment, begun.row)
+                shard = state.store.replica.shard
+                _take_peers(made, [each for each in begun.states if each.shard != shard])
+                return made
+        raise Problem("store_unavailable", "The experiment is being reset.", retry_after=1.0)
+
     async def close(self) -> None:
         """Stop compiling for experiments of other replicas."""
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.gather(self._warming, return_exceptions=True)
+
+
+def _take_peers(each: Experiment | Segment, rows: list[StateRow]) -> None:
+    """Apply the states that other replicas have of an experiment or a segment."""
+    versions = [(row.shard, row.version) for row in rows]
+    if versions == each.peer_versions:
+        return
+    sums, counts = Sums.blank(0), Counts()
+    for row in rows:
+        sums, counts = row.sums.plus(sums), row.decided.plus(counts)
+    each.peers, each.peer_counts = sums, counts
+    each.peer_versions = versions
+    each.refresh()

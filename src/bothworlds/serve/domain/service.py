@@ -56,6 +56,8 @@ _LOG = logging.getLogger("bothworlds.serve")
 
 ABORT_SECONDS = 1.0
 """How long the last writes may take to end once they are given up."""
+SEGMENTS_AT_ONCE = 32
+"""Segments of a list that are described before others may have the event loop."""
 LOST_SECONDS = 1.0
 """How often the service checks that its store is still the one it opened."""
 
@@ -106,7 +108,7 @@ class Service:
         self.tallies = Tallies()
         self._experiments = state.experiments
         # The methods of the parts are the service's own: a call costs no second one.
-        deciding = Deciding(state)
+        deciding = Deciding(state, replicas)
         self.decide = deciding.decide
         self.decide_at_once = deciding.decide_at_once
         self.decide_many = deciding.decide_many
@@ -200,7 +202,7 @@ class Service:
         newest = writer.newest_id()
         state.latest = made_at(newest) if newest else 0.0
         for row in state.ledger.load(writer.own_states()):
-            state.counts[row.experiment, row.epoch] = row.decided
+            state.counts[row.key] = row.decided
         await self.replicas.start()
         state.experiments.learned(list(state.ledger.states.values()), {})
         state.committer.start()
@@ -295,6 +297,21 @@ class Service:
         """Return the experiments that are not archived and that the caller may use."""
         found = self._experiments.of_tenant(who.tenant)
         return [each for each in found if each.mode != "archived" and who.may_use(each.name)]
+
+    async def segments(self, who: Principal, name: str, limit: int = 100) -> dict[str, Any]:
+        """Return how many segments an experiment has, and those with the most feedback first."""
+        experiment = self._experiments.find(who.tenant, name)
+        ranked = sorted(
+            experiment.segments.values(),
+            key=lambda each: (-each.total.learned, -sum(each.counts.by_arm), each.name),
+        )
+        found = []
+        for place, each in enumerate(ranked[:limit]):
+            if place % SEGMENTS_AT_ONCE == SEGMENTS_AT_ONCE - 1:
+                # Decisions must not wait for all of them.
+                await asyncio.sleep(0)
+            found.append(each.document(experiment))
+        return {"total": len(ranked), "segments": found}
 
     def version_key(self, who: Principal, name: str) -> tuple[int, int]:
         """Return number and version of an experiment, which change with its configuration."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import Experiments
-from bothworlds.serve.domain.sums import Counts, Ledger, Place
+from bothworlds.serve.domain.sums import Counts, Ledger, StateKey
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
@@ -118,7 +118,7 @@ class State:
         self.experiments = Experiments()
         self.keys: dict[str, KeyRow] = {}
         self.verified_keys: dict[str, Principal] = {}
-        self.counts: dict[Place, Counts] = {}
+        self.counts: dict[StateKey, Counts] = {}
         self.ledger = Ledger(store.replica, self.counts)
         self.committer = Committer(
             store.writer, self.ledger, self.loop, self.experiments.learned, settings.log_buffer,

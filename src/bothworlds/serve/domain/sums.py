@@ -13,14 +13,16 @@ Where experts advise, the estimates are theirs, and stand behind ``later``; thos
 0.
 
 A replica has `Sums` of its own, which only it writes; the state of an experiment is the sum over
-the replicas'.  The `Ledger` has those of this replica.
+the replicas'.  The `Ledger` has those of this replica.  A decision in a segment contributes to the
+state of the experiment and, as long as the segment lives, to the segment's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +43,12 @@ ADVICE_SIZE = records.ADVICE.size
 
 Place = tuple[int, int]
 """An experiment and an epoch."""
+StateKey = tuple[int, int, bytes]
+"""An experiment, an epoch and a segment: no bytes for all decisions, with and without one."""
+Living = Set[tuple[int, bytes]]
+"""Segments that have a state, by experiment and id."""
 
-STATE = "sums, told, lost, decided, learned, rounds, newest"
+STATE = "sums, told, lost, decided, learned, rounds, newest, used_at"
 """Columns of the table ``state`` that hold a `StateRow`, but for its key and version."""
 
 
@@ -384,71 +390,85 @@ class Counts:
 
 @dataclass(eq=False)
 class StateRow:
-    """A replica's own state of an experiment and epoch."""
+    """A replica's own state of an experiment and epoch, or of a segment of them."""
 
     experiment: int
     epoch: int
+    segment: bytes
     shard: int
     version: int
     sums: Sums
     decided: Counts
+    used_at: float = 0.0
+    """When the latest of its decisions and feedbacks came; kept for segments alone."""
 
     @classmethod
     def read(cls, row: tuple[Any, ...]) -> StateRow:
-        """Return a row of the table ``state``: experiment, epoch, shard, version and `STATE`."""
-        experiment, epoch, shard, version, sums, told, lost, decided, learned, rounds, newest = row
+        """Return a row of the table ``state``: its key, version and `STATE`."""
+        experiment, epoch, segment, shard, version = row[:5]
+        sums, told, lost, decided, learned, rounds, newest, used_at = row[5:]
         return cls(
             experiment,
             epoch,
+            bytes(segment),
             shard,
             version,
             Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned, newest),
             Counts(from_bytes(decided).tolist(), rounds),
+            used_at,
         )
+
+    @property
+    def key(self) -> StateKey:
+        """What it is the state of."""
+        return self.experiment, self.epoch, self.segment
 
 
 class Ledger:
-    """States of this replica, by experiment and epoch; they belong to the writing thread.
+    """States of this replica, by experiment, epoch and segment; they belong to the writing thread.
 
     Parameters
     ----------
     replica : Replica
         Whose states they are.
     counts : dict
-        Decisions by experiment and epoch, which the event loop counts.
+        Decisions by experiment, epoch and segment, which the event loop counts.
 
     Attributes
     ----------
     states : dict
-        This replica's states by experiment and epoch.
+        This replica's states by experiment, epoch and segment.
     folds : dict
         Folds by experiment and epoch as this replica last wrote or read them, for all replicas.
     life : int
         How often the store went back in time.
     """
 
-    def __init__(self, replica: Replica, counts: dict[Place, Counts]) -> None:
+    def __init__(self, replica: Replica, counts: dict[StateKey, Counts]) -> None:
         self.replica = replica
         self.counts = counts
         self.shard = replica.shard
-        self.states: dict[Place, StateRow] = {}
+        self.states: dict[StateKey, StateRow] = {}
         self.folds: dict[Place, Fold] = {}
         self.life = 0
 
     def load(self, rows: list[StateRow]) -> list[StateRow]:
         """Take the states that were read from the store, and return them."""
         self.shard = self.replica.shard
-        self.states = {(row.experiment, row.epoch): row for row in rows}
+        self.states = {row.key: row for row in rows}
         return rows
 
     def settle(
         self,
         feedback: Iterable[FeedbackRow],
-        decided: Iterable[Place] = (),
+        living: Living = frozenset(),
+        decided: Mapping[StateKey, float] = MappingProxyType({}),
         life: int | None = None,
     ) -> list[StateRow]:
-        """Return the states that change with this feedback, and with decisions at these places.
+        """Return the states that change with this feedback, and with decisions.
 
+        ``decided`` has the keys of the decisions, with the time of the latest in a segment. A
+        segment that is not among the ``living`` has no state: its feedback is the experiment's.
         A batch of another ``life`` has waited for a new connection while the store went back.
         """
         if life not in (None, self.life):
@@ -456,43 +476,50 @@ class Ledger:
         if self.shard != self.replica.shard:
             # The new number may have a state of the same version, which these would overwrite.
             raise StoreError("The states are those of another replica's number.")
-        learned: dict[Place, list[FeedbackRow]] = {place: [] for place in decided}
-        for row in feedback:
-            if row.status == "learned":
-                learned.setdefault((row.experiment, row.epoch), []).append(row)
-        return [self._changed(place, rows) for place, rows in learned.items()]
+        learned: dict[StateKey, list[FeedbackRow]] = {
+            key: [] for key in decided if not key[2] or key[::2] in living
+        }
+        for key, rows in by_key(feedback, living).items():
+            learned.setdefault(key, []).extend(rows)
+        return [self._changed(key, rows, decided.get(key, 0.0)) for key, rows in learned.items()]
 
-    def _changed(self, place: Place, rows: list[FeedbackRow]) -> StateRow:
-        experiment, epoch = place
-        now = self.states.get(place)
+    def _changed(self, key: StateKey, rows: list[FeedbackRow], used_at: float) -> StateRow:
+        now = self.states.get(key)
         sums = now.sums if now else Sums.blank(0)
         raws = [row.record for row in rows]
         if raws:
             sums = sums.learned_from(raws, [row.loss for row in rows])
-        counted = self.counts.get(place)
+        counted = self.counts.get(key)
         if counted is not None:
             counted = Counts(counted.by_arm.copy(), counted.rounds)
         else:
             counted = now.decided if now else Counts()
-        return StateRow(
-            experiment, epoch, self.replica.shard, now.version if now else 0, sums, counted
-        )
+        if key[2]:
+            used_at = max([used_at, now.used_at if now else 0.0, *(row.told_at for row in rows)])
+        return StateRow(*key, self.replica.shard, now.version if now else 0, sums, counted, used_at)
 
 
-def compact(kept: dict[int, Sums], rows: Iterable[FeedbackRow]) -> dict[int, Sums]:
-    """Return the sums of deleted feedback by epoch, with rows that are deleted now."""
-    by_epoch: dict[int, list[FeedbackRow]] = {}
+def by_key(rows: Iterable[FeedbackRow], living: Living) -> dict[StateKey, list[FeedbackRow]]:
+    """Return learned feedback by the states that it contributes to."""
+    found: dict[StateKey, list[FeedbackRow]] = {}
     for row in rows:
         if row.status == "learned":
-            by_epoch.setdefault(row.epoch, []).append(row)
-    found = {}
-    for epoch, learned in by_epoch.items():
-        found[epoch] = summed(learned, kept.get(epoch))
+            found.setdefault((row.experiment, row.epoch, b""), []).append(row)
+            segment = records.segment_of(row.record) if living else b""
+            if segment and (row.experiment, segment) in living:
+                found.setdefault((row.experiment, row.epoch, segment), []).append(row)
     return found
 
 
+def compact(
+    kept: dict[StateKey, Sums], rows: Iterable[FeedbackRow], living: Living
+) -> dict[StateKey, Sums]:
+    """Return the sums of deleted feedback, by state, with rows that are deleted now."""
+    return {key: summed(learned, kept.get(key)) for key, learned in by_key(rows, living).items()}
+
+
 def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
-    """Return the sums of what learned feedback of one experiment and epoch contributes."""
+    """Return the sums of what learned feedback of one state contributes."""
     return (before or Sums.blank(0)).learned_from(
         [row.record for row in rows], [row.loss for row in rows]
     )

@@ -34,7 +34,8 @@ LAST_KEY = 255
 """Largest number of a key; after it comes 1 again."""
 _MASKS = 2 * (records.MOST_ARMS // 8)
 _NUMBERS = 8 * (1 + records.MOST_CARRIED)
-LONGEST = 4 * (records.END + _NUMBERS + _MASKS + records.UNIT_SIZE + SIGNATURE) // 3
+_IDS = records.UNIT_SIZE + records.SEGMENT_SIZE
+LONGEST = 4 * (records.END + _NUMBERS + _MASKS + _IDS + SIGNATURE) // 3
 """Upper bound of the characters of a token, give or take three."""
 
 UNSALTED = IncarnationRow(bytes(16), 0.0, None)

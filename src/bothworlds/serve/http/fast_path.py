@@ -195,6 +195,7 @@ def _decide(app: FastApplication, request: Request, callback: Callback) -> Reply
         made = app.service.decide_at_once(
             request.who, request.given[0], available=body.available, deferred=body.deferred,
             vector=request.query.vector, advice=body.advice, asleep=body.asleep,
+            segment=body.segment,
         )  # fmt: skip
         if made is not None:
             return Reply(201, wire.encode(made))

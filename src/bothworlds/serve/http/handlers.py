@@ -63,6 +63,7 @@ async def decide(app: Context, request: Request) -> Reply:
         vector=request.query.vector,
         advice=body.advice,
         asleep=body.asleep,
+        segment=body.segment,
     )
     return Reply(200 if made.replayed else 201, wire.encode(made))
 
@@ -75,8 +76,9 @@ async def decide_many(app: Context, request: Request) -> Reply:
     """Draw several arms."""
     body = request.body
     made = await app.service.decide_many(
-        request.who, request.given[0], body.count, advice=body.advice, asleep=body.asleep
-    )
+        request.who, request.given[0], body.count, advice=body.advice, asleep=body.asleep,
+        segment=body.segment,
+    )  # fmt: skip
     return Reply(201, wire.encode({"decisions": made}))
 
 
@@ -289,6 +291,16 @@ async def retire_arm(app: Context, request: Request) -> Reply:
     name, arm = request.given
     await app.service.retire_arm(request.who, name, arm, request_id=request.id.decode())
     return Reply(204, b"")
+
+
+@route(
+    "GET", f"{_ONE}/segments", "List the segments, and what each has learned", "read",
+    query=wire.SegmentsQuery, answer=wire.SegmentsFound, problems=("experiment_not_found",),
+)  # fmt: skip
+async def segments(app: Context, request: Request) -> Reply:
+    """List the segments."""
+    found = await app.service.segments(request.who, request.given[0], request.query.limit)
+    return Reply(200, wire.encode(found))
 
 
 # ---- the log

@@ -113,6 +113,7 @@ async def _evaluated(
     made = await service.decide(
         who, name, unit=unit, deferred=deferred, advice=context.advice if asked else None,
         asleep=context.asleep if asked else None,
+        segment=context.field(experiment.config.segment_key),
     )  # fmt: skip
     return wire.Evaluated(
         key=name,
@@ -160,4 +161,7 @@ def _tag(running: list[Experiment], context: wire.Context, made: int) -> str:
     about: list[Any] = [made, unit, [[each.id, each.version, each.epoch] for each in running]]
     if context.advice is not None:
         about += [context.advice, context.asleep]
+    segments = [context.field(each.config.segment_key) for each in running]
+    if any(each is not None for each in segments):
+        about.append(segments)
     return f'"{made}-{hashlib.blake2b(wire.encode(about), digest_size=16).hexdigest()}"'

@@ -36,9 +36,18 @@ class Answer(msgspec.Struct, omit_defaults=True):
 # ---- deciding
 
 
-class Advised(Body, kw_only=True):
-    """Advice, where the experiment has experts."""
+class Circumstances(Body, kw_only=True):
+    """What decisions depend on besides the experiment: a segment, or the advice of experts."""
 
+    segment: (
+        Annotated[
+            ArmName,
+            Meta(
+                description="The segment it is drawn in, such as a country; a new one is created."
+            ),
+        ]
+        | None
+    ) = None
     advice: (
         Annotated[
             # Names are looked up: patterns for them would cost as much as the decision.
@@ -63,7 +72,7 @@ class Advised(Body, kw_only=True):
     ) = None
 
 
-class Decide(Advised, kw_only=True):
+class Decide(Circumstances, kw_only=True):
     """Ask for a decision; an empty body asks for one among all arms."""
 
     available: (
@@ -83,7 +92,7 @@ class Decide(Advised, kw_only=True):
     )
 
 
-class DecideMany(Advised, kw_only=True):
+class DecideMany(Circumstances, kw_only=True):
     """Ask for several decisions at once."""
 
     count: Annotated[int, Meta(ge=1, le=DECISION_BATCH)]
@@ -207,6 +216,7 @@ Experiment = msgspec.defstruct(
         ("learned", int | None, None),
         ("experts", list[ExpertState] | None, None),
         ("policy_alarms", list[PolicyAlarm] | None, None),
+        ("segments", int | None, None),
         *(
             (field.name, _optional(field.type), None)
             for field in msgspec.structs.fields(Changeable)
@@ -227,6 +237,34 @@ class Experiments(Answer, kw_only=True):
 
     experiments: list[Experiment]  # type: ignore[valid-type]
     next: str | None = None
+
+
+class ArmOfSegment(Answer, kw_only=True):
+    """An arm in a segment."""
+
+    name: str
+    status: Literal["active", "retired"]
+    probability: float
+    decided: int
+    told: int
+    mean_loss: float | None = None
+
+
+class SegmentState(Answer, kw_only=True):
+    """A segment, with what it has learned."""
+
+    name: str
+    created_at: float
+    decided: int
+    learned: int
+    arms: list[ArmOfSegment]
+
+
+class SegmentsFound(Answer, kw_only=True):
+    """Segments of an experiment, those with the most feedback first; ``total`` counts all."""
+
+    total: int
+    segments: list[SegmentState]
 
 
 class Ids(Body, kw_only=True):
@@ -250,8 +288,11 @@ class Quarantined(Answer, kw_only=True):
 # ---- OpenFeature
 
 
-class Context(msgspec.Struct, kw_only=True):
-    """What an OpenFeature provider knows about its caller; other fields are ignored."""
+class Context(msgspec.Struct, kw_only=True, dict=True):
+    """What an OpenFeature provider knows about its caller.
+
+    Of other fields, only the one is used that ``segment_key`` of an experiment names.
+    """
 
     targeting_key: (
         Annotated[
@@ -268,6 +309,10 @@ class Context(msgspec.Struct, kw_only=True):
         | None
     ) = None
     asleep: Annotated[list[str], Meta(description="Experts without advice.")] | None = None
+
+    def field(self, name: str | None) -> Any:
+        """Return any field, by the name that the caller sent it under; None if there is none."""
+        return self.__dict__.get("sent", {}).get(name)
 
 
 class Evaluate(Body, kw_only=True):
@@ -447,6 +492,12 @@ class ReportQuery(Body, kw_only=True):
     ] = []
 
 
+class SegmentsQuery(Body, kw_only=True):
+    """How many segments are listed."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
 class ExportQuery(Body, kw_only=True):
     """What is exported."""
 
@@ -515,6 +566,8 @@ class Reader:
             raise Problem("invalid_json", "The body must not nest so deeply.") from None
         if body.count(b":") > _fewest_names(found):
             _check_names(body)
+        if isinstance(found, Evaluate) and found.context is not None:
+            found.context.__dict__["sent"] = msgspec.json.decode(body)["context"]
         if isinstance(found, Feedback):
             one_of_two(found)
         elif isinstance(found, FeedbackMany):
@@ -528,7 +581,7 @@ def _fewest_names(found: Any) -> int:
 
     Every name has a colon: with as many colons, no name is there twice.
     """
-    if not isinstance(found, Advised) or found.advice is None:
+    if not isinstance(found, Circumstances) or found.advice is None:
         return 1
     rows = (len(row) for row in found.advice.values() if type(row) is dict)
     return 1 + len(found.advice) + sum(rows) + isinstance(found, DecideMany)

@@ -24,10 +24,12 @@ from bothworlds.serve.problems import Problem
 
 COLUMNS = (
     "decision_id", "id", "at", "epoch", "round", "arm", "probability", "mode", "available", "unit",
-    "loss", "status", "source", "told_at", "logged", "advised",
+    "loss", "status", "source", "told_at", "logged", "advised", "segment",
 )  # fmt: skip
 """Of a row of the log, in the order of the CSV file."""
-_EXTRA = ("decision_id", "id", "at", "epoch", "mode", "unit", "status", "source", "told_at")
+_EXTRA = (
+    "decision_id", "id", "at", "epoch", "mode", "unit", "segment", "status", "source", "told_at",
+)  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -92,7 +94,7 @@ class Csv:
     Examples
     --------
     >>> Csv().piece([{"arm": "=1+1", "round": 1, "loss": -0.5}]).decode().splitlines()[1]
-    ",,,,1,'=1+1,,,,,-0.5,,,,,"
+    ",,,,1,'=1+1,,,,,-0.5,,,,,,"
     """
 
     media = "text/csv; charset=utf-8"

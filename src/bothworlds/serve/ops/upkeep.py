@@ -103,6 +103,10 @@ class Upkeep:
                     order=experiment.config.order,
                 )
             )  # fmt: skip
+            old = now - max(decided, told)
+            await self._committer.run(
+                partial(retention.forget_segments, experiment=experiment.id, before=old)
+            )
         self._state.experiments.forget(await self._state.read(lambda reader: reader.forgotten()))
 
     async def _drain(self, work: Callable[[Writer], int]) -> None:

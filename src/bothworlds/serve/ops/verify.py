@@ -16,7 +16,7 @@ from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import MOST
 from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.records import Record
-from bothworlds.serve.domain.sums import Place, Sums, summed
+from bothworlds.serve.domain.sums import Place, StateKey, Sums, by_key, summed
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.store import folding
 from bothworlds.serve.store.opening import using
@@ -44,13 +44,18 @@ class Replayed:
 
 
 class _Log:
-    """The feedback of a store, summed by experiment and epoch, and what is wrong with it."""
+    """The feedback of a store, summed by state, and what is wrong with it."""
 
     def __init__(self, reader: Reader) -> None:
         self.configuration: Configuration = reader.configuration()
-        self.sums: dict[Place, Sums] = {}
+        self.sums: dict[StateKey, Sums] = {}
         self.rows = 0
         self.learned: dict[Place, int] = {}
+        self.segments = {
+            (each.experiment, each.epoch, each.id): each.name
+            for each in self.configuration.segments.rows
+        }
+        living = {(each.experiment, each.id) for each in self.configuration.segments.rows}
         self.faults: dict[str, list[str]] = {}
         arms = {each.id: len(each.arms) for each in self.configuration.experiments}
         self._experts = {
@@ -76,9 +81,10 @@ class _Log:
             self.rows += len(rows)
             for row in rows:
                 self._check(row, arms, epochs)
-            for place, learned in _by_place(rows):
-                self.sums[place] = summed(learned, self.sums.get(place))
-                self.learned[place] = self.learned.get(place, 0) + len(learned)
+            for key, learned in by_key(rows, living).items():
+                self.sums[key] = summed(learned, self.sums.get(key))
+                if not key[2]:
+                    self.learned[key[:2]] = self.learned.get(key[:2], 0) + len(learned)
 
     def _check(self, row: FeedbackRow, arms: dict[int, int], epochs: dict[int, int]) -> None:
         name = row.id.hex()
@@ -129,19 +135,10 @@ def _possible(record: Record) -> bool:
     return 1.0 - 1e-9 <= record.inverse_p <= records.LARGEST_INVERSE_P
 
 
-def _by_place(rows: list[FeedbackRow]) -> Iterator[tuple[Place, list[FeedbackRow]]]:
-    places: dict[Place, list[FeedbackRow]] = {}
-    for row in rows:
-        if row.status == "learned":
-            places.setdefault((row.experiment, row.epoch), []).append(row)
-    yield from places.items()
-
-
-def _totals(reader: Reader) -> dict[Place, Sums]:
-    found: dict[Place, Sums] = {}
+def _totals(reader: Reader) -> dict[StateKey, Sums]:
+    found: dict[StateKey, Sums] = {}
     for row in reader.states():
-        place = row.experiment, row.epoch
-        found[place] = row.sums.plus(found[place]) if place in found else row.sums
+        found[row.key] = row.sums.plus(found[row.key]) if row.key in found else row.sums
     return found
 
 
@@ -210,12 +207,14 @@ def verify_store(reader: Reader) -> list[Finding]:
         return found
 
 
-def _sums_agree(log: _Log, totals: dict[Place, Sums], kept: dict[Place, Sums]) -> Finding:
+def _sums_agree(log: _Log, totals: dict[StateKey, Sums], kept: dict[StateKey, Sums]) -> Finding:
     names = {each.id: each.name for each in log.configuration.experiments}
-    for place in sorted({*totals, *log.sums, *kept}):
-        expected = log.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
-        stored = totals.get(place, Sums.blank(0))
-        where = f"epoch {place[1]} of {names.get(place[0], place[0])!r}"
+    for key in sorted({*totals, *log.sums, *kept}):
+        expected = log.sums.get(key, Sums.blank(0)).plus(kept.get(key, Sums.blank(0)))
+        stored = totals.get(key, Sums.blank(0))
+        where = f"epoch {key[1]} of {names.get(key[0], key[0])!r}"
+        if key[2]:
+            where = f"segment {log.segments.get(key, key[2].hex())!r} in {where}"
         if not stored.same(expected):
             detail = f"the state of {where} is not the sum of its feedback"
             return Finding("I2", False, detail)
@@ -278,13 +277,16 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
             }
         names = {each.id: each.name for each in log.configuration.experiments}
         answers = []
-        rebuilt: dict[Place, Sums] = {}
-        for place in sorted({*totals, *log.sums, *kept}):
-            sums = log.sums.get(place, Sums.blank(0)).plus(kept.get(place, Sums.blank(0)))
-            equal = sums.same(totals.get(place, Sums.blank(0)))
+        rebuilt: dict[StateKey, Sums] = {}
+        places: dict[Place, bool] = {}
+        for key in sorted({*totals, *log.sums, *kept}):
+            sums = log.sums.get(key, Sums.blank(0)).plus(kept.get(key, Sums.blank(0)))
+            equal = sums.same(totals.get(key, Sums.blank(0)))
             if not equal:
-                rebuilt[place] = sums
-            equal = equal and place not in folds
+                rebuilt[key] = sums
+            place = key[:2]
+            places[place] = places.get(place, place not in folds) and equal
+        for place, equal in places.items():
             name = names.get(place[0], str(place[0]))
             answers.append(Replayed(name, place[1], log.learned.get(place, 0), equal))
         if write and rebuilt:

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, TypeVar
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Order
-from bothworlds.serve.domain.sums import Counts, Ledger, Place, StateRow, Sums
+from bothworlds.serve.domain.sums import Counts, Ledger, StateKey, StateRow, Sums
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.folding import Folds
 from bothworlds.serve.store.rows import (
@@ -372,21 +372,24 @@ class Committer:
             batch.activations += item.activations
         # In one order on every replica, so that no two wait for each other.
         batch.feedback = sorted(first.values())
-        decided = {records.place(row.record) for row in batch.decisions}
-        decided |= {
-            records.place(claim.decision.record)
-            for claim in batch.claims
-            if claim.decision is not None
-        }
-        places = [records.PLACE.unpack(each) for each in decided]
+        raws = [row.record for row in batch.decisions]
+        raws += [claim.decision.record for claim in batch.claims if claim.decision is not None]
+        places = {records.place(raw) for raw in raws}
+        decided = {(*records.PLACE.unpack(place), b""): 0.0 for place in places}
+        for raw in raws:
+            segment = records.segment_of(raw)
+            if segment:
+                key = *records.PLACE.unpack(records.place(raw)), segment
+                at = records.made_at(raw[records.IDENTITY : records.INVERSE_P])
+                decided[key] = max(at, decided.get(key, 0.0))
         try:
             self._reread()
-            settle = partial(self.ledger.settle, decided=places, life=life)
+            settle = partial(self.ledger.settle, decided=decided, life=life)
             outcome = self.writer.commit(batch, settle)
         except Exception as error:
             self._failed(error, items, rows if life == self.ledger.life else [])
             return
-        self.ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
+        self.ledger.states.update((row.key, row) for row in outcome.states)
         self.ledger.folds.update(outcome.folds)
         self.commits += 1
         self._succeeded()
@@ -424,11 +427,8 @@ class Committer:
         if self.ledger.shard != shard:
             # What was written under the earlier number is another replica's now.
             now = dict(self.ledger.states)
-            for experiment, epoch in former.keys() - now.keys():
-                blank = StateRow(
-                    experiment, epoch, self.ledger.shard, 0, Sums.blank(0), Counts()
-                )  # fmt: skip
-                rows.append(blank)
+            for key in former.keys() - now.keys():
+                rows.append(StateRow(*key, self.ledger.shard, 0, Sums.blank(0), Counts()))
             done = threading.Event()
             self._post(self._recount, former, now, done)
             done.wait(LOOP_SECONDS)
@@ -510,13 +510,16 @@ class Committer:
         self._answered.set()
 
     def _recount(
-        self, former: dict[Place, StateRow], now: dict[Place, StateRow], done: threading.Event
+        self,
+        former: dict[StateKey, StateRow],
+        now: dict[StateKey, StateRow],
+        done: threading.Event,
     ) -> None:
         """Leave what was counted under a former number to it."""
-        for place, counts in self.ledger.counts.items():
+        for key, counts in self.ledger.counts.items():
             for rows, sign in ((former, -1), (now, 1)):
-                if place in rows:
-                    counts.add(rows[place].decided, sign)
+                if key in rows:
+                    counts.add(rows[key].decided, sign)
         done.set()
 
     def _refuse(self, waiting: list[Callable[[Written | Problem], None]]) -> None:

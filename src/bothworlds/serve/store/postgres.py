@@ -253,6 +253,7 @@ class PostgresWriter(Writer):
 
     dialect = "postgres"
     for_update = " FOR UPDATE"
+    for_share = " FOR SHARE"
     lock_tables = f"SELECT pg_advisory_xact_lock({LOCKS}, {SCHEMA})"
     announce = f"NOTIFY {CHANNEL}"
 
@@ -306,7 +307,7 @@ class PostgresWriter(Writer):
     def _put_state(self, row: StateRow) -> None:
         super()._put_state(row)
         place = row.experiment, row.epoch
-        if row.sums.learned > GROWTH * self._announced.get(place, 0):
+        if not row.segment and row.sums.learned > GROWTH * self._announced.get(place, 0):
             # If the commit fails, the others read the state with their next poll.
             self._announced[place] = row.sums.learned
             self.execute("SELECT pg_notify(?, ?)", (CHANNEL, str(row.shard)))

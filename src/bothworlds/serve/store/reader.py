@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from bothworlds.serve.domain.sums import STATE, StateRow, Sums
+from bothworlds.serve.domain.sums import STATE, StateKey, StateRow, Sums
 from bothworlds.serve.store.rows import (
     CHECKPOINT,
     FEEDBACK,
+    SEGMENT,
     ArmRow,
     AuditRow,
     CheckpointRow,
@@ -30,12 +31,14 @@ from bothworlds.serve.store.rows import (
     LogRow,
     Replica,
     Rows,
+    Segments,
     TokenKeyRow,
     checkpoint_row,
     feedback_row,
     from_bytes,
+    segment_row,
 )
-from bothworlds.serve.store.writer import at_once
+from bothworlds.serve.store.writer import KEY, at_once
 
 FEW_PEERS = 100
 """States of other replicas up to which a poll reads them all, in one query: 10 us each, half of it
@@ -64,7 +67,7 @@ class Reader(ABC):
     def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
         self.execute = execute
         self.replica = replica
-        # States of the other replicas as they were read last, by experiment, epoch and shard.
+        # States of the other replicas as they were read last, by their key.
         self._peers: dict[tuple[Any, ...], StateRow] = {}
 
     @abstractmethod
@@ -136,10 +139,27 @@ class Reader(ABC):
                 )
             }
             folds = self.folds({})
+            segments = self.segments()
         return Configuration(
             version, bytes(unit_key), tenants, keys, token_keys, experiments, incarnations, seals,
-            folds,
+            folds, segments,
         )  # fmt: skip
+
+    def segments(self, known: int | None = None) -> Segments:
+        """Return the living segments; without any if their version is the one that is known."""
+        version = int(self.rows("SELECT segments FROM deployment")[0][0])
+        if version == known:
+            return Segments(version, ())
+        found = self.rows(
+            f"SELECT {SEGMENT} FROM segment WHERE evicted_at IS NULL "
+            "ORDER BY experiment, created_at, id"
+        )
+        return Segments(version, tuple(segment_row(row) for row in found))
+
+    def segment_names(self, experiment: int) -> dict[bytes, str]:
+        """Return the names of an experiment's segments by id, those evicted included."""
+        found = self.rows("SELECT id, name FROM segment WHERE experiment = ?", (experiment,))
+        return {bytes(id): name for id, name in found}
 
     def folds(self, known: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], FoldRow]:
         """Return folds of the current epochs whose numbers differ from those that are known."""
@@ -179,30 +199,28 @@ class Reader(ABC):
         """
         if len(self._peers) <= FEW_PEERS:
             found = self.rows(
-                f"SELECT experiment, epoch, shard, version, {STATE} FROM state WHERE shard <> ?",
+                f"SELECT {KEY}, version, {STATE} FROM state WHERE shard <> ?",
                 (self.replica.shard,),
             )
-            self._peers = {row[:3]: StateRow.read(row) for row in found}
+            self._peers = {row[:4]: StateRow.read(row) for row in found}
             return list(self._peers.values())
-        places = self.rows(
-            "SELECT experiment, epoch, shard, version FROM state WHERE shard <> ?",
-            (self.replica.shard,),
+        keys = self.rows(
+            f"SELECT {KEY}, version FROM state WHERE shard <> ?", (self.replica.shard,)
         )
         before, self._peers = self._peers, {}
         changed = []
-        for *place, version in places:
-            known = before.get(tuple(place))
+        for *key, version in keys:
+            known = before.get(tuple(key))
             if known is not None and known.version == version:
-                self._peers[tuple(place)] = known
+                self._peers[tuple(key)] = known
             else:
-                changed.append(place)
+                changed.append(key)
         for values, flat in at_once(changed):
             for row in self.rows(
-                f"SELECT experiment, epoch, shard, version, {STATE} FROM state "
-                f"WHERE (experiment, epoch, shard) IN (VALUES {values})",
+                f"SELECT {KEY}, version, {STATE} FROM state WHERE ({KEY}) IN (VALUES {values})",
                 flat,
             ):
-                self._peers[row[:3]] = StateRow.read(row)
+                self._peers[row[:4]] = StateRow.read(row)
         return list(self._peers.values())
 
     def forget_peers(self) -> None:
@@ -211,15 +229,19 @@ class Reader(ABC):
 
     def states(self) -> list[StateRow]:
         """Return the states of all replicas."""
-        found = self.rows(f"SELECT experiment, epoch, shard, version, {STATE} FROM state")
+        found = self.rows(f"SELECT {KEY}, version, {STATE} FROM state")
         return [StateRow.read(row) for row in found]
 
-    def compacted(self) -> dict[tuple[int, int], Sums]:
-        """Return what deleted feedback contributed, by experiment and epoch."""
-        found = self.rows("SELECT experiment, epoch, sums, told, lost, learned FROM compacted")
+    def compacted(self) -> dict[StateKey, Sums]:
+        """Return what deleted feedback contributed, by experiment, epoch and segment."""
+        found = self.rows(
+            "SELECT experiment, epoch, segment, sums, told, lost, learned FROM compacted"
+        )
         return {
-            (experiment, epoch): Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned)
-            for experiment, epoch, sums, told, lost, learned in found
+            (experiment, epoch, bytes(segment)): Sums(
+                from_bytes(sums), from_bytes(told), from_bytes(lost), learned
+            )
+            for experiment, epoch, segment, sums, told, lost, learned in found
         }
 
     def changes(self) -> tuple[int, int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from bothworlds.serve.domain.folds import Order
-from bothworlds.serve.domain.sums import Sums
+from bothworlds.serve.domain.sums import Living, StateKey, Sums
 from bothworlds.serve.store import folding
 from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow, feedback_row, from_bytes
-from bothworlds.serve.store.writer import HOUR, Writer, as_bytes
+from bothworlds.serve.store.writer import HOUR, Writer, as_bytes, living
 
 
 def forget_claims(writer: Writer, now: float, limit: int = 1000) -> int:
@@ -42,12 +42,20 @@ def forget_decisions(writer: Writer, experiment: int, before: bytes, limit: int 
     return len(found)
 
 
+def forget_segments(writer: Writer, experiment: int, before: float) -> None:
+    """Delete the names of segments that were evicted before a time; the log has none of them."""
+    with writer.transaction():
+        writer.execute(
+            "DELETE FROM segment WHERE experiment = ? AND evicted_at < ?", (experiment, before)
+        )
+
+
 def forget_feedback(
     writer: Writer,
     experiment: int,
     version: int,
     before: bytes,
-    add: Callable[[dict[int, Sums], list[FeedbackRow]], dict[int, Sums]],
+    add: Callable[[dict[StateKey, Sums], Iterable[FeedbackRow], Living], dict[StateKey, Sums]],
     order: Order | None = None,
     limit: int = 5000,
 ) -> int:
@@ -56,9 +64,10 @@ def forget_feedback(
     The store keeps the last id that was deleted, up to which no feedback is accepted again. Nothing
     is deleted from an experiment that no longer has this ``version``: its window may be wider now.
 
-    ``add`` takes the sums of deleted feedback by epoch and the rows that are deleted now, and
-    returns the sums with them. Feedback in quarantine stays. ``order`` is how the experiment learns
-    if it does in order: then what goes is old feedback that no younger one precedes.
+    ``add`` takes the sums of deleted feedback, the rows that are deleted now, and the segments that
+    live, and returns the sums with these rows. Feedback in quarantine stays. ``order`` is how the
+    experiment learns if it does in order: then what goes is old feedback that no younger one
+    precedes.
     """
     with writer.transaction():
         now = writer.rows(
@@ -81,22 +90,24 @@ def forget_feedback(
         if not found:
             return 0
         kept = {
-            epoch: Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned)
-            for epoch, sums, told, lost, learned in writer.rows(
-                "SELECT epoch, sums, told, lost, learned FROM compacted WHERE experiment = ?"
-                + writer.for_update,
+            (experiment, epoch, bytes(segment)): Sums(
+                from_bytes(sums), from_bytes(told), from_bytes(lost), learned
+            )
+            for epoch, segment, sums, told, lost, learned in writer.rows(
+                "SELECT epoch, segment, sums, told, lost, learned FROM compacted "
+                "WHERE experiment = ?" + writer.for_update,
                 (experiment,),
             )
         }
-        for epoch, sums in add(kept, found).items():
+        for key, sums in add(kept, found, living(writer, found)).items():
             writer.execute(
-                "INSERT INTO compacted (experiment, epoch, sums, told, lost, learned) "
-                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, epoch) DO UPDATE SET "
-                "sums = excluded.sums, told = excluded.told, lost = excluded.lost, "
+                "INSERT INTO compacted (experiment, epoch, segment, sums, told, lost, learned) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, epoch, segment) "
+                "DO UPDATE SET sums = excluded.sums, told = excluded.told, lost = excluded.lost, "
                 "learned = excluded.learned",
                 (
-                    experiment, epoch, as_bytes(sums.sums), as_bytes(sums.told),
-                    as_bytes(sums.lost), sums.learned,
+                    *key, as_bytes(sums.sums), as_bytes(sums.told), as_bytes(sums.lost),
+                    sums.learned,
                 ),
             )  # fmt: skip
         writer.execute_many(

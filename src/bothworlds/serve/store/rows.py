@@ -17,6 +17,7 @@ Rows = list[tuple[Any, ...]]
 FEEDBACK = "experiment, id, epoch, record, loss, source, status, told_at, key_id, number, latest"
 DECISION = "experiment, id, record, shard, run, seq, shadow"
 CHECKPOINT = "epoch, at, round, learned, told, lost, probabilities, id"
+SEGMENT = "experiment, id, epoch, name, entries, created_at"
 
 
 CLOCK_LIMIT = 5.0
@@ -103,6 +104,17 @@ class FoldRow(NamedTuple):
 
     number: int
     state: bytes
+
+
+class SegmentRow(NamedTuple):
+    """A segment that lives; ``entries`` are those of arms that were added later, by place."""
+
+    experiment: int
+    id: bytes
+    epoch: int
+    name: str
+    entries: bytes
+    created_at: float
 
 
 class ReplicaRow(NamedTuple):
@@ -240,6 +252,14 @@ class IncarnationRow:
 
 
 @dataclass(frozen=True)
+class Segments:
+    """The living segments of all experiments; ``version`` counts how often there were others."""
+
+    version: int
+    rows: tuple[SegmentRow, ...]
+
+
+@dataclass(frozen=True)
 class Configuration:
     """Everything an administrator decides, at one version; the current incarnation is last."""
 
@@ -252,6 +272,7 @@ class Configuration:
     incarnations: tuple[IncarnationRow, ...]
     seals: dict[tuple[int, int, int], bytes]
     folds: dict[tuple[int, int], FoldRow]
+    segments: Segments
 
 
 @dataclass(frozen=True)
@@ -303,6 +324,11 @@ def from_bytes(raw: bytes) -> NDArray[np.int64]:
 def feedback_row(row: tuple[Any, ...]) -> FeedbackRow:
     """Return a row of the columns `FEEDBACK`."""
     return FeedbackRow(row[0], bytes(row[1]), row[2], bytes(row[3]), *row[4:])
+
+
+def segment_row(row: tuple[Any, ...]) -> SegmentRow:
+    """Return a row of the columns `SEGMENT`."""
+    return SegmentRow(row[0], bytes(row[1]), row[2], row[3], bytes(row[4]), row[5])
 
 
 def checkpoint_row(experiment: int, row: tuple[Any, ...]) -> CheckpointRow:

@@ -54,7 +54,10 @@ def migrate(writer: Writer) -> tuple[int, int]:
             writer.execute("INSERT INTO schema_version VALUES (?, ?)", (number, time.time()))
         if before == 0:
             now = time.time()
-            writer.execute("INSERT INTO deployment VALUES (1, ?, 1)", (os.urandom(32),))
+            writer.execute(
+                "INSERT INTO deployment (id, unit_key, config_version) VALUES (1, ?, 1)",
+                (os.urandom(32),),
+            )
             writer.execute("INSERT INTO tenant VALUES (1, 'default', ?)", (now,))
             writer.execute("INSERT INTO token_key VALUES (1, ?, ?, NULL)", (os.urandom(32), now))
             writer.begin_incarnation(now, None)

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import Units
-from bothworlds.serve.domain.sums import STATE, Counts, StateRow, Sums
+from bothworlds.serve.domain.sums import STATE, Counts, Living, StateKey, StateRow, Sums
 from bothworlds.serve.store import folding
 from bothworlds.serve.store.rows import (
     DECISION,
@@ -53,8 +53,11 @@ HOUR = 3600.0
 
 SIZES = (1024, 256, 64)
 """How many rows a statement inserts; what is left, less than the last, has one of its own."""
-Settle = Callable[[list[FeedbackRow]], list[StateRow]]
-"""From the feedback that is new to the states of this replica that change, versions unchanged."""
+KEY = "experiment, epoch, segment, shard"
+"""Columns of the key of the table ``state``."""
+Settle = Callable[[list[FeedbackRow], Living], list[StateRow]]
+"""From the feedback that is new, and the living segments of the batch, to the states of this
+replica that change, versions unchanged."""
 
 
 EXPIRED = Stored(math.nan, "expired")
@@ -98,6 +101,8 @@ class Writer(ABC):
     """Statement that begins a transaction."""
     for_update = ""
     """What a dialect appends to a query to lock the rows it returns."""
+    for_share = ""
+    """The same, against changes alone."""
     lock_tables: str | None = None
     """Statement that keeps others from migrating, where a transaction alone does not."""
     announce: str | None = None
@@ -372,7 +377,7 @@ class Writer(ABC):
                 )
             if decisions:
                 self._insert_decisions(decisions)
-            states = settle(new)
+            states = settle(new, living(self, [*new, *decisions]))
             for row in states:
                 self._put_state(row)
             if folds:
@@ -459,20 +464,22 @@ class Writer(ABC):
         numbers = (
             as_bytes(row.sums.sums), as_bytes(row.sums.told), as_bytes(row.sums.lost),
             _packed(row.decided.by_arm), row.sums.learned, row.decided.rounds, row.sums.newest,
+            row.used_at,
         )  # fmt: skip
         if row.version == 0:
             made = self.rows(
-                f"INSERT INTO state (experiment, epoch, shard, version, {STATE}) "
-                "VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING version",
-                (row.experiment, row.epoch, row.shard, *numbers),
+                f"INSERT INTO state ({KEY}, version, {STATE}) "
+                "VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING RETURNING version",
+                (*row.key, row.shard, *numbers),
             )
         else:
             made = self.rows(
                 "UPDATE state SET version = version + 1, sums = ?, told = ?, lost = ?, "
-                "decided = ?, learned = ?, rounds = ?, newest = ? "
-                "WHERE experiment = ? AND epoch = ? AND shard = ? AND version = ? "
+                "decided = ?, learned = ?, rounds = ?, newest = ?, used_at = ? "
+                "WHERE experiment = ? AND epoch = ? AND segment = ? AND shard = ? AND version = ? "
                 "RETURNING version",
-                (*numbers, row.experiment, row.epoch, row.shard, row.version),
+                (*numbers, *row.key, row.shard, row.version),
             )
         if not made:
             raise Conflict("Another process wrote the state of this replica.")
@@ -484,31 +491,33 @@ class Writer(ABC):
             # The query may open a new connection, and that may take another number.
             shard = self.replica.shard
             found = self.rows(
-                f"SELECT experiment, epoch, shard, version, {STATE} FROM state WHERE shard = ?",
-                (shard,),
+                f"SELECT {KEY}, version, {STATE} FROM state WHERE shard = ?", (shard,)
             )
         return [StateRow.read(row) for row in found]
 
-    def replace_states(self, rebuilt: dict[tuple[int, int], Sums]) -> None:
-        """Replace the states of some experiments and epochs, decisions counted as they were."""
+    def states_of(self, key: StateKey) -> list[StateRow]:
+        """Return the states of all replicas with this key."""
+        found = self.rows(
+            f"SELECT {KEY}, version, {STATE} FROM state "
+            "WHERE experiment = ? AND epoch = ? AND segment = ?",
+            key,
+        )
+        return [StateRow.read(row) for row in found]
+
+    def replace_states(self, rebuilt: dict[StateKey, Sums]) -> None:
+        """Replace some states, decisions counted as they were."""
         with self.transaction():
-            for (experiment, epoch), sums in rebuilt.items():
-                rows = [
-                    StateRow.read(row)
-                    for row in self.rows(
-                        f"SELECT experiment, epoch, shard, version, {STATE} FROM state "
-                        "WHERE experiment = ? AND epoch = ?",
-                        (experiment, epoch),
-                    )
-                ]
+            for key, sums in rebuilt.items():
+                rows = self.states_of(key)
+                used_at = max([row.used_at for row in rows], default=0.0)
                 self.execute(
-                    "DELETE FROM state WHERE experiment = ? AND epoch = ?", (experiment, epoch)
+                    "DELETE FROM state WHERE experiment = ? AND epoch = ? AND segment = ?", key
                 )
                 counts = Counts()
                 for row in rows:
                     counts = counts.plus(row.decided)
                     sums.newest = max(sums.newest, row.sums.newest)
-                self._put_state(StateRow(experiment, epoch, self.replica.shard, 0, sums, counts))
+                self._put_state(StateRow(*key, self.replica.shard, 0, sums, counts, used_at))
 
     def judge(self, experiment: int, ids: Iterable[bytes], status: str) -> list[FeedbackRow]:
         """Take feedback out of quarantine; return what was there."""
@@ -584,6 +593,24 @@ def insert_rows(writer: Writer, table: str, columns: str, rows: Sequence[Sequenc
     for places, values in at_once(rows):
         sql = f"INSERT INTO {table} ({columns}) VALUES {places} ON CONFLICT DO NOTHING"
         writer.execute(sql, values)
+
+
+def living(writer: Writer, rows: Iterable[FeedbackRow | DecisionRow]) -> Living:
+    """Return which segments of some decisions live; they do until the transaction ends."""
+    named = {(row.experiment, records.segment_of(row.record)) for row in rows}
+    found: set[tuple[int, bytes]] = set()
+    # In one order on every replica, so that no two wait for each other.
+    for places, values in at_once(sorted(each for each in named if each[1])):
+        found.update(
+            (experiment, bytes(id))
+            for experiment, id in writer.rows(
+                f"SELECT experiment, id FROM segment WHERE (experiment, id) IN "
+                f"(VALUES {places}) AND evicted_at IS NULL ORDER BY experiment, id"
+                + writer.for_share,
+                values,
+            )
+        )
+    return found
 
 
 def _count_caps(
