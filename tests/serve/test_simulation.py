@@ -198,7 +198,7 @@ def a_connection_does_not_compare_incarnations(plant):
 
 @bug
 def retention_forgets_contributions(plant):
-    plant.setattr(upkeep, "compact", lambda kept, rows: {})
+    plant.setattr(upkeep, "compact", lambda kept, rows, living: {})
 
 
 @bug

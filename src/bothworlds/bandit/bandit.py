@@ -101,10 +101,9 @@ class Bandit(Inspectable):
             raise InvalidParameter(must("policy", "Bandit", expected, policy))
         names = checked_names(arms)
         checked = default_bounds(policy) if bounds is None else checked_bounds(bounds)
-        seed = checked_seed(seed, "Bandit")
         units = FeedbackUnits(checked, flag("clip", clip, "Bandit"))
         wanted = keeps_sums(policy, len(names), evidence, checked != UNBOUNDED)
-        self._open(started(policy, names, seed, wanted), Keys(), units)
+        self._open(started(policy, names, checked_seed(seed, "Bandit"), wanted), Keys(), units)
         self._guard()
         self.log = log
 
@@ -176,9 +175,8 @@ class Bandit(Inspectable):
         finally:
             self._give(None)
 
-    def _ask_slowly(
-        self, available: Iterable[Arm] | None, key: str | None, shift: Shift | None = None
-    ) -> Decision:
+    def _ask_slowly(self, available: Iterable[Arm] | None, key: str | None,
+                    shift: Shift | None = None) -> Decision:  # fmt: skip
         """Ask among some arms, by a key, frozen, with a log, or from shifted estimates."""
         if key is not None:
             checked_key(key, "Bandit.ask")

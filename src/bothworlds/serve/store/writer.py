@@ -497,11 +497,8 @@ class Writer(ABC):
 
     def states_of(self, key: StateKey) -> list[StateRow]:
         """Return the states of all replicas with this key."""
-        found = self.rows(
-            f"SELECT {KEY}, version, {STATE} FROM state "
-            "WHERE experiment = ? AND epoch = ? AND segment = ?",
-            key,
-        )
+        where = "WHERE experiment = ? AND epoch = ? AND segment = ?"
+        found = self.rows(f"SELECT {KEY}, version, {STATE} FROM state {where}", key)
         return [StateRow.read(row) for row in found]
 
     def replace_states(self, rebuilt: dict[StateKey, Sums]) -> None:
