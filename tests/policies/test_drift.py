@@ -12,7 +12,17 @@ from bothworlds.bandit.state import first_row, generator
 from bothworlds.environments import Piecewise, Stochastic
 from bothworlds.errors import InvalidParameter
 from bothworlds.lanes.types import LANES
-from bothworlds.policies.alarm import CELLS, COUNT, FIELDS, LEVELS, SUM, change, observe, threshold
+from bothworlds.policies.alarm import (
+    CELLS,
+    COUNT,
+    FIELDS,
+    LEVELS,
+    SUM,
+    change,
+    log_above,
+    observe,
+    threshold,
+)
 from bothworlds.seeding import stream_words
 from helpers.programs import own_program
 from helpers.tiles import played_as_tile, played_one_by_one
@@ -240,6 +250,14 @@ def kl(p, q):
 def cuts(N):
     """Where the sequence of N losses is cut: between 2^j and 2^(j+1) losses ago."""
     return [((N >> j) - 1) << j for j in range(LEVELS) if N >> j >= 2]
+
+
+def test_the_bound_of_the_logarithm_is_above_it_everywhere():
+    v = np.concatenate([10.0 ** np.linspace(-12, 12, 4_001), np.linspace(0.5, 2.0, 2_001)])
+    above = np.array([log_above(each) for each in v])
+    assert np.all(above >= np.log(v) - 1e-15)
+    near = np.abs(v - 1.0) < 0.2
+    assert np.all(above[near] - np.log(v[near]) < 1e-4)
 
 
 def test_the_ring_knows_the_sums_at_dyadic_distances():

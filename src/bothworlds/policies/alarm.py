@@ -65,6 +65,8 @@ FIELDS = CELLS + 2 * LEVELS
 
 TOGETHER = LANES
 """Levels that a tile has side by side."""
+TOGETHER_LANES = 64 // TOGETHER
+"""Lanes whose levels fit into one word."""
 FIRST_OF_REST = float(1 << TOGETHER)
 """N from which on there are more levels."""
 ARM_N, ARM_SUM, ARM_MEAN, ARM_LIMIT, ARM_SPREAD, SCRATCH = range(1, 7)
@@ -243,61 +245,71 @@ def shift_and_suspect(R: Any, first: int, K: int, scratch: int, like: Any) -> in
     levels = counting(0, zeros())
     length = to_float(shift_left(splat_int(1, zeros()), levels))
     shorter = 1.0 / length
-    for k in range(width(like)):
-        row = scratch * lanes + k
-        arm = to_int(R[row])
-        N = R[row + ARM_N * lanes]
-        total = R[row + ARM_SUM * lanes]
-        mu = R[row + ARM_MEAN * lanes]
-        safe = nearly(R[row + ARM_LIMIT * lanes])
-        spread = R[row + ARM_SPREAD * lanes]
-        at, step, cells, _ = place_of(R, first, K, lanes, arm, k)
-        due = levels <= lowest_bit(to_int(N))
-        together = advance(whole(R), first_lane(R) + cells)
-        newer = load(together, 1, zeros())
-        older = select(due, newer, load(together, 0, zeros()))
-        store(together, 0, older)
-        store(together, 1, select(due, splat(total, zeros()), newer))
-        n = length * (floor(N * shorter) - 1.0)
-        D = older - n * mu
-        hit = (N >= 2.0 * length) & (D * D > spread * (n * (N - n)))
-        bits = lane_bits(hit)
-        sure = False
-        while bits != 0 and not sure:
-            level = lowest_bit(bits)
-            bits &= bits - 1
+    for start in range(0, width(like), TOGETHER_LANES):
+        # The levels of these lanes at which the bound passes; hardly a branch is taken until then.
+        hits = 0
+        for k in range(start, start + TOGETHER_LANES):
+            row = scratch * lanes + k
+            N = R[row + ARM_N * lanes]
+            total = R[row + ARM_SUM * lanes]
+            mu = R[row + ARM_MEAN * lanes]
+            spread = R[row + ARM_SPREAD * lanes]
+            at, step, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
+            due = levels <= lowest_bit(to_int(N))
+            together = advance(whole(R), first_lane(R) + cells)
+            newer = load(together, 1, zeros())
+            older = select(due, newer, load(together, 0, zeros()))
+            store(together, 0, older)
+            store(together, 1, select(due, splat(total, zeros()), newer))
+            n = length * (floor(N * shorter) - 1.0)
+            D = older - n * mu
+            hit = (N >= 2.0 * length) & (D * D > spread * (n * (N - n)))
+            hits |= lane_bits(hit) << TOGETHER * (k - start)
+            if N >= FIRST_OF_REST:
+                shift(R, at, step, TOGETHER, to_int(N), total)
+                for level in range(TOGETHER, LEVELS):
+                    cut = float(((to_int(N) >> level) - 1) << level)
+                    off = R[at + (CELLS + 2 * level) * step] - cut * mu
+                    if cut > 0.0 and off * off > spread * (cut * (N - cut)):
+                        found |= 1 << k
+        while hits != 0:
+            place = lowest_bit(hits)
+            hits &= hits - 1
+            k = start + place // TOGETHER
+            level = place % TOGETHER
+            row = scratch * lanes + k
+            N = R[row + ARM_N * lanes]
+            total = R[row + ARM_SUM * lanes]
+            mu = R[row + ARM_MEAN * lanes]
+            safe = nearly(R[row + ARM_LIMIT * lanes])
+            _, _, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
             cut = float(((to_int(N) >> level) - 1) << level)
             before = R[cells + level]
-            if passes(cut, N - cut, before, total - before, mu * (1.0 - mu), safe):
-                sure = left_side(cut, N, before, total, mu) > safe
-        if N >= FIRST_OF_REST:
-            shift(R, at, step, TOGETHER, to_int(N), total)
-            for level in range(TOGETHER, LEVELS):
-                cut = float(((to_int(N) >> level) - 1) << level)
-                off = R[at + (CELLS + 2 * level) * step] - cut * mu
-                sure = sure or (cut > 0.0 and off * off > spread * (cut * (N - cut)))
-        if sure and 0.0 < total < N:
-            found |= 1 << k
+            if passes(cut, N - cut, before, total - before, mu, safe):
+                found |= (left_side(cut, N, before, total, mu) > safe) << k
     return found
 
 
 @jit
-def passes(n: float, m: float, before: float, after: float, v: float, limit: float) -> bool:
-    """Tell whether the bounds of `sharper_bound` pass a limit, without divisions and logarithms.
+def passes(n: float, m: float, before: float, after: float, mu: float, limit: float) -> bool:
+    """Tell whether a bound of the left side passes a limit, without logarithms.
 
-    ``before`` is the sum of the n losses before the cut, ``after`` that of the m behind it; v is
-    mu (1 - mu). For the logarithm stands log(1 + x) <= x (6 + x) / (6 + 4 x).
+    ``before`` is the sum of the n losses before the cut, ``after`` that of the m behind it. For the
+    logarithms stands log(1 + x) <= x (6 + x) / (6 + 4 x), which holds for every x > -1.
     """
-    D = (before * m - after * n) / (n + m)
-    square = D * D
-    a = max(min(n * n * v, before * (n - before)), 0.0)
-    whole = m * m * v
-    c = max(min(whole, after * (m - after)), 0.0)
-    if square * (n * c + m * a) < (2.0 * limit) * (a * c):
-        return False
-    over = whole * (6.0 * whole + 4.0 * square)
-    far = 2.0 * a * (m * square * (6.0 * whole + square)) + n * square * over
-    return bool(far >= (2.0 * limit) * (a * over))
+    over, rest = 1.0 / mu, 1.0 / (1.0 - mu)
+    a = min(max(before / n, 0.0), 1.0)
+    c = min(max(after / m, 0.0), 1.0)
+    first = a * log_above(a * over) + (1.0 - a) * log_above((1.0 - a) * rest)
+    second = c * log_above(c * over) + (1.0 - c) * log_above((1.0 - c) * rest)
+    return bool(n * first + m * second > limit)
+
+
+@jit
+def log_above(v: float) -> float:
+    """Return a number not below ln v, close to it near 1."""
+    x = v - 1.0
+    return x * (6.0 + x) / (6.0 + 4.0 * x)
 
 
 @jit

@@ -92,7 +92,7 @@ class AllWorlds(Policy):
             "4.7 r sqrt(K T), r the root mean square of the residuals, and the number of phases "
             "is measured"
         ),
-        nanoseconds=(28.0, 1.45),
+        nanoseconds=(26.0, 1.2),
         head_rows=ESTIMATES,
         rows_per_arm=FIELDS,
         carried_rows=len(CARRIED),

@@ -44,6 +44,7 @@ from bothworlds.lanes.rows import put, take
 from bothworlds.lanes.vectors import (
     advance,
     any_lane,
+    floor,
     lane,
     lane_bits,
     load,
@@ -72,14 +73,14 @@ CONSTANTS = (8.0, math.log(1.15), 0.25, 1.0, 3.0, 4.0, 2.0, 0.25)
 
 # Rows: inverse probability; carried with a decision B_I and its round; those of `waiting`; Q, t_0,
 # m, s, U, the numbers of alarms; of the last decision 4 / eta^2 and B; whether any u_i is above 0;
-# a number that no N_i is below; whether the arm played led; what a test needs lane by lane; the
-# solver's rows.  Then by arm L, u, the last round in which the arm led, what is known of its last
-# level alarm and of its last side alarm, and the numbers of its change test.  No row names an arm
-# by its place, because the arms of a bandit come and go.
+# how many arms are in F and since which limit, see `few_arms`; whether the arm played led; what a
+# test needs lane by lane; the solver's rows.  Then by arm L, u, the last round in which the arm
+# led, what is known of its last level alarm and of its last side alarm, and the numbers of its
+# change test.  No row names an arm by its place, because the arms of a bandit come and go.
 BASE, DECIDED, WAITING = 1, 2, 3
 OWN = WAITING + waiting.ROWS
 SQUARES, RESTARTED, COUNTED, TOTAL, REPEATS, LEVEL_ALARMS, SIDE_ALARMS = range(OWN, OWN + 7)
-PACE, LEVEL, CUTTING, FEWEST, LEADING, PLAYED = range(OWN + 7, OWN + 13)
+PACE, LEVEL, CUTTING, SIZE, LEADING, PLAYED = range(OWN + 7, OWN + 13)
 SOLVER = PLAYED + alarm.SCRATCH
 LOSSES, CUTS, LED, ALARMED = 0, 1, 2, 3
 ROUND, STATISTIC, OBSERVED, CUT_AT, BEFORE, AFTER, RECORD = range(7)
@@ -94,6 +95,8 @@ CARRIED = (
 """The carried rows."""
 Q_1 = 0.25
 MOST_COUNTED = 8.0
+BASE_OF_SIZE = 2.0**32
+"""More than there are arms."""
 
 
 @jit
@@ -104,22 +107,26 @@ def solver(S: Any, like: Any) -> Any:
 
 @jit
 def few_losses(t: int, C: Any) -> Any:
-    """Return 3 ln t, the number of losses below which an arm is in F."""
-    return C[FEW] * log(float(t))
+    """Return 3 ln t rounded up: an arm with fewer losses is in F."""
+    return math.ceil(C[FEW] * log(float(t)))
 
 
 @jit
-def few_arms(K: int, t: int, C: Any, S: Any, like: Any) -> Any:
-    """Return how many arms are in F, and the least N_i."""
-    limit = few_losses(t, C)
-    count = splat(0.0, like)
-    first = ESTIMATES + (TEST + alarm.COUNT) * K
-    least = load(S, first, like)
-    for i in range(first, first + K):
-        N = load(S, i, like)
-        count = select(N < limit, count + 1.0, count)
-        least = minimum(N, least)
-    return count, least
+def few_arms(K: int, limit: float, S: Any, like: Any) -> Any:
+    """Return how many arms are in F, those with fewer losses than ``limit``.
+
+    A tile counts them again only after an alarm and where the limit has risen: the row has
+    limit `BASE_OF_SIZE` + number.
+    """
+    origin = BASE_OF_SIZE * limit
+    count = load(S, SIZE, like) - origin
+    if stride(like) == 1 or any_lane((count < 0.0) | (count >= BASE_OF_SIZE)):
+        count = splat(0.0, like)
+        first = ESTIMATES + (TEST + alarm.COUNT) * K
+        for i in range(first, first + K):
+            count = select(load(S, i, like) < limit, count + 1.0, count)
+        store(S, SIZE, origin + count)
+    return count
 
 
 @jit
@@ -157,35 +164,31 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     inverse_w = load(P, half.INVERSE_P, u)
     inverse_p = inverse_w
     v = uniform(G, u)
-    count = splat(0.0, u)
-    fewest = load(S, FEWEST, u)
-    # N_i only grows between alarms; but arms of a bandit come and go.
-    below = fewest < few_losses(t, C)
-    if stride(u) == 1 or any_lane(below):
-        count, least = few_arms(K, t, C, S, u)
-        store(S, FEWEST, select(below, least, fewest))
+    limit = few_losses(t, C)
+    count = few_arms(K, limit, S, u)
     if any_lane(count > 0.0):
         f = floor_of(K, t, C, S, low)
         e = f * count
         explored = v < e
         if any_lane(explored):
-            arm = select(explored, member(K, t, C, S, to_int(v / select(explored, f, 1.0))), arm)
+            place = to_int(v / select(explored, f, 1.0))
+            arm = select(explored, member(K, limit, S, place), arm)
             w = half.weight_of(K, P, eta, arm)
             inverse_w = select(explored, 1.0 / w, inverse_w)
-        small = take(S, ESTIMATES + (TEST + alarm.COUNT) * K, K, arm) < few_losses(t, C)
+        small = take(S, ESTIMATES + (TEST + alarm.COUNT) * K, K, arm) < limit
         inverse_p = inverse_w / ((1.0 - e) + select(small, f, 0.0) * inverse_w)
     B = (0.5 + load(S, TOTAL, u)) / (1.0 + load(S, COUNTED, u))
     store(S, LEVEL, B)
-    store(S, LEADING, select(take(S, ESTIMATES, K, arm) <= low, 1.0, splat(0.0, u)))
-    store(S, BASE, soft.baseline_of(K, P, B, soft.reach(B, squares), arm))
+    L = take(S, ESTIMATES, K, arm)
+    store(S, LEADING, select(L <= low, 1.0, splat(0.0, u)))
+    store(S, BASE, minimum(B, soft.reach(B, squares) / (L - load(P, half.ROOT, u))))
     store(S, 0, inverse_p)
     return arm
 
 
 @jit
-def member(K: int, t: int, C: Any, S: Any, place: Any) -> Any:
+def member(K: int, limit: float, S: Any, place: Any) -> Any:
     """Return the arm at this place of F, or the last of F where there are fewer."""
-    limit = few_losses(t, C)
     seen = splat_int(0, place)
     arm = splat_int(0, place)
     first = ESTIMATES + (TEST + alarm.COUNT) * K
@@ -262,6 +265,10 @@ def listen(K: int, C: Any, S: Any, now: Any, arm: Any, loss: Any) -> None:
     led = load(S, LEADING, loss) > 0.0
     if lanes == 1:
         led = take(S, ESTIMATES + LED * K, K, arm) == now
+    else:
+        # The arm leaves F with as many losses as the limit.
+        size = load(S, SIZE, loss)
+        store(S, SIZE, select(N == floor(size * (1.0 / BASE_OF_SIZE)), size - 1.0, size))
     growth = select(led, load(S, REPEATS, loss), 0.0)
     if any_lane(load(S, CUTTING, loss) > 0.0):
         growth = select(led, growth, take(S, ESTIMATES + CUTS * K, K, arm))
@@ -307,6 +314,7 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
         low = min(low, S[(ESTIMATES + i) * lanes + k])
     kept = C[KEPT] * max(now - S[RESTARTED * lanes + k], 1.0)
     leads = S[LEADING * lanes + k] > 0.0
+    moved = leads
     if leads:
         soft_restart(K, S, lanes, k, now, arm, low, kept)
         counted = min(N - cut, MOST_COUNTED)
@@ -316,13 +324,14 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     else:
         place = (ESTIMATES + arm) * lanes + k
         lead = S[place] - low
-        if b < before / cut and lead * lead > kept:
+        moved = b < before / cut and lead * lead > kept
+        if moved:
             S[place] = low + max(kept / lead, C[CUT] * lead)
             S[(ESTIMATES + CUTS * K + arm) * lanes + k] += 1.0
             S[CUTTING * lanes + k] = 1.0
         S[SIDE_ALARMS * lanes + k] += 1.0
         alarm.empty(S, at, step)
-    S[FEWEST * lanes + k] = 0.0
+    S[SIZE * lanes + k] = -1.0
     first = (ESTIMATES + (ALARMED if leads else SIDE) * K + arm) * lanes + k
     S[first + ROUND * step] = now
     S[first + STATISTIC * step] = found
@@ -330,7 +339,8 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     S[first + CUT_AT * step] = cut
     S[first + BEFORE * step] = before / cut
     S[first + AFTER * step] = b
-    half.restart_lane(S, SOLVER, lanes, k, low)
+    if moved:
+        half.restart_lane(S, SOLVER, lanes, k, low)
 
 
 @jit
@@ -361,10 +371,9 @@ def soft_restart(
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """p_i at the root of the round."""
     f = floor_of(K, t, C, S, recentring.least(K, S, ESTIMATES, 0.0))
-    count, _ = few_arms(K, t, C, S, 0.0)
-    rest = 1.0 - f * count
-    half.fill_weights(K, solver(S, 0.0), 2.0 / math.sqrt(S[PACE]), out)
     limit = few_losses(t, C)
+    rest = 1.0 - f * few_arms(K, limit, S, 0.0)
+    half.fill_weights(K, solver(S, 0.0), 2.0 / math.sqrt(S[PACE]), out)
     first = ESTIMATES + (TEST + alarm.COUNT) * K
     for i in range(K):
         out[i] = rest * out[i] + (f if S[first + i] < limit else 0.0)
