@@ -1,7 +1,9 @@
 """Commands next to `bothworlds serve`: keys, migration, verification, replay."""
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 import sys
 
 import pytest
@@ -121,6 +123,22 @@ def test_other_arms_than_the_stored_ones_are_refused(store):
     assert "with another policy" in outcome.output.replace("\n", " ")
     outcome = run(*given[:4], "--policy", "tsallis-iw")
     assert "--policy needs --experiment" in outcome.output.replace("\n", " ")
+
+
+def test_a_policy_that_an_earlier_version_described_is_the_same(store):
+    """Parameters that a policy has got since are not in the store."""
+
+    async def opened():
+        service = await commands._opened(str(store), "headline", ["a", "b"], "floor", None)
+        await service.close()
+
+    asyncio.run(opened())
+    with contextlib.closing(sqlite3.connect(store)) as database, database:
+        config = json.loads(database.execute("SELECT config FROM experiment").fetchone()[0])
+        for name in ("min_share", "max_share", "control", "control_share"):
+            del config["policy"]["fields"][name], config[name]
+        database.execute("UPDATE experiment SET config = ?", (json.dumps(config),))
+    asyncio.run(opened())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from bothworlds.cli.console import FAILED, Commands, refusals, say
 from bothworlds.errors import InvalidParameter, missing_extra, must
 
 if TYPE_CHECKING:
+    from bothworlds.serve.domain.experiment import Experiment
     from bothworlds.serve.domain.service import Service
 
 app = typer.Typer(
@@ -236,8 +237,8 @@ async def _opened(
         except Problem as problem:
             different: str | None = ""
             if problem.code == "experiment_exists":
-                stored = service.experiment(Service.LOCAL, experiment)
-                different = _difference(stored, arms, policy and checked(spec)[0].policy)
+                stored = service.experiment_state(Service.LOCAL, experiment)
+                different = _difference(stored, arms, policy and checked(spec)[0].learner)
             if different is not None:
                 await service.close()
             if different == "":
@@ -256,12 +257,13 @@ async def _opened(
     return service
 
 
-def _difference(stored: dict[str, Any], arms: list[str], policy: object) -> str | None:
+def _difference(stored: Experiment, arms: list[str], policy: object) -> str | None:
     """Return in what an experiment differs from the one that was asked for, None if in nothing."""
-    found = [arm["name"] for arm in stored["arms"] if arm["status"] == "active"]
+    found = stored.names(stored.active)
     if set(found) != set(arms):
         return f"the arms {', '.join(found)}, not {', '.join(arms)}"
-    if policy is not None and stored["policy"] != policy:
+    # An earlier version may have described the same policy in other words.
+    if policy is not None and stored.config.learner != policy:
         return "another policy"
     return None
 
