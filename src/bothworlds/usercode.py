@@ -312,11 +312,22 @@ def configuration(cls: type, base: type, first: dict[str, type], *, eq: bool) ->
 
 @functools.cache
 def record(fields: tuple[str, ...]) -> Any:
-    """Return the record of parameters of these names, which other processes find by its name."""
-    name = "_".join(["parameters", *fields])
-    made: Any = namedtuple(name, fields)  # type: ignore[misc]
+    """Return the record of parameters of these names.
+
+    Other processes find it by its name, which has the fields; see `__getattr__`.
+    """
+    made: Any = namedtuple("parameters", fields)  # type: ignore[misc]
+    made.__name__ = made.__qualname__ = ",".join(["parameters", *fields])
     made.__module__ = __name__
-    return globals().setdefault(name, made)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """Return a record by its name, for a process that reads what another one wrote."""
+    kind, *fields = name.split(",")
+    if kind == "parameters":
+        return record(tuple(fields))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def check_numbers(configured: Any) -> None:
@@ -350,7 +361,7 @@ def leading(record: Any) -> tuple[Any, ...]:
 def reader(record: Any) -> Any:
     """Return a compiled function that reads the parameters, after one number, into the record."""
     values = ", ".join(f"C[{1 + place}]" for place in range(len(record._fields)))
-    name = f"read_{record.__name__}"
+    name = "_".join(["read", str(len(record._fields)), *record._fields])
     scope = {"record": record, "__name__": __name__}
     exec(f"def {name}(C):\n    return record({values})", scope)
     return numba.njit(scope[name])

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 
@@ -10,7 +11,9 @@ import numba
 import numpy as np
 import pytest
 
+from bothworlds import usercode
 from bothworlds.lanes.user_functions import code_key, digest
+from bothworlds.usercode import record
 
 MODULE = """
 import math
@@ -134,3 +137,13 @@ def test_what_other_processes_may_not_know_has_no_key():
     assert [with_value(each) for each in unknown] == [""] * 5
     assert with_value(1.0) != with_value(2.0)
     assert with_value(1.0) != with_value(1.0, fastmath=True)
+
+
+@pytest.mark.processes
+def test_records_of_parameters_are_found_by_processes_that_never_made_them():
+    made = record(("rate_of_a_test", "c"))(1.0, 2.0)
+    code = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])).rate_of_a_test)"
+    command = [sys.executable, "-c", code, pickle.dumps(made).hex()]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0\n"
+    with pytest.raises(AttributeError, match="has no attribute 'parameter'"):
+        usercode.parameter  # noqa: B018
