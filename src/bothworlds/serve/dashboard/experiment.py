@@ -170,7 +170,8 @@ def _summary(shown: Shown) -> Markup:
     else:
         verdict += [
             h.b(named(best["name"])), " receives ", h.b(percent(best["probability"])),
-            " of the next decisions.",
+            " of the next decisions without a segment." if described["segments"]
+            else " of the next decisions.",
         ]  # fmt: skip
     standing = shown.standing()
     if standing is not None:

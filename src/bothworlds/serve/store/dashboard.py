@@ -79,8 +79,9 @@ def replicas(reader: Reader, experiment: int, epoch: int) -> list[ReplicaRow]:
     sums = {
         shard: (learned, rounds)
         for shard, learned, rounds in reader.rows(
-            "SELECT shard, learned, rounds FROM state WHERE experiment = ? AND epoch = ?",
-            (experiment, epoch),
+            "SELECT shard, learned, rounds FROM state "
+            "WHERE experiment = ? AND epoch = ? AND segment = ?",
+            (experiment, epoch, b""),
         )
     }
     serving = reader.serving()
