@@ -665,6 +665,37 @@ def log(experiment, rows, now):
     return found
 
 
+def test_the_window_counts_answers_in_the_order_of_decisions(dashboard, monkeypatch):
+    async def work(app, _):
+        service = app.service
+        await service.create(
+            Service.LOCAL, spec("filled", missing="default", default_loss=1.0, log="before")
+        )
+        plain, filled = (
+            service.experiment_state(Service.LOCAL, name) for name in ("headline", "filled")
+        )
+        rows = [(n % 2, 500.0 - n, 0.0, 0.5, "learned") for n in range(100)]
+        # Silence is closed later than clicks are reported.
+        rows[40] = (0, 460.0, None, 0.0, None)
+
+        def told(experiment, *given):
+            window = reading.counted(log(experiment, rows, 1e9), experiment, 1e9, *given)
+            return sum(each.told for each in window.report.values()), window.waiting
+
+        assert told(plain) == told(filled) == (40, 59)
+        # Closed by the sweep where missing feedback is filled in, else by the feedback window.
+        assert told(filled, log(filled, rows, 1e9)[40].id) == (99, 0)
+        rows[40] = (0, 1e6, None, 0.0, None)
+        rows.insert(0, rows.pop(40))
+        assert told(plain) == (99, 0)
+        assert told(filled) == (0, 99)
+        # However long it is pending, it holds back part of the window.
+        monkeypatch.setattr(reading, "HELD", 60)
+        assert told(filled) == (99, 0)
+
+    dashboard(work)
+
+
 def test_the_window_counts_what_became_of_decisions(dashboard):
     async def work(app, _):
         experiment = app.service.experiment_state(Service.LOCAL, "headline")

@@ -528,6 +528,11 @@ def _report(shown: Shown) -> Markup:
             said.append(f"Showing {SENTENCES} of {len(sure):,} confident comparisons.")
         if not sure:
             said.append("No two arms can be ranked with confidence yet.")
+        if window.waiting:
+            said.append(
+                f"{counted(window.waiting, 'answer')} will be counted once all earlier decisions "
+                "are answered, or the feedback window is over."
+            )
         if window.unanswered:
             said.append(
                 f"{counted(window.unanswered, 'decision')} of {window.rows:,} have no feedback. "

@@ -27,6 +27,8 @@ from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.ops.experts import Experts
 from bothworlds.serve.ops.logs import LOGGER
+from bothworlds.serve.ops.tallies import frontier
+from bothworlds.serve.ops.upkeep import GRACE
 from bothworlds.serve.store import dashboard as queries
 from bothworlds.serve.store.rows import from_bytes
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 WINDOW = 10_000
 """How many of the newest decisions the window has."""
+HELD = WINDOW // 2
+"""Decisions of the window that a pending one can hold back, as in `ops.tallies`."""
 REPORTED = 64
 """The most arms on which a page reports; a report compares every pair."""
 POINTS = 120
@@ -85,6 +89,8 @@ class Window:
     """Where the mean of every arm is, so sure that no arm of all is wrong; None where it moved."""
     experts: Experts | None = None
     """What they say about the experts, if there are any."""
+    waiting: int = 0
+    """Answers that are not counted yet, because an earlier decision is pending."""
 
     @property
     def unanswered(self) -> int:
@@ -159,8 +165,8 @@ class Watching:
         service = self._service
 
         async def make() -> Window:
-            rows, experiment = await service.looked_up(who, name, _newest)
-            return await asyncio.to_thread(counted, rows, experiment, time.time())
+            found = await service.looked_up(who, name, _newest)
+            return await asyncio.to_thread(counted, *found)
 
         found: Window | None = await self._shared(who, name, "window", 5.0, patience, make)
         return found
@@ -237,10 +243,13 @@ class _Entry:
 # --- in the reading thread ---------------------------------------------------------------------
 
 
-def _newest(reader: Reader, experiment: Experiment) -> tuple[list[LogRow], Experiment]:
+def _newest(
+    reader: Reader, experiment: Experiment
+) -> tuple[list[LogRow], Experiment, float, bytes]:
     after = queries.nth_newest(reader, experiment.id, WINDOW)
-    before = first_identity(time.time() + DAY)
-    return reader.log(experiment.id, after, before, WINDOW), experiment
+    now = time.time()
+    rows = reader.log(experiment.id, after, first_identity(now + DAY), WINDOW)
+    return rows, experiment, now, reader.swept(experiment.id)
 
 
 def _checkpoints(reader: Reader, experiment: Experiment) -> tuple[list[CheckpointRow], Experiment]:
@@ -273,18 +282,19 @@ def _facts(reader: Reader, experiment: Experiment) -> Facts:
 # --- in a thread of its own --------------------------------------------------------------------
 
 
-def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
+def counted(rows: list[LogRow], experiment: Experiment, now: float, swept: bytes = b"") -> Window:
     """Return what some rows of the log say, those of the current epoch.
 
     What is reported on is what `bothworlds.serve.ops.reports` reports on: decisions that can be
-    learned from, and feedback that was.
+    learned from, and feedback that was, in the order of the decisions. Missing feedback is filled
+    in up to ``swept``.
     """
     names = [arm.name for arm in experiment.arms]
     low, high = experiment.config.bounds
     window = experiment.config.feedback_window
     arms: dict[str, Counted] = {}
     lags = [0] * len(LAG_NAMES)
-    decisions: list[LoggedDecision] = []
+    learnable: list[tuple[LogRow, records.Record]] = []
     experts = Experts(experiment.config.experts) if experiment.config.experts else None
     since = None
     for row in rows:
@@ -307,34 +317,47 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float) -> Window:
         if row.told_at is not None and row.source == "client":
             lags[bisect_right(LAGS, row.told_at - record.at)] += 1
         if record.learnable:
-            loss = None
-            if row.loss is not None and row.status == "learned":
+            learnable.append((row, record))
+    over = first_identity(now - window - GRACE)
+    upto = over if experiment.config.missing == "drop" else swept
+    unanswered = np.array([row.status is None for row, _ in learnable], bool)
+    ready = frontier([row.id for row, _ in learnable], unanswered, upto, HELD)
+    decisions: list[LoggedDecision] = []
+    waiting = 0
+    for place, (row, record) in enumerate(learnable):
+        loss = None
+        if row.loss is not None and row.status == "learned":
+            if place < ready:
                 loss = low + row.loss * (high - low)
                 if experts is not None:
                     experts.observe(record.advice, record.inverse_p, row.loss)
-            decisions.append(
-                LoggedDecision(
-                    len(decisions) + 1, name, min(1.0, 1.0 / record.inverse_p), loss=loss
-                )
+            else:
+                waiting += 1
+        decisions.append(
+            LoggedDecision(
+                place + 1, names[record.arm], min(1.0, 1.0 / record.inverse_p), loss=loss
             )
+        )
     total = sum(each.decided for each in arms.values())
     active = [names[place] for place in experiment.active]
     if not decisions or len({*arms, *active}) > REPORTED:
-        return Window(total, since, arms, tuple(lags), None, (), {}, experts)
+        return Window(total, since, arms, tuple(lags), None, (), {}, experts, waiting)
     # Where experts advise, the arm depends on the context, and so does its mean: it moves.
     advised = experts is not None
     made = inferred(
         decisions, confidence=CONFIDENCE, drift=advised, bounds=(low, high), arms=active
     )
     if advised:
-        return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), {}, experts)
+        sure = tuple(made.sure())
+        return Window(total, since, arms, tuple(lags), made, sure, {}, experts, waiting)
     # An alarm speaks about all arms at once.
     surer = min(0.999, 1.0 - (1.0 - CONFIDENCE) / len(made))
     strict = {
         str(name): made.units.pair(bounds.sequence(made.evidence, place, surer))
         for place, name in enumerate(made)
     }
-    return Window(total, since, arms, tuple(lags), made, tuple(made.sure()), strict)
+    sure = tuple(made.sure())
+    return Window(total, since, arms, tuple(lags), made, sure, strict, waiting=waiting)
 
 
 def told_by(rows: list[CheckpointRow], known: int, experts: int) -> History:

@@ -286,6 +286,34 @@ class Closing:
     """Whether nothing else closes a decision, because missing feedback is filled in."""
 
 
+def frontier(ids: list[bytes], open: NDArray[np.bool_], upto: bytes, held: int) -> int:
+    """Return how many decisions come before the first that others wait for.
+
+    Parameters
+    ----------
+    ids : list of bytes
+        The decisions, in order.
+    open : array of bool
+        Whether there is no feedback yet.
+    upto : bytes
+        Decisions up to this id are closed.
+    held : int
+        Decisions that a pending one can hold back.
+
+    Examples
+    --------
+    >>> ids = [bytes([n]) for n in range(5)]
+    >>> open = np.array([True, False, True, False, False])
+    >>> [frontier(ids, open, upto, 5) for upto in (b"", bytes([0]), bytes([2]))]
+    [0, 2, 5]
+    >>> frontier(ids, open, b"", held=3)
+    2
+    """
+    pending = np.flatnonzero(open)
+    first = np.searchsorted(pending, max(bisect_right(ids, upto), len(ids) - held))
+    return int(pending[first]) if first < pending.size else len(ids)
+
+
 class Tally:
     """The sums of an experiment's epoch, up to a position in the log.
 
@@ -366,12 +394,8 @@ class Tally:
         return now, now._take(waiting, now._frontier(waiting, closing), closing, n_arms)
 
     def _frontier(self, rows: Decisions, closing: Closing) -> int:
-        """Return how many decisions come before the first that others wait for."""
-        pending = np.flatnonzero(rows.open)
-        first = np.searchsorted(pending, bisect_right(rows.ids, closing.upto))
-        if not closing.strict:
-            first = max(first, np.searchsorted(pending, len(rows) - HELD))
-        return int(pending[first]) if first < pending.size else len(rows)
+        held = len(rows) if closing.strict else HELD
+        return frontier(rows.ids, rows.open, closing.upto, held)
 
     def _take(self, rows: Decisions, count: int, closing: Closing, n_arms: int) -> Decisions:
         """Add the first decisions, and return the others."""
