@@ -70,10 +70,14 @@ class _Log:
             )
         }
         incarnations = self.configuration.incarnations
-        # Ids after the first of a triple, and before the second, were lost at the third.
+        # Ids after the first of a triple, and before the second, were lost at the third. Those from
+        # before an incarnation are of an earlier one, whose end decides.
+        begun = [first_identity(each.started_at - reader.margin) for each in incarnations]
         self._lost = [
-            (former.ended or b"", first_identity(later.started_at - reader.margin), later)
-            for former, later in itertools.pairwise(incarnations)
+            (max(former.ended or b"", first), until, later)
+            for (former, first), (later, until) in itertools.pairwise(
+                zip(incarnations, begun, strict=True)
+            )
         ]
         if not incarnations or incarnations[-1].ended is not None:
             self._fault("I11", "the deployment has no current incarnation")
