@@ -221,6 +221,32 @@ def test_verify_notices_feedback_of_a_lost_period(restored, tmp_path):
         assert [each.invariant for each in failing(other)] == ["I11"]
 
 
+def test_verify_knows_ids_from_before_the_incarnation_that_lost_most(served, tmp_path):
+    # What is left of seeds 82905 and 99870: a second failover is sure of less than the first.
+    store = str(tmp_path / "store.db")
+
+    async def before(service):
+        await service.create(ME, spec("first"))
+        early = await decided(service, "first")
+        await service.flushed()
+        return early
+
+    early = served(before)
+    for _ in range(2):
+        begin_incarnation(store)
+    with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute(
+            "UPDATE incarnation SET ended = x'00' WHERE ended IS NOT NULL AND started_at = "
+            "(SELECT MAX(started_at) FROM incarnation WHERE ended IS NOT NULL)"
+        )
+
+    async def after(service):
+        return await told(service, early)
+
+    assert served(after) == {"learned"}
+    assert failing(store) == []
+
+
 def test_a_wider_window_does_not_learn_twice_what_retention_forgot(served, tmp_path, monkeypatch):
     async def body(service):
         await service.create(ME, spec(feedback_window=5.0))
@@ -360,7 +386,7 @@ def failing_over(postgres):
 
     def run(body):
         async def running():
-            service = await Service.open(url, replace(QUIET, poll_seconds=0.05, sweep_seconds=0.1))
+            service = await Service.open(url, replace(QUIET, poll_seconds=0.05))
             try:
                 await body(service, remember, go_back)
             finally:
@@ -449,18 +475,23 @@ def test_a_promoted_standby_has_another_timeline():
         url = server.database()
 
         async def body():
-            service = await Service.open(url, replace(QUIET, poll_seconds=0.05, sweep_seconds=0.1))
-            await service.create(ME, spec("x"))
-            late = await decided(service, "x")
-            server.kill()
-            server.stand_by()
-            server.start()
-            query(url, "SELECT pg_promote()")
-            await until(lambda: service.replicas.rebuilds >= 1)
-            await until(lambda: service.ready() is None)
-            assert await told(service, late) == {"bad_signature"}
-            assert await told(service, await decided(service, "x")) == {"learned"}
-            await service.close()
+            # Nothing is swept, and nothing is written: polling alone must notice.
+            service = await Service.open(url, replace(QUIET, poll_seconds=0.05))
+            try:
+                await service.create(ME, spec("x"))
+                late = await decided(service, "x")
+                await service.flushed()
+                server.kill()
+                server.stand_by()
+                server.start()
+                query(url, "SELECT pg_promote()")
+                await until(lambda: service.replicas.rebuilds >= 1)
+                await until(lambda: service.ready() is None)
+                await reconnected(service)
+                assert await told(service, late) == {"bad_signature"}
+                assert await told(service, await decided(service, "x")) == {"learned"}
+            finally:
+                await service.close()
 
         asyncio.run(body())
         assert failing(url) == []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from bothworlds.errors import StoreError
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.folds import Fold
@@ -289,7 +290,14 @@ class Replicas:
 
     async def poll_once(self) -> None:
         """Read what has changed, and apply it."""
-        seen = await self._state.watch(self._look)
+        try:
+            seen = await self._state.watch(self._look)
+        except Problem as problem:
+            if isinstance(problem.__cause__, StoreError):
+                # After a failover a reader waits for a writer that begins an incarnation; the
+                # writer of a replica that has nothing to write would connect at the next sweep.
+                await self._state.committer.run(lambda writer: writer.probe())
+            raise
         if seen is not None:
             if seen.offset is not None:
                 self._state.offset = seen.offset
