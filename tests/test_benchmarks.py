@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks import compare, late, replicas, results, serve, thresholds
+from benchmarks import compare, late, replicas, results, segments, serve, thresholds
 
 import bothworlds as bw
 from bothworlds.campaign import shard_file
@@ -143,3 +143,12 @@ def test_the_service_is_judged_beside_the_empty_endpoint():
     assert lines["decide/s / empty/s"] == ["0.500", ">=", "0.45:", "met"]
     assert lines["one caller: decide p50 / empty p50"] == ["1.400", "<=", "1.5:", "met"]
     assert lines["commits a feedback, the log's included"][-1] == "MISSED"
+
+
+def test_the_table_of_segments_has_a_row_for_each_kind_and_a_column_for_each_prior():
+    lines = segments.table(runs=2, rounds=60)
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| none", "| a quarter", "| all"]
+    assert {line.count("|") for line in lines} == {7}
+    best = segments.means(0.25).argmin(axis=1)
+    assert (best != 0).sum() == segments.SEGMENTS // 4
+    assert (segments.means(0.0).argmin(axis=1) == 0).all() and segments.means(1.0).min() == 0.4

@@ -9,6 +9,8 @@ from datetime import timedelta
 import pytest
 
 import bothworlds as bw
+from bothworlds.bandit.borrowed import borrowed
+from bothworlds.bandit.state import columns
 from bothworlds.errors import (
     DecisionClosed,
     InvalidFeedback,
@@ -281,3 +283,76 @@ def test_what_is_refused_changes_nothing():
 def test_bad_arguments(make, sentence):
     with pytest.raises(InvalidParameter, match=sentence):
         make()
+
+
+# --- a prior --------------------------------------------------------------------------------------
+
+
+def test_a_segment_borrows_from_the_others():
+    bandit = made(prior=30)
+    play(bandit, ["de", "fr", "de/mobile"] * 40)
+    rows = {name: columns(bandit[name]._core.F, bw.TsallisINF())[0] for name in bandit.segments}
+    added, counted = borrowed(rows["fr"] + rows["de/mobile"], 80, 30)
+    assert counted == 30
+    weights = bw.omd.weights(rows["de"] + added, 4.0 / math.sqrt(40 + 30 + 1))
+    assert list(bandit.probabilities("de").values()) == pytest.approx(weights, rel=1e-9)
+    before = bandit.probabilities("de")
+    decision = bandit.ask("de")
+    assert dict(decision.probabilities) == pytest.approx(before, rel=1e-9)
+    assert decision.probability == pytest.approx(before[decision.arm], rel=1e-9)
+    # A new segment draws from what all others have learned, weighted as 30 answers.
+    added, _ = borrowed(sum(rows.values()), 120, 30)
+    weights = bw.omd.weights(added, 4.0 / math.sqrt(31))
+    assert list(bandit.probabilities("new").values()) == pytest.approx(weights, rel=1e-6)
+
+
+def test_a_segment_with_a_prior_and_without_others_is_a_bandit():
+    for arms in (play(made(prior=30), ["fr"] * 40), play(made(prior=30), ["fr"])):
+        alone = bw.Bandit(bw.TsallisINF(), arms=ARMS, seed=derived_seed(7, "segment", "fr"))
+        for t, arm in enumerate(arms["fr"], 1):
+            decision = alone.ask()
+            assert decision.arm == arm
+            alone.tell(decision, loss=loss_of("fr", t, decision.index))
+
+
+def test_what_is_shared_is_saved_copied_and_kept_when_a_segment_is_dropped(tmp_path):
+    bandit = made(prior=20, limit=2)
+    play(bandit, ["de", "fr", "it"] * 10)
+    assert bandit.segments == ("fr", "it") and "prior=20" in repr(bandit)
+    bandit.expire(older_than=0, loss=1.0)
+    key = bandit.ask("fr", key="k")
+    assert bandit.ask("fr", key="k") is key
+    bandit.tell("k", loss=0.0)
+    bandit.save(tmp_path / "bandit.json")
+    loaded = bw.SegmentedBandit.load(tmp_path / "bandit.json")
+    copied = bandit.copy()
+    for other in (loaded, copied):
+        assert repr(other) == repr(bandit)
+        assert other._lending.answers == 31 == bandit._lending.answers
+    after = [play(each, ["de", "fr", "new"] * 15) for each in (bandit, loaded, copied)]
+    assert after[0] == after[1] == after[2]
+
+
+@pytest.mark.parametrize("wrong", [-1, 0.5, "3", None])
+def test_a_prior_is_a_number_of_answers(wrong):
+    with pytest.raises(InvalidParameter, match="prior of SegmentedBandit"):
+        made(prior=wrong)
+
+
+def test_a_prior_needs_a_sum_of_estimates():
+    for policy in (bw.AllWorlds(), bw.UCB1(), bw.ThompsonSampling()):
+        with pytest.raises(InvalidParameter, match="must be 0 for"):
+            bw.SegmentedBandit(policy, arms=ARMS, prior=10)
+        assert bw.SegmentedBandit(policy, arms=ARMS).limit == 10_000
+
+
+@pytest.mark.parametrize(
+    "damage", [{"estimates": [0.0]}, {"estimates": ["a"] * 3}, {"answers": -1}, {"answers": 0.5}]
+)
+def test_shared_estimates_of_a_damaged_file_are_refused(damage):
+    bandit = made(prior=20)
+    play(bandit, ["de", "fr"])
+    document = bandit._document()
+    document["shared"] |= damage
+    with pytest.raises(ValueError):
+        bw.SegmentedBandit._restored(bw.TsallisINF(), document)

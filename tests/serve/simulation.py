@@ -47,7 +47,7 @@ from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Setting
 from bothworlds.serve.domain.sums import prepare
 from bothworlds.serve.ops import upkeep, verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store import commit, postgres, schema, writer
+from bothworlds.serve.store import commit, postgres, schema, segments, writer
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.postgres import PostgresReader, PostgresWriter
 from bothworlds.serve.store.rows import CLOCK_LIMIT, Replica
@@ -60,7 +60,7 @@ SETTINGS = Settings(
     poll_seconds=1e9, sweep_seconds=1e9, checkpoint_seconds=1e9, recovery_seconds=0.0
 )
 SPECS = (
-    NewExperiment("plain", [Arm("a"), Arm("b")], feedback_window=WINDOW),
+    NewExperiment("plain", [Arm("a"), Arm("b")], feedback_window=WINDOW, max_segments=2),
     NewExperiment("capped", [Arm("a"), Arm("b")], feedback_window=WINDOW, unit_cap=1),
 )
 LOST = ("bad_signature", "expired", "epoch_over")
@@ -120,7 +120,7 @@ MODULES = (administration, deciding, feedback, replicas, state, commit, postgres
 def simulated():
     """Give the service the simulated clock, randomness and thread, and silence its log."""
     saved = [(each, "time", each.time) for each in MODULES if hasattr(each, "time")]
-    saved += [(each, "os", each.os) for each in (tokens, writer, schema)]
+    saved += [(each, "os", each.os) for each in (tokens, writer, schema, segments)]
     saved += [(writer, "secrets", writer.secrets), (state, "Committer", state.Committer)]
     saved += [(each, "Config", each.Config) for each in (experiment, replicas, verify)]
     saved += [(upkeep, "DAY", upkeep.DAY)]
@@ -298,7 +298,7 @@ class Line:
 class SimulatedWriter(PostgresWriter):
     """The writer of PostgreSQL, with statements that SQLite has."""
 
-    for_update = ""
+    for_update = for_share = ""
     _insert_new = Writer._insert_new
     _insert_decisions = Writer._insert_decisions
 
@@ -589,6 +589,9 @@ class World:
             key = f"k{chance.randrange(2)}"
         if key is not None:
             more["idempotency_key"] = key
+        elif name == "plain" and chance.random() < 0.4:
+            # There is room for two.
+            more["segment"] = chance.choice("xyz")
         history = self.history
 
         async def request(service):
@@ -871,8 +874,9 @@ class World:
                 need(gone, "I1", "an acknowledged feedback is lost")
             else:
                 need(row.loss == loss, "I1", "an acknowledged feedback has another loss")
-        learned = sum(each.sums.learned for each in reader.states())
-        kept = sum(each.learned for each in reader.compacted().values())
+        whole = [each for each in reader.states() if not each.segment]
+        learned = sum(each.sums.learned for each in whole)
+        kept = sum(each.learned for key, each in reader.compacted().items() if not key[2])
         counted = sum(row.status == "learned" for row in stored.values())
         need(learned == kept + counted, "I2", "a feedback counts twice")
         deleted = [made for made in truth.values() if made.sent and made.id not in stored]
@@ -880,11 +884,12 @@ class World:
         for process in self.processes:
             need(process.service.ready() is None, "I12", f"not ready: {process.service.ready()}")
             for each in process.service.state.experiments.by_id.values():
-                rows = [
-                    s for s in reader.states() if (s.experiment, s.epoch) == (each.id, each.epoch)
-                ]
-                total = sum(row.sums.learned for row in rows)
-                need(each.total.learned == total, "I2", "a replica's state is not the store's")
+                for known in (each, *each.segments.values()):
+                    total = sum(s.sums.learned for s in reader.states() if s.key == known.key)
+                    need(known.total.learned == total, "I2", "a replica's state is not the store's")
+                living = {s.id for s in reader.segments().rows if s.experiment == each.id}
+                need(living == {*each.segments_by_id}, "I2", "a replica's segments are not alive")
+                need(len(living) <= each.config.max_segments, "I2", "too many segments")
 
 
 STEPS, WEIGHTS = zip(

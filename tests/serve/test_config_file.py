@@ -68,6 +68,7 @@ def test_every_setting_of_an_experiment_can_be_written(file):
         "feedback_window": 60.0, "missing": "default", "default_loss": 1.0, "floor": 0.25,
         "floor_power": 0.5, "control": "blue", "control_share": 0.25, "sticky_seconds": 30.0,
         "log": "before", "unit_cap": 5, "key_cap": 50, "description": "What the page says.",
+        "max_segments": 50, "segment_prior": 30, "segment_key": "country",
     }  # fmt: skip
     assert samples.keys() <= set(CHANGEABLE)
     assert run("apply", "--config", file(HEADLINE))[0] == 0

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bothworlds.serve.domain import feedback as module
+from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Told
 from bothworlds.serve.domain.deciding import Deciding
 from bothworlds.serve.domain.experiment import Experiment, Experiments
@@ -199,6 +200,15 @@ def a_connection_does_not_compare_incarnations(plant):
 @bug
 def retention_forgets_contributions(plant):
     plant.setattr(upkeep, "compact", lambda kept, rows, living: {})
+
+
+@bug
+def an_evicted_segment_goes_on_learning(plant):
+    def every(writing, rows):
+        named = {(row.experiment, records.segment_of(row.record)) for row in rows}
+        return {each for each in named if each[1]}
+
+    plant.setattr(writer, "living", every)
 
 
 @bug

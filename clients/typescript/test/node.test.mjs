@@ -74,6 +74,18 @@ test("advice of experts, an expert that is asleep, and their weights", async () 
   assert.deepEqual(await Promise.all(many.map((each) => client.feedback(each, { reward: 1 }))), Array(3).fill("learned"));
 });
 
+test("decisions in segments, and a segment that is refused", async () => {
+  const client = new Client(SERVICE, PATIENT);
+  const segment = "de/mobile";
+  const one = await client.decide("headline", { segment });
+  assert.equal(await client.feedback(one, { reward: 1 }), "learned");
+  assert.equal((await client.decideMany("headline", 2, { segment })).length, 2);
+  const { segments } = await (await fetch(`${SERVICE}/v1/experiments/headline/segments`)).json();
+  const found = segments.find((each) => each.name === segment);
+  assert.deepEqual([found.decided, found.learned], [3, 1]);
+  await assert.rejects(client.decide("headline", { segment: "x".repeat(201) }), { code: "invalid_request" });
+});
+
 test("wrong advice is refused and changes nothing", async () => {
   const client = new Client(SERVICE, PATIENT);
   const rounds = async () => (await (await fetch(`${SERVICE}/v1/experiments/advised`)).json()).round;
