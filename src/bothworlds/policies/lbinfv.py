@@ -39,6 +39,7 @@ from bothworlds.omd.estimators import correction
 from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base, waiting
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
+from bothworlds.policies.waiting import BASE, NUMBER
 from bothworlds.registry import POLICIES, Entry
 
 Prediction = Literal["ls", "gd"]
@@ -48,7 +49,7 @@ Prediction = Literal["ls", "gd"]
 LOG_HORIZON, STEP, FADES = 0, 1, 2
 # Rows: inverse probability; carried with a decision m_I, its number and 1 - p_I; nu; those of
 # `waiting`; then of every arm L, b^2, m, n, p and 1 - p.
-BASE, NUMBER, REST, MULTIPLIER, WAITING = 1, 2, 3, 4, 5
+REST, MULTIPLIER, WAITING = 3, 4, 5
 ESTIMATES = WAITING + waiting.ROWS
 CARRIED = (
     Saved("baseline", low=0.0, high=1.0, optional=True),
@@ -134,10 +135,7 @@ def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Count a decision, and keep what its feedback will need."""
-    W = advance(S, WAITING)
-    waiting.decided(W, W[waiting.LATEST] + 1.0)
-    S[BASE] = S[ESTIMATES + MEANS * K + arm] if C[FADES] == 0.0 else 0.0
-    S[NUMBER] = W[waiting.LATEST]
+    waiting.carry(S, WAITING, S[ESTIMATES + MEANS * K + arm] if C[FADES] == 0.0 else 0.0)
     S[REST] = S[ESTIMATES + RESTS * K + arm]
 
 

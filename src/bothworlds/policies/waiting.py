@@ -25,12 +25,15 @@ from __future__ import annotations
 from typing import Any
 
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.vectors import advance
 from bothworlds.policies.base import Saved
 
 LATEST, OPEN, ANSWERS, OUTSTANDING, LONGEST, SHARE = range(6)
 """Number of the last decision, whether its baselines are still to be added, n, o, D + 1 (0 for
 none), and the share of its baselines."""
 ROWS = 6
+BASE, NUMBER = 1, 2
+"""Rows of the whole state, carried with a decision: B_I and the decision's number."""
 FIRST = (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 """The rows before the first decision."""
 
@@ -58,6 +61,15 @@ def decided(W: Any, number: float) -> None:
         W[LATEST] = number
         W[OPEN] = 1.0
         W[OUTSTANDING] += 1.0
+
+
+@jit
+def carry(S: Any, at: int, base: float) -> None:
+    """Count a decision with this B_I, in the state whose rows W begin at ``at``."""
+    W = advance(S, at)
+    decided(W, W[LATEST] + 1.0)
+    S[BASE] = base
+    S[NUMBER] = W[LATEST]
 
 
 @jit

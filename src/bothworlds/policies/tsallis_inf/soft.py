@@ -19,12 +19,13 @@ from bothworlds.omd.estimators import BASELINE, correction
 from bothworlds.policies import waiting
 from bothworlds.policies.base import Array, InLanes, Kernels, Saved
 from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
+from bothworlds.policies.waiting import BASE, NUMBER
 
 FADES = FACTORS
 """The parameter that tells whether estimates fade: there are no unequal factors."""
 # Rows: inverse probability; carried with a decision B_I and its number; 4 / eta^2 at the decision;
 # those of `waiting`; then the solver's rows and L of every arm.
-BASE, NUMBER, PACE, WAITING = 1, 2, 3, 4
+PACE, WAITING = 3, 4
 SOLVER = WAITING + waiting.ROWS
 ESTIMATES = SOLVER + half.ESTIMATES
 CARRIED = (
@@ -129,10 +130,7 @@ def fading(
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Count a decision, and keep what its feedback will need."""
-    W = advance(S, WAITING)
-    waiting.decided(W, W[waiting.LATEST] + 1.0)
-    S[BASE] = baseline_of(K, S, arm, 0.0) if C[FADES] == 0.0 else 0.0
-    S[NUMBER] = W[waiting.LATEST]
+    waiting.carry(S, WAITING, baseline_of(K, S, arm, 0.0) if C[FADES] == 0.0 else 0.0)
 
 
 @jit

@@ -18,7 +18,8 @@ from bothworlds.policies import waiting
 from bothworlds.policies.base import Array, Kernels
 from bothworlds.policies.tsallis_inf import general
 from bothworlds.policies.tsallis_inf.parameters import ALPHA, FACTORS, UNEQUAL, rate_now
-from bothworlds.policies.tsallis_inf.soft import BASE, NUMBER, PACE, SOLVER, WAITING
+from bothworlds.policies.tsallis_inf.soft import PACE, SOLVER, WAITING
+from bothworlds.policies.waiting import BASE, NUMBER
 
 # Parameters after the xi: the step s, and whether estimates fade.
 # Rows: those of `bothworlds.policies.tsallis_inf.soft` up to the solver's, with eta in the place of
@@ -82,10 +83,7 @@ def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Count a decision, and keep what its feedback will need."""
-    W = advance(S, WAITING)
-    waiting.decided(W, W[waiting.LATEST] + 1.0)
-    S[BASE] = 0.0 if fades(C) else baseline_of(K, C, S, arm)
-    S[NUMBER] = W[waiting.LATEST]
+    waiting.carry(S, WAITING, 0.0 if fades(C) else baseline_of(K, C, S, arm))
 
 
 @jit

@@ -53,6 +53,7 @@ from bothworlds.omd import few, half
 from bothworlds.omd.estimators import correction
 from bothworlds.policies import waiting
 from bothworlds.policies.base import InLanes, Kernels, Saved
+from bothworlds.policies.waiting import BASE, NUMBER
 
 # Parameters: the weight of 1/2 in a running mean, whether the rate is matched (1) or not (0),
 # whether estimates fade.
@@ -60,7 +61,7 @@ PRIOR, MATCHED, FADES = 0, 1, 2
 # Rows: inverse probability; carried with a decision B_I, its number, 1 / w_I, and of the sums of
 # `half.draw` the first two; the third sum; beta, beta of the round; those of `waiting`; then the
 # solver's rows and X, m and n of every arm.
-BASE, NUMBER, OWN, SUMS, BETA, PACE, WAITING = 1, 2, 3, 4, 7, 8, 9
+OWN, SUMS, BETA, PACE, WAITING = 3, 4, 7, 8, 9
 SOLVER = WAITING + waiting.ROWS
 BETA_1 = math.sqrt(0.5)
 RATE = 2.0 * math.sqrt(2.0)
@@ -194,17 +195,8 @@ def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     P = solver(S, 0.0)
     y = P[half.ESTIMATES + arm] - P[half.ROOT]
     near = C[FADES] == 0.0 and y <= near_limit(S[PACE])
-    carry(S, P[half.ESTIMATES + K + arm] if near else 0.0)
+    waiting.carry(S, WAITING, P[half.ESTIMATES + K + arm] if near else 0.0)
     S[OWN] = 2.0 * (y / S[PACE]) * (y / S[PACE])
-
-
-@jit
-def carry(S: Any, base: float) -> None:
-    """Count a decision with this B_I."""
-    W = advance(S, WAITING)
-    waiting.decided(W, W[waiting.LATEST] + 1.0)
-    S[BASE] = base
-    S[NUMBER] = W[waiting.LATEST]
 
 
 @jit

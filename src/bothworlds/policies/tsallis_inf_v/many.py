@@ -18,17 +18,14 @@ from bothworlds.omd.moving import layout, rounds
 from bothworlds.policies import waiting
 from bothworlds.policies.base import LARGEST, Array, Kernels, Policy, Program
 from bothworlds.policies.tsallis_inf_v.kernels import (
-    BASE,
     BETA,
     BETA_1,
     FADES,
     MEAN_1,
-    NUMBER,
     PACE,
     RATE,
     SOLVER,
     WAITING,
-    carry,
     close,
     moved_mean,
     near_limit,
@@ -36,6 +33,7 @@ from bothworlds.policies.tsallis_inf_v.kernels import (
     solver,
     sums,
 )
+from bothworlds.policies.waiting import BASE, NUMBER
 
 
 @jit
@@ -76,7 +74,7 @@ def asked_many(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
     """Count a decision, and keep what its feedback will need."""
     P = solver(S, 0.0)
     near = C[FADES] == 0.0 and rounds.is_near(K, P, arm, near_limit(S[PACE]))
-    carry(S, P[layout.field(K, layout.MEANS) + arm] if near else 0.0)
+    waiting.carry(S, WAITING, P[layout.field(K, layout.MEANS) + arm] if near else 0.0)
 
 
 @jit
