@@ -208,8 +208,8 @@ def across_alphas() -> None:
     print("Tsallis-INF at any alpha: ns per round, and relative to the scalar loop at alpha = 1/2")
     print(f"  {'':27s}" + "".join(f"{f'K = {n_arms}':>18s}" for n_arms in BESIDE))
     lengths = {n_arms: 800_000 // max(n_arms, 8) for n_arms in BESIDE}
-    for estimator in ("iw", "rv"):
-        base = {n: scalar(n, rounds, estimator == "rv") for n, rounds in lengths.items()}
+    for estimator in ("iw", "rv", "soft"):
+        base = {n: scalar(n, rounds, estimator != "iw") for n, rounds in lengths.items()}
         for alpha in ALPHAS:
             for name, known in (("", False), (" gaps=", True)):
                 row = f"  {f'{estimator.upper()} {alpha}{name}':27s}"

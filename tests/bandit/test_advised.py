@@ -312,7 +312,8 @@ def test_other_bad_arguments_are_refused():
     near = bandit.ask({"a": {0: 1.0 + 5e-10}, "b": {0: 1.0}})
     assert near.probability == 1.0
     for wrong in (bw.UCB1(), bw.TsallisINFV(rate="residual"), bw.ThompsonSampling(), "TsallisINF",
-                  bw.Floor(bw.Floor(bw.TsallisINF(), 0.1), 0.1)):  # fmt: skip
+                  bw.Floor(bw.Floor(bw.TsallisINF(), 0.1), 0.1),
+                  bw.TsallisINF(alpha=0.8, estimator="soft")):  # fmt: skip
         with pytest.raises(InvalidParameter, match="policy of AdvisedBandit"):
             bw.AdvisedBandit(wrong, 2, 2)
     for experts in (0, [], ["a", "a"], 65, "ab", None):
