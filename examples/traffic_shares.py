@@ -2,11 +2,11 @@
 
 Four variants of a page, of which the first is the current one. Product owners want a control group
 of 10 %, at least 5 % for every variant, or no variant above 60 %. Each wish moves traffic away from
-the best variant. The table shows how much reward that costs, next to the most that the shares can
-explain: the share times the gap of its arm in every round, and for a largest share the gap of the
-second best arm.
+the best variant. The table shows how many clicks that costs in this simulation, next to a rule of
+thumb: the share times the gap of its arm in every round, and for a largest share what is cut off
+times the gap of the second best arm. The rule is no bound.
 
-What to learn here: the shares of ``Floor``, and that their price can be computed before the test.
+What to learn here: the shares of ``Floor``, and that their price can be estimated before the test.
 
 Usage: traffic_shares.py [FOLDER [REPETITIONS]]. Writes traffic_shares.txt; prints the same table.
 """
@@ -39,7 +39,7 @@ def main(folder, repetitions):
         progress=False,
     )  # fmt: skip
     plain = result.regret["none"][:, -1].mean()
-    lines = [f"{'share':20} {'clicks lost':>12} {'by the share':>13} {'computed':>9}"]
+    lines = [f"{'share':20} {'clicks lost':>12} {'by the share':>13} {'estimate':>9}"]
     for wish, (_, price) in WISHES.items():
         lost = result.regret[wish][:, -1].mean()
         lines.append(f"{wish:20} {lost:12.0f} {lost - plain:13.0f} {HORIZON * price:9.0f}")

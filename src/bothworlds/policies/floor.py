@@ -289,7 +289,7 @@ class Floor(Around):
 
     Shares limit this distribution before the draw, so the probability of a decision stays exact.
     The smallest shares are mixed with it; what exceeds a largest share goes to the arms below
-    theirs, in proportion to their probabilities. A smallest share costs at most its arm's gap
+    theirs, in proportion to their probabilities. A smallest share costs about its arm's gap
     times the share in every round; a largest share below 1 of the best arm costs as well.
 
     Parameters
