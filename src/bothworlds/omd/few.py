@@ -76,13 +76,14 @@ def fits(K: int) -> bool:
 
 
 @jit
-def count_arm(i: int, v: Any, r: Any, u: Any, sums: Any) -> Any:
-    """Add arm i to the sums of a look and see whether u falls behind all before it."""
+def count_arm(v: Any, r: Any, u: Any, sums: Any) -> Any:
+    """Add the next arm to the sums of a look and see whether u falls behind all before it."""
     S1, S2, S3, S4, arm, drawn, distance = sums
     beyond = u - S2
     distance = minimum(distance, absolute(beyond))
-    arm = select(beyond >= 0.0, splat_int(i, u), arm)
-    drawn = select(beyond >= 0.0, v, drawn)
+    passed = beyond >= 0.0
+    arm = select(passed, arm + 1, arm)  # once u falls short of a sum it does of all that follow
+    drawn = select(passed, v, drawn)
     w = r * r
     return S1 + r, S2 + w, fma(w, r, S3), fma(w, w, S4), arm, drawn, distance
 
@@ -112,11 +113,11 @@ def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: 
         v0 = fma(load(S, ESTIMATES + i, u) - low, scale, z)
         v1 = fma(load(S, ESTIMATES + i + 1, u) - low, scale, z)
         r0, r1 = invert(v0, v1)
-        sums = count_arm(i, v0, r0, u, sums)
-        sums = count_arm(i + 1, v1, r1, u, sums)
+        sums = count_arm(v0, r0, u, sums)
+        sums = count_arm(v1, r1, u, sums)
     if K % 2 != 0:
         v0 = fma(load(S, ESTIMATES + K - 1, u) - low, scale, z)
-        sums = count_arm(K - 1, v0, 1.0 / v0, u, sums)
+        sums = count_arm(v0, 1.0 / v0, u, sums)
     S1, S2, S3, S4, arm, drawn, distance = sums
     E = S2 - 1.0
     h = 0.5 * E
