@@ -10,7 +10,7 @@ from bothworlds.serve.dashboard.shown import Shown, colours
 from bothworlds.serve.dashboard.words import NONE, number, percent
 from bothworlds.text import clipped
 
-SEGMENTS = 100
+SEGMENTS = 50
 """Segments in the table."""
 ARMS = 3
 """Arms of a segment that are named."""
