@@ -1,4 +1,4 @@
-"""What do traffic shares cost?
+"""Price of traffic shares: what a control group, a least and a largest share cost.
 
 Four variants of a page, of which the first is the current one. Product owners want a control group
 of 10 %, at least 5 % for every variant, or no variant above 60 %. Each wish moves traffic away from
