@@ -10,7 +10,8 @@ clocks of replicas differ; and retention deletes feedback that is five minutes o
 
 At the end every acknowledged feedback must be stored once with its loss, or counted among what
 retention has deleted, unless its transaction was lost.  No id from a lost period may be learned
-after it was refused, and the state must be the sum of the log, integer by integer.
+after it was refused, and the state must be the sum of the log, integer by integer.  With
+``--policy allworlds`` feedback is learned in order: the state must be the fold of the log.
 """
 
 import argparse
@@ -269,10 +270,12 @@ def content(store):
     return stored, forgotten, deleted
 
 
-async def create(store):
+async def create(store, policy):
     """Create the experiment of the storm."""
     service = await Service.open(store)
-    spec = NewExperiment("storm", [Arm(name) for name in "abcdefgh"], feedback_window=WINDOW)
+    spec = NewExperiment(
+        "storm", [Arm(name) for name in "abcdefgh"], feedback_window=WINDOW, policy=policy
+    )
     await service.create(Service.LOCAL, spec)
     await service.close()
 
@@ -280,7 +283,7 @@ async def create(store):
 class Storm:
     """A database with replicas, a file with its service, and those who call them."""
 
-    def __init__(self, replicas, feedbacks, seed):
+    def __init__(self, replicas, feedbacks, seed, policy):
         self.chance = random.Random(seed)
         self.folder = tempfile.TemporaryDirectory(prefix="bothworlds-storm-")
         self.server = Server()
@@ -288,7 +291,7 @@ class Storm:
         self.admin = self.server.database()
         self.file = str(Path(self.folder.name) / "storm.db")
         for each in (self.store, self.file):
-            asyncio.run(create(each))
+            asyncio.run(create(each, policy))
         chances = [random.Random(f"{seed}/{n}") for n in range(replicas + 1)]
         self.replicas = [Replica(self.store, chances[n]) for n in range(replicas)]
         self.single = Replica(self.file, chances[-1])
@@ -424,10 +427,10 @@ class Storm:
         self.folder.cleanup()
 
 
-def storm(minutes, replicas, events, feedbacks, callers=4, seed=1, say=print):
+def storm(minutes, replicas, events, feedbacks, callers=4, seed=1, policy="tsallis", say=print):
     """Raise a storm; return whether nothing is wrong after it."""
     begun = time.monotonic()
-    made = Storm(replicas, feedbacks, seed)
+    made = Storm(replicas, feedbacks, seed, policy)
     try:
         wrong, stored, deleted = made.rage(minutes, events, callers, seed)
     finally:
@@ -437,7 +440,7 @@ def storm(minutes, replicas, events, feedbacks, callers=4, seed=1, say=print):
     lost = sum(each.lost_acknowledged for each in both)
     say(
         f"{(time.monotonic() - begun) / 60:.1f} minutes, {replicas} replicas and a file, "
-        f"seed {seed}"
+        f"{policy}, seed {seed}"
     )
     say("happened: " + ", ".join(f"{what} {n}" for what, n in sorted(made.happened.items())))
     say("answered: " + ", ".join(f"{what} {n}" for what, n in sorted(counts.items())))
@@ -447,7 +450,7 @@ def storm(minutes, replicas, events, feedbacks, callers=4, seed=1, say=print):
     for each in wrong:
         say(f"WRONG: {each}")
     if not wrong:
-        say("nothing else lost, nothing doubled, the state is the sum of the log")
+        say("nothing else lost, nothing doubled, the state is that of the log")
     return not wrong
 
 
@@ -460,6 +463,7 @@ def main():
     parser.add_argument("--feedbacks", type=int, default=500_000, help="how many at least")
     parser.add_argument("--callers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--policy", default="tsallis", help="in a shell's words, such as allworlds")
     # Ending the storm early ends the processes it has started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(not storm(**vars(parser.parse_args())))
