@@ -72,6 +72,8 @@ MOST_CARRIED = 16
 
 UNIT_SIZE = 8
 SEGMENT_SIZE = 12
+SEGMENTED = END + SEGMENT_SIZE
+"""Bytes that a record with a segment has at least; most are shorter, which costs no call."""
 
 MODES = ("learn", "uniform", "pinned", "shadow")
 """Modes a decision can be made in, by their number in the flags."""
@@ -240,8 +242,7 @@ def segment_of(raw: bytes) -> bytes:
     >>> segment_of(raw), segment_of(raw[:-12])
     (b'twelve bytes', b'')
     """
-    if len(raw) < END + SEGMENT_SIZE:
-        # Most records are too short to have one, and this is every feedback's way.
+    if len(raw) < SEGMENTED:
         return b""
     try:
         return decode(raw).segment

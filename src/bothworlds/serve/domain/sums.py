@@ -401,6 +401,8 @@ class StateRow:
     decided: Counts
     used_at: float = 0.0
     """When the latest of its decisions and feedbacks came; kept for segments alone."""
+    key: StateKey = field(init=False)
+    """What it is the state of."""
 
     @classmethod
     def read(cls, row: tuple[Any, ...]) -> StateRow:
@@ -418,10 +420,8 @@ class StateRow:
             used_at,
         )
 
-    @property
-    def key(self) -> StateKey:
-        """What it is the state of."""
-        return self.experiment, self.epoch, self.segment
+    def __post_init__(self) -> None:
+        self.key = self.experiment, self.epoch, self.segment
 
 
 class Ledger:

@@ -594,7 +594,11 @@ def insert_rows(writer: Writer, table: str, columns: str, rows: Sequence[Sequenc
 
 def living(writer: Writer, rows: Iterable[FeedbackRow | DecisionRow]) -> Living:
     """Return which segments of some decisions live; they do until the transaction ends."""
-    named = {(row.experiment, records.segment_of(row.record)) for row in rows}
+    named = {
+        (row.experiment, records.segment_of(row.record))
+        for row in rows
+        if len(row.record) >= records.SEGMENTED
+    }
     found: set[tuple[int, bytes]] = set()
     # In one order on every replica, so that no two wait for each other.
     for places, values in at_once(sorted(each for each in named if each[1])):
