@@ -41,7 +41,15 @@ from bothworlds.omd import few, half
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
 from bothworlds.policies import base
-from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Saved, Traits
+from bothworlds.policies.base import (
+    LARGEST_LOSS,
+    Array,
+    Kernels,
+    LaneKernels,
+    Policy,
+    Saved,
+    Traits,
+)
 from bothworlds.policies.htinf import FAR, count_skipped, moderate, raise_one, theta, within
 from bothworlds.policies.tsallis_inf.half import fade_estimates
 from bothworlds.registry import POLICIES, Entry
@@ -137,7 +145,7 @@ _KERNELS = Kernels.of(
     update,
     weights,
     estimates_changed=estimates_changed,
-    in_lanes=InLanes(weight, update, fading),
+    in_lanes=LaneKernels(weight, update, fading),
 )
 
 

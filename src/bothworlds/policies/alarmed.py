@@ -49,7 +49,7 @@ from bothworlds.policies.alarm import (
     suspected,
     threshold,
 )
-from bothworlds.policies.around import Around, checked_policy, kernels_around
+from bothworlds.policies.around import Wrapper, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.policies.floor import Floor
 from bothworlds.policies.restarted import copied, handed_back
@@ -209,7 +209,7 @@ def alarmed(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
 
 
 @dataclass(frozen=True, repr=False)
-class Alarmed(Around):
+class Alarmed(Wrapper):
     """A policy that restarts when the losses of an arm have changed.
 
     Every arm's own losses are tested for a change of their mean; when the alarm sounds, the policy

@@ -24,7 +24,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.distributions import fill_weights
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.base import Array, Kernels, Parts, Policy, Saved, Traits
+from bothworlds.policies.base import Array, InnerKernels, Kernels, Policy, Saved, Traits
 
 DRIFT = "one that is not restarted, discounted or alarmed itself"
 """What a policy must be to go into one of the wrappers for drift."""
@@ -44,7 +44,7 @@ def near_none(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
     """Mark no arm."""
 
 
-def weights_of(parts: Parts) -> Any:
+def weights_of(parts: InnerKernels) -> Any:
     """Return the kernel that writes a policy's distribution, or None if it knows none."""
     if isinstance(parts.weights, tuple):
         return bound(weights_in_rows, rows=parts.weights)
@@ -95,7 +95,7 @@ def kernels_around(
     )
 
 
-class Around(Policy):
+class Wrapper(Policy):
     """A policy around another one; all but what it defines itself is as in the other.
 
     Subclasses are frozen dataclasses with a field ``policy``; in ``__post_init__`` they set their
@@ -246,7 +246,7 @@ def checked_policy(policy: object, owner: str, estimates: bool = False) -> Polic
     if not policy.traits.wrappable:
         raise InvalidParameter(must("policy", owner, ALONE, policy))
     inside: Any = policy
-    while isinstance(inside, Around):
+    while isinstance(inside, Wrapper):
         if inside.for_drift:
             raise InvalidParameter(must("policy", owner, DRIFT, policy))
         inside = inside.policy

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class InLanes:
+class LaneKernels:
     """What a policy around another one calls of it in lanes, one repetition each.
 
     Parameters
@@ -54,7 +54,7 @@ class InLanes:
 
 
 @dataclass(frozen=True)
-class Parts:
+class InnerKernels:
     """The kernels of which `Kernels.of` made the wrappers, for policies around other policies.
 
     All have the shape ``(K, t, C, S, G, ...)``; see there.
@@ -69,7 +69,7 @@ class Parts:
     estimates_changed: Any
     write_back: Any
     any_draw: bool
-    in_lanes: InLanes | None
+    in_lanes: LaneKernels | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Kernels:
         they can be read and changed.
     wide : bool
         Whether ``choose`` and ``update`` also compile for tiles of repetitions.
-    parts : Parts, optional
+    parts : InnerKernels, optional
         Of what the wrappers are made.
     """
 
@@ -119,7 +119,7 @@ class Kernels:
     estimates_changed: Any = None
     write_back: Any = None
     wide: bool = True
-    parts: Parts | None = None
+    parts: InnerKernels | None = None
 
     @property
     def opens(self) -> bool:
@@ -146,7 +146,7 @@ class Kernels:
         estimates_changed: Any = None,
         write_back: Any = None,
         any_draw: bool = False,
-        in_lanes: InLanes | None = None,
+        in_lanes: LaneKernels | None = None,
         wide: bool = True,
     ) -> Kernels:
         """Return the kernels of a policy with wrappers for one bandit around them.
@@ -175,7 +175,7 @@ class Kernels:
         any_draw : bool
             Whether ``update`` takes any arm and any probability of the round, as a policy around
             this one may draw, although there is ``late``.
-        in_lanes : InLanes, optional
+        in_lanes : LaneKernels, optional
             What policies around this one need to run in lanes as well.
         wide : bool
             Whether ``choose`` and ``update`` also compile for tiles of repetitions.
@@ -205,7 +205,7 @@ class Kernels:
             estimates_changed=around(wrap.changing, estimates_changed),
             write_back=around(wrap.changing, write_back),
             wide=wide,
-            parts=Parts(
+            parts=InnerKernels(
                 weights=weights,
                 draws=draws,
                 asked=asked,

@@ -26,7 +26,7 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.recentring import least
-from bothworlds.policies.around import Around, checked_policy, kernels_around, near_none
+from bothworlds.policies.around import Wrapper, checked_policy, kernels_around, near_none
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
@@ -176,7 +176,7 @@ def discounted(kernels: Kernels) -> Kernels:
 
 
 @dataclass(frozen=True, repr=False)
-class Discounted(Around):
+class Discounted(Wrapper):
     """A policy whose old loss estimates fade, for arms that change slowly.
 
     Before a round's estimates are added, all others shrink by the factor 1 - 1/window, and the

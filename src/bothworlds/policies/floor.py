@@ -45,8 +45,8 @@ from bothworlds.lanes.vectors import (
 )
 from bothworlds.lanes.wrap import bound
 from bothworlds.policies import shares
-from bothworlds.policies.around import ALONE, Around, near_none, weights_of
-from bothworlds.policies.base import Array, InLanes, Kernels, Policy, Program, Saved
+from bothworlds.policies.around import ALONE, Wrapper, near_none, weights_of
+from bothworlds.policies.base import Array, Kernels, LaneKernels, Policy, Program, Saved
 from bothworlds.policies.shares import GROUPS, HIGH, KEPT, LOW, OWN, P, Shares, limit
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
@@ -241,7 +241,7 @@ def floored(kernels: Kernels, before: tuple[int, int] | None = None) -> Kernels:
         one = bound(own_weight, weight_inner=theirs.weight)
         learn = bound(update, update_inner=theirs.learn)
         fade = theirs.fading and bound(fading, fading_inner=theirs.fading)
-        lanes = InLanes(bound(weight, weight_inner=one), learn, fade, theirs.each_round)
+        lanes = LaneKernels(bound(weight, weight_inner=one), learn, fade, theirs.each_round)
     else:
         one = bound(one_of_own_weights, weights_inner=own)
         if parts.late is None or parts.any_draw:
@@ -276,7 +276,7 @@ def floored(kernels: Kernels, before: tuple[int, int] | None = None) -> Kernels:
 
 
 @dataclass(frozen=True, repr=False)
-class Floor(Around):
+class Floor(Wrapper):
     """A policy whose arms keep a floor of probability, and shares of the traffic.
 
     The arm is drawn from (1 - e) w + e / K, e = min(1, scale t^-power) and w the policy's own

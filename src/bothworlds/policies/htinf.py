@@ -47,7 +47,7 @@ from bothworlds.omd.entering import entry_estimate
 from bothworlds.omd.estimators import correction
 from bothworlds.omd.learning_rates import INVERSE_POWER, INVERSE_SQRT
 from bothworlds.policies import base
-from bothworlds.policies.base import LARGEST_LOSS, Array, InLanes, Kernels, Policy, Traits
+from bothworlds.policies.base import LARGEST_LOSS, Array, Kernels, LaneKernels, Policy, Traits
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
 from bothworlds.registry import POLICIES, Entry
@@ -198,7 +198,7 @@ _HALF = Kernels.of(
     update_half,
     weights_half,
     estimates_changed=estimates_changed_half,
-    in_lanes=InLanes(weight_half, update_half, fading_half),
+    in_lanes=LaneKernels(weight_half, update_half, fading_half),
 )
 _GENERAL = Kernels.of(choose_general, update_general, weights_general, wide=False)
 

@@ -25,7 +25,7 @@ from bothworlds.arguments import keep, whole
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import advance, any_lane, load, splat, store, stride
 from bothworlds.lanes.wrap import bound
-from bothworlds.policies.around import Around, checked_policy, kernels_around
+from bothworlds.policies.around import Wrapper, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
 from bothworlds.registry import POLICIES, Entry
@@ -167,7 +167,7 @@ def restarted(kernels: Kernels, shape: tuple[int, int]) -> Kernels:
 
 
 @dataclass(frozen=True, repr=False)
-class Restarted(Around):
+class Restarted(Wrapper):
     """A policy that restarts after every so many rounds, for arms that change places.
 
     A policy such as `TsallisINF` competes with one fixed arm; if the best arm moves, it follows

@@ -19,7 +19,7 @@ from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.vectors import store
 from bothworlds.omd.exponential import anytime_rate, exponential
 from bothworlds.omd.recentring import fade, is_due, lanes_due, recentre_where
-from bothworlds.policies.base import InLanes, Kernels
+from bothworlds.policies.base import Kernels, LaneKernels
 
 # Rows: inverse probability; then of every arm L and its weight, not normalised.
 ESTIMATES = 1
@@ -59,5 +59,5 @@ def weight(K: int, t: int, C: Any, S: Any, G: Any, arm: Any) -> Any:
 
 
 KERNELS = Kernels.of(
-    choose, update, (ESTIMATES, 1), in_lanes=InLanes(weight, update, fading, each_round=True)
+    choose, update, (ESTIMATES, 1), in_lanes=LaneKernels(weight, update, fading, each_round=True)
 )

@@ -14,7 +14,7 @@ from bothworlds.lanes.vectors import load, select, splat, store
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.recentring import fade, least
-from bothworlds.policies.base import InLanes, Kernels
+from bothworlds.policies.base import Kernels, LaneKernels
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 # --- few arms, and all other numbers of them -----------------------------------------------------
@@ -259,7 +259,7 @@ def _kernels(choose: Any, update: Any, reduced: bool) -> Kernels:
         near=near_half if reduced else None,
         late=late_half,
         estimates_changed=estimates_changed_half,
-        in_lanes=InLanes(weight_half, learn, fading, each_round=True),
+        in_lanes=LaneKernels(weight_half, learn, fading, each_round=True),
     )
 
 

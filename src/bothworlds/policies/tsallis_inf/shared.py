@@ -27,7 +27,7 @@ from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import load, store, to_float, to_int
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
-from bothworlds.policies.around import Around
+from bothworlds.policies.around import Wrapper
 from bothworlds.policies.base import Array, Kernels, Program
 from bothworlds.policies.tsallis_inf import TsallisINF, general
 from bothworlds.policies.tsallis_inf.general import (
@@ -264,7 +264,7 @@ _GENERAL = Kernels.of(
 
 
 @dataclass(frozen=True, repr=False)
-class TwoDraws(Around):
+class TwoDraws(Wrapper):
     """Tsallis-INF drawn from twice a round, of whose estimates every draw adds half."""
 
     policy: TsallisINF

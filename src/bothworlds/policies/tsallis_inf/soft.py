@@ -17,7 +17,7 @@ from bothworlds.lanes.vectors import advance, lane, load, minimum, splat, store,
 from bothworlds.omd import few, half, recentring, soft
 from bothworlds.omd.estimators import BASELINE, correction
 from bothworlds.policies import waiting
-from bothworlds.policies.base import Array, InLanes, Kernels, Saved
+from bothworlds.policies.base import Array, Kernels, LaneKernels, Saved
 from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
 from bothworlds.policies.waiting import BASE, NUMBER
 
@@ -171,5 +171,5 @@ SOFT = Kernels.of(
     estimates_changed=estimates_changed,
     write_back=settle,
     any_draw=True,
-    in_lanes=InLanes(weight, update, fading, each_round=True),
+    in_lanes=LaneKernels(weight, update, fading, each_round=True),
 )

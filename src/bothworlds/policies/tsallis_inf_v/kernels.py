@@ -52,7 +52,7 @@ from bothworlds.lanes.vectors import (
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import correction
 from bothworlds.policies import waiting
-from bothworlds.policies.base import InLanes, Kernels, Saved
+from bothworlds.policies.base import Kernels, LaneKernels, Saved
 from bothworlds.policies.waiting import BASE, NUMBER
 
 # Parameters: the weight of 1/2 in a running mean, whether the rate is matched (1) or not (0),
@@ -328,5 +328,5 @@ KERNELS = Kernels.of(
     estimates_changed=estimates_changed,
     write_back=settle,
     any_draw=True,
-    in_lanes=InLanes(weight, update, fading, each_round=True),
+    in_lanes=LaneKernels(weight, update, fading, each_round=True),
 )
