@@ -669,6 +669,13 @@ def test_a_policy_that_chooses_no_arm_changes_nothing():
 SINGLE = [p for p in POLICIES if p.traits.separable]
 
 
+@pytest.mark.parametrize("policy", [bw.ThompsonSampling(), bw.TsallisINF()], **by_repr)
+def test_the_only_arm_of_a_bandit_has_probability_one(policy):
+    bandit = bw.Bandit(policy, arms=["a"], seed=2)
+    assert bandit.ask().probability == 1.0
+    assert [each.probability for each in bandit.ask_many(2)] == [1.0, 1.0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", SINGLE, **by_repr)
 def test_a_single_available_arm_has_probability_one(policy):

@@ -197,8 +197,13 @@ class Decision:
 
     @property
     def probability(self) -> float | None:
-        """How likely this arm was, or None if the policy cannot tell (Thompson sampling)."""
-        return min(1.0, 1.0 / self._inverse_p) if self._inverse_p else None
+        """How likely this arm was, or None if the policy cannot tell (Thompson sampling).
+
+        A single arm has probability 1 with every policy.
+        """
+        if self._inverse_p:
+            return min(1.0, 1.0 / self._inverse_p)
+        return 1.0 if len(self._lineup.names) == 1 else None
 
     @property
     def probabilities(self) -> Mapping[Arm, float] | None:
