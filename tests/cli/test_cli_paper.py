@@ -146,7 +146,7 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     assert re.search(r"repetitions: Of the paper's 18 claims \d+ hold", verdict)
     assert "This shorter run agrees on " in verdict
     assert "All other claims, judged by this run: Of the paper's 19 claims " in verdict
-    assert "Of our own 20 claims " in verdict
+    assert "Of our own 24 claims " in verdict
     # Three repetitions judge nothing by themselves; published values are compared all the same.
     assert result.stdout.count("\nopen ") > 50
     assert lines[-1].startswith("Next: bothworlds paper ")
@@ -241,7 +241,7 @@ def test_equal_cells_of_two_experiments_are_run_once(tmp_path):
     # The stochastic cell next to the switching ones is the one of the first experiment.
     alone = simulated(paper("switching", "--output", tmp_path / "alone", *SMALLEST))
     both = simulated(paper("stochastic", "switching", "--output", tmp_path / "both", *SMALLEST))
-    assert (alone, both) == (14, 14)
+    assert (alone, both) == (16, 16)
 
 
 def test_results_do_not_depend_on_threads(tmp_path):
@@ -253,7 +253,7 @@ def test_results_do_not_depend_on_threads(tmp_path):
 
 def test_klucb_is_an_extra(tmp_path):
     plain = simulated(paper("stochastic", "--output", tmp_path, *SMALLEST))
-    assert plain == 7
+    assert plain == 8
     assert simulated(paper("stochastic", "--output", tmp_path, *SMALLEST, "--kl-ucb")) == 1
     table = pyarrow.parquet.read_table(tmp_path / "stochastic.parquet")
     assert "KL-UCB" in set(table["policy"].to_pylist())
@@ -287,7 +287,7 @@ def test_ctrl_c_loses_at_most_the_running_parts(tmp_path):
     assert {path.name for path in seen} <= set(kept)
     assert len(kept) < 7, "the run was over before it could be interrupted"
     assert [path for path in tmp_path.rglob(".*") if path.is_file()] == []
-    assert simulated(paper(*LONG, "--output", tmp_path)) == 7 - len(kept)
+    assert simulated(paper(*LONG, "--output", tmp_path)) == 8 - len(kept)
     for name, content in kept.items():
         assert (tmp_path / "store" / name).read_bytes() == content
 
@@ -335,7 +335,7 @@ def test_the_board_shows_every_verdict_of_a_finished_experiment(everything):
 
     folder, _ = everything
     made = kept(folder, "stochastic")
-    words = ["holds"] * 6 + ["fails", "fails", "open", "differs", "differs"]
+    words = ["holds"] * 8 + ["fails", "fails", "open", "differs", "differs"]
     claims = [
         dataclasses.replace(claim, verdict=word)
         for claim, word in zip(made.claims, words, strict=True)
@@ -346,7 +346,7 @@ def test_the_board_shows_every_verdict_of_a_finished_experiment(everything):
     console.print(board.table())
     row = next(line for line in console.export_text().splitlines() if line.startswith("stoch"))
     assert row.split("  ")[0] == "stochastic"
-    assert "6 holds, 2 fails" in row
+    assert "8 holds, 2 fails" in row
     assert "1 open, 2 differs" in row
     assert row.rstrip().endswith("4:38 min")
 

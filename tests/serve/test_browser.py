@@ -36,7 +36,7 @@ def service(tmp_path_factory):
     store = tmp_path_factory.mktemp("browser") / "store.db"
     made(
         store, "long", names(64), rounds=10**6, logged=2000, checkpoints=300, quarantined=3,
-        drift=True,
+        drift=True, feedback_window=120.0,
     )  # fmt: skip
     made(store, "hostile", HOSTILE, rounds=5000, logged=500, checkpoints=20)
     for name in ("empty", "live", "stopped"):
