@@ -43,6 +43,15 @@ def operations(ask):
     yield "POST", one + "/decisions", first
     some = ask("POST", "/v1/experiments/a/decisions", {"available": ["x", "y"], "unit": "u"})
     yield "POST", one + "/decisions", some
+    for segment in ("de", "fr", "de"):
+        named = ask("POST", "/v1/experiments/a/decisions", {"segment": segment})
+        yield "POST", one + "/decisions", named
+        told = ask("PUT", f"/v1/decisions/{named.json['decision_id']}/feedback", {"loss": 0.5})
+        yield "PUT", "/v1/decisions/{decision}/feedback", told
+    yield "GET", one + "/segments", ask("GET", "/v1/experiments/a/segments")
+    limited = {"name": "b", "arms": ["x", "y", "z"], "control": "x", "max_share": {"y": 0.5}}
+    yield "POST", "/v1/experiments", ask("POST", "/v1/experiments", limited)
+    yield "POST", one + "/decisions", ask("POST", "/v1/experiments/b/decisions", {})
     many = ask("POST", "/v1/experiments/a/decisions:batch", {"count": 20})
     yield "POST", one + "/decisions:batch", many
     token = "/v1/decisions/{decision}"
