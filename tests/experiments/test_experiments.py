@@ -436,7 +436,7 @@ def test_the_full_scale_is_the_papers():
         assert full.arms == (2, 8, 32)
         assert full.gaps == (1 / 16, 1 / 8, 1 / 4)
         policies = experiment(name).cells(full)[0].policies
-        assert list(policies) == [RV, IW, THOMPSON, *RIVALS]
+        assert list(policies) == [RV, IW, SOFT, THOMPSON, *RIVALS]
         assert policies[BROAD] == bw.Broad(horizon=10**7)
     full = experiment("copies").scales["full"]
     assert (full.horizon, full.repetitions, full.arms) == (10**7, 1000, (2, 4, 8, 16))
