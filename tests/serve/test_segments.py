@@ -329,7 +329,10 @@ def test_a_damaged_state_of_a_segment_is_found_and_rebuilt(on_service, where, di
         return
     on_service(lambda service: play(service, ["de", "fr"] * 5, {}))
     with sqlite3.connect(where()) as connection:
-        connection.execute("UPDATE state SET learned = learned + 1 WHERE length(segment) > 0")
+        connection.execute(
+            "UPDATE state SET learned = learned + 1 "
+            "WHERE segment = (SELECT id FROM segment WHERE name = 'de')"
+        )
     connection.close()
     found = [each for each in verify(where()) if not each.ok]
     assert [each.invariant for each in found] == ["I2"] and "segment 'de'" in found[0].detail
