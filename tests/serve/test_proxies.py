@@ -62,7 +62,7 @@ def caddy(folder, port, upstream):
     site = site.replace(f"{NAME} {{", f"https://{NAME}:{port} {{\n\ttls internal", 1)
     site = site.replace("127.0.0.1:8080", f"127.0.0.1:{upstream}")
     own = ["admin off", "auto_https disable_redirects", "skip_install_trust",
-           f"storage file_system {folder}/caddy"]  # fmt: skip
+           "grace_period 1s", f"storage file_system {folder}/caddy"]  # fmt: skip
     (folder / "Caddyfile").write_text("{\n" + "\n".join(own) + "\n}\n" + site)
     return [program("caddy"), "run", "--config", folder / "Caddyfile", "--adapter", "caddyfile"]
 
