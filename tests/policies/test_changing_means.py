@@ -236,3 +236,39 @@ def test_each_gains_where_the_best_arm_moves():
     for plain, moving in (("UCB1", "discounted"), ("Thompson", "window"), ("KL-UCB", "GLR")):
         half = runs[moving] - 0.5 * runs[plain]
         assert half.mean() + 4.0 * half.std(ddof=1) / math.sqrt(half.size) < 0.0, moving
+
+
+def windowed_thompson(means, horizon, window, runs, seed):
+    """Return the regret of sliding-window Thompson sampling in every run, by NumPy alone."""
+    random, means = np.random.default_rng(seed), np.asarray(means)
+    rows, K = np.arange(runs), means.size
+    counts = np.zeros((2, runs, K))
+    arms, losses = np.zeros((window, runs), int), np.zeros((window, runs), int)
+    regret = np.zeros(runs)
+    for t in range(horizon):
+        place = t % window
+        if t >= window:
+            counts[losses[place], rows, arms[place]] -= 1.0
+        arms[place] = random.beta(counts[1] + 1.0, counts[0] + 1.0).argmin(axis=1)
+        losses[place] = random.random(runs) < means[arms[place]]
+        counts[losses[place], rows, arms[place]] += 1.0
+        regret += means[arms[place]] - means.min()
+    return regret
+
+
+@pytest.mark.statistical
+def test_regret_of_windowed_thompson_is_that_of_an_independent_program():
+    means, horizon, runs = [0.3, 0.5, 0.6], 2000, 400
+    world = bw.environments.Stochastic(means)
+    policy = bw.SlidingWindowThompson(window=100)
+    result = bw.simulate(policy, world, horizon=horizon, repetitions=runs, seed=3)
+    ours = result.regret[repr(policy)][:, -1]
+
+    def differs(window):
+        theirs = windowed_thompson(means, horizon, window, runs, 4)
+        error = np.sqrt((ours.var(ddof=1) + theirs.var(ddof=1)) / runs)
+        return abs(ours.mean() - theirs.mean()) / error
+
+    assert differs(100) < 4.0
+    # The control: a window that is a fifth shorter has another regret.
+    assert differs(80) > 4.0
