@@ -11,7 +11,7 @@ import typer
 from bothworlds.cli import parse
 from bothworlds.cli.compare import progress_bar
 from bothworlds.cli.console import STOPPED, console, refusals, say
-from bothworlds.cli.options import Repetitions, Seed, Threads
+from bothworlds.cli.options import Repetitions, Seed, Threads, option
 from bothworlds.files import replacing
 
 if TYPE_CHECKING:
@@ -22,31 +22,21 @@ ALL = "all"
 
 @refusals()
 def arena(
-    policies: Annotated[
-        str,
-        typer.Option(help="Policies separated by commas, or all.", metavar="NAMES"),
-    ] = ALL,
+    policies: Annotated[str, option("Policies separated by commas, or all.", "NAMES")] = ALL,
     worlds: Annotated[
-        str,
-        typer.Option(
-            help="Worlds separated by commas, such as drift,delay, or all.", metavar="NAMES"
-        ),
+        str, option("Worlds separated by commas, such as drift,delay, or all.", "NAMES")
     ] = ALL,
-    arms: Annotated[str, typer.Option(help="Number of arms.", metavar="K")] = "5",
+    arms: Annotated[str, option("Number of arms.", "K")] = "5",
     gap: Annotated[
-        str,
-        typer.Option(help="How much more all arms but the best lose per round.", metavar="GAP"),
+        str, option("How much more all arms but the best lose per round.", "GAP")
     ] = "0.2",
-    horizon: Annotated[str, typer.Option(help="Number of rounds.", metavar="T")] = "1e4",
+    horizon: Annotated[str, option("Number of rounds.", "T")] = "1e4",
     repetitions: Repetitions = "48",
     seed: Seed = "0",
     threads: Threads = None,
     output: Annotated[
         Path,
-        typer.Option(
-            help="Folder for the heat map (PNG, PDF), the table (Markdown) and the runs.",
-            metavar="FOLDER",
-        ),
+        option("Folder for the heat map (PNG, PDF), the table (Markdown) and the runs.", "FOLDER"),
     ] = Path("arena"),
 ) -> None:
     """Run every policy in every kind of world and draw the regret of each.

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, refusals
+from bothworlds.cli.console import console, new_table, refusals
+from bothworlds.cli.options import option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,9 +23,7 @@ GAP = 0.125
 
 @refusals()
 def bench(
-    seconds: Annotated[
-        str, typer.Option(help="About how long to measure each number.", metavar="S")
-    ] = "0.03",
+    seconds: Annotated[str, option("About how long to measure each number.", "S")] = "0.03",
 ) -> None:
     """Measure nanoseconds per round on this machine, after compiling.
 
@@ -43,16 +40,7 @@ def bench(
 
 def bench_table(seconds: float) -> Table:
     """Measure, and return the nanoseconds per round as a table."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title="Nanoseconds per round", title_justify="left", title_style="bold",
-        box=SIMPLE_HEAD, pad_edge=False,
-    )  # fmt: skip
-    table.add_column("")
-    for K in ARMS:
-        table.add_column(f"{K} arms", justify="right", no_wrap=True)
+    table = new_table("Nanoseconds per round", [""], [f"{K} arms" for K in ARMS])
     for name in POLICIES:
         label, policy = parse.policy(name, 10**6)
         table.add_row(

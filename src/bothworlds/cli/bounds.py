@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, refusals
+from bothworlds.cli.console import console, new_table, refusals
+from bothworlds.cli.options import option
 from bothworlds.errors import InvalidParameter
 from bothworlds.text import bound
 
@@ -22,39 +21,29 @@ ESTIMATORS = ("rv", "iw")
 
 @refusals()
 def bounds(
-    arms: Annotated[str, typer.Option(help="Number of arms.", metavar="K")],
-    horizon: Annotated[str, typer.Option(help="Number of rounds.", metavar="T")],
+    arms: Annotated[str, option("Number of arms.", "K")],
+    horizon: Annotated[str, option("Number of rounds.", "T")],
     gap: Annotated[
         str | None,
-        typer.Option(
-            help="How much more the other arms lose per round: one number for all of them, or "
+        option(
+            "How much more the other arms lose per round: one number for all of them, or "
             "K - 1 separated by commas. Without it, only bounds against any adversary are shown.",
-            metavar="GAP",
-            show_default=False,
+            "GAP",
+            False,
         ),
     ] = None,
     corruption: Annotated[
-        str | None,
-        typer.Option(
-            help="How much an adversary may change losses in total.",
-            metavar="C",
-            show_default="none",
-        ),
+        str | None, option("How much an adversary may change losses in total.", "C", "none")
     ] = None,
     estimator: Annotated[
-        str | None,
-        typer.Option(
-            help="Loss estimates of Tsallis-INF: rv or iw.",
-            metavar="NAME",
-            show_default="both",
-        ),
+        str | None, option("Loss estimates of Tsallis-INF: rv or iw.", "NAME", "both")
     ] = None,
     alpha: Annotated[
         str | None,
-        typer.Option(
-            help="Also show Theorems 3 and 4 for this power of the Tsallis entropy, in [0, 1].",
-            metavar="ALPHA",
-            show_default=False,
+        option(
+            "Also show Theorems 3 and 4 for this power of the Tsallis entropy, in [0, 1].",
+            "ALPHA",
+            False,
         ),
     ] = None,
 ) -> None:
@@ -163,20 +152,9 @@ def bounds_table(
     alpha: float | None,
 ) -> Table:
     """Return the bounds that apply, upper ones first, as a table of at most 80 columns."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title=f"Regret in {T:,.0f} rounds with {K} arms"
-        + ("" if gaps is None else f", gap {_range(gaps)}"),
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for head in ("result", "algorithm", "losses"):
-        table.add_column(head)
-    table.add_column("regret", justify="right", no_wrap=True)
+    title = f"Regret in {T:,.0f} rounds with {K} arms"
+    title += "" if gaps is None else f", gap {_range(gaps)}"
+    table = new_table(title, ["result", "algorithm", "losses"], ["regret"])
     groups = [
         ("at most", upper_bounds(K, T, gaps, corruption, estimator)) for estimator in estimators
     ]

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import STOPPED, console, refusals, say
-from bothworlds.cli.options import Cluster, Continuable, Repetitions, Seed, Threads, executor
+from bothworlds.cli.console import STOPPED, console, new_table, refusals, say
+from bothworlds.cli.options import (
+    Cluster,
+    Continuable,
+    Repetitions,
+    Seed,
+    Threads,
+    executor,
+    option,
+)
 from bothworlds.errors import InvalidParameter
 from bothworlds.files import replacing
 from bothworlds.registry import words, worlds
@@ -43,72 +51,52 @@ def compare(
             show_default="stochastic",
         ),
     ] = None,
-    arms: Annotated[
-        str | None,
-        typer.Option(help="Number of arms.", metavar="K", show_default=str(DEFAULT_ARMS)),
-    ] = None,
+    arms: Annotated[str | None, option("Number of arms.", "K", str(DEFAULT_ARMS))] = None,
     gap: Annotated[
         str | None,
-        typer.Option(
-            help="How much more all arms but the best lose per round.",
-            metavar="GAP",
-            show_default=str(DEFAULT_GAP),
-        ),
+        option("How much more all arms but the best lose per round.", "GAP", str(DEFAULT_GAP)),
     ] = None,
     corruption: Annotated[
-        str | None,
-        typer.Option(
-            help="Let an adversary change losses by this much in total.",
-            metavar="C",
-            show_default="none",
-        ),
+        str | None, option("Let an adversary change losses by this much in total.", "C", "none")
     ] = None,
     attack: Annotated[
-        str | None,
-        typer.Option(
-            help="How it changes them: hide, swap, random or discourage.",
-            metavar="NAME",
-            show_default="hide",
-        ),
+        str | None, option("How it changes them: hide, swap, random or discourage.", "NAME", "hide")
     ] = None,
     losses: Annotated[
         Path | None,
-        typer.Option(
-            help="Your own losses instead of --environment: a .csv, .parquet or .npy file with a "
+        option(
+            "Your own losses instead of --environment: a .csv, .parquet or .npy file with a "
             "row per round and a column per arm.",
-            metavar="FILE",
-            show_default=False,
+            "FILE",
+            False,
         ),
     ] = None,
     bounds: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            help="The smallest and largest possible loss in that file, if not 0 and 1.",
-            metavar="LO HI",
-            show_default=False,
+        option(
+            "The smallest and largest possible loss in that file, if not 0 and 1.", "LO HI", False
         ),
     ] = None,
     policies: Annotated[
         str,
-        typer.Option(
-            help=f"Any of {', '.join(words())}, separated by commas; with parameters: ucb1:c=2; "
+        option(
+            f"Any of {', '.join(words())}, separated by commas; with parameters: ucb1:c=2; "
             "your own: mymodule:Mine.",
-            metavar="NAMES",
+            "NAMES",
         ),
     ] = "tsallis,ucb1,thompson",
     horizon: Annotated[
-        str | None,
-        typer.Option(help="Number of rounds.", metavar="T", show_default="1e5, or all of --losses"),
+        str | None, option("Number of rounds.", "T", "1e5, or all of --losses")
     ] = None,
     repetitions: Repetitions = "100",
     seed: Seed = "0",
     threads: Threads = None,
     output: Annotated[
         Path,
-        typer.Option(
-            help="Folder for the figure (PNG, PDF), all results (Parquet) and the table (CSV, "
+        option(
+            "Folder for the figure (PNG, PDF), all results (Parquet) and the table (CSV, "
             "LaTeX, Markdown).",
-            metavar="FOLDER",
+            "FOLDER",
         ),
     ] = Path("comparison"),
     cluster: Cluster = None,
@@ -289,18 +277,8 @@ def ranking(result: Result, best: int | None = None) -> Table:
     best : int, optional
         An arm; the table then says in what share of the rounds each policy played it.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     summary = result.summary()
-    table = Table(
-        title=f"Pseudo-regret after {summary.round:,} rounds",
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        padding=(0, 1),
-        pad_edge=False,
-    )
+    table = new_table(f"Pseudo-regret after {summary.round:,} rounds")
     table.add_column("", justify="right")
     table.add_column("policy", overflow="fold", max_width=24)
     heads = ["runs", "mean", "trimmed", "sd", "rounds/s"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,16 +14,11 @@ from bothworlds.cli.parse import choose
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
-    "FAILED",
-    "STOPPED",
-    "WRONG_INPUT",
-    "Commands",
-    "console",
-    "refusals",
-    "say",
-]
+    "FAILED", "STOPPED", "WRONG_INPUT", "Commands", "console", "new_table", "refusals", "say",
+]  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -60,6 +55,24 @@ class Commands(TyperGroup):
             if args and not args[0].startswith("-"):
                 choose("command", args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args)
+
+
+def new_table(
+    title: str = "", words: Iterable[str] = (), numbers: Iterable[str] = (), no_wrap: bool = True
+) -> Table:
+    """Return an empty table: columns of words, which fold, then columns of numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD,
+        pad_edge=False,
+    )  # fmt: skip
+    for head in words:
+        table.add_column(head, overflow="fold")
+    for head in numbers:
+        table.add_column(head, justify="right", no_wrap=no_wrap)
+    return table
 
 
 def console(stderr: bool = False) -> Console:

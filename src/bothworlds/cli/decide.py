@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import decisions, parse
-from bothworlds.cli.console import Commands, console, refusals
+from bothworlds.cli.console import Commands, console, new_table, refusals
 from bothworlds.cli.decisions import changed, feedback_of, loaded, locked
+from bothworlds.cli.options import argument, flag, option
 from bothworlds.errors import StateFileError
 from bothworlds.registry import words
 
@@ -29,35 +30,25 @@ app = typer.Typer(
     "Start with: bothworlds decide init state.json --arms blue,green,red",
 )
 
-State = Annotated[Path, typer.Argument(help="The file that holds the bandit.", metavar="STATE")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+State = Annotated[Path, argument("The file that holds the bandit.", "STATE")]
+AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
 
 
 @app.command()
 @refusals()
 def init(
     state: State,
-    arms: Annotated[
-        str,
-        typer.Option(help="Names separated by commas, or a number of arms.", metavar="NAMES"),
-    ],
+    arms: Annotated[str, option("Names separated by commas, or a number of arms.", "NAMES")],
     policy: Annotated[
-        str,
-        typer.Option(
-            help=f"One of {', '.join(words())}; with parameters: ucb1:c=2.",
-            metavar="NAME",
-        ),
+        str, option(f"One of {', '.join(words())}; with parameters: ucb1:c=2.", "NAME")
     ] = "tsallis",
-    seed: Annotated[
-        str | None,
-        typer.Option(help="Makes the draws repeatable.", metavar="SEED", show_default="random"),
-    ] = None,
+    seed: Annotated[str | None, option("Makes the draws repeatable.", "SEED", "random")] = None,
     bounds: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            help="The smallest and largest possible reward or loss.",
-            metavar="LO HI",
-            show_default="0 1, or none for policies that need none",
+        option(
+            "The smallest and largest possible reward or loss.",
+            "LO HI",
+            "0 1, or none for policies that need none",
         ),
     ] = None,
 ) -> None:
@@ -86,11 +77,7 @@ def ask(
     state: State,
     available: Annotated[
         str | None,
-        typer.Option(
-            help="The arms that can be used right now, separated by commas.",
-            metavar="NAMES",
-            show_default="all",
-        ),
+        option("The arms that can be used right now, separated by commas.", "NAMES", "all"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,15 +92,9 @@ def ask(
 @refusals()
 def tell(
     state: State,
-    id: Annotated[str, typer.Argument(help="The id that ask printed.", metavar="ID")],
-    reward: Annotated[
-        str | None,
-        typer.Option(help="The outcome.", metavar="R", show_default=False),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(help="Or what it cost.", metavar="L", show_default=False),
-    ] = None,
+    id: Annotated[str, argument("The id that ask printed.", "ID")],
+    reward: Annotated[str | None, option("The outcome.", "R", False)] = None,
+    loss: Annotated[str | None, option("Or what it cost.", "L", False)] = None,
 ) -> None:
     """Learn the outcome of a decision: a reward or a loss, once, however late.
 
@@ -126,18 +107,9 @@ def tell(
 @refusals()
 def expire(
     state: State,
-    older_than: Annotated[
-        str,
-        typer.Option(help="Close decisions made more than this many asks ago.", metavar="N"),
-    ],
-    reward: Annotated[
-        str | None,
-        typer.Option(help="The outcome to assume.", metavar="R", show_default="nothing"),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(help="Or what to assume they cost.", metavar="L", show_default="nothing"),
-    ] = None,
+    older_than: Annotated[str, option("Close decisions made more than this many asks ago.", "N")],
+    reward: Annotated[str | None, option("The outcome to assume.", "R", "nothing")] = None,
+    loss: Annotated[str | None, option("Or what to assume they cost.", "L", "nothing")] = None,
 ) -> None:
     """Close decisions whose feedback never came, and print their ids.
 
@@ -163,13 +135,7 @@ def show(state: State, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(_document(bandit, known), ensure_ascii=False))
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("arm", overflow="fold")
-    for head in ("asked", "told", "mean loss", "probability now"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = new_table("", ["arm"], ["asked", "told", "mean loss", "probability now"])
     for name, arm in bandit.history().items():
         mean = "" if arm.mean_loss is None else f"{arm.mean_loss:.4g}"
         p = "retired" if arm.retired else f"{known[name]:.4f}" if known else "unknown"

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bothworlds.cli.console import console, refusals
+from bothworlds.cli.options import flag, option
 from bothworlds.cli.serve import extras
 from bothworlds.errors import InvalidParameter, must
 
@@ -27,17 +26,11 @@ _EVERY = 10.0
 
 @refusals()
 def demo(
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="How long to run.", metavar="N", show_default="until Ctrl-C"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the traffic and the rivals.", min=0)] = 1,
-    port: Annotated[
-        int,
-        typer.Option(help="Port of the service; 0 takes a free one.", min=0, max=65_535),
-    ] = 0,
+    seconds: Annotated[float | None, option("How long to run.", "N", "until Ctrl-C")] = None,
+    seed: Annotated[int, option("Seed of the traffic and the rivals.", min=0)] = 1,
+    port: Annotated[int, option("Port of the service; 0 takes a free one.", min=0, max=65_535)] = 0,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open dashboard and page in a browser.")
+        bool, flag("--browser/--no-browser", "Open dashboard and page in a browser.")
     ] = True,
 ) -> None:
     """Watch four live experiments, one of them under attack, and compare policies.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, refusals
+from bothworlds.cli.console import console, new_table, refusals
+from bothworlds.cli.options import argument, option
 from bothworlds.cli.report import AsJson, Between, Bounds, By, Confidence, column_or_rounds
 from bothworlds.errors import InvalidParameter
 
@@ -23,29 +24,24 @@ METHODS = ("dr", "ips", "cips", "snips")
 
 @refusals()
 def evaluate(
-    log: Annotated[
-        Path,
-        typer.Argument(help="A log of decisions: .parquet, .jsonl, .vw or .csv.", metavar="LOG"),
-    ],
+    log: Annotated[Path, argument("A log of decisions: .parquet, .jsonl, .vw or .csv.", "LOG")],
     target: Annotated[
         list[str],
-        typer.Option(
-            help="An arm; uniform; or probabilities such as blue=0.3,green=0.7. May be given "
+        option(
+            "An arm; uniform; or probabilities such as blue=0.3,green=0.7. May be given "
             "several times.",
-            metavar="TARGET",
+            "TARGET",
         ),
     ],
     method: Annotated[
         str,
-        typer.Option(
-            help=f"Between commas, of {', '.join(METHODS)}: doubly robust, importance weighting, "
+        option(
+            f"Between commas, of {', '.join(METHODS)}: doubly robust, importance weighting, "
             "the same clipped, the same self-normalised.",
-            metavar="NAMES",
+            "NAMES",
         ),
     ] = "dr",
-    clip: Annotated[
-        str, typer.Option(help="The largest weight that cips lets count.", metavar="M")
-    ] = "20",
+    clip: Annotated[str, option("The largest weight that cips lets count.", "M")] = "20",
     confidence: Confidence = "0.95",
     bounds: Bounds = (0.0, 1.0),
     between: Between = None,
@@ -115,16 +111,9 @@ def _slice(key: Any) -> str:
 
 def value_table(found: list[tuple[str, str, Value]]) -> Table:
     """Return values as a table of at most 80 columns."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     sliced = any(part for _, part, _ in found)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("target", overflow="fold")
-    if sliced:
-        table.add_column("slice", overflow="fold")
-    for head in ("method", "value", "at a set time", "at all times", "effective", "rows"):
-        table.add_column(head, justify="right")
+    heads = ("method", "value", "at a set time", "at all times", "effective", "rows")
+    table = new_table("", ["target", "slice"] if sliced else ["target"], heads, no_wrap=False)
     for text, part, value in found:
         table.add_row(
             text, *([part] if sliced else []), value.method, f"{value.value:.4g}",

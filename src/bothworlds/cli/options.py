@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from concurrent.futures import Executor
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bothworlds.errors import InvalidParameter
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
+def option(help: str, metavar: str | None = None, shown: str | bool = True, **more: Any) -> Any:
+    """Describe an option: its help, the name of its value, and the default that is shown."""
+    return typer.Option(help=help, metavar=metavar, show_default=shown, **more)
+
+
+def argument(help: str, metavar: str, shown: str | bool = True) -> Any:
+    """Describe an argument, likewise."""
+    return typer.Argument(help=help, metavar=metavar, show_default=shown)
+
+
+def flag(name: str, help: str) -> Any:
+    """Describe an option without a value."""
+    return typer.Option(name, help=help)
+
+
 Cluster = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Run on a Dask cluster: tcp://host:8786, or local for a process per core.",
-        show_default="threads of this process",
+    option(
+        "Run on a Dask cluster: tcp://host:8786, or local for a process per core.",
+        "ADDRESS",
+        "threads of this process",
     ),
 ]
 
 Continuable = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--continuable",
-        help="Also store the state of every run, so that a longer --horizon continues from it.",
+        "Also store the state of every run, so that a longer --horizon continues from it.",
     ),
 ]
 
-Repetitions = Annotated[str, typer.Option(help="Independent runs of every policy.", metavar="N")]
+Repetitions = Annotated[str, option("Independent runs of every policy.", "N")]
 
-Seed = Annotated[str, typer.Option(help="The same seed gives the same numbers.", metavar="SEED")]
+Seed = Annotated[str, option("The same seed gives the same numbers.", "SEED")]
 
-Threads = Annotated[
-    str | None,
-    typer.Option(help="Threads to use.", metavar="N", show_default="one per core"),
-]
+Threads = Annotated[str | None, option("Threads to use.", "N", "one per core")]
 
 
 @contextlib.contextmanager

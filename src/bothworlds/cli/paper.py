@@ -14,7 +14,7 @@ from rich.text import Text
 from bothworlds.cli.console import console as new_console
 from bothworlds.cli.console import refusals
 from bothworlds.cli.live_table import Board
-from bothworlds.cli.options import Cluster, Continuable, executor
+from bothworlds.cli.options import Cluster, Continuable, argument, executor, flag, option
 from bothworlds.cli.parse import choose, count, listed, number
 from bothworlds.experiments.catalogue import Part, experiment, experiment_names
 from bothworlds.experiments.claims.statements import full_scale
@@ -29,17 +29,12 @@ if TYPE_CHECKING:
     from bothworlds.experiments.plan import RunOptions
     from bothworlds.experiments.report.archive import Finished
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME", help="Experiments; all of them by default."),
-]
-List = Annotated[bool, typer.Option("--list", help="List the experiments and stop.")]
-Horizon = Annotated[str | None, typer.Option(metavar="ROUNDS", help="Rounds per run, such as 1e6.")]
-Repetitions = Annotated[str | None, typer.Option(metavar="RUNS", help="Runs per algorithm.")]
-Seed = Annotated[str, typer.Option(metavar="NUMBER", help="Seed of all random numbers.")]
-NumberOfThreads = Annotated[
-    str | None, typer.Option(metavar="NUMBER", help="Threads.", show_default="all cores")
-]
+Names = Annotated[list[str] | None, argument("Experiments; all of them by default.", "NAME")]
+List = Annotated[bool, flag("--list", "List the experiments and stop.")]
+Horizon = Annotated[str | None, option("Rounds per run, such as 1e6.", "ROUNDS")]
+Repetitions = Annotated[str | None, option("Runs per algorithm.", "RUNS")]
+Seed = Annotated[str, option("Seed of all random numbers.", "NUMBER")]
+NumberOfThreads = Annotated[str | None, option("Threads.", "NUMBER", "all cores")]
 
 _SOURCES: dict[Part, str] = {"paper": "in the paper", "beyond": "by whom"}
 """What the list calls the source of an experiment."""
@@ -49,26 +44,19 @@ _SOURCES: dict[Part, str] = {"paper": "in the paper", "beyond": "by whom"}
 def paper(
     names: Names = None,
     list_: List = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="The paper's scale: hours instead of minutes.")
-    ] = False,
+    full: Annotated[bool, flag("--full", "The paper's scale: hours instead of minutes.")] = False,
     horizon: Horizon = None,
     repetitions: Repetitions = None,
-    arms: Annotated[
-        str | None, typer.Option(metavar="K,...", help="Numbers of arms, such as 2,8,32.")
-    ] = None,
-    gap: Annotated[
-        str | None, typer.Option(metavar="GAP,...", help="Gaps, such as 1/16,1/8.")
-    ] = None,
+    arms: Annotated[str | None, option("Numbers of arms, such as 2,8,32.", "K,...")] = None,
+    gap: Annotated[str | None, option("Gaps, such as 1/16,1/8.", "GAP,...")] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the report.", show_default="results/quick or results/full"),
+        Path | None, option("Folder for the report.", shown="results/quick or results/full")
     ] = None,
     seed: Seed = "0",
     threads: NumberOfThreads = None,
     cluster: Cluster = None,
     continuable: Continuable = False,
-    kl_ucb: Annotated[bool, typer.Option("--kl-ucb", help="Also run KL-UCB.")] = False,
+    kl_ucb: Annotated[bool, flag("--kl-ucb", "Also run KL-UCB.")] = False,
 ) -> None:
     """Reproduce the figures and tables of the paper, and judge its claims.
 
@@ -94,15 +82,12 @@ def beyond(
     names: Names = None,
     list_: List = False,
     full: Annotated[
-        bool, typer.Option("--full", help="1,000 runs of everything instead of 256 or 400.")
+        bool, flag("--full", "1,000 runs of everything instead of 256 or 400.")
     ] = False,
     horizon: Horizon = None,
     repetitions: Repetitions = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the report.", show_default="results/beyond or results/beyond-full"
-        ),
+        Path | None, option("Folder for the report.", shown="results/beyond or results/beyond-full")
     ] = None,
     seed: Seed = "0",
     threads: NumberOfThreads = None,

@@ -215,11 +215,7 @@ def own_name(text: str) -> bool:
 
 
 def own(
-    kind: str,
-    text: str,
-    base: type,
-    offered: Mapping[str, Any],
-    usual: Iterable[str] = (),
+    kind: str, text: str, base: type, offered: Mapping[str, Any], usual: Iterable[str] = ()
 ) -> Any:
     """Return what a word such as ``mymodule:Mine:c=2`` names: an instance, or one of the class.
 

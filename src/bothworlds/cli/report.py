@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, refusals
+from bothworlds.cli.console import console, new_table, refusals
+from bothworlds.cli.options import argument, flag, option
 from bothworlds.errors import InvalidParameter, StateFileError
 
 if TYPE_CHECKING:
@@ -17,28 +18,21 @@ if TYPE_CHECKING:
 
     from bothworlds.evidence.report import Report
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Confidence = Annotated[
-    str, typer.Option(help="How sure every statement is, from 0.5 to 0.999.", metavar="C")
-]
+AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
+Confidence = Annotated[str, option("How sure every statement is, from 0.5 to 0.999.", "C")]
 Bounds = Annotated[
-    tuple[float, float],
-    typer.Option(help="The smallest and largest reward or loss of a log.", metavar="LO HI"),
+    tuple[float, float], option("The smallest and largest reward or loss of a log.", "LO HI")
 ]
 Between = Annotated[
     tuple[int, int] | None,
-    typer.Option(
-        help="The first and last round of a log that count.",
-        metavar="FIRST LAST",
-        show_default="all",
-    ),
+    option("The first and last round of a log that count.", "FIRST LAST", "all"),
 ]
 By = Annotated[
     str | None,
-    typer.Option(
-        help="One answer for every value of this column of a log, or for every N rounds.",
-        metavar="COLUMN or N",
-        show_default=False,
+    option(
+        "One answer for every value of this column of a log, or for every N rounds.",
+        "COLUMN or N",
+        False,
     ),
 ]
 
@@ -47,24 +41,21 @@ By = Annotated[
 def report(
     source: Annotated[
         Path,
-        typer.Argument(
-            help="A state file of Bandit.save or bothworlds decide, or a log of decisions: "
+        argument(
+            "A state file of Bandit.save or bothworlds decide, or a log of decisions: "
             ".parquet, .jsonl, .vw or .csv.",
-            metavar="STATE_OR_LOG",
+            "STATE_OR_LOG",
         ),
     ],
     confidence: Confidence = "0.95",
     drift: Annotated[
-        bool, typer.Option("--drift", help="Let sequences and gaps hold for means that move.")
+        bool, flag("--drift", "Let sequences and gaps hold for means that move.")
     ] = False,
     bounds: Bounds = (0.0, 1.0),
     between: Between = None,
     by: By = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write a picture: .png, .pdf or .svg.", metavar="FILE", show_default=False
-        ),
+        Path | None, option("Also write a picture: .png, .pdf or .svg.", "FILE", False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,17 +125,8 @@ def column_or_rounds(by: str) -> str | int:
 
 def report_table(report: Report) -> Table:
     """Return a report as a table of at most 80 columns."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title=report.source, title_justify="left", title_style="bold", box=SIMPLE_HEAD,
-        pad_edge=False,
-    )  # fmt: skip
     heads = report.heads()
-    table.add_column(heads[0], overflow="fold")
-    for head in heads[1:]:
-        table.add_column(head, justify="right")
+    table = new_table(report.source, heads[:1], heads[1:], no_wrap=False)
     for cells in report.rows():
         table.add_row(*cells)
     return table

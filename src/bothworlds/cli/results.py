@@ -19,6 +19,7 @@ from bothworlds import text
 from bothworlds.campaign.store_view import CurveFiles, StoreView, missing_spans
 from bothworlds.cli import parse
 from bothworlds.cli.console import Commands, refusals
+from bothworlds.cli.options import argument, option
 from bothworlds.cli.selection import Holding, chosen, holdings, stores_in
 from bothworlds.errors import InvalidParameter, ResultFileError
 
@@ -40,16 +41,15 @@ app = typer.Typer(
 
 What = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="WHAT",
-        help="Words of labels or policies, or the beginning of the code that ls prints under "
+    argument(
+        "Words of labels or policies, or the beginning of the code that ls prints under "
         "curve. Several take all that fits any of them; words in quotes must all fit.",
-        show_default="all curves",
+        "WHAT",
+        "all curves",
     ),
 ]
 Store = Annotated[
-    Path,
-    typer.Option("--store", metavar="FOLDER", help="A folder with stores in it or below it."),
+    Path, typer.Option("--store", metavar="FOLDER", help="A folder with stores in it or below it.")
 ]
 
 
@@ -57,7 +57,7 @@ Store = Annotated[
 @refusals()
 def list_(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A folder with stores in it or below it.")
+        Path, argument("A folder with stores in it or below it.", "FOLDER")
     ] = RESULTS,
 ) -> None:
     """List every curve: its rounds, its runs done and wanted, its size on disk.
@@ -136,10 +136,10 @@ def _totals(contents: list[tuple[StoreView, list[CurveFiles], Counter[str], Coun
 def show(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="WHAT",
-            help="Words of one curve's label and policy, or the beginning of the code that ls "
+        argument(
+            "Words of one curve's label and policy, or the beginning of the code that ls "
             "prints under curve.",
+            "WHAT",
         ),
     ],
     store: Store = RESULTS,
@@ -231,9 +231,9 @@ def _versions(told: list[dict[str, str]]) -> str:
 @refusals()
 def plot(
     what: What = None,
-    output: Annotated[
-        Path, typer.Option(metavar="FILE", help="A name ending in .png, .pdf or .svg.")
-    ] = Path("regret.png"),
+    output: Annotated[Path, option("A name ending in .png, .pdf or .svg.", "FILE")] = Path(
+        "regret.png"
+    ),
     store: Store = RESULTS,
 ) -> None:
     """Draw regret over time, of all finished runs.
@@ -317,9 +317,7 @@ def _draw(result: Result, title: str, path: Path) -> None:
 @app.command()
 @refusals()
 def export(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A name ending in .parquet or .csv.")
-    ],
+    file: Annotated[Path, argument("A name ending in .parquet or .csv.", "FILE")],
     what: What = None,
     store: Store = RESULTS,
 ) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from bothworlds.cli import parse
 from bothworlds.cli.console import FAILED, Commands, refusals, say
+from bothworlds.cli.options import argument, flag, option
 from bothworlds.errors import InvalidParameter, missing_extra, must
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ app.add_typer(key, name="key")
 PACKAGES = ("httptools", "msgspec", "prometheus_client", "uvicorn", "uvloop")
 Store = Annotated[
     str,
-    typer.Option(
-        help="SQLite file, created if missing, or postgresql://...",
-        metavar="STORE",
-        envvar="BOTHWORLDS_STORE",
+    option(
+        "SQLite file, created if missing, or postgresql://...", "STORE", envvar="BOTHWORLDS_STORE"
     ),
 ]
 
@@ -63,7 +62,7 @@ ConfigPath = Annotated[
         is_eager=True,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
 
 
 @contextlib.contextmanager
@@ -84,92 +83,65 @@ def serve(
     context: typer.Context,
     config: Annotated[
         str | None,
-        typer.Option(
-            help="Configuration file with options and experiments, in TOML; experiments that are "
+        option(
+            "Configuration file with options and experiments, in TOML; experiments that are "
             "missing are created.",
-            metavar="FILE",
-            show_default=False,
+            "FILE",
+            False,
             callback=_configured,
             is_eager=True,
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65_535)
+        int, option("Port to listen on; 0 takes a free one.", min=0, max=65_535)
     ] = 8080,
     store: Store = "bothworlds.db",
     require_keys: Annotated[
-        bool,
-        typer.Option(
-            "--require-keys",
-            help="Answer only requests with a key; needed beyond this machine.",
-        ),
+        bool, flag("--require-keys", "Answer only requests with a key; needed beyond this machine.")
     ] = False,
     experiment: Annotated[
-        str | None,
-        typer.Option(
-            help="Experiment to create if missing; needs --arms.",
-            metavar="NAME",
-            show_default=False,
-        ),
+        str | None, option("Experiment to create if missing; needs --arms.", "NAME", False)
     ] = None,
-    arms: Annotated[
-        str | None,
-        typer.Option(help="Its arms, separated by commas.", metavar="NAMES", show_default=False),
-    ] = None,
+    arms: Annotated[str | None, option("Its arms, separated by commas.", "NAMES", False)] = None,
     policy: Annotated[
         str | None,
-        typer.Option(
-            help="Its policy, by the name that `bothworlds compare` uses.",
-            metavar="WORD",
-            show_default="tsallis",
-        ),
+        option("Its policy, by the name that `bothworlds compare` uses.", "WORD", "tsallis"),
     ] = None,
     rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Requests a second that one key may make.",
-            metavar="N",
-            show_default="unlimited",
-        ),
+        float | None, option("Requests a second that one key may make.", "N", "unlimited")
     ] = None,
     retention_days: Annotated[
         float | None,
-        typer.Option(
-            help="Days after which the log is deleted; what was learned stays.",
-            metavar="N",
-            show_default="never",
-        ),
+        option("Days after which the log is deleted; what was learned stays.", "N", "never"),
     ] = None,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log every request, not only changes.")
+        bool, flag("--access-log", "Log every request, not only changes.")
     ] = False,
     plain_http: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--plain-http",
-            help="Switch off the fast path for decisions and feedback; slower, same answers.",
+            "Switch off the fast path for decisions and feedback; slower, same answers.",
         ),
     ] = False,
     cors_origin: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Origin whose web pages may decide and report feedback, such as "
+        option(
+            "Origin whose web pages may decide and report feedback, such as "
             "https://shop.example.com; may be given several times.",
-            metavar="ORIGIN",
-            show_default=False,
+            "ORIGIN",
+            False,
         ),
     ] = None,
     tracing: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--tracing",
-            help="Send a span of every request to OpenTelemetry; the variables OTEL_* state where.",
+            "Send a span of every request to OpenTelemetry; the variables OTEL_* state where.",
         ),
     ] = False,
-    log_level: Annotated[
-        str, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")
-    ] = "info",
+    log_level: Annotated[str, option("debug, info, warning or error.", "LEVEL")] = "info",
 ) -> None:
     """Decide over HTTP: a service with exact probabilities and late feedback.
 
@@ -366,20 +338,14 @@ def _shown(store: str) -> str:
 def create(
     scopes: Annotated[
         str,
-        typer.Option(
-            help="What the key allows, separated by commas: decide, feedback, read, admin.",
-            metavar="SCOPES",
+        option(
+            "What the key allows, separated by commas: decide, feedback, read, admin.", "SCOPES"
         ),
     ],
     store: Store = "bothworlds.db",
     label: Annotated[str, typer.Option(help="Label shown in the list of keys.")] = "",
     tenant: Annotated[
-        str | None,
-        typer.Option(
-            help="Tenant of the key, created if missing.",
-            metavar="NAME",
-            show_default="the first",
-        ),
+        str | None, option("Tenant of the key, created if missing.", "NAME", "the first")
     ] = None,
 ) -> None:
     """Create a key and print it once; works while a server is running.
@@ -415,9 +381,7 @@ def list_(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
 @key.command()
 @refusals()
 def revoke(
-    id: Annotated[
-        str, typer.Argument(help="The id of the key, which the list shows.", metavar="ID")
-    ],
+    id: Annotated[str, argument("The id of the key, which the list shows.", "ID")],
     store: Store = "bothworlds.db",
 ) -> None:
     """Revoke a key and its decide tokens; works while a server is running.
@@ -490,7 +454,7 @@ def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
 def replay(
     store: Store = "bothworlds.db",
     write: Annotated[
-        bool, typer.Option("--write", help="Replace the stored state by the one of the log.")
+        bool, flag("--write", "Replace the stored state by the one of the log.")
     ] = False,
 ) -> None:
     """Rebuild the state of every experiment from its log, and compare.

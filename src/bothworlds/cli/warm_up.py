@@ -12,6 +12,7 @@ import typer
 
 from bothworlds.cli import parse
 from bothworlds.cli.console import FAILED, refusals, say
+from bothworlds.cli.options import flag, option
 from bothworlds.errors import CacheWarning, InvalidParameter
 from bothworlds.registry import words
 
@@ -29,19 +30,11 @@ GAP = 0.125
 @refusals()
 def warm_up(
     policies: Annotated[
-        str,
-        typer.Option(
-            help=f"Between commas: {', '.join(words())}; with parameters: ucb1:c=2.",
-            metavar="NAMES",
-        ),
+        str, option(f"Between commas: {', '.join(words())}; with parameters: ucb1:c=2.", "NAMES")
     ] = POLICIES,
-    duels: Annotated[bool, typer.Option("--duels", help="Also what duels need.")] = False,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Also what simulations need.")
-    ] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Also what the decision service needs.")
-    ] = False,
+    duels: Annotated[bool, flag("--duels", "Also what duels need.")] = False,
+    simulate: Annotated[bool, flag("--simulate", "Also what simulations need.")] = False,
+    serve: Annotated[bool, flag("--serve", "Also what the decision service needs.")] = False,
 ) -> None:
     """Compile ahead of time what a service needs, for example while building a container.
 
