@@ -80,7 +80,7 @@ class UnknownDecision(BothworldsError, KeyError):
 
 
 class DecisionClosed(UnknownDecision):
-    """Feedback names a decision that was already told or has expired."""
+    """Feedback names a decision that was already answered or has expired."""
 
 
 class StateFileError(BothworldsError, ValueError):

@@ -195,7 +195,7 @@ def test_a_file_of_wrong_numbers_is_refused(change):
     bw.Bandit.from_dict(document)
     change(document["content"]["evidence"]["alarms"])
     document["checksum"] = checksum(document["content"])
-    with pytest.raises(StateFileError, match="must be as it was saved"):
+    with pytest.raises(StateFileError, match="is damaged or was edited"):
         bw.Bandit.from_dict(document)
 
 

@@ -344,7 +344,7 @@ def test_pending_decisions_are_small_and_expire():
     assert bandit.expire(older_than=9) == list(range(1, 291))
     assert estimates(bandit) == before
     assert bandit.pending == list(range(291, 301))
-    with pytest.raises(DecisionClosed, match="already told or expired"):
+    with pytest.raises(DecisionClosed, match="already answered or expired"):
         bandit.tell(5, loss=0.5)
     assert bandit.expire(older_than=7, loss=1.0) == [291, 292]
     assert estimates(bandit) != before
@@ -608,7 +608,7 @@ def test_a_second_tell_is_refused():
     bandit = bw.Bandit(bw.TsallisINF(), arms=2, seed=1)
     decision = bandit.ask()
     bandit.tell(decision, loss=0.5)
-    with pytest.raises(DecisionClosed, match="must be pending, got 1, already told or expired"):
+    with pytest.raises(DecisionClosed, match="must be pending, got 1, already answered or expired"):
         bandit.tell(decision, loss=0.5)
 
 

@@ -88,7 +88,7 @@ def test_save_refuses_what_another_bandit_advanced(tmp_path):
     one.save(path)
     before = path.read_bytes()
     other.tell(other.ask(), reward=0.0)
-    with pytest.raises(StateFileError, match=r"another process has changed .*bothworlds\.shared"):
+    with pytest.raises(StateFileError, match=r"changed by another process .*bothworlds\.shared"):
         other.save(path)
     assert path.read_bytes() == before
     other.save(tmp_path / "elsewhere.json")
@@ -149,7 +149,7 @@ def test_shared_serves_duels(tmp_path):
 
 def test_shared_without_a_file_says_so(tmp_path):
     with (
-        pytest.raises(StateFileError, match=r"There is no file .*, and no create"),
+        pytest.raises(StateFileError, match=r"There is no file .*; give create"),
         bw.shared(tmp_path / "absent.json"),
     ):
         pass
@@ -205,7 +205,7 @@ def test_from_dict_refuses_other_documents(value):
 def test_a_changed_document_is_refused():
     document = new().as_dict()
     document["content"]["seed"] = 8
-    with pytest.raises(StateFileError, match="as it was saved"):
+    with pytest.raises(StateFileError, match="is damaged or was edited"):
         bw.Bandit.from_dict(document)
 
 

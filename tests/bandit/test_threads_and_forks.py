@@ -120,7 +120,7 @@ def test_a_child_is_refused_and_told_the_ways_on(kind):
     before = content(bandit)
     for work in (bandit.ask, lambda: bandit.tell(waiting, **told), lambda: bandit.copy().ask()):
         said = in_child(work)
-        assert said.startswith("ForkError: A bandit must be used in the process that made it")
+        assert said.startswith("ForkError: A bandit must be used in the process that created it")
         for way in ("copy(seed=...)", "bw.shared", "bothworlds serve"):
             assert way in said
     assert len(in_child(bandit.history)) > 50

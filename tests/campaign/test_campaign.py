@@ -228,7 +228,7 @@ def test_finished_shards_stay_when_the_workers_break(tmp_path):
 
     with pytest.raises(ClusterError) as error:
         run(executor=Odd(answer), store=tmp_path)
-    kept = "What was finished before is kept."
+    kept = "Finished runs are kept."
     assert str(error.value) == f"The workers are gone (BrokenExecutor). {kept}"
     assert len(list(tmp_path.glob("*.parquet"))) == 2
     same(run(store=tmp_path), reference())
@@ -280,7 +280,7 @@ def test_lost_shards_start_again_but_not_forever(deaths, capsys):
         with pytest.raises(ClusterError, match="Every worker that ran A died"):
             run({"A": bw.UCB1()}, executor=Odd(answer))
     said = capsys.readouterr().err.splitlines()
-    assert said == ["Workers died while they ran A; what they were running starts again."] * 2
+    assert said == ["Workers died while they ran A; their work starts again."] * 2
 
 
 def test_other_code_is_refused_by_whoever_runs_it():
@@ -658,4 +658,4 @@ def test_jobs_of_others_are_waited_for_and_taken_over(tmp_path, monkeypatch):
         monkeypatch.setattr(simulator, "_say", say)
         same(run({"A": bw.UCB1()}, store=tmp_path), run({"A": bw.UCB1()}))
     assert ran[:2] == [(16, True), (0, False)]
-    assert said == ["Another process is running what is left; waiting for it."]
+    assert said == ["Another process runs the remaining work; waiting for it."]

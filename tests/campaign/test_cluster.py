@@ -253,9 +253,9 @@ def test_workers_that_die_again_and_again_end_the_run(executor, tmp_path, monkey
     run({"good": bw.UCB1()}, executor=executor, store=tmp_path)
     with pytest.raises(ClusterError) as error:
         run({"good": bw.UCB1(), "bad": Deadly()}, executor=executor, store=tmp_path)
-    assert str(error.value) == ("Every worker that ran bad died. What was finished before is kept.")
+    assert str(error.value) == ("Every worker that ran bad died. Finished runs are kept.")
     said = capsys.readouterr().err.splitlines()
-    assert said == ["Workers died while they ran bad; what they were running starts again."] * 2
+    assert said == ["Workers died while they ran bad; their work starts again."] * 2
     assert all_sound(tmp_path) == 40
     monkeypatch.undo()
     same(run(executor=executor), run())
@@ -288,7 +288,7 @@ def test_processes_and_one_that_is_killed(tmp_path):
         gone = pytest.raises(ClusterError, match="The workers are gone")
         with once_kept(tmp_path, kill), gone as error:
             run(policies, executor=pool, store=tmp_path, **LONGER)
-    assert str(error.value).endswith("(BrokenProcessPool). What was finished before is kept.")
+    assert str(error.value).endswith("(BrokenProcessPool). Finished runs are kept.")
     assert all_sound(tmp_path) > 0
     same(run(policies, store=tmp_path, **BUSY), run(policies, **BUSY))
 
@@ -429,7 +429,7 @@ def test_the_scheduler_is_killed(farm, tmp_path, counted, in_one_go):
     farm.scheduler.kill()
     output, errors = client.communicate(timeout=HANG)
     assert (client.returncode, output) == (1, "")
-    sentence = r"The workers are gone \(\w+\)\. What was finished before is kept\.\n"
+    sentence = r"The workers are gone \(\w+\)\. Finished runs are kept\.\n"
     assert re.fullmatch(sentence, errors), errors
     assert all_sound(tmp_path / "store") > 0
     finish(tmp_path / "store", counted, in_one_go)

@@ -248,7 +248,7 @@ def test_a_state_that_cannot_be_used_means_to_start_over(bad, tmp_path, played, 
     longer = run(bw.UCB1(), WORLD, 900, store=tmp_path, progress=reports.append)
     said = capsys.readouterr().err
     assert said.startswith("The saved state of a simulation ")
-    assert said.endswith("What was to go on from it, of P, starts over.\n")
+    assert said.endswith("Runs of P that continue from it start over.\n")
     assert said.count("\n") == 1
     assert sum(played) == 20 * 900
     same(longer, run(bw.UCB1(), WORLD, 900))

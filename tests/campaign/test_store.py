@@ -375,7 +375,7 @@ def test_what_cannot_be_used_is_reported_set_aside_and_computed_again(damage, tm
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.startswith(f"The file {path.name} {reason}")
-    assert said.endswith(f"It is set aside as {path.name}.damaged; what it held is missing.\n")
+    assert said.endswith(f"It is set aside as {path.name}.damaged; its content is missing.\n")
     assert path.with_name(f"{path.name}.damaged").exists()
     # From now on there is nothing to say.
     same(run(policies, store=folder), whole)
@@ -430,7 +430,7 @@ def test_a_disk_that_damages_everything_ends_the_run(tmp_path, monkeypatch, caps
         shortened(path)
 
     monkeypatch.setattr(shardfile, "write", spoiling)
-    with pytest.raises(ResultFileError, match="does not last") as error:
+    with pytest.raises(ResultFileError, match="keeps getting corrupted") as error:
         run({"P": bw.UCB1()}, store=tmp_path)
     assert str(error.value).count(".parquet") == 1
 
@@ -537,7 +537,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(
             run(policies, checkpoints=[7], store=tmp_path, threads=1)
     sentence = str(error.value)
     assert sentence.startswith("The file ")
-    assert sentence.endswith("No space left on device. What was finished before is there.")
+    assert sentence.endswith("No space left on device. Results saved earlier are intact.")
     assert not list(tmp_path.glob(".*")), "no draft is left"
     assert len(files(tmp_path)) == room
     counted.clear()
@@ -576,7 +576,7 @@ def test_a_limit_of_the_system_is_one_sentence_too(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     (sentence,) = done.stdout.splitlines()
-    assert sentence.endswith("File too large. What was finished before is there.")
+    assert sentence.endswith("File too large. Results saved earlier are intact.")
     assert not list(tmp_path.glob(".*"))
     shelves = {shelf.name: shelf.done for shelf in Store(tmp_path).shelves()}
     assert shelves == {"few": 16, "many": 16}

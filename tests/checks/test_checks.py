@@ -207,13 +207,13 @@ BROKEN_POLICIES = [
     (NotNormalised(), "simplex", "probabilities summed to 1.0000000001 in round"),
     (Favourite(), "permutation", "with the arms renamed, arm"),
     (Skewed(), "frequencies", "chi-square"),
-    (Unweighted(), "unbiased_estimates", "told at once, the estimate of arm"),
-    (BaselineForgotten(), "unbiased_estimates", "told at once, the estimate of arm"),
+    (Unweighted(), "unbiased_estimates", "with feedback at once, the estimate of arm"),
+    (BaselineForgotten(), "unbiased_estimates", "with feedback at once, the estimate of arm"),
     (LevelMatters(), "shift_invariance", "with 0.375 added to all estimates"),
     (Underflowing(), "constant_losses", "of constant loss 1"),
     (bw.Uniform(), "better_than_uniform", "of the uniform policy"),
-    (CurrentWeights(), "delayed_feedback", "told after another decision"),
-    (LateWithoutBaseline(), "delayed_feedback", "told after another decision"),
+    (CurrentWeights(), "delayed_feedback", "with feedback after another decision"),
+    (LateWithoutBaseline(), "delayed_feedback", "with feedback after another decision"),
     (Leaking(), "same_seed", "the states differ"),
     (SeedingItself(), "same_seed", "another seed gave the same"),
     (Unsavable(), "save_and_load", "InvalidParameter: The policy of Bandit.save must be"),
@@ -341,7 +341,7 @@ def test_all_failures_are_named_in_one_error():
         check_policy(Twice(), skip=["constant_losses", "better_than_uniform"])
     sentence = str(caught.value)
     assert sentence.startswith("The policy Twice() must pass every check, got simplex: prob")
-    assert "; unbiased_estimates: told at once" in sentence
+    assert "; unbiased_estimates: with feedback at once" in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
     assert isinstance(caught.value, AssertionError)

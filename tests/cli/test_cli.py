@@ -214,7 +214,7 @@ def test_own_classes_by_module_and_name(own_module):
         ("broken:Mine", "The module 'broken' could not be imported: ZeroDivisionError: "),
         (
             "mymodule:number",
-            "The policy 'mymodule:number' must make a policy of bothworlds, got 7.",
+            "The policy 'mymodule:number' must return a policy of bothworlds, got 7.",
         ),
         ("mymodule:Mine:d=2", "Unknown parameter 'd'; "),
         ("mymodule:TIDES", "The policy 'mymodule:TIDES' must name a class or an instance of one."),

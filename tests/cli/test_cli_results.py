@@ -241,8 +241,8 @@ def test_several_curves_are_listed(made):
     assert len(lines) == 2
     assert all(map(stem.match, lines))
     assert done.stderr == (
-        "There are 2 curves for 'UCB1', and show takes one: add words, or give the beginning of "
-        "a code.\n"
+        "There are 2 curves for 'UCB1', and show takes one: add words, or give the first "
+        "characters of a code.\n"
     )
     assert all(len(line) <= 80 for line in lines)
 
@@ -434,7 +434,7 @@ def test_a_damaged_shard_is_reported_and_the_rest_is_used(copied, tmp_path):
     victim, left = copied / f"{shelf.stem}-0-8.parquet", 12
     victim.write_bytes(victim.read_bytes()[:-9])
     before = snapshot(copied)
-    sentence = f"The file {victim.name} is damaged, or not a shard; what it holds is left out."
+    sentence = f"The file {victim.name} is damaged, or not a shard; its content is left out."
     shown = results("show", shelf.stem, "--store", copied)
     assert shown.stderr.strip() == sentence
     assert f"  repetitions  {left} of 40, without 0 to 7, 20 to 39\n" in shown.stdout
@@ -509,7 +509,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 
 # --- words ------------------------------------------------------------------------------------
 
-LIST = "bothworlds results ls lists what there is."
+LIST = "bothworlds results ls lists the curves."
 
 
 @pytest.mark.slow
@@ -537,12 +537,12 @@ def test_an_unknown_word_gets_the_nearest(made, tmp_path, monkeypatch, command, 
 def test_a_missing_or_empty_folder_says_what_to_run(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     assert refused(*command) == (
-        "There is no folder 'results'; bothworlds paper makes 'results', and bothworlds compare "
+        "There is no folder 'results'; bothworlds paper creates 'results', and bothworlds compare "
         "'comparison'."
     )
     (tmp_path / "results").mkdir()
     assert refused(*command) == (
-        "There are no results in 'results'; bothworlds paper or bothworlds compare makes some "
+        "There are no results in 'results'; bothworlds paper or bothworlds compare creates some "
         "with --output results."
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]

@@ -53,7 +53,7 @@ def test_a_service_compiles_nothing_after_it(tmp_path):
     assert " s  ask\n" in shown
     assert shown.splitlines()[-1].startswith("Compiled ")
     assert run("-c", SERVICE, "ucb1", "exp3", **where)[:2] == (0, "[]\n")
-    assert "Everything was compiled already" in warm_up("--policies", "ucb1,exp3", **where)[1]
+    assert "All kernels were compiled already" in warm_up("--policies", "ucb1,exp3", **where)[1]
 
 
 @pytest.mark.processes

@@ -127,7 +127,7 @@ def test_what_the_service_refuses_is_logged(service, flags, caplog):
     with caplog.at_level(logging.WARNING):
         flags.track("price", ANN, TrackingEventDetails(11.0))
         flags.provider.flush()
-    assert "A feedback was not told: " in caplog.text
+    assert "Feedback was not reported: " in caplog.text
 
 
 def test_what_was_tracked_is_sent_before_the_end(service, url):

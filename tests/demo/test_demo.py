@@ -253,7 +253,7 @@ def test_the_command_ends_well_at_ctrl_c(tmp_path, early):
     lines = ("".join(said) + out).splitlines()
     assert max(map(len, lines)) <= 80
     assert ("Headlines, attacked by bots (clicks)" in out) != early
-    assert lines[-1] == "Stopped; nothing is left of it."
+    assert lines[-1] == "Stopped; all data of the demo are deleted."
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "nan", "inf"])

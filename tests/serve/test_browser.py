@@ -268,7 +268,9 @@ def test_a_form_on_another_page_is_refused(opened, service):
     )
     page.goto("http://prize.test/")
     page.get_by_role("button").click()
-    expect(page.locator("body")).to_contain_text("A web page of another origin asks")
+    expect(page.locator("body")).to_contain_text(
+        "The request comes from a web page of another origin"
+    )
     assert decide(service, "live").status == 201
 
 

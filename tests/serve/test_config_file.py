@@ -46,7 +46,7 @@ def test_apply_creates_what_is_missing_and_is_idempotent(file, tmp_path):
     planned = "headline: create with the arms blue, green"
     first = (
         0,
-        f"{planned} Not applied to {tmp_path}/store.db yet; `bothworlds serve apply` does it.",
+        f"{planned} Not applied to {tmp_path}/store.db yet; run `bothworlds serve apply`.",
     )
     # Before there is a store, and with an empty one.
     assert run("plan", "--config", path) == first
@@ -57,7 +57,7 @@ def test_apply_creates_what_is_missing_and_is_idempotent(file, tmp_path):
     before = (tmp_path / "store.db").read_bytes()
     for command in ("plan", "apply"):
         assert run(command, "--config", path) == (
-            0, f"{tmp_path}/store.db is as {path} states: nothing to change.",
+            0, f"{tmp_path}/store.db matches {path}: nothing to change.",
         )  # fmt: skip
     assert (tmp_path / "store.db").read_bytes() == before
 
@@ -127,7 +127,10 @@ def test_experts_can_be_written_and_are_fixed(file):
         ("[experiments.x]\narms = ['a', 'b']\nfloor = 2\n", "Expected `float` <= 1.0"),
         ("[experiments.x]\narms = ['a', 'a']\n", "of distinct names"),
         ("[experiments.x]\narms = ['a', 'b']\nmin_share = { a = 1, b = 1 }\n", "to at most 1"),
-        ("[experiments.x]\narms = ['a', 'b']\ncontrol = 'c'\n", "There is no active arm 'c'"),
+        (
+            "[experiments.x]\narms = ['a', 'b']\ncontrol = 'c'\n",
+            "The control 'c' must be an active arm.",
+        ),
         ("[experiments.x]\narms = ['a', 'b']\npolicy = 'magic'\n", "must be a word such as"),
         ("[experiments.'a b']\narms = ['a', 'b']\n", "matching regex"),
         ("[tenants.shop.experiments.x]\narms = ['a']\n", "Expected `array` of length >= 2"),

@@ -199,7 +199,7 @@ def test_a_second_process_does_not_start(tmp_path):
     second = started(store, "nowhere")
     _, err = said(second)
     assert second.returncode == 1
-    assert "is served by another process" in err
+    assert "is already in use by another server" in err
     first.kill()
     report = said(first)[0]
     check(store, report)
@@ -221,7 +221,7 @@ def test_a_second_process_does_not_start_without_the_first_ones_name(tmp_path):
         assert why in err
     other.unlink()
     second = started(link, "nowhere")
-    assert "is served by another process" in said(second)[1]
+    assert "is already in use by another server" in said(second)[1]
     first.kill()
     check(store)
 

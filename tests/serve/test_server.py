@@ -186,11 +186,11 @@ def test_a_second_process_and_a_port_in_use_are_refused(tmp_path):
     store = tmp_path / "store.db"
     with served(store, *OPTIONS) as service:
         code, sentence = refused("--port", "0", "--store", str(store))
-        assert code == 1 and "another process" in sentence
+        assert code == 1 and "another server" in sentence
         code, sentence = refused("--port", str(service.port), "--store", str(tmp_path / "b.db"))
-        assert code == 2 and "cannot be listened on" in sentence
+        assert code == 2 and "Cannot listen on" in sentence
         assert service.ask("GET", "/readyz").status == 200
-        # Beside the server its store can be looked at.
+        # The store of a running server can be verified.
         verify = subprocess.run(
             [sys.executable, "-m", "bothworlds", "serve", "verify", "--store", str(store)],
             capture_output=True, text=True, timeout=HANG,

@@ -1001,7 +1001,7 @@ def test_after_closing_everything_is_refused(served):
 @pytest.mark.parametrize("dialect", ["sqlite"])
 def test_a_second_service_on_one_file_does_not_start(on_service, where):
     async def body(service):
-        with pytest.raises(StoreError, match="is served by another process"):
+        with pytest.raises(StoreError, match="is already in use by another server"):
             await Service.open(where(), QUIET)
         assert (await service.decide(ME, "headline")).arm in "abcd"
 

@@ -89,7 +89,7 @@ def test_subsets_arms_and_modes(on_service, where):
         said = await refused(
             "shares_conflict", service.decide(ME, "headline", available=["a", "b"])
         )
-        assert said == "The control arm 'c' must be there."
+        assert said == "The control arm 'c' must be among the available arms."
         said = await refused(
             "shares_conflict", service.decide(ME, "headline", available=["a", "c"])
         )
@@ -120,8 +120,8 @@ def test_subsets_arms_and_modes(on_service, where):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"min_share": {"x": 0.1}}, "There is no arm 'x' to have a share."),
-        ({"control": "x"}, "There is no active arm 'x' to be the control."),
+        ({"min_share": {"x": 0.1}}, "The arm 'x' of min_share or max_share does not exist."),
+        ({"control": "x"}, "The control 'x' must be an active arm."),
         ({"min_share": {"a": 0.6, "b": 0.6}}, "add up to at most 1."),
         ({"max_share": dict.fromkeys("abcd", 0.2)}, "add up to at least 1."),
         ({"min_share": {"a": 0.3}, "max_share": {"a": 0.2}}, "at most the max_share of the same"),

@@ -94,7 +94,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say that a deferred decision was shown.
+         * Activate a deferred decision.
          * @description Scope of the key: feedback.
          */
         post: operations["activate"];
@@ -156,7 +156,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read an experiment: settings, arms, what it learned.
+         * Read an experiment: settings, arms, learned state.
          * @description Scope of the key: read.
          */
         get: operations["experiment"];
@@ -182,7 +182,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give everybody one arm.
+         * Pin an arm: every decision returns it.
          * @description Scope of the key: admin.
          */
         post: operations["pin"];
@@ -202,7 +202,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give everybody one arm, and log what the policy would draw.
+         * Pin an arm, and log the draws of the policy.
          * @description Scope of the key: admin.
          */
         post: operations["shadow"];
@@ -222,7 +222,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Draw all arms alike.
+         * Draw all arms with equal probability.
          * @description Scope of the key: admin.
          */
         post: operations["uniform"];
@@ -302,7 +302,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Forget what was learned and begin a new epoch.
+         * Discard the learned state and start a new epoch.
          * @description Scope of the key: admin.
          */
         post: operations["reset"];
@@ -360,7 +360,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the segments, and what each has learned.
+         * List the segments with their learned state.
          * @description Scope of the key: read.
          */
         get: operations["segments"];
@@ -400,7 +400,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Report how good every arm is and how sure that is.
+         * Report the mean of every arm, with its confidence.
          * @description Scope of the key: read.
          */
         get: operations["report"];
@@ -500,7 +500,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List who changed what.
+         * List the changes of the configuration.
          * @description Scope of the key: admin.
          */
         get: operations["audit"];
@@ -526,7 +526,7 @@ export interface paths {
         get: operations["keys"];
         put?: never;
         /**
-         * Create a key, shown this once.
+         * Create a key; it is returned only once.
          * @description Scope of the key: admin.
          */
         post: operations["create_key"];
@@ -583,7 +583,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the process answers. */
+        /** Check that the process is alive. */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -600,7 +600,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the service can decide. */
+        /** Check that the service can decide. */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -750,7 +750,7 @@ export interface components {
             /** @description Seconds after which feedback comes too late; a week by default. */
             feedback_window?: number;
             /**
-             * @description What a decision without feedback counts as: nothing; the default loss; the same, unless it was deferred and never activated.
+             * @description How a decision without feedback counts: not at all; with the default loss; or with it, unless the decision was deferred and never activated.
              * @enum {unknown}
              */
             missing?: "default" | "deferred" | "drop";
@@ -759,18 +759,18 @@ export interface components {
             floor?: number;
             /** @description See floor; 1/3 by default. */
             floor_power?: number;
-            /** @description Smallest probability of the arms named; 0 for the others. */
+            /** @description Smallest probability of the arms named; 0 for other arms. */
             min_share?: {
                 [key: string]: number;
             };
-            /** @description Largest probability of the arms named; 1 for the others. */
+            /** @description Largest probability of the arms named; 1 for other arms. */
             max_share?: {
                 [key: string]: number;
             };
             control?: string | null;
             /** @description See control; 0.1 by default. */
             control_share?: number;
-            /** @description How long a unit gets the same decision again; 0 for never. */
+            /** @description How long a unit receives the same decision again; 0 for never. */
             sticky_seconds?: number;
             /**
              * @description Whether a decision is in the log after or before it is answered.
@@ -779,9 +779,9 @@ export interface components {
             log?: "after" | "before";
             unit_cap?: number | null;
             key_cap?: number | null;
-            /** @description Segments that are kept; beyond, the least recently used one is evicted. 1,000 by default, 0 for none. */
+            /** @description Number of segments kept; above it, the least recently used one is evicted. 1,000 by default, 0 for no segments. */
             max_segments?: number;
-            /** @description Answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
+            /** @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
             segment_prior?: number;
             segment_key?: string | null;
             /** @description For people. */
@@ -821,7 +821,7 @@ export interface components {
             /** @default null */
             unit: string | null;
             /**
-             * @description Whether it counts only once it is activated.
+             * @description Whether the decision counts only once it is activated.
              * @default false
              */
             deferred: boolean;
@@ -866,7 +866,7 @@ export interface components {
             /** @description Seconds since 1970 after which its feedback comes too late. */
             expires_at: number;
             /**
-             * @description What the arm carries.
+             * @description Value of the arm.
              * @default null
              */
             value: unknown;
@@ -905,7 +905,7 @@ export interface components {
             /** @description The arm. */
             variant: string;
             metadata: components["schemas"]["EvaluatedMetadata"];
-            /** @description What the arm carries, or its name if it carries nothing. */
+            /** @description Value of the arm, or its name if it has no value. */
             value?: unknown;
         };
         /**
@@ -932,7 +932,7 @@ export interface components {
         };
         /**
          * Experiment
-         * @description An experiment: settings, arms, and what it has learned.
+         * @description An experiment: settings, arms, and its learned state.
          */
         Experiment: {
             name: string;
@@ -1132,12 +1132,12 @@ export interface components {
          */
         NewExperiment: {
             name: string;
-            /** @description Each a name, or a name and the value that it carries. */
+            /** @description Each arm is a name, or a name with a value. */
             arms: (string | components["schemas"]["Arm"])[];
             /** @description Seconds after which feedback comes too late; a week by default. */
             feedback_window?: number;
             /**
-             * @description What a decision without feedback counts as: nothing; the default loss; the same, unless it was deferred and never activated.
+             * @description How a decision without feedback counts: not at all; with the default loss; or with it, unless the decision was deferred and never activated.
              * @enum {unknown}
              */
             missing?: "default" | "deferred" | "drop";
@@ -1146,18 +1146,18 @@ export interface components {
             floor?: number;
             /** @description See floor; 1/3 by default. */
             floor_power?: number;
-            /** @description Smallest probability of the arms named; 0 for the others. */
+            /** @description Smallest probability of the arms named; 0 for other arms. */
             min_share?: {
                 [key: string]: number;
             };
-            /** @description Largest probability of the arms named; 1 for the others. */
+            /** @description Largest probability of the arms named; 1 for other arms. */
             max_share?: {
                 [key: string]: number;
             };
             control?: string | null;
             /** @description See control; 0.1 by default. */
             control_share?: number;
-            /** @description How long a unit gets the same decision again; 0 for never. */
+            /** @description How long a unit receives the same decision again; 0 for never. */
             sticky_seconds?: number;
             /**
              * @description Whether a decision is in the log after or before it is answered.
@@ -1166,21 +1166,21 @@ export interface components {
             log?: "after" | "before";
             unit_cap?: number | null;
             key_cap?: number | null;
-            /** @description Segments that are kept; beyond, the least recently used one is evicted. 1,000 by default, 0 for none. */
+            /** @description Number of segments kept; above it, the least recently used one is evicted. 1,000 by default, 0 for no segments. */
             max_segments?: number;
-            /** @description Answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
+            /** @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
             segment_prior?: number;
             segment_key?: string | null;
             /** @description For people. */
             description?: string;
-            /** @description A word such as "tsallis", "allworlds" or "tsallis-v", or the description of a policy as state files have it. */
+            /** @description A word such as "tsallis", "allworlds" or "tsallis-v", or the description of a policy as in state files. */
             policy?: string | Record<string, never>;
-            /** @description The smallest and the largest possible loss or reward; 0 and 1 by default, fixed for good. */
+            /** @description The smallest and the largest possible loss or reward; 0 and 1 by default, cannot be changed later. */
             bounds?: [
                 number,
                 number
             ];
-            /** @description Models or rules whose advice comes with every decision; the policy weighs them instead of the arms. None by default, fixed for good. */
+            /** @description Models or rules whose advice comes with every decision; the policy weighs them instead of the arms. None by default, cannot be changed later. */
             experts?: string[];
         };
         /**
@@ -1345,7 +1345,7 @@ export interface operations {
                     "application/json": components["schemas"]["Decided"];
                 };
             };
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -1372,7 +1372,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1390,7 +1390,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -1498,7 +1498,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -1525,7 +1525,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1543,7 +1543,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -1678,7 +1678,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `bad_signature`: The decision id was not signed by this deployment; `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `bad_signature`: The decision id was not signed by this deployment; `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1696,7 +1696,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -1714,7 +1714,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `already_told`: Another loss was reported for the decision before. */
+            /** @description `already_told`: Another loss was reported for the decision earlier. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -1750,7 +1750,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
+            /** @description `contribution_too_large`: The update would overflow the experiment's counters. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -1837,7 +1837,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1855,7 +1855,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -1941,7 +1941,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done, nothing to say. */
+            /** @description No content. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -1966,7 +1966,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `bad_signature`: The decision id was not signed by this deployment; `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `bad_signature`: The decision id was not signed by this deployment; `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1984,7 +1984,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2071,7 +2071,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -2098,7 +2098,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2116,7 +2116,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2229,7 +2229,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2247,7 +2247,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2307,7 +2307,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -2334,7 +2334,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2352,7 +2352,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2370,7 +2370,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `experiment_exists`: There is an experiment of this name. */
+            /** @description `experiment_exists`: An experiment of this name exists already. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2459,7 +2459,7 @@ export interface operations {
                     "application/json": components["schemas"]["Experiment"];
                 };
             };
-            /** @description Not changed since. */
+            /** @description Not modified. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -2484,7 +2484,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2502,7 +2502,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2595,7 +2595,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2613,7 +2613,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2757,7 +2757,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2775,7 +2775,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -2910,7 +2910,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2928,7 +2928,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3059,7 +3059,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3077,7 +3077,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3199,7 +3199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3217,7 +3217,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3339,7 +3339,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3357,7 +3357,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3479,7 +3479,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3497,7 +3497,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3619,7 +3619,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3637,7 +3637,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3736,7 +3736,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3763,7 +3763,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3781,7 +3781,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -3887,7 +3887,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done, nothing to say. */
+            /** @description No content. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3912,7 +3912,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3930,7 +3930,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4036,7 +4036,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4054,7 +4054,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4146,7 +4146,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4164,7 +4164,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4262,7 +4262,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4280,7 +4280,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4342,7 +4342,7 @@ export interface operations {
                 after?: number;
             };
             header?: {
-                /** @description The id of the last event received, to go on from. */
+                /** @description The id of the last event received, to continue from. */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -4380,7 +4380,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4398,7 +4398,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4484,7 +4484,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4502,7 +4502,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4592,7 +4592,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4610,7 +4610,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4727,7 +4727,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4745,7 +4745,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4858,7 +4858,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4876,7 +4876,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -4959,7 +4959,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4977,7 +4977,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5037,7 +5037,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5064,7 +5064,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5082,7 +5082,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5168,7 +5168,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done, nothing to say. */
+            /** @description No content. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5193,7 +5193,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5211,7 +5211,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5267,7 +5267,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Made. */
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5294,7 +5294,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5312,7 +5312,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5395,7 +5395,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5413,7 +5413,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5469,7 +5469,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5487,7 +5487,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5570,7 +5570,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5588,7 +5588,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5653,7 +5653,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5671,7 +5671,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5755,7 +5755,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5773,7 +5773,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5818,7 +5818,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
+            /** @description `contribution_too_large`: The update would overflow the experiment's counters. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -5892,7 +5892,7 @@ export interface operations {
                     "application/json": components["schemas"]["EvaluatedAll"];
                 };
             };
-            /** @description Not changed since. */
+            /** @description Not modified. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -5917,7 +5917,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `foreign_origin`: A web page of another origin asks; `scope_missing`: The key lacks the scope. */
+            /** @description `foreign_origin`: The request comes from a web page of another origin; `scope_missing`: The key lacks the scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5935,7 +5935,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `method_not_allowed`: The path does not take this method. */
+            /** @description `method_not_allowed`: The path does not support this method. */
             405: {
                 headers: {
                     [name: string]: unknown;
@@ -5980,7 +5980,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `contribution_too_large`: The feedback would outgrow the sums. */
+            /** @description `contribution_too_large`: The update would overflow the experiment's counters. */
             422: {
                 headers: {
                     [name: string]: unknown;

@@ -655,7 +655,7 @@ def _pending_of(rows: dict[str, Any], last: int, N: int, K: int) -> dict[int, Wa
             and D[step.DECIDED] == round
             and D[step.FOLLOWED] in range(-1, N)
         ):
-            raise ValueError("a pending decision that cannot be")
+            raise ValueError("an impossible pending decision")
         found[round] = D.copy(), float(values[0])
     return found
 

@@ -163,7 +163,7 @@ class Alarms:
         if (arms >= n_arms).any() or (rows[:, [alarm.ARM, alarm.ROUND, alarm.CUT]] % 1).any():
             raise ValueError("alarms of other arms")
         if not ((cuts >= 1) & (cuts < observed)).all():
-            raise ValueError("alarms that cannot be")
+            raise ValueError("impossible alarms")
         table = made.A[alarm.RECORDS : alarm.TESTS].reshape(alarm.MOST, alarm.RECORD)
         table[[n % alarm.MOST for n in range(total - kept, total)]] = rows
         sums = listed(document["sums"], "sums")

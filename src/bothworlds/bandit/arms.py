@@ -204,7 +204,7 @@ class Roster:
         for slot, index in enumerate(roster.slots):
             roster.slot_of[index] = slot
         if not roster.slots or len(set(roster.slots)) < len(roster.slots):
-            raise ValueError("slots that are none or not distinct")
+            raise ValueError("slots that are invalid or repeated")
         roster.told = told.astype(np.int64).tolist()
         dropped = many(document["dropped"], COUNTS["dropped"], n)
         roster.dropped = dropped.astype(np.int64).tolist()

@@ -250,7 +250,7 @@ class Bandit(Inspectable):
         InvalidFeedback
             If the reward or loss is missing, given twice, not a number or out of bounds.
         DecisionClosed
-            If the decision was already told or has expired.
+            If the decision was already answered or has expired.
         UnknownDecision
             If the decision is not one of this bandit's.
 

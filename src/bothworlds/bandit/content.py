@@ -88,7 +88,7 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
         for word in listed(document["generator"], "generator")
     ]
     if len(words) != WORDS or not any(words):
-        raise ValueError("a generator of other words")
+        raise ValueError("a generator state of the wrong shape")
     numbers = {
         name: many([given] if n is None else given, kind, 1 if n is None else n)
         for name, (kind, n) in policy.saved_shape(n_arms).items()
@@ -108,7 +108,7 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
         key, shares = value.get("key"), _shares(value)
         if key is not None:
             if not is_key(key):
-                raise ValueError("a key that is none")
+                raise ValueError("an invalid key")
             if key in keys.decisions:
                 raise ValueError("a key of two decisions")
             keys.add(key, decided_in, reopened(core, decided_in, entry, key, shares))
@@ -208,9 +208,9 @@ def _pending_of(
     near = bits(given["near"], "near", then)
     there = unpacked(present, then)
     if not there[played]:
-        raise ValueError("a pending arm that was not there")
+        raise ValueError("a pending arm that did not exist")
     if near is not None and (unpacked(near, then) & ~there).any():
-        raise ValueError("near arms that were not there")
+        raise ValueError("near arms that did not exist")
     # Rounding may leave a probability a little above 1; 0 stands for an unknown one.
     inverse_p = number(given["inverse_p"], "inverse_p", 0.0, LARGEST)
     if inverse_p < 1.0 - 1e-9 and (inverse_p != 0.0 or policy.traits.estimates):

@@ -231,7 +231,7 @@ class DuelingBandit(Persistent[Sparring]):
         InvalidFeedback
             If the winner is not a side.
         DecisionClosed
-            If the pair was already told or has expired.
+            If the pair was already answered or has expired.
         UnknownDecision
             If the pair is not one of this bandit's.
 

@@ -217,7 +217,7 @@ def closed(parameter: str, owner: str, decided: int) -> DecisionClosed:
     Examples
     --------
     >>> print(closed("decision", "Bandit.tell", 3))
-    The decision of Bandit.tell must be pending, got 3, already told or expired.
+    The decision of Bandit.tell must be pending, got 3, already answered or expired.
     """
-    reason = "already told or expired"
+    reason = "already answered or expired"
     return DecisionClosed(f"The {parameter} of {owner} must be pending, got {decided}, {reason}.")

@@ -79,8 +79,9 @@ class Forked:
 
     def __enter__(self) -> None:
         raise ForkError(
-            "A bandit must be used in the process that made it, got a child of that process, "
-            "which would draw the same arms: use its copy(seed=...), bw.shared or bothworlds serve."
+            "A bandit must be used in the process that created it, got a child of that "
+            "process, which would draw the same arms: use its copy(seed=...), bw.shared or "
+            "bothworlds serve."
         )
 
     def __exit__(self, *_: object) -> None:
@@ -334,9 +335,9 @@ class Persistent(Generic[Config]):
             found = checksum_in(path)
             if found is not None and found != seen:
                 raise StateFileError(
-                    f"The {owner_of(path)} must be as this bandit last saw it, got one that "
-                    "another process has changed since; bothworlds.shared lets several processes "
-                    "use a file."
+                    f"The {owner_of(path)} was changed by another process after this bandit "
+                    "last read it, so it was not overwritten; bothworlds.shared lets several "
+                    "processes use a file."
                 )
             self._write(path)
 

@@ -446,7 +446,7 @@ class SegmentedBandit(Persistent[Policy]):
     def _known(self, segment: object, method: str) -> Bandit:
         found = self._segments.get(segment) if isinstance(segment, str) else None
         if found is None:
-            expected = "one of the segments there are"
+            expected = "an existing segment"
             raise InvalidParameter(must("segment", f"{self._OWNER}.{method}", expected, segment))
         return found
 
@@ -583,7 +583,7 @@ class SegmentedBandit(Persistent[Policy]):
             each = record(value, "segments")
             name, birth = each["name"], whole_number(each["birth"], "birth", 1, made._born)
             if not is_key(name) or name in made._segments or birth in made._births.values():
-                raise ValueError("a segment that is none, or there twice")
+                raise ValueError("an invalid or repeated segment")
             bandit = Bandit._restored(policy, record(each["bandit"], "bandit"))
             if bandit.arms != made._arms or bandit.seed != derived_seed(
                 made._seed, "segment", name
@@ -598,7 +598,7 @@ class SegmentedBandit(Persistent[Policy]):
         for segment, bandit in self._segments.items():
             for key, decision in bandit._keys.decisions.items():
                 if key in self._keys.decisions or _parsed(key) is not None:
-                    raise ValueError("a key that is none, or there twice")
+                    raise ValueError("an invalid or repeated key")
                 made = SegmentDecision(segment, self._births[segment], decision)
                 self._keys.add(key, made.id, made)
 

@@ -90,7 +90,8 @@ def _loaded(
         if create is not None:
             return create()
         raise StateFileError(
-            f"There is no file {os.fspath(path)!r}, and no create that makes a bandit."
+            f"There is no file {os.fspath(path)!r}; give create, a function that returns a new "
+            "bandit."
         ) from None
     owner = state_file.owner_of(path)
     document = state_file.parsed(text, owner)

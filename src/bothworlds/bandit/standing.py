@@ -269,7 +269,8 @@ class Standing(Mapping[Any, ExpertStanding]):
         if beaten:
             names = ", ".join(str(each.name) for each in beaten)
             return (
-                f"{text}. It is better than {names}, with {share}; the others are not ranked yet."
+                f"{text}. It is better than {names}, with {share}; the other experts are not "
+                "ranked yet."
             )
         return f"{text}, but no two experts can be ranked with {share} yet."
 

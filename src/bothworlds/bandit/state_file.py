@@ -77,7 +77,7 @@ def unsealed(document: object, kind: str, version: int, owner: str) -> dict[str,
     except (RecursionError, TypeError, ValueError):
         fits = False
     if not fits:
-        raise damaged(owner, "other content than was saved")
+        raise damaged(owner, "its checksum does not match")
     return dict(content)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,9 @@ def checksum_in(path: Path) -> str | None:
 
 def damaged(owner: str, found: object) -> StateFileError:
     """Return the error for a document whose content makes no sense."""
-    return StateFileError(f"The {owner} must be as it was saved, got {found}.")
+    return StateFileError(
+        f"The {owner} is damaged or was edited by hand: {found}. Restore a backup."
+    )
 
 
 def in_short(error: Exception) -> str:

@@ -118,7 +118,7 @@ class Campaign:
         except ClusterError as error:
             self._wind_up()
             if self._store is not None:
-                raise ClusterError(f"{error} What was finished before is kept.") from error
+                raise ClusterError(f"{error} Finished runs are kept.") from error
             raise
         except BaseException as error:
             self._wind_up()
@@ -240,7 +240,7 @@ class Campaign:
         self._lost[index, jobs[0].first] += 1
         if self._lost[index, jobs[0].first] >= ATTEMPTS:
             raise ClusterError(f"Every worker that ran {name} died.") from error
-        self._say(f"Workers died while they ran {name}; what they were running starts again.")
+        self._say(f"Workers died while they ran {name}; their work starts again.")
         self._queue.put_back(index, jobs)
 
     def _start_over(self, index: int, jobs: list[TileJob], error: ResultFileError) -> None:
@@ -248,7 +248,7 @@ class Campaign:
         if not any(job.after for job in jobs):
             raise error
         name = self._curves[index].name
-        self._say(f"{error} What was to go on from it, of {name}, starts over.")
+        self._say(f"{error} Runs of {name} that continue from it start over.")
         for job in jobs:
             self._count(index, job, -job.after * job.count)
         self._queue.put_back(index, [from_the_start(job) for job in jobs])
@@ -272,7 +272,7 @@ class Campaign:
         if self._running:
             self._had_work = time.monotonic()
         elif time.monotonic() - self._had_work > WORRY:
-            self._say("Another process is running what is left; waiting for it.")
+            self._say("Another process runs the remaining work; waiting for it.")
             self._had_work = float("inf")
 
 

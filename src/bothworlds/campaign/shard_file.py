@@ -84,8 +84,8 @@ def saving(path: Path, durable: bool = True) -> Iterator[Path]:
     except OSError as error:
         reason = error.strerror or error
         raise ResultFileError(
-            f"The file {path.name} was not saved to {path.parent}: {reason}. "
-            "What was finished before is there."
+            f"The file {path.name} was not saved to {path.parent}: {reason}. Results saved "
+            "earlier are intact."
         ) from error
 
 

@@ -155,8 +155,8 @@ class Store(StoreView):
         self._damages[path.name] += 1
         if self._damages[path.name] == TRUSTED:
             raise ResultFileError(
-                f"The file {path.name} was damaged again and again after it had been saved; "
-                f"what is kept in {self.folder} does not last."
+                f"The file {path.name} keeps getting corrupted after it is saved. Check the "
+                f"disk that holds {self.folder}."
             ) from error
         aside = path.with_name(f"{path.name}.damaged")
         number = 1
@@ -166,7 +166,7 @@ class Store(StoreView):
             aside = path.with_name(f"{path.name}.{number}.damaged")
         with contextlib.suppress(OSError):
             path.replace(aside)
-        self._say(f"{error} It is set aside as {aside.name}; what it held is missing.")
+        self._say(f"{error} It is set aside as {aside.name}; its content is missing.")
 
     def _continued(self, curve: Curve, keep: bool) -> list[TileJob]:
         """Return the missing tiles that can go on where shorter runs ended."""

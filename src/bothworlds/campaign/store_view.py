@@ -256,7 +256,7 @@ class StoreView:
 
 
 def _left_out(error: ResultFileError) -> str:
-    return f"{str(error).removesuffix('.')}; what it holds is left out."
+    return f"{str(error).removesuffix('.')}; its content is left out."
 
 
 def holds_results(names: list[str]) -> bool:

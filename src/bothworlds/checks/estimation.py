@@ -36,7 +36,7 @@ def unbiased_estimates(inspected: Inspected) -> str:
     """
     _require_estimates(inspected)
     if not inspected.policy.traits.unbiased:
-        raise NotApplicable("the policy says unbiased = False")
+        raise NotApplicable("the policy declares unbiased = False")
     F = inspected.fresh("unbiased")
     losses = inspected.losses(max(ROUNDS), "unbiased")
     worst, states, t = 0.0, 0, 0
@@ -51,7 +51,7 @@ def unbiased_estimates(inspected: Inspected) -> str:
         states += 1
         loss = losses[now - 1]
         for kind, mean in (
-            ("told at once", _mean_change(inspected, F, now, w, loss)),
+            ("with feedback at once", _mean_change(inspected, F, now, w, loss)),
             ("told late", _mean_late_change(inspected, F, asked, w, loss)),
         ):
             error = np.abs(mean - loss)

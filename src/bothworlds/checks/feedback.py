@@ -38,7 +38,7 @@ def delayed_feedback(inspected: Inspected) -> str:
     which it matters whether a loss is late by ``late_as_prompt = False``.
     """
     if not inspected.policy.traits.order_invariant:
-        raise NotApplicable("the policy says order_invariant = False")
+        raise NotApplicable("the policy declares order_invariant = False")
     bandit = warm_bandit(inspected, "delayed")
     worst = 0.0
     if inspected.policy.traits.late_as_prompt:
@@ -49,7 +49,7 @@ def delayed_feedback(inspected: Inspected) -> str:
         late.ask()
         late.tell(decision, loss=1.0)
         one, other = (_learned(inspected, twin) for twin in (prompt, late))
-        worst = _apart(one, other, "told after another decision instead of at once")
+        worst = _apart(one, other, "with feedback after another decision instead of at once")
     ids = [bandit.ask().id for _ in range(OUTSTANDING)]
     if not inspected.policy.traits.late_as_prompt:
         bandit.ask()  # so that none of them is the last one
@@ -57,8 +57,8 @@ def delayed_feedback(inspected: Inspected) -> str:
     losses = inspected.rng("delayed", "outstanding").integers(2, size=OUTSTANDING).astype(float)
     in_order = _told(bandit, ids, losses, np.arange(OUTSTANDING))
     orders = {
-        "told in reverse": np.arange(OUTSTANDING)[::-1],
-        "told in random order": inspected.rng("delayed", "order").permutation(OUTSTANDING),
+        "with feedback in reverse order": np.arange(OUTSTANDING)[::-1],
+        "with feedback in random order": inspected.rng("delayed", "order").permutation(OUTSTANDING),
     }
     for how, order in orders.items():
         other = _arm_rows(inspected, _told(bandit, ids, losses, order))

@@ -63,7 +63,9 @@ def bounds(
     power = None if alpha is None else parse.number(alpha, "--alpha")
     screen = console()
     screen.print(bounds_table(K, T, gaps, C, shown, power))
-    screen.print("In brackets: more than the worst arm would cost, so nothing is promised yet.")
+    screen.print(
+        "In brackets: more than the worst arm can lose, so the bound promises nothing yet."
+    )
 
 
 def _gaps(text: str, K: int) -> list[float]:
@@ -119,7 +121,7 @@ def general_bounds(K: int, T: float, gaps: Sequence[float] | None, alpha: float)
     yield Row("Theorem 3", name, "any adversary", theory.general_adversarial(alpha, K, T), T)
     if gaps is not None:
         value = theory.general_stochastic(alpha, gaps, T)
-        yield Row("Theorem 4", f"{name}, gaps told", "fixed gaps", value, T * max(gaps))
+        yield Row("Theorem 4", f"{name}, gaps known", "fixed gaps", value, T * max(gaps))
 
 
 def rival_bounds(K: int, T: float, gaps: Sequence[float] | None) -> Iterator[Row]:

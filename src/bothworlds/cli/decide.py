@@ -42,7 +42,10 @@ def init(
     policy: Annotated[
         str, option(f"One of {', '.join(words())}; with parameters: ucb1:c=2.", "NAME")
     ] = "tsallis",
-    seed: Annotated[str | None, option("Makes the draws repeatable.", "SEED", "random")] = None,
+    seed: Annotated[
+        str | None,
+        option("Seed of the draws; the same seed gives the same decisions.", "SEED", "random"),
+    ] = None,
     bounds: Annotated[
         tuple[float, float] | None,
         option(
@@ -93,8 +96,8 @@ def ask(
 def tell(
     state: State,
     id: Annotated[str, argument("The id that ask printed.", "ID")],
-    reward: Annotated[str | None, option("The outcome.", "R", False)] = None,
-    loss: Annotated[str | None, option("Or what it cost.", "L", False)] = None,
+    reward: Annotated[str | None, option("Reward.", "R", False)] = None,
+    loss: Annotated[str | None, option("Loss (instead of --reward).", "L", False)] = None,
 ) -> None:
     """Learn the outcome of a decision: a reward or a loss, once, however late.
 
@@ -108,8 +111,10 @@ def tell(
 def expire(
     state: State,
     older_than: Annotated[str, option("Close decisions made more than this many asks ago.", "N")],
-    reward: Annotated[str | None, option("The outcome to assume.", "R", "nothing")] = None,
-    loss: Annotated[str | None, option("Or what to assume they cost.", "L", "nothing")] = None,
+    reward: Annotated[str | None, option("Reward to assume.", "R", "nothing")] = None,
+    loss: Annotated[
+        str | None, option("Loss to assume (instead of --reward).", "L", "nothing")
+    ] = None,
 ) -> None:
     """Close decisions whose feedback never came, and print their ids.
 

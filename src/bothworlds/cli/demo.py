@@ -71,7 +71,7 @@ def demo(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    screen.print("Stopped; nothing is left of it.")
+    screen.print("Stopped; all data of the demo are deleted.")
 
 
 def _shown(

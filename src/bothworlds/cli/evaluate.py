@@ -36,12 +36,12 @@ def evaluate(
     method: Annotated[
         str,
         option(
-            f"Between commas, of {', '.join(METHODS)}: doubly robust, importance weighting, "
-            "the same clipped, the same self-normalised.",
+            f"Methods separated by commas, of {', '.join(METHODS)}: doubly robust, importance "
+            "weighting, the same clipped, the same self-normalised.",
             "NAMES",
         ),
     ] = "dr",
-    clip: Annotated[str, option("The largest weight that cips lets count.", "M")] = "20",
+    clip: Annotated[str, option("Largest weight of the method cips.", "M")] = "20",
     confidence: Confidence = "0.95",
     bounds: Bounds = (0.0, 1.0),
     between: Between = None,

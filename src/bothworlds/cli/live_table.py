@@ -72,7 +72,7 @@ class Board:
                 pairs = f"{total} pairs of algorithm and world"
                 self._console.print(f"Compiling {pairs}: minutes at first, then seconds.")
             if done == total:
-                self._console.print("Running; a line for every experiment that is finished.")
+                self._console.print("Running; prints a line for every experiment that is finished.")
 
     def say(self, sentence: str) -> None:
         """Print a sentence above the board."""

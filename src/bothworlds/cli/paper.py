@@ -187,7 +187,7 @@ def _reproduce(
             )  # fmt: skip
     except KeyboardInterrupt:
         console.print(
-            f"Stopped. What is finished is kept in {folder}; the same command goes on from there."
+            f"Stopped. Finished runs are kept in {folder}; the same command continues from there."
         )
         raise typer.Exit(130) from None
     show_claims(console, done)

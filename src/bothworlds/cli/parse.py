@@ -227,7 +227,7 @@ def own(
     if isinstance(found, base):
         if settings:
             raise InvalidParameter(
-                f"The {kind} {module}:{name} is made already, without parameters."
+                f"The {kind} {module}:{name} is an instance already and takes no parameters."
             )
         return found
     if not callable(found):
@@ -245,10 +245,10 @@ def own(
     try:
         made = _made(found, told, given, text)
     except TypeError as error:
-        raise InvalidParameter(f"The {kind} {text!r} could not be made: {error}.") from error
+        raise InvalidParameter(f"The {kind} {text!r} could not be created: {error}.") from error
     if not isinstance(made, base):
         raise InvalidParameter(
-            f"The {kind} {text!r} must make {_A[kind]} of bothworlds, got {made!r}."
+            f"The {kind} {text!r} must return {_A[kind]} of bothworlds, got {made!r}."
         )
     return made
 

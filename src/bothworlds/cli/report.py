@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bothworlds.evidence.report import Report
 
 AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
-Confidence = Annotated[str, option("How sure every statement is, from 0.5 to 0.999.", "C")]
+Confidence = Annotated[str, option("Confidence of every statement, from 0.5 to 0.999.", "C")]
 Bounds = Annotated[
     tuple[float, float], option("The smallest and largest reward or loss of a log.", "LO HI")
 ]
@@ -49,7 +49,7 @@ def report(
     ],
     confidence: Confidence = "0.95",
     drift: Annotated[
-        bool, flag("--drift", "Let sequences and gaps hold for means that move.")
+        bool, flag("--drift", "Make sequences and gaps valid for means that move.")
     ] = False,
     bounds: Bounds = (0.0, 1.0),
     between: Between = None,

@@ -42,8 +42,9 @@ app = typer.Typer(
 What = Annotated[
     list[str] | None,
     argument(
-        "Words of labels or policies, or the beginning of the code that ls prints under "
-        "curve. Several take all that fits any of them; words in quotes must all fit.",
+        "Words of labels or policies, or the first characters of the code that ls prints under "
+        "curve. Several arguments select all curves that match any of them; words in quotes must "
+        "all match.",
         "WHAT",
         "all curves",
     ),
@@ -137,7 +138,7 @@ def show(
     what: Annotated[
         list[str],
         argument(
-            "Words of one curve's label and policy, or the beginning of the code that ls "
+            "Words of one curve's label and policy, or the first characters of the code that ls "
             "prints under curve.",
             "WHAT",
         ),
@@ -157,8 +158,8 @@ def show(
                 text.clipped(f"{shelf.stem:{longest}}  {shelf.name} in {shelf.title}", WIDTH)
             )
         raise InvalidParameter(
-            f"There are {len(found)} curves for {words!r}, and show takes one: add words, or give "
-            "the beginning of a code."
+            f"There are {len(found)} curves for {words!r}, and show takes one: add words, or "
+            "give the first characters of a code."
         )
     typer.echo("\n".join(_portrait(found[0])))
 

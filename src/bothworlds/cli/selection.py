@@ -45,14 +45,14 @@ def stores_in(folder: Path) -> list[StoreView]:
         os.listdir(folder)
     except FileNotFoundError:
         raise ResultFileError(
-            f"There is no folder {str(folder)!r}; bothworlds paper makes 'results', and "
+            f"There is no folder {str(folder)!r}; bothworlds paper creates 'results', and "
             "bothworlds compare 'comparison'."
         ) from None
     found = [Path(place) for place, _, names in os.walk(folder) if holds_results(names)]
     if not found:
         raise ResultFileError(
             f"There are no results in {str(folder)!r}; bothworlds paper or bothworlds compare "
-            f"makes some with --output {folder}."
+            f"creates some with --output {folder}."
         )
     return [StoreView(place, say) for place in sorted(found)]
 
@@ -129,4 +129,4 @@ def _unknown(text: str, among: Sequence[Holding]) -> str:
         near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
         if near:
             return f"Unknown curve {text!r}; did you mean {known[near[0]]!r}?"
-    return f"Unknown curve {text!r}; bothworlds results ls lists what there is."
+    return f"Unknown curve {text!r}; bothworlds results ls lists the curves."

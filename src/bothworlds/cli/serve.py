@@ -113,7 +113,7 @@ def serve(
     ] = None,
     retention_days: Annotated[
         float | None,
-        option("Days after which the log is deleted; what was learned stays.", "N", "never"),
+        option("Days after which the log is deleted; the learned state is kept.", "N", "never"),
     ] = None,
     access_log: Annotated[
         bool, flag("--access-log", "Log every request, not only changes.")
@@ -316,11 +316,11 @@ def _planned(config: str, store: str, *, apply: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             changed = asyncio.run(run(folder))
     if not changed:
-        typer.echo(f"{_shown(store)} is as {config} states: nothing to change.")
+        typer.echo(f"{_shown(store)} matches {config}: nothing to change.")
     elif apply:
         typer.echo(f"Applied to {_shown(store)}.")
     else:
-        typer.echo(f"Not applied to {_shown(store)} yet; `bothworlds serve apply` does it.")
+        typer.echo(f"Not applied to {_shown(store)} yet; run `bothworlds serve apply`.")
 
 
 def _shown(store: str) -> str:
@@ -338,9 +338,7 @@ def _shown(store: str) -> str:
 def create(
     scopes: Annotated[
         str,
-        option(
-            "What the key allows, separated by commas: decide, feedback, read, admin.", "SCOPES"
-        ),
+        option("Scopes of the key, separated by commas: decide, feedback, read, admin.", "SCOPES"),
     ],
     store: Store = "bothworlds.db",
     label: Annotated[str, typer.Option(help="Label shown in the list of keys.")] = "",
@@ -421,7 +419,7 @@ def restored(store: Store = "bothworlds.db") -> None:
         from bothworlds.serve.ops.admin import begin_incarnation
 
         begin_incarnation(store)
-    typer.echo(f"{_shown(store)} refuses decision ids made after its backup.")
+    typer.echo(f"{_shown(store)} refuses decision ids created after its backup.")
 
 
 @app.command()
@@ -454,7 +452,7 @@ def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
 def replay(
     store: Store = "bothworlds.db",
     write: Annotated[
-        bool, flag("--write", "Replace the stored state by the one of the log.")
+        bool, flag("--write", "Replace the stored state by the one rebuilt from the log.")
     ] = False,
 ) -> None:
     """Rebuild the state of every experiment from its log, and compare.
@@ -469,5 +467,5 @@ def replay(
         same = "equal" if each.equal else "replaced" if write else "DIFFERENT"
         typer.echo(f"{each.experiment} epoch {each.epoch}: {each.rows} rows, {same}")
     if not write and not all(each.equal for each in found):
-        say("The state differs from what the log gives; --write replaces it.")
+        say("The state differs from the one rebuilt from the log; --write replaces it.")
         raise typer.Exit(FAILED)

@@ -30,11 +30,19 @@ GAP = 0.125
 @refusals()
 def warm_up(
     policies: Annotated[
-        str, option(f"Between commas: {', '.join(words())}; with parameters: ucb1:c=2.", "NAMES")
+        str,
+        option(
+            f"Policies separated by commas: {', '.join(words())}; with parameters: ucb1:c=2.",
+            "NAMES",
+        ),
     ] = POLICIES,
-    duels: Annotated[bool, flag("--duels", "Also what duels need.")] = False,
-    simulate: Annotated[bool, flag("--simulate", "Also what simulations need.")] = False,
-    serve: Annotated[bool, flag("--serve", "Also what the decision service needs.")] = False,
+    duels: Annotated[bool, flag("--duels", "Also compile the kernels of duels.")] = False,
+    simulate: Annotated[
+        bool, flag("--simulate", "Also compile the kernels of simulations.")
+    ] = False,
+    serve: Annotated[
+        bool, flag("--serve", "Also compile the kernels of the decision service.")
+    ] = False,
 ) -> None:
     """Compile ahead of time what a service needs, for example while building a container.
 
@@ -63,7 +71,7 @@ def warm_up(
     if kernels:
         typer.echo(f"Compiled {len(kernels)} kernels in {seconds:.0f} s.")
     else:
-        typer.echo(f"Everything was compiled already, found in {seconds:.1f} s.")
+        typer.echo(f"All kernels were compiled already; loaded in {seconds:.1f} s.")
 
 
 def play(policy: Policy, K: int) -> None:

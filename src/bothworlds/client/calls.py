@@ -341,7 +341,7 @@ def decide_many(
 def as_many(found: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """Return a list that has as many parts as were asked for."""
     if len(found) != count:
-        raise Malformed(f"{len(found)} parts, of which {count} were asked for")
+        raise Malformed(f"{len(found)} parts instead of {count}")
     return found
 
 

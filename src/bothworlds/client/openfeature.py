@@ -140,7 +140,9 @@ class BothworldsProvider(OFREPProvider):
         given: Any = details.attributes.get("loss", details.value)
         number = self._reward if given is None else real(given)
         if number is None:
-            _LOG.warning("An event %r was not told: it has no finite number.", tracking_event_name)
+            _LOG.warning(
+                "An event %r was not reported: it has no finite number.", tracking_event_name
+            )
             return
         for id in ids:
             self._sender.send(id, {word: float(number)})
@@ -212,7 +214,7 @@ class _Sender:
         try:
             self._waiting.put_nowait((id, told))
         except queue.Full:
-            _LOG.warning("A feedback was not told: %d others wait to be sent.", _WAITING)
+            _LOG.warning("Feedback was dropped: %d reports are waiting to be sent.", _WAITING)
 
     def flush(self) -> None:
         """Wait until nothing waits."""
@@ -234,6 +236,6 @@ class _Sender:
                     return
                 self._client.feedback(item[0], **item[1])
             except BothworldsError as error:
-                _LOG.warning("A feedback was not told: %s", error)
+                _LOG.warning("Feedback was not reported: %s", error)
             finally:
                 self._waiting.task_done()

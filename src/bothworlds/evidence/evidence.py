@@ -266,7 +266,7 @@ class Evidence:
             raise ValueError("sums and arms differ in number")
         made._fill_tables()
         if not made.sound():
-            raise ValueError("sums that cannot be")
+            raise ValueError("impossible sums")
         return made
 
     def sound(self) -> bool:

@@ -136,7 +136,7 @@ class Report(Mapping[Arm, ArmReport]):
         source: str,
         waiting: Sequence[int] | None = None,
         overtaken: int = 0,
-        closing: str = "Use expire() to close those that get no answer.",
+        closing: str = "Use expire() to close those that receive no answer.",
     ) -> None:
         self.confidence = confidence
         self.drift = drift
@@ -383,9 +383,7 @@ def _arm_report(
     else:
         sequence = read.sequence(evidence, place, confidence)
         if moved:
-            reasons.append(
-                "The mean has moved: no constant mean fits the answers. Ask with drift=True."
-            )
+            reasons.append("The mean has moved: no constant mean fits the answers. Use drift=True.")
         if mean is not None and sequence is not None and not sequence[0] <= mean <= sequence[1]:
             reasons.append(
                 "The mean lies outside its own range: it weights answers by 1 / probability, and "

@@ -39,7 +39,9 @@ _FORMER = {"replay": "simulate_on_log", "Replay": "LogSimulation"}
 def __getattr__(name: str) -> object:
     if name in _FORMER:
         now = _FORMER[name]
-        message = f"bothworlds.inference.{name} is now called {now}; the old name goes in 0.4."
+        message = (
+            f"bothworlds.inference.{name} is now called {now}; the old name will be removed in 0.4."
+        )
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return globals()[now]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

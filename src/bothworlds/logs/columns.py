@@ -189,7 +189,7 @@ class Reading:
             self._refuse_repeated(rows)
             if rows.rewards is not None:
                 if self.rewards not in (None, rows.rewards):
-                    self._refuse(rows, 0, "reward", "told in every row or in none", "a loss too")
+                    self._refuse(rows, 0, "reward", "given in every row or in none", "a loss too")
                 self.rewards = rows.rewards
             if self.between is not None:
                 first, last = self.between

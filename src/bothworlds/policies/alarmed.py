@@ -278,7 +278,7 @@ class Alarmed(Wrapper):
         try:
             inner = policy if floor == 0.0 else Floor(policy, floor, 0.0)
         except InvalidParameter:
-            expected = "one that draws its arms and knows the probability of each, or else floor=0"
+            expected = "one that draws from known probabilities, or else floor=0"
             raise InvalidParameter(must("policy", owner, expected, policy)) from None
         # Copies of the inverse probability and of what is carried, and three numbers: the round of
         # the last restart, the last round decided, the number of alarms.

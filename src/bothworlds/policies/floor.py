@@ -531,5 +531,5 @@ def _check(policy: object) -> None:
         raise InvalidParameter(must("policy", "Floor", ALONE, policy))
     parts = policy.kernels().parts if policy.traits.knows_probability else None
     if parts is None or not parts.draws or parts.weights is None:
-        expected = "one that draws its arms and knows the probability of each"
+        expected = "one that draws from known probabilities"
         raise InvalidParameter(must("policy", "Floor", expected, policy))

@@ -36,7 +36,8 @@ KINDS: dict[str, Kind] = {
     "invalid_request": Kind(
         400,
         "A field or a parameter is missing, unknown or of the wrong kind",
-        "Change the request as the detail says; the OpenAPI document lists what is accepted.",
+        "Change the request as the detail describes; the OpenAPI document lists the accepted "
+        "fields.",
     ),
     "targeting_key_missing": Kind(
         400,
@@ -61,7 +62,7 @@ KINDS: dict[str, Kind] = {
     "bad_token": Kind(
         400,
         "The decision id is malformed",
-        "Send the decision_id back as it was received, all of it.",
+        "Send the whole decision_id exactly as it was received.",
     ),
     "policy_not_served": Kind(
         400,
@@ -84,7 +85,7 @@ KINDS: dict[str, Kind] = {
     ),
     "foreign_origin": Kind(
         403,
-        "A web page of another origin asks",
+        "The request comes from a web page of another origin",
         "Call the service from a program, or run it with keys and --cors-origin.",
     ),
     # What is asked for.
@@ -95,24 +96,26 @@ KINDS: dict[str, Kind] = {
     "arm_not_found": Kind(404, "There is no such arm", "Use an arm of the experiment."),
     "key_not_found": Kind(404, "There is no such key", "List the keys."),
     "method_not_allowed": Kind(
-        405, "The path does not take this method", "Use one of the header Allow."
+        405, "The path does not support this method", "Use a method listed in the header Allow."
     ),
     "not_acceptable": Kind(406, "The format is not offered", "Use jsonl, csv, vw or parquet."),
-    "body_timeout": Kind(408, "The body did not arrive in time", "Send it again, at once."),
+    "body_timeout": Kind(408, "The body did not arrive in time", "Send it again without pauses."),
     # The state it is in.
     "experiment_exists": Kind(
-        409, "There is an experiment of this name", "Choose another name, or use that one."
+        409,
+        "An experiment of this name exists already",
+        "Choose another name, or use the existing experiment.",
     ),
     "experiment_archived": Kind(
-        409, "The experiment is archived", "Resume it, or ask another experiment."
+        409, "The experiment is archived", "Resume it, or use another experiment."
     ),
     "experiment_paused": Kind(
         409, "The experiment is paused", "Use your default, or resume the experiment."
     ),
     "already_told": Kind(
         409,
-        "Another loss was reported for the decision before",
-        "Nothing: the first feedback stands.",
+        "Another loss was reported for the decision earlier",
+        "Nothing: the first feedback is kept.",
     ),
     "arm_id_used": Kind(
         409,
@@ -131,18 +134,20 @@ KINDS: dict[str, Kind] = {
         "Leave the control arm and enough others, or change max_share or control first.",
     ),
     "nothing_logged": Kind(
-        409, "The log of the current epoch is empty", "Ask again after some decisions."
+        409, "The log of the current epoch is empty", "Try again after some decisions."
     ),
     "mode_conflict": Kind(
         409, "The experiment's mode does not allow it", "Resume the experiment first."
     ),
     "expired": Kind(
-        410, "The feedback window of the decision is over", "Tell sooner, or widen the window."
+        410,
+        "The feedback window of the decision is over",
+        "Report feedback sooner, or widen the window.",
     ),
     "epoch_over": Kind(
         410,
         "The experiment was reset after the decision",
-        "Nothing: what was decided before a reset is not learned from.",
+        "Nothing: decisions made before a reset are not learned from.",
     ),
     "config_changed": Kind(
         412,
@@ -153,7 +158,7 @@ KINDS: dict[str, Kind] = {
     "unsupported_media_type": Kind(
         415,
         "The body is not of the type application/json",
-        "Say `Content-Type: application/json`; `curl --json` does.",
+        "Send the header `Content-Type: application/json`.",
     ),
     "idempotency_key_reused": Kind(
         422,
@@ -162,23 +167,27 @@ KINDS: dict[str, Kind] = {
     ),
     "contribution_too_large": Kind(
         422,
-        "The feedback would outgrow the sums",
+        "The update would overflow the experiment's counters",
         "Widen the exploration floor; an alarm is raised.",
     ),
     "if_match_missing": Kind(
         428, "A change needs the version it is based on", "Send the ETag as If-Match."
     ),
-    "rate_limited": Kind(429, "Too many requests with this key", "Wait as Retry-After says."),
+    "rate_limited": Kind(
+        429, "Too many requests with this key", "Wait for the time in the header Retry-After."
+    ),
     "headers_too_large": Kind(431, "The headers are too large", "Send fewer or shorter headers."),
     # The service.
     "internal": Kind(500, "The service failed", "Report the request id; nothing was acknowledged."),
-    "overloaded": Kind(503, "The buffer of the log is full", "Wait as Retry-After says."),
+    "overloaded": Kind(
+        503, "The buffer of the log is full", "Wait for the time in the header Retry-After."
+    ),
     "store_unavailable": Kind(
         503,
         "The store did not take the write",
         "Send the same request again; a retry is safe.",
     ),
-    "not_ready": Kind(503, "The service is not ready", "Wait, or ask another replica."),
+    "not_ready": Kind(503, "The service is not ready", "Wait, or use another replica."),
     "shutting_down": Kind(
         503, "The service is stopping", "Send the same request again, to another replica."
     ),

@@ -29,9 +29,9 @@ WHY = {
         "with them, 805 with hard restarts and 2,940 without level alarms."
     ),
     "improving arm": (
-        "The leader's losses do not change, so only the arm that improves can tell, and it is "
-        "played rarely: a reference implementation has 634, without side alarms 682, and without "
-        "the floor 598."
+        "The leader's losses do not change, so only the arm that improves can reveal it, and "
+        "it is played rarely: a reference implementation has 634, without side alarms 682, "
+        "and without the floor 598."
     ),
     "fast flips": (
         "About ten level alarms a run restart the learning rate though the order stays: without "

@@ -59,12 +59,12 @@ def score(outcome: Outcome) -> list[Claim]:
     return [
         statements.authors(
             "heavy-tails.htinf-sublinear",
-            "HTINF, told a scale of the losses, has sublinear regret although they have no bounds",
+            "HTINF, given a scale of the losses, has sublinear regret although they have no bounds",
             f"{statements.HUANG}, HTINF; that sublinear means an exponent of 3/4 is our reading",
         ).by(_sublinear, outcome, [BOTH]),
         statements.authors(
             "heavy-tails.adatinf-sublinear",
-            "AdaTINF, told nothing about the losses, has sublinear regret",
+            "AdaTINF, given no scale of the losses, has sublinear regret",
             f"{statements.HUANG}, AdaTINF; that sublinear means an exponent of 3/4 is our reading",
         ).by(_sublinear, outcome, [ADA]),
         statements.ours(

@@ -278,7 +278,10 @@ def judged(
         why = f"The claim speaks of {rounds:,} rounds, and these are {horizon:,}."
         return claim("open", why=why, panel=worst.panel)
     if runs < FEWEST:
-        why = f"{runs} repetitions are too few to tell chance from the rest; {FEWEST} are needed."
+        why = (
+            f"{runs} repetitions are too few to separate chance from an effect; {FEWEST} are "
+            "needed."
+        )
         return claim("open", why=why, panel=worst.panel)
     verdict = verdict_of(places, limit, at_most=at_most, some=some)
     why, panel = "", worst.panel

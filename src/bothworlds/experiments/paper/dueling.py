@@ -307,7 +307,7 @@ def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:
 
 EXPERIMENT = Experiment(
     id="dueling",
-    title="Duels: who can spar",
+    title="Duels: which algorithms can spar",
     source="Section 6",
     summary=(
         "Two arms duel every round, and the feedback is the winning side. Utilities are constant; "

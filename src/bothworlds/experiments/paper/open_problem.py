@@ -166,10 +166,10 @@ EXPERIMENT = Experiment(
     source="Section 5.2",
     summary=(
         "Two regimes of Seldin and Slivkins in which EXP3++ has a logarithmic guarantee and "
-        "Tsallis-INF none. Contaminated: a share gap/4 of every arm's losses is replaced, against "
-        "the best arm. Adversary with a gap: losses are fixed in advance, and the best arm's "
-        "cumulative lead, though it swings, stays above gap times t. The claims here are not the "
-        "article's; they say what happens in practice."
+        "Tsallis-INF none. Contaminated: a share gap/4 of every arm's losses is replaced, "
+        "against the best arm. Adversary with a gap: losses are fixed in advance, and the "
+        "best arm's cumulative lead, though it swings, stays above gap times t. The claims "
+        "here are not the article's; they report what happens in practice."
     ),
     scales={
         "quick": Settings("quick", 200_000, 32, (8,), (1 / 8, 1 / 4)),

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 
 _CLOSE = (
-    "The ratio is beyond 2 in one cell of nine, K = 2 with gap 1/4, by little: 2.07 in 2,000 runs "
-    "of 250,000 rounds; the factor is ours, the paper says closely."
+    "The ratio is beyond 2 in one cell of nine, K = 2 with gap 1/4, by little: 2.07 in 2,000 "
+    'runs of 250,000 rounds; the factor is ours, the paper\'s word is "closely".'
 )
 
 _BROAD = (
@@ -219,7 +219,7 @@ GRID_GAPS = (1 / 16, 1 / 8, 1 / 4)
 
 EXPERIMENT = Experiment(
     id="stochastic",
-    title="Stochastic losses: who learns fastest",
+    title="Stochastic losses: which algorithm learns fastest",
     source="Figures 1 and 2",
     summary=(
         "Bernoulli losses with mean (1 - gap)/2 for the best arm and (1 + gap)/2 for the others. "

@@ -246,7 +246,7 @@ def tables(outcome: Outcome) -> list[Table]:
 
 EXPERIMENT = Experiment(
     id="switching",
-    title="Shifting means: who is not misled",
+    title="Shifting means: which algorithms are not misled",
     source="Figures 3 and 4",
     summary=(
         "A stochastically constrained adversary: the mean losses of the best arm and of the "

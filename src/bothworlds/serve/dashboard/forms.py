@@ -31,7 +31,10 @@ def fields_of(body: bytes, media: bytes) -> Fields:
     if len(body) > LIMIT:
         raise Problem("body_too_large", f"A form must have at most {LIMIT} bytes.")
     if media.partition(b";")[0].strip().lower() != MEDIA:
-        raise Problem("unsupported_media_type", "A form of the dashboard must be sent as one.")
+        raise Problem(
+            "unsupported_media_type",
+            "A form of the dashboard must be sent as application/x-www-form-urlencoded.",
+        )
     try:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict"
@@ -109,9 +112,9 @@ ACTIONS: dict[str, Action] = {
 """What a form can ask for."""
 
 _SAID = {
-    "pinned": "The arm is pinned: the next decision gives it.",
-    "uniform": "All arms are drawn alike from now on.",
-    "paused": "Decisions are refused from now on.",
+    "pinned": "The arm is pinned: every decision returns it.",
+    "uniform": "All arms now have the same probability.",
+    "paused": "Decisions are now refused.",
     "resumed": "The experiment learns again.",
     "added": "The arm was added.",
     "retired": "The arm was retired.",

@@ -65,12 +65,12 @@ _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _ONE = "/experiments/{experiment}"
 PAGES: tuple[Route, ...] = (
     Route("GET", "/", "dashboard_overview", "All experiments", "read"),
-    Route("GET", "/parts", "dashboard_overview_parts", "The overview, as it is now", "read"),
-    Route("GET", "/live", "dashboard_overview_live", "The overview, as it changes", "read"),
+    Route("GET", "/parts", "dashboard_overview_parts", "The overview", "read"),
+    Route("GET", "/live", "dashboard_overview_live", "Updates of the overview", "read"),
     Route("GET", _ONE, "dashboard_page", "An experiment", "read"),
-    Route("GET", f"{_ONE}/parts", "dashboard_parts", "An experiment, as it is now", "read"),
-    Route("GET", f"{_ONE}/live", "dashboard_live", "An experiment, as it changes", "read"),
-    Route("GET", f"{_ONE}/chart.json", "dashboard_chart", "What the charts draw", "read"),
+    Route("GET", f"{_ONE}/parts", "dashboard_parts", "The page of an experiment", "read"),
+    Route("GET", f"{_ONE}/live", "dashboard_live", "Updates of the page of an experiment", "read"),
+    Route("GET", f"{_ONE}/chart.json", "dashboard_chart", "Data of the charts", "read"),
     Route("GET", f"{_ONE}/export", "dashboard_export", "The log", "read", query=wire.ExportQuery),
     Route(
         "GET",
@@ -81,8 +81,8 @@ PAGES: tuple[Route, ...] = (
         query=wire.ReportQuery,
     ),
     Route("POST", f"{_ONE}/act", "dashboard_act", "Change an experiment", "admin", limit=LIMIT),
-    Route("GET", "/docs", "dashboard_api", "The wire API, to try it", None),
-    Route("GET", "/login", "dashboard_ask_key", "Where one logs in", None),
+    Route("GET", "/docs", "dashboard_api", "Interactive page of the wire API", None),
+    Route("GET", "/login", "dashboard_ask_key", "The page to log in", None),
     Route("POST", "/login", "dashboard_login", "Log in", None, limit=LIMIT),
     Route("POST", "/logout", "dashboard_logout", "Log out", "read", limit=LIMIT),
     Route("GET", "/static/{file}", "dashboard_static", "Scripts and styles", None),

@@ -46,8 +46,8 @@ def segments(shown: Shown) -> Markup:
         f"arms: share of the next decisions, mean {shown.word}",
     )  # fmt: skip
     caption = (
-        f"{which} Until a segment has much feedback of its own, it also follows the others: they "
-        f"count as {described['segment_prior']:,} answers."
+        f"{which} Until a segment has much feedback of its own, it also learns from the other "
+        f"segments, which count as {described['segment_prior']:,} answers."
     )
     return h.section(h.h2("Segments", id="segments"), table(heads, rows, caption, class_="wide"))
 

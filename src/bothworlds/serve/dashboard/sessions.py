@@ -118,7 +118,8 @@ class Sessions:
             if hmac.compare_digest(found[2], expected) and age <= SECONDS:
                 return
         raise Problem(
-            "foreign_origin", "The form is too old or not of this page; load the page again."
+            "foreign_origin",
+            "The form has expired or belongs to another page; load the page again.",
         )
 
 
@@ -126,7 +127,7 @@ def _scheme(headers: Headers) -> str:
     """Return how the browser reached the page of ours whose form it sends."""
     scheme = own_scheme(headers)
     if scheme is None:
-        raise Problem("foreign_origin", "The form must stand on a page of this service.")
+        raise Problem("foreign_origin", "The form must be sent from a page of this service.")
     return scheme
 
 

@@ -100,7 +100,9 @@ class Administration:
         def work(writer: Writer) -> None:
             number = writer.put_experiment(row)
             if number is None:
-                raise Problem("experiment_exists", f"There is an experiment {short(spec.name)}.")
+                raise Problem(
+                    "experiment_exists", f"The experiment {short(spec.name)} exists already."
+                )
             if config.order is not None:
                 n = len(arms)
                 folding.begin(writer, (number, 0), Fold.blank(config.order, range(n), n))
@@ -278,13 +280,13 @@ def _next_mode(experiment: Experiment, action: str, arm: str | None) -> tuple[st
     """Return mode, pinned arm and epoch after an action."""
     if action in ("pin", "shadow"):
         if arm is None:
-            raise Problem("invalid_request", f"To {action} needs an arm.")
+            raise Problem("invalid_request", f"The action {action} needs an arm.")
         place = experiment.places.get(arm)
         if place is None or place not in experiment.active:
             raise Problem("arm_not_found", f"There is no active arm {short(arm)}.")
         return ("pinned" if action == "pin" else "shadow"), place, experiment.epoch
     if arm is not None:
-        raise Problem("invalid_request", f"To {action} takes no arm.")
+        raise Problem("invalid_request", f"The action {action} takes no arm.")
     if action == "reset":
         if experiment.mode == "archived":
             raise Problem("mode_conflict", "An archived experiment cannot be reset.")

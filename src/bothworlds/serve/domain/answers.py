@@ -62,7 +62,7 @@ class Decided(msgspec.Struct, omit_defaults=True):
     expires_at: Annotated[
         float, Meta(description="Seconds since 1970 after which its feedback comes too late.")
     ]
-    value: Annotated[Any, Meta(description="What the arm carries.")] = None
+    value: Annotated[Any, Meta(description="Value of the arm.")] = None
     probabilities: dict[str, float] | None = None
     experts: (
         Annotated[dict[str, float], Meta(description="The weight of every expert; with vector.")]

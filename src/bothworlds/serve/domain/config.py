@@ -68,8 +68,8 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     missing: Annotated[
         Literal["drop", "default", "deferred"],
         Meta(
-            description="What a decision without feedback counts as: nothing; the default "
-            "loss; the same, unless it was deferred and never activated."
+            description="How a decision without feedback counts: not at all; with the default "
+            "loss; or with it, unless the decision was deferred and never activated."
         ),
     ] = "drop"
     default_loss: Annotated[float, Meta(description="In the experiment's units.")] | None = None
@@ -83,11 +83,11 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     floor_power: Annotated[Share, Meta(description="See floor; 1/3 by default.")] = 1.0 / 3.0
     min_share: Annotated[
         dict[ArmName, Share],
-        Meta(description="Smallest probability of the arms named; 0 for the others."),
+        Meta(description="Smallest probability of the arms named; 0 for other arms."),
     ] = {}
     max_share: Annotated[
         dict[ArmName, Share],
-        Meta(description="Largest probability of the arms named; 1 for the others."),
+        Meta(description="Largest probability of the arms named; 1 for other arms."),
     ] = {}
     control: (
         Annotated[ArmName, Meta(description="The arm whose probability is control_share.")] | None
@@ -95,7 +95,7 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     control_share: Annotated[Share, Meta(description="See control; 0.1 by default.")] = 0.1
     sticky_seconds: Annotated[
         Seconds,
-        Meta(ge=0.0, description="How long a unit gets the same decision again; 0 for never."),
+        Meta(ge=0.0, description="How long a unit receives the same decision again; 0 for never."),
     ] = 0.0
     log: Annotated[
         Literal["after", "before"],
@@ -111,16 +111,16 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
         ]
         | None
     ) = None
-    key_cap: Annotated[Cap, Meta(description="The same for feedback told by one key.")] | None = (
-        None
-    )
+    key_cap: (
+        Annotated[Cap, Meta(description="The same for feedback reported with one key.")] | None
+    ) = None
     max_segments: Annotated[
         int,
         Meta(
             ge=0,
             le=MOST_SEGMENTS,
-            description="Segments that are kept; beyond, the least recently used one is evicted. "
-            "1,000 by default, 0 for none.",
+            description="Number of segments kept; above it, the least recently used one is "
+            "evicted. 1,000 by default, 0 for no segments.",
         ),
     ] = 1000
     segment_prior: Annotated[
@@ -128,8 +128,8 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
         Meta(
             ge=0,
             le=1_000_000,
-            description="Answers that all other segments together count as in a segment; 100 by "
-            "default, 0 for segments that learn alone.",
+            description="Number of answers that all other segments together count as in a segment; "
+            "100 by default, 0 for segments that learn alone.",
         ),
     ] = 100
     segment_key: (
@@ -148,15 +148,15 @@ class ExperimentSettings(Changeable, kw_only=True, frozen=True):
     policy: Annotated[
         str | dict[str, Any],
         Meta(
-            description='A word such as "tsallis", "allworlds" or "tsallis-v", or the description '
-            "of a policy as state files have it."
+            description='A word such as "tsallis", "allworlds" or "tsallis-v", or the '
+            "description of a policy as in state files."
         ),
     ] = "tsallis"
     bounds: Annotated[
         tuple[float, float],
         Meta(
-            description="The smallest and the largest possible loss or reward; 0 and 1 by "
-            "default, fixed for good."
+            description="The smallest and the largest possible loss or reward; 0 and 1 by default, "
+            "cannot be changed later."
         ),
     ] = (0.0, 1.0)
     experts: Annotated[
@@ -164,7 +164,7 @@ class ExperimentSettings(Changeable, kw_only=True, frozen=True):
         Meta(
             max_length=MOST_EXPERTS,
             description="Models or rules whose advice comes with every decision; the policy weighs "
-            "them instead of the arms. None by default, fixed for good.",
+            "them instead of the arms. None by default, cannot be changed later.",
         ),
     ] = ()
 
@@ -178,7 +178,7 @@ class NewExperiment(ExperimentSettings, frozen=True):
         Meta(
             min_length=2,
             max_length=MOST_ARMS,
-            description="Each a name, or a name and the value that it carries.",
+            description="Each arm is a name, or a name with a value.",
         ),
     ]
 
@@ -233,9 +233,9 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         """
         for name in (*self.min_share, *self.max_share):
             if name not in known:
-                raise _invalid(f"There is no arm {name!r} to have a share.")
+                raise _invalid(f"The arm {name!r} of min_share or max_share does not exist.")
         if self.control is not None and self.control not in active:
-            raise _invalid(f"There is no active arm {self.control!r} to be the control.")
+            raise _invalid(f"The control {self.control!r} must be an active arm.")
         try:
             self.among(active)
         except BothworldsError as error:
@@ -255,7 +255,7 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         """Refuse decisions in segments if there can be none."""
         why = None
         if self.experts:
-            why = "an experiment with experts has none, whose advice can differ by segment"
+            why = "experts can give other advice in every segment instead"
         elif self.order is not None:
             why = f"the policy {self.learner!r} learns in the order of all feedback"
         elif self.max_segments == 0:

@@ -200,7 +200,7 @@ class Deciding:
     def _find(self, who: Principal, name: str) -> Experiment:
         """Return an experiment that the caller may use."""
         if not who.may_use(name):
-            raise Problem("scope_missing", f"The token is for {who.experiment!r} alone.")
+            raise Problem("scope_missing", f"The token is valid for {who.experiment!r} only.")
         return self._experiments.find(who.tenant, name)
 
     async def _segment(self, experiment: Experiment, name: str, lineup: Lineup) -> Segment:

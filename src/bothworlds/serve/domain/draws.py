@@ -122,11 +122,11 @@ def check_served(policy: object) -> Policy:
         elif traits.needs_horizon:
             expected = "one without a horizon, because a service does not know how long it runs"
         elif parts is None or not parts.draws or parts.weights is None:
-            expected = "one that draws its arms and knows the probability of each, which ids carry"
+            expected = "one with a known probability of every arm, because decision ids carry it"
         elif not traits.estimates:
             expected = "one that estimates the losses of its arms, such as TsallisINF or AllWorlds"
         elif not (traits.separable and traits.resizable):
-            expected = "one whose arms can come and go, so without gaps of given arms"
+            expected = "one that allows arms to be added and retired, so without gaps"
         elif traits.carried_rows <= MOST_CARRIED:
             return policy
     raise InvalidParameter(must("policy", "an experiment", expected, policy))

@@ -182,7 +182,10 @@ class Experiment:
             return config.among([""] * len(places))
         names = self.names(places)
         if config.control is not None and config.control not in names:
-            raise Problem("shares_conflict", f"The control arm {config.control!r} must be there.")
+            raise Problem(
+                "shares_conflict",
+                f"The control arm {config.control!r} must be among the available arms.",
+            )
         try:
             return config.among(names)
         except InvalidParameter as error:
@@ -285,7 +288,7 @@ class Experiment:
         pinned = self.pinned
         assert pinned is not None
         if pinned not in lineup.places:
-            raise Problem("nothing_available", "The arm that is pinned is not available.")
+            raise Problem("nothing_available", "The pinned arm is not available.")
         shadow = None
         if mode == "shadow":
             would = (
@@ -368,7 +371,8 @@ class Experiment:
         if self.advisers is not None:
             if probability is not None:
                 raise Problem(
-                    "invalid_request", "Where experts advise, an arm has no probability of its own."
+                    "invalid_request",
+                    "In an experiment with experts, arms have no probability of their own.",
                 )
             return 0
         place = placed(self, self.estimates, self.round, probability)

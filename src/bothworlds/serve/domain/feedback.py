@@ -201,7 +201,7 @@ class Feedback:
                 record.inverse_p > records.LARGEST_INVERSE_P
                 or largest + experiment.promised + promised > MOST
             ):
-                experiment.alarm = "The sums are about to leave their range; reset the experiment."
+                experiment.alarm = "The experiment's sums would overflow; reset the experiment."
                 raise Problem("contribution_too_large")
             experiment.promised += promised
         row = FeedbackRow(
@@ -245,7 +245,11 @@ class Feedback:
         if record.epoch != experiment.epoch:
             raise Problem("epoch_over")
         if record.known > experiment.known:
-            raise Problem("store_unavailable", "The arms are not known yet.", retry_after=1.0)
+            raise Problem(
+                "store_unavailable",
+                "This replica does not know all arms of the decision yet.",
+                retry_after=1.0,
+            )
         return raw, record, experiment
 
     def _told(self, row: FeedbackRow, before: Stored | None) -> Told:

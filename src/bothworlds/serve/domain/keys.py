@@ -62,7 +62,9 @@ class NewKey:
             ``invalid_request`` if the scopes, the label or the tenant are not valid.
         """
         if isinstance(scopes, str) or not scopes or not set(scopes) <= SCOPES:
-            raise Problem("invalid_request", f"Scopes are {', '.join(sorted(SCOPES))}.")
+            raise Problem(
+                "invalid_request", f"The scopes must be some of {', '.join(sorted(SCOPES))}."
+            )
         check_name(label, "label", least=0)
         if tenant is not None:
             check_name(tenant, "tenant")
@@ -118,7 +120,7 @@ def check_operator(who: Principal, what: str) -> None:
     if who.tenant != FIRST_TENANT:
         raise Problem(
             "scope_missing",
-            f"{what} concern all tenants: the key must be one of the deployment's first tenant.",
+            f"{what} concern all tenants: the key must belong to the deployment's first tenant.",
         )
 
 
@@ -211,7 +213,7 @@ class Keys:
         ``tenant`` names another tenant, new if it is; only a caller without a key may.
         """
         if tenant is not None and who.key_id is not None:
-            raise Problem("scope_missing", "A key cannot make keys of other tenants.")
+            raise Problem("scope_missing", "A key cannot create keys of other tenants.")
         made = NewKey.made(who.tenant, scopes, label, tenant)
         await self._administration.administer(
             who, "create_key", None, request_id, made.change(), made.put
@@ -252,7 +254,9 @@ class Keys:
         while number in kept:
             number = number % LAST_KEY + 1
             if number == self._state.keyring.current:
-                raise Problem("mode_conflict", "Too many token keys are still needed.")
+                raise Problem(
+                    "mode_conflict", "Cannot rotate yet: every token-key id is still in use."
+                )
         secret = new_key()
 
         def work(writer: Writer) -> None:

@@ -33,7 +33,10 @@ def check_experiment_name(name: object) -> None:
     >>> check_experiment_name("headline-2")
     """
     if not isinstance(name, str) or not _EXPERIMENT_NAME.match(name):
-        expected = "1 to 100 letters, digits, dots, dashes and underscores, not a mark first"
+        expected = (
+            "1 to 100 letters, digits, dots, dashes and underscores, starting with a letter "
+            "or digit"
+        )
         raise Problem("invalid_request", must("name", "an experiment", expected, name))
 
 
@@ -74,7 +77,8 @@ def check_unit(unit: object) -> None:
     if not isinstance(unit, str) or len(unit) > LONGEST_TEXT or not _PLAIN.match(unit):
         raise Problem(
             "invalid_request",
-            f"The unit must be a text of 1 to {LONGEST_TEXT} characters, none of control.",
+            f"The unit must be a text of 1 to {LONGEST_TEXT} characters without control "
+            "characters.",
         )
 
 

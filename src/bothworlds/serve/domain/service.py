@@ -290,7 +290,9 @@ class Service:
     def experiment_state(self, who: Principal, name: str) -> Experiment:
         """Return an experiment as it is in memory, to be read and not changed."""
         if not who.may_use(name):
-            raise Problem("experiment_not_found", f"The token is for {who.experiment!r} alone.")
+            raise Problem(
+                "experiment_not_found", f"The token is valid for {who.experiment!r} only."
+            )
         return self._experiments.find(who.tenant, name)
 
     def running(self, who: Principal) -> list[Experiment]:

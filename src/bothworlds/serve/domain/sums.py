@@ -475,7 +475,7 @@ class Ledger:
             raise StoreError("The store went back in time.")
         if self.shard != self.replica.shard:
             # The new number may have a state of the same version, which these would overwrite.
-            raise StoreError("The states are those of another replica's number.")
+            raise StoreError("The states belong to another replica number.")
         learned: dict[StateKey, list[FeedbackRow]] = {
             key: [] for key in decided if not key[2] or key[::2] in living
         }

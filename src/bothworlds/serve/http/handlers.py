@@ -115,7 +115,7 @@ async def feedback_many(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "POST", "/v1/decisions/{decision}/activate", "Say that a deferred decision was shown",
+    "POST", "/v1/decisions/{decision}/activate", "Activate a deferred decision",
     "feedback", statuses=(204,), problems=_TOKEN, browsers=True,
 )  # fmt: skip
 async def activate(app: Context, request: Request) -> Reply:
@@ -194,7 +194,7 @@ async def create(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "GET", _ONE, "Read an experiment: settings, arms, what it learned", "read",
+    "GET", _ONE, "Read an experiment: settings, arms, learned state", "read",
     answer=wire.Experiment, statuses=(200, 304), headers=("If-None-Match",),
     problems=("experiment_not_found",),
 )  # fmt: skip
@@ -253,16 +253,16 @@ def _action(name: str, summary: str, *more: str, **settings: Any) -> None:
     )(act)  # fmt: skip
 
 
-_action("pin", "Give everybody one arm", "arm_not_found", body=wire.Pin)
+_action("pin", "Pin an arm: every decision returns it", "arm_not_found", body=wire.Pin)
 _action(
-    "shadow", "Give everybody one arm, and log what the policy would draw",
+    "shadow", "Pin an arm, and log the draws of the policy",
     "arm_not_found", body=wire.Pin,
 )  # fmt: skip
-_action("uniform", "Draw all arms alike")
+_action("uniform", "Draw all arms with equal probability")
 _action("pause", "Refuse decisions until the experiment is resumed")
 _action("resume", "Learn again, after pin, shadow, uniform, pause or archive")
 _action("archive", "Refuse decisions: the experiment is over")
-_action("reset", "Forget what was learned and begin a new epoch")
+_action("reset", "Discard the learned state and start a new epoch")
 
 
 @route(
@@ -294,7 +294,7 @@ async def retire_arm(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "GET", f"{_ONE}/segments", "List the segments, and what each has learned", "read",
+    "GET", f"{_ONE}/segments", "List the segments with their learned state", "read",
     query=wire.SegmentsQuery, answer=wire.SegmentsFound, problems=("experiment_not_found",),
 )  # fmt: skip
 async def segments(app: Context, request: Request) -> Reply:
@@ -336,7 +336,7 @@ async def export(app: Context, request: Request) -> Stream:
 
 
 @route(
-    "GET", f"{_ONE}/report", "Report how good every arm is and how sure that is", "read",
+    "GET", f"{_ONE}/report", "Report the mean of every arm, with its confidence", "read",
     query=wire.ReportQuery, problems=("experiment_not_found", "arm_not_found", "nothing_logged"),
 )  # fmt: skip
 async def report(app: Context, request: Request) -> Reply:
@@ -424,10 +424,11 @@ async def drop(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "GET", "/v1/audit", "List who changed what", "admin", query=wire.PageQuery, answer=wire.Audit,
+    "GET", "/v1/audit", "List the changes of the configuration", "admin",
+    query=wire.PageQuery, answer=wire.Audit,
 )  # fmt: skip
 async def audit(app: Context, request: Request) -> Reply:
-    """List who changed what."""
+    """List the changes of the configuration, with the key behind each."""
     found = await app.service.audit(
         request.who, after=request.query.after, limit=request.query.limit
     )
@@ -443,8 +444,8 @@ async def keys(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "POST", "/v1/keys", "Create a key, shown this once", "admin", body=wire.NewKey,
-    answer=wire.KeyMade, statuses=(201,), problems=("store_unavailable",),
+    "POST", "/v1/keys", "Create a key; it is returned only once", "admin",
+    body=wire.NewKey, answer=wire.KeyMade, statuses=(201,), problems=("store_unavailable",),
 )  # fmt: skip
 async def create_key(app: Context, request: Request) -> Reply:
     """Create a key."""
@@ -480,7 +481,7 @@ _OK = wire.encode({"status": "ok"})
 
 
 @route(
-    "GET", "/healthz", "Whether the process answers", None, answer=wire.Health,
+    "GET", "/healthz", "Check that the process is alive", None, answer=wire.Health,
 )  # fmt: skip
 async def healthz(app: Context, request: Request) -> Reply:
     """Answer."""
@@ -488,7 +489,7 @@ async def healthz(app: Context, request: Request) -> Reply:
 
 
 @route(
-    "GET", "/readyz", "Whether the service can decide", None, answer=wire.Health,
+    "GET", "/readyz", "Check that the service can decide", None, answer=wire.Health,
     problems=("not_ready",),
 )  # fmt: skip
 async def readyz(app: Context, request: Request) -> Reply:

@@ -27,7 +27,7 @@ class Buckets:
     >>> buckets.take("k1")
     Traceback (most recent call last):
     ...
-    bothworlds.serve.problems.Problem: The key may ask 2 times a second.
+    bothworlds.serve.problems.Problem: The key may send 2 requests a second.
     >>> now[0] = 0.5
     >>> buckets.take("k1")
     """
@@ -47,6 +47,8 @@ class Buckets:
         if held < min(count, self._most):
             wait = (min(count, self._most) - held) / self.rate
             raise Problem(
-                "rate_limited", f"The key may ask {self.rate:g} times a second.", retry_after=wait
+                "rate_limited",
+                f"The key may send {self.rate:g} requests a second.",
+                retry_after=wait,
             )
         self._held[key] = (held - count, now)

@@ -34,7 +34,7 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "schema": {"type": "string"},
     },
     "Last-Event-ID": {
-        "description": "The id of the last event received, to go on from.",
+        "description": "The id of the last event received, to continue from.",
         "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
     },
 }
@@ -45,7 +45,7 @@ _PATH: dict[str, str] = {
     "key": "The id of a key.",
 }
 _DONE = {
-    200: "Done.", 201: "Made.", 204: "Done, nothing to say.", 304: "Not changed since.",
+    200: "Done.", 201: "Created.", 204: "No content.", 304: "Not modified.",
 }  # fmt: skip
 
 

@@ -72,6 +72,8 @@ def refuse_pages(headers: Headers) -> None:
     that name in the header Host.
     """
     if not on_this_machine(headers):
-        raise Problem("foreign_origin", "Without keys the service answers to localhost alone.")
+        raise Problem(
+            "foreign_origin", "Without keys the service answers only requests to localhost."
+        )
     if b"origin" in headers and own_scheme(headers) is None:
         raise Problem("foreign_origin")

@@ -164,7 +164,7 @@ def run(
     Raises
     ------
     InvalidParameter
-        If the address cannot be listened on, or is not loopback although no keys are required; or
+        If the address cannot be used, or is not loopback although no keys are required; or
         if an origin is not valid, or given although no keys are required.
     BothworldsError
         What opening the service raised.
@@ -179,9 +179,7 @@ def run(
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise InvalidParameter(
-            f"The address {host}:{port} cannot be listened on: {error}."
-        ) from None
+        raise InvalidParameter(f"Cannot listen on {host}:{port}: {error}.") from None
     failed: list[BothworldsError] = []
 
     async def opened() -> Service:

@@ -42,9 +42,7 @@ class Circumstances(Body, kw_only=True):
     segment: (
         Annotated[
             ArmName,
-            Meta(
-                description="The segment it is drawn in, such as a country; a new one is created."
-            ),
+            Meta(description="Segment of the decision, such as a country; created if it is new."),
         ]
         | None
     ) = None
@@ -54,8 +52,8 @@ class Circumstances(Body, kw_only=True):
             dict[str, str | dict[str, float]],
             Meta(
                 max_length=MOST_EXPERTS,
-                description="What every expert recommends: an arm, or probabilities of arms that "
-                "add up to 1.",
+                description="Advice of every expert: an arm, or probabilities of arms that add up "
+                "to 1.",
             ),
         ]
         | None
@@ -65,7 +63,7 @@ class Circumstances(Body, kw_only=True):
             list[str],
             Meta(
                 max_length=MOST_EXPERTS,
-                description="Experts without advice this time; they neither gain nor lose.",
+                description="Experts without advice in this decision; they neither gain nor lose.",
             ),
         ]
         | None
@@ -86,10 +84,16 @@ class Decide(Circumstances, kw_only=True):
         ]
         | None
     ) = None
-    unit: Annotated[Unit, Meta(description="Who it is for; stored as a keyed hash.")] | None = None
-    deferred: Annotated[bool, Meta(description="Whether it counts only once it is activated.")] = (
-        False
-    )
+    unit: (
+        Annotated[
+            Unit,
+            Meta(description="Unit of the decision, such as a user id; stored as a keyed hash."),
+        ]
+        | None
+    ) = None
+    deferred: Annotated[
+        bool, Meta(description="Whether the decision counts only once it is activated.")
+    ] = False
 
 
 class DecideMany(Circumstances, kw_only=True):
@@ -131,7 +135,7 @@ class NewArm(Arm, kw_only=True, frozen=True):
     """An arm to add."""
 
     probability: (
-        Annotated[float, Meta(gt=0.0, lt=1.0, description="What it begins with; 1 / K by default.")]
+        Annotated[float, Meta(gt=0.0, lt=1.0, description="Initial probability; 1 / K by default.")]
         | None
     ) = None
 
@@ -226,7 +230,7 @@ Experiment = msgspec.defstruct(
         ("state_age", float | None, None),
     ],
     bases=(Answer,),
-    namespace={"__doc__": "An experiment: settings, arms, and what it has learned."},
+    namespace={"__doc__": "An experiment: settings, arms, and its learned state."},
     module=__name__,
     kw_only=True,
 )
@@ -297,14 +301,14 @@ class Context(msgspec.Struct, kw_only=True, dict=True):
     targeting_key: (
         Annotated[
             str,
-            Meta(max_length=LONGEST_TEXT, description="Who it is for: the unit of the decision."),
+            Meta(max_length=LONGEST_TEXT, description="Unit of the decision, such as a user id."),
         ]
         | None
     ) = msgspec.field(name="targetingKey", default=None)
     advice: (
         Annotated[
             dict[str, Any],
-            Meta(description="What every expert recommends, as in the request of a decision."),
+            Meta(description="Advice of every expert, as in the request of a decision."),
         ]
         | None
     ) = None
@@ -338,9 +342,9 @@ class Evaluated(Answer, kw_only=True):
     reason: Literal["SPLIT", "STATIC", "DISABLED"]
     variant: Annotated[str, Meta(description="The arm.")]
     metadata: EvaluatedMetadata
-    value: Annotated[
-        Any, Meta(description="What the arm carries, or its name if it carries nothing.")
-    ] = UNSET
+    value: Annotated[Any, Meta(description="Value of the arm, or its name if it has no value.")] = (
+        UNSET
+    )
 
 
 class NotEvaluated(Answer, kw_only=True):
@@ -401,7 +405,13 @@ class NewDecideToken(Body, kw_only=True):
 
     experiment: (
         Annotated[
-            ExperimentName, Meta(description="The only one it is for; all of the key by default.")
+            ExperimentName,
+            Meta(
+                description=(
+                    "Experiment that the token is limited to; by default all experiments of the "
+                    "key."
+                )
+            ),
         ]
         | None
     ) = None
@@ -486,8 +496,8 @@ class ReportQuery(Body, kw_only=True):
         list[Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT + 4)]],
         Meta(
             max_length=16,
-            description="`uniform`, or `arm:` and the name of one: what that would have returned. "
-            "May be given several times.",
+            description="`uniform`, or `arm:` and an arm's name: estimate the mean of this "
+            "alternative. May be given several times.",
         ),
     ] = []
 
@@ -515,9 +525,10 @@ class PageQuery(Body, kw_only=True):
 class ExperimentsQuery(Body, kw_only=True):
     """One page of the list of experiments; without a limit all of them."""
 
-    after: Annotated[str, Meta(max_length=100, description="The name before the page.")] | None = (
-        None
-    )
+    after: (
+        Annotated[str, Meta(max_length=100, description="The last name of the previous page.")]
+        | None
+    ) = None
     limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 

@@ -77,7 +77,7 @@ def _families(
     for kind, name, title, labels, samples in (
         (counter, "decisions", "Decisions since the start.", by_mode, made),
         (counter, "learned", "Feedback learned in this epoch.", by_arm, learned),
-        (counter, "loss", "Sum of its losses, each in [0, 1].", by_arm, lost),
+        (counter, "loss", "Sum of the losses learned, each in [0, 1].", by_arm, lost),
         (gauge, "probability", "Probability of the next decision.", by_mode, shares),
         (gauge, "alarms", "Alarms of the experiment.", by_mode[:2], alarms),
     ):

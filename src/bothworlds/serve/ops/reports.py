@@ -131,6 +131,6 @@ def _check_target(target: str, arms: Sequence[str]) -> None:
     if target == UNIFORM:
         return
     if not target.startswith(ARM):
-        raise Problem("invalid_request", "A target is `uniform`, or `arm:` and the name of one.")
+        raise Problem("invalid_request", "A target is `uniform`, or `arm:` and an arm's name.")
     if target.removeprefix(ARM) not in arms:
         raise Problem("arm_not_found", f"There is no arm {target.removeprefix(ARM)[:100]!r}.")

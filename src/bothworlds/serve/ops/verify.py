@@ -98,16 +98,16 @@ class _Log:
             self._fault("I3", f"feedback {name} has {error}")
             return
         if row.experiment not in arms:
-            self._fault("I3", f"feedback {name} is of no experiment")
+            self._fault("I3", f"feedback {name} belongs to no experiment")
             return
         if (record.experiment, record.id, record.epoch) != (row.experiment, row.id, row.epoch):
-            self._fault("I3", f"feedback {name} stands in another decision's place")
+            self._fault("I3", f"feedback {name} is stored under another decision's id")
         if record.epoch > epochs[row.experiment] or record.known > arms[row.experiment]:
-            self._fault("I3", f"feedback {name} is of an epoch or an arm to come")
+            self._fault("I3", f"feedback {name} belongs to a future epoch or arm")
         if record.learnable and record.experts != self._experts[row.experiment]:
             self._fault("I3", f"feedback {name} has the advice of {record.experts} experts")
         if row.status == "learned" and not record.learnable:
-            self._fault("I3", f"feedback {name} was learned, made in mode {record.mode}")
+            self._fault("I3", f"feedback {name} was learned, but drawn in mode {record.mode}")
         if not (math.isfinite(row.loss) and 0.0 <= row.loss <= 1.0):
             self._fault("I4", f"feedback {name} has the loss {row.loss}")
         forgotten = row.id <= self._forgotten.get(row.experiment, b"")
@@ -119,7 +119,7 @@ class _Log:
             ended < row.id < until and row.told_at >= later.started_at
             for ended, until, later in self._lost
         ):
-            self._fault("I11", f"feedback {name} is of a time that was lost")
+            self._fault("I11", f"feedback {name} belongs to a period that a restore discarded")
         if not _possible(record):
             self._fault("I5", f"feedback {name} has 1/p = {record.inverse_p}")
 
@@ -203,10 +203,10 @@ def verify_store(reader: Reader) -> list[Finding]:
         found.append(_sums_agree(log, totals, kept))
         found.append(log.finding("I3", "every feedback has a record of its own experiment"))
         found.append(log.finding("I4", "every loss lies in [0, 1]"))
-        found.append(log.finding("I5", "every probability is one that can be drawn with"))
+        found.append(log.finding("I5", "every probability is in the valid range"))
         found.append(_arms_are_distinct(log.configuration))
         found.append(_changes_are_audited(reader))
-        found.append(log.finding("I11", "no feedback is of a time that was lost or forgotten"))
+        found.append(log.finding("I11", "no feedback belongs to a discarded or forgotten period"))
         found.append(_folds_agree(reader, log.configuration))
         return found
 
@@ -223,7 +223,7 @@ def _sums_agree(log: _Log, totals: dict[StateKey, Sums], kept: dict[StateKey, Su
             detail = f"the state of {where} is not the sum of its feedback"
             return Finding("I2", False, detail)
         if any(abs(int(each)) > MOST for each in stored.sums):
-            return Finding("I2", False, f"the state of {where} has left its range")
+            return Finding("I2", False, f"the state of {where} is out of range")
     total = sum(log.learned.values())
     return Finding("I2", True, f"{len(totals)} states are the sums of {total} contributions")
 
@@ -245,7 +245,7 @@ def _arms_are_distinct(configuration: Configuration) -> Finding:
             return Finding("I7", False, f"the arms of {each.name!r} are not numbered in order")
         if len({arm.name for arm in each.arms}) != len(each.arms):
             return Finding("I7", False, f"two arms of {each.name!r} have one name")
-    return Finding("I7", True, "no arm has the place or the name of another")
+    return Finding("I7", True, "no two arms share a number or a name")
 
 
 def _changes_are_audited(reader: Reader) -> Finding:

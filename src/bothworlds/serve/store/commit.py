@@ -504,7 +504,7 @@ class Committer:
                 done(written)
             except Exception:
                 # The others wait as well.
-                _LOG.exception("An answer could not be given.")
+                _LOG.exception("An answer could not be delivered.")
         if len(answers) > some:
             self._loop.call_soon(self._answer, [], {}, answers[some:])
         self._answered.set()

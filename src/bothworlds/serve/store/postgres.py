@@ -363,7 +363,9 @@ class PostgresWriter(Writer):
             return
         if self._end_former(connection, former):
             self.backend = former
-            raise StoreError(f"The number {self.replica.shard} is held by a former session.")
+            raise StoreError(
+                f"The number {self.replica.shard} is still in use by an earlier session."
+            )
         # Another replica took it, because this one was away for longer than its lease.
         self.take_shard()
         self.begin_run()

@@ -37,8 +37,8 @@ def migrate(writer: Writer) -> tuple[int, int]:
         before = version(writer)
         if before > latest:
             raise StoreError(
-                f"The store has tables of version {before}, this program knows {latest}: "
-                f"it was written by a newer one, and is left as it is."
+                f"The store has tables of version {before}, this program knows {latest}: a "
+                "newer version wrote it. Nothing was changed."
             )
         if before < latest:
             writer.check_not_served()

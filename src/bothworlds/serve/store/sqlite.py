@@ -201,8 +201,8 @@ class SqliteStore(Store):
 
     def _lock(self, opening: contextlib.ExitStack) -> None:
         busy = StoreError(
-            f"The store {str(self.path)!r} is served by another process; one may, and several "
-            f"with PostgreSQL."
+            f"The store {str(self.path)!r} is already in use by another server. SQLite allows "
+            "one; use PostgreSQL for several."
         )
         try:
             with _guard:
