@@ -80,7 +80,7 @@ _HOMES = {
     "table": "simulation",
     "theory": "theory",
 }
-"""Where the public names are, or what modules they are; `registry` knows the policies."""
+"""Modules of the public names, and the public modules; `registry` knows the policies."""
 
 __all__ = sorted([*_HOMES, *registry.POLICIES])
 

@@ -29,9 +29,9 @@ Published = Literal["rv", "iw"]
 """Reduced variance, or importance weighting."""
 
 SMALLEST = 5e-324
-"""The smallest positive number, the lower end of what must be positive."""
+"""The smallest positive number, the lower end of positive ranges."""
 LARGEST = 1.7976931348623157e308
-"""The largest finite number, the upper end of what must be finite."""
+"""The largest finite number, the upper end of finite ranges."""
 
 
 def is_whole(value: object) -> TypeGuard[int]:
@@ -290,7 +290,7 @@ def frozen(x: FloatArray) -> FloatArray:
 
 
 def keep(configuration: object, **fields: object) -> None:
-    """Set fields of a frozen dataclass while it is constructed, to what was read.
+    """Set fields of a frozen dataclass to validated values while it is constructed.
 
     Examples
     --------

@@ -6,7 +6,7 @@
     ├── InvalidParameter   (ValueError)      a constructor or function got a value it cannot use
     ├── InvalidFeedback    (ValueError)      a reward, loss or winner that cannot be accepted
     ├── UnknownDecision    (KeyError)        feedback for a decision this bandit is not waiting for
-    │   └── DecisionClosed                   ... because it was already told, or expired
+    │   └── DecisionClosed                   ... because it was already answered, or expired
     ├── StateFileError     (ValueError)      a saved bandit that is damaged, foreign or too new
     ├── ResultFileError    (ValueError)      a saved result that is damaged, foreign or too new
     ├── KernelError        (RuntimeError)    a user's own policy or environment misbehaved
@@ -58,7 +58,7 @@ class CacheWarning(UserWarning):
 
 
 class InvalidParameter(BothworldsError, ValueError):
-    """A parameter of a constructor or function is outside what it accepts."""
+    """A parameter of a constructor or function has a value that it does not accept."""
 
 
 class InvalidFeedback(BothworldsError, ValueError):
@@ -100,7 +100,7 @@ class ForkError(BothworldsError, RuntimeError):
 
 
 class ClusterError(BothworldsError, RuntimeError):
-    """Workers on this or other machines, or what schedules them, cannot be used."""
+    """Workers on this or other machines, or their scheduler, cannot be used."""
 
 
 class ServiceError(BothworldsError, RuntimeError):
@@ -165,7 +165,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def must(parameter: str, owner: str, expected: str, got: object) -> str:
-    """Say in one sentence which parameter of what must be what, and what it was.
+    """Return one sentence: which parameter of which owner must be what, and the value received.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def must(parameter: str, owner: str, expected: str, got: object) -> str:
     expected : str
         What would have been accepted; completes "must be ...".
     got : object
-        The value received. Long values are abbreviated, NumPy scalars shown as plain numbers.
+        The value received. Long values are abbreviated, NumPy scalars printed as plain numbers.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def missing_extra(extra: str, package: str) -> MissingExtra:
     Parameters
     ----------
     extra : str
-        The extra of bothworlds that brings the package, such as ``"lab"``.
+        The extra of bothworlds that installs the package, such as ``"lab"``.
     package : str
         The package whose import failed.
 

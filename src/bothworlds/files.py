@@ -123,7 +123,7 @@ def _new_draft(target: pathlib.Path, made: list[tuple[pathlib.Path, int | None]]
     while True:
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         made.append((draft, None))
-        # Made here, so that the user's own mask decides who may read it.
+        # Created here, so that the user's own mask sets its permissions.
         draft.touch(exist_ok=False)
         if fcntl is None:
             return draft
@@ -199,7 +199,7 @@ def locked(path: str | os.PathLike[str], patience: float = PATIENCE) -> Iterator
     Yields
     ------
     bool
-        Whether the lock is held; False where the system has no file locks.
+        Whether the file is locked; False where the system has no file locks.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def flocked(path: str | os.PathLike[str]) -> Iterator[bool]:
     Yields
     ------
     bool
-        Whether it is held; True where the system has no file locks.
+        Whether it is locked; True where the system has no file locks.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class RangeLock:
 
 
 def pyarrow() -> Any:
-    """Return the package pyarrow, its ``parquet`` included, or say how to install it."""
+    """Return pyarrow with its ``parquet``, or raise an error with the install command."""
     try:
         import pyarrow
         import pyarrow.parquet

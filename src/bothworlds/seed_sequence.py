@@ -56,7 +56,7 @@ def _mixed(one: Words, other: Words) -> Words:
 
 
 def first_states(E: Words) -> NDArray[np.uint64]:
-    """Return what ``SeedSequence(words).generate_state(4, np.uint64)`` does, for every row of E.
+    """Return ``SeedSequence(words).generate_state(4, np.uint64)`` for every row of E.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class KnownSeed(ISpawnableSeedSequence):
 
 
 def generators(E: Words) -> Iterator[np.random.Generator]:
-    """Yield what `numpy.random.default_rng` returns for every row of E; none ends with a zero."""
+    """Yield `numpy.random.default_rng` of every row of E; none ends with a zero."""
     # One after another: a thousand at a time would have Python look for garbage.
     for pair in zip(E, first_states(E), strict=True):
         seed: Any = KnownSeed(*pair)

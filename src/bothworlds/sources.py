@@ -33,7 +33,7 @@ NUMBERS = (*SIMULATED, "seeding.py", "seed_sequence.py")
 """Rooms and files on which the numbers of a run depend."""
 
 JUDGING = ("experiments", "theory", "plotting", "registry.py", "text.py")
-"""Rooms and files that judge and draw what was simulated."""
+"""Rooms and files that judge and draw simulations."""
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def files(*rooms: str) -> list[pathlib.Path]:
 
 
 def code_digest(source: bytes) -> str:
-    r"""Return a digest of what a source does, regardless of its comments and docstrings.
+    r"""Return a digest of a source's behaviour, regardless of its comments and docstrings.
 
     It is one of the byte code without line numbers, to which assertions do not belong either.
     Python makes that in a third of the time in which a syntax tree can be written down.
@@ -102,7 +102,7 @@ _NOTHING = int.from_bytes(bytes([opmap["NOP"], 0]), sys.byteorder)
 
 
 def _memories() -> list[pathlib.Path]:
-    """Return the files that may hold what was found before, the best place first."""
+    """Return the files that may hold earlier findings, the best place first."""
     # Byte code differs between versions of Python.
     tag = f"2.{sys.implementation.cache_tag}"
     found = [PACKAGE / "__pycache__" / f"sources.{tag}.json"]
@@ -117,7 +117,7 @@ def _memories() -> list[pathlib.Path]:
 
 
 def _remembered() -> dict[str, list[int | str]]:
-    """Return what was found before; nothing where that cannot be read."""
+    """Return the earlier findings; nothing where they cannot be read."""
     for memory in _memories():
         with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
             found: dict[str, list[int | str]] = json.loads(memory.read_bytes())
@@ -127,7 +127,7 @@ def _remembered() -> dict[str, list[int | str]]:
 
 
 def _remember(found: dict[str, list[int | str]]) -> None:
-    """Keep what was found in the first place that can be written, if there is one."""
+    """Keep the findings in the first place that can be written, if there is one."""
     for memory in _memories():
         draft = memory.with_suffix(f".{os.getpid()}.part")
         try:

@@ -1,7 +1,7 @@
 """Functions and classes a user writes in plain Python, made into kernels, policies, environments.
 
 A function is compiled by `unchecked` as it stands, for the engine, and by `checked` with every
-index held against its array.  A `Bandit` and the checks only run checked functions; before a
+index checked against its array.  A `Bandit` and the checks only run checked functions; before a
 simulation they are rehearsed for some rounds.
 
 Machine code is kept on disk where `bothworlds.lanes.user_functions` knows all that it depends on.
@@ -109,7 +109,7 @@ def _clone(function: Any, key: str, options: dict[str, Any], made: dict[Any, Any
 
 
 def compile_for(function: Any, arguments: tuple[Any, ...], name: str, owner: str) -> Any:
-    """Compile a function for arguments of these types, or say in one sentence why it cannot be.
+    """Compile a function for arguments of these types, or explain in a sentence why it cannot be.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def compile_for(function: Any, arguments: tuple[Any, ...], name: str, owner: str
 
 
 def _reason(error: Exception) -> str:
-    """Return what Numba found, out of all it prints.
+    """Return Numba's finding, out of all it prints.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def _reason(error: Exception) -> str:
 
 
 def fault(name: str, owner: str, error: Exception) -> BothworldsError:
-    """Return the error for what a user's function raised.
+    """Return the error for an exception in a user's function.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def no_arm(function: str, owner: str, n_arms: int, arm: object) -> KernelError:
 
 
 def within(value: Any, name: str, owner: str, low: float = 0.0, high: float = 1.0) -> float:
-    """Return what a user's function gave, if it is a number in [low, high]."""
+    """Return the result of a user's function, if it is a number in [low, high]."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -274,7 +274,7 @@ def argument_count(parameter: str, function: Any, owner: str, allowed: tuple[int
 
 
 def body_of(cls: type) -> dict[str, Any]:
-    """Return what the body of a class holds, static methods as the functions they were.
+    """Return the body of a class, static methods as the functions they were.
 
     Functions that take ``self`` are refused: compiled, they would know no object.
     """
@@ -323,7 +323,7 @@ def record(fields: tuple[str, ...]) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Return a record by its name, for a process that reads what another one wrote."""
+    """Return a record by its name, for a process that unpickles it."""
     kind, *fields = name.split(",")
     if kind == "parameters":
         return record(tuple(fields))

@@ -693,7 +693,7 @@ export interface components {
     schemas: {
         /**
          * Arm
-         * @description An arm and what it carries, any JSON.
+         * @description An arm and its value, any JSON.
          */
         Arm: {
             name: string;
@@ -789,9 +789,9 @@ export interface components {
         };
         /**
          * Context
-         * @description What an OpenFeature provider knows about its caller.
+         * @description Evaluation context that an OpenFeature provider sends.
          *
-         *         Of other fields, only the one is used that ``segment_key`` of an experiment names.
+         *         Of all other fields, only the one that ``segment_key`` of an experiment names is used.
          */
         Context: {
             /** @default null */
@@ -1075,7 +1075,7 @@ export interface components {
         };
         /**
          * KeyMade
-         * @description A new key. The secret is shown this once.
+         * @description A new key. The secret is returned only once.
          */
         KeyMade: {
             id: string;
@@ -1205,7 +1205,7 @@ export interface components {
         };
         /**
          * Pin
-         * @description The arm that everybody gets, or that is played in the shadow of the others.
+         * @description The arm that every decision returns; in shadow mode the policy's draw is logged.
          */
         Pin: {
             arm: string;
@@ -1262,7 +1262,7 @@ export interface components {
         };
         /**
          * SegmentState
-         * @description A segment, with what it has learned.
+         * @description A segment, with its learned state.
          */
         SegmentState: {
             name: string;
@@ -1281,7 +1281,7 @@ export interface components {
         };
         /**
          * Told
-         * @description What became of a feedback.
+         * @description Outcome of a feedback.
          */
         Told: {
             /** @enum {unknown} */
@@ -1289,14 +1289,14 @@ export interface components {
         };
         /**
          * ToldMany
-         * @description What became of each feedback, in their order.
+         * @description Outcome of each feedback, in their order.
          */
         ToldMany: {
             results: components["schemas"]["ToldOfMany"][];
         };
         /**
          * ToldOfMany
-         * @description What became of one feedback of many; if it was refused, why.
+         * @description Outcome of one feedback of many; if it was refused, the reason.
          */
         ToldOfMany: {
             /** @enum {unknown} */

@@ -113,7 +113,7 @@ class AdvisedBandit(Persistent[Policy]):
     expected loss of ``AdvisedBandit(TsallisINF(estimator="iw"), ...)`` exceeds that of the best
     expert's own advice by at most 4 sqrt(N T) + 1 for N experts, any losses and any advice; where
     one expert is better on average in every round, by the order of log T. Not promised: anything
-    about what an expert *would have* recommended had it been followed, or against an attacker who
+    about what an expert *would have* recommended had it been followed, or against an attacker that
     sees the arm before choosing the loss. Arms away, sleeping experts and late feedback are
     supported and have no theorem. The regret grows with sqrt(N): with many more experts than arms
     it is not optimal.
@@ -292,7 +292,7 @@ class AdvisedBandit(Persistent[Policy]):
         reward: Feedback | None = None,
         loss: Feedback | None = None,
     ) -> None:
-        """Report what a decision returned, once; every expert is judged by it.
+        """Report the outcome of a decision, once; every expert is judged by it.
 
         Parameters
         ----------
@@ -417,7 +417,7 @@ class AdvisedBandit(Persistent[Policy]):
             self._change_experts([*range(N - 1)], (*self._experts, known), estimate)
 
     def retire_expert(self, name: Arm) -> None:
-        """Remove an expert; the others keep their proportions in what they have learned."""
+        """Remove an expert; the weights of the other experts keep their proportions."""
         owner = "AdvisedBandit.retire_expert"
         with self._lock:
             if name not in self._experts or len(self._experts) == 1:
@@ -615,7 +615,7 @@ def _checked_experts(experts: object, owner: str = "AdvisedBandit") -> list[Arm]
 
 
 def _read_state(made: AdvisedBandit, document: dict[str, Any]) -> None:
-    """Give a bandit what a state file describes, but for its names."""
+    """Set a bandit to the state in a state file, without its names."""
     N, K = len(made.experts), len(made.arms)
     F = _finite(document["state"], made._F.shape)
     if not np.array_equal(F[: step.PRIOR + 1][[0, 1]], [N, K]) or F[step.ROUND] % 1.0:

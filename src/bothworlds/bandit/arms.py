@@ -1,4 +1,4 @@
-"""The arms of a bandit by name: where each stands in the state, and what it has been through.
+"""The arms of a bandit by name: their places in the state, and their history.
 
 An arm keeps its index for good.  Its slot, the place in the policy's state, exists only while it
 can be played.
@@ -25,11 +25,11 @@ GONE = -1
 COUNTS = {
     name: Saved(name, low=0, high=MOST, whole=True) for name in ("told", "dropped")
 }  # fmt: skip
-"""What a state file counts of every arm."""
+"""Counters of every arm in a state file."""
 
 
 class ArmHistory(NamedTuple):
-    """What happened to one arm."""
+    """History of one arm."""
 
     pulls: int
     """How often it was drawn."""
@@ -141,7 +141,7 @@ class Roster:
         estimates: list[float] | None,
         bounds: tuple[float, float],
     ) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm.
+        """Return the history of every arm.
 
         ``pending`` are the indices of arms whose feedback is awaited, ``estimates`` those of the
         arms that can be played, by slot, ``bounds`` the user's units.

@@ -226,7 +226,7 @@ class Bandit(Inspectable):
         with self._lock:
             return self._core.draw_many(int(n))
 
-    # --- telling -----------------------------------------------------------------------------
+    # --- feedback ----------------------------------------------------------------------------
 
     def tell(
         self,
@@ -424,7 +424,7 @@ class Bandit(Inspectable):
         Returns
         -------
         list of int
-            The ids that were closed; telling them now raises `DecisionClosed`.
+            The ids that were closed; feedback for them now raises `DecisionClosed`.
 
         Examples
         --------

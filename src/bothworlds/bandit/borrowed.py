@@ -19,7 +19,7 @@ from bothworlds.policies.base import Array, Policy
 
 
 def borrowed(rest: Array, answers: int, prior: int) -> tuple[Array, int]:
-    """Return what a segment adds to its loss estimates, and to its rounds.
+    """Return the numbers that a segment adds to its loss estimates, and to its rounds.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Content of a bandit's state file: a `Core` and its pending decisions as JSON values.
 
-A file may say anything, also with a checksum that fits.  Every number is validated by
+A file may contain anything, also with a valid checksum.  Every number is validated by
 `bothworlds.bandit.state_file` before compiled code reads it.
 """
 
@@ -162,7 +162,7 @@ def _given(document: dict[str, Any], kind: Saved, n: int | None) -> Any:
 
 
 def pending_document(decided: int, entry: Pending, policy: Policy, known: int) -> dict[str, Any]:
-    """Return what learning needs of a pending decision; ``known`` arms were ever there."""
+    """Return the numbers of a pending decision that learning needs; ``known`` arms ever existed."""
     raw, lineup = entry.notes, entry.lineup
     numbers = np.frombuffer(raw)
     carried = CARRIED + policy.traits.carried_rows
@@ -181,7 +181,7 @@ def pending_document(decided: int, entry: Pending, policy: Policy, known: int) -
 
 
 def _about_document(decided: int, entry: Pending, keys: Keys) -> dict[str, Any]:
-    """Return what is kept of a pending decision besides the numbers that learning needs."""
+    """Return the rest of a pending decision: all but the numbers that learning needs."""
     about: dict[str, Any] = {"time": entry.time}
     if not entry.learn:
         about["learn"] = False

@@ -52,14 +52,14 @@ MOST_SUBSETS = 64
 
 
 class Shift(NamedTuple):
-    """What a draw adds to the loss estimates, by slot, and to the rounds; the state stays."""
+    """Additions of a draw to the loss estimates, by slot, and to the rounds; the state stays."""
 
     estimates: Array
     rounds: int
 
 
 class Subset(NamedTuple):
-    """Some of the arms, and what draws from them alone; no functions where it is not compiled."""
+    """Some of the arms, and the functions that draw from them alone; none if not compiled."""
 
     slots: NDArray[np.intp]
     rows: int = 0
@@ -74,7 +74,7 @@ class Subset(NamedTuple):
 
 
 class Held:
-    """What a core holds: a policy's packed state and the decisions that wait, to be read."""
+    """Content of a core: a policy's packed state and the pending decisions, for reading."""
 
     __slots__ = (
         "F", "N", "N_bytes", "_late", "_learn", "_plain", "_prompt", "_subsets", "ask", "flags",
@@ -96,11 +96,11 @@ class Held:
     """The round whose distribution is drawn from since learning stopped, or 0."""
     lineup: Lineup
     rows: Any
-    """``F`` as a memoryview: reading one number costs half of what indexing an array does."""
+    """``F`` as a memoryview: reading one number takes half the time of indexing an array."""
     tell: Callable[[int, float, float], None]
     """Learns from the fresh decision: slot, 1 / probability and loss."""
     program: Program
-    """What plays the policy with the arms of ``F``."""
+    """The program that plays the policy with the arms of ``F``."""
     note: Any
     """Writes the notes of the fresh decision into ``N``; None until late feedback is prepared."""
     _late: LateKernels | None
@@ -147,7 +147,7 @@ class Held:
     def lineup_of(
         self, indices: Iterable[int], origin: Origin, F: Array, program: Program
     ) -> Lineup:
-        """Return what decisions drawn from ``F`` have in common."""
+        """Return the common part of decisions drawn from ``F``."""
         names = self.roster.names
         indices = tuple(indices)
         kernel = program.kernels.weights if self.policy.traits.knows_probability else None
@@ -166,7 +166,7 @@ class Held:
         return len(self.roster.slots)
 
     def history(self, bounds: tuple[float, float]) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm, in the units of ``bounds``."""
+        """Return the history of every arm, in the units of ``bounds``."""
         estimates = None
         if self.policy.traits.estimates:
             L = self.policy.estimated(columns(self.F, self.policy))
@@ -245,7 +245,7 @@ class Core(Held):
         self._prompt(slot, inverse_p, loss)
 
     def in_order(self) -> None:
-        """Choose what learns from the fresh decision, as its evidence must wait or not."""
+        """Choose the function that learns from the fresh decision, with or without evidence."""
         self.tell = self._tell_in_order if self.keeper.frontier else self._prompt
 
     def _tell_in_order(self, slot: int, inverse_p: float, loss: float) -> None:
@@ -464,7 +464,7 @@ class Core(Held):
         self.fresh = NOTHING_FRESH
 
     def noted(self) -> Pending:
-        """Return what late feedback will need of the fresh decision."""
+        """Return the numbers of the fresh decision that late feedback needs."""
         if self.note is None:
             self.late_kernels()
         lineup = self.lineup
@@ -587,7 +587,7 @@ class Core(Held):
         return self.ledger.older(limit, self.round)
 
     def add_arm(self, arm: Arm, probability: float | None) -> None:
-        """Add an arm, or bring a retired one back."""
+        """Add an arm, or restore a retired one."""
         old = columns(self.F, self.policy)
         head = self.F[self.start : self.start + self.policy.traits.head_rows]
         new = self.policy.newcomer(head, old, self.round + 1, probability)
@@ -739,7 +739,7 @@ def _subset_of(core: Core, slots: NDArray[np.intp]) -> Subset:
 
 
 def _draw_one_by_one(core: Core, slots: Any, notes: Array, snapshots: Array) -> None:
-    """Do what the compiled loop does, with every choice checked."""
+    """Same as the compiled loop, with every choice checked."""
     before = core.F.copy()
     try:
         for place in range(slots.size):

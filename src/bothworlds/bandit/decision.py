@@ -25,7 +25,7 @@ class Origin:
 
     A bandit knows its own decisions by the identity of this object.  Once either side went
     through a file, a copy or a pickle, identity is lost; then the seed must agree, and the
-    caller compares what the decision says with what it remembers.
+    caller compares the decision with its own record.
     """
 
     __slots__ = ("crossed", "seed")
@@ -40,7 +40,7 @@ class Origin:
 
 
 class Lineup:
-    """What decisions made with the same arms have in common."""
+    """Common part of decisions with the same arms."""
 
     __slots__ = (
         "_present",

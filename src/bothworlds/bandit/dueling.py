@@ -166,7 +166,7 @@ class DuelingBandit(Persistent[Sparring]):
         """Return the ids of a pair's two decisions, each on its side."""
         return (2 * number - 1, 2 * number) if self._policy.shared else (number, number)
 
-    # --- asking and telling ------------------------------------------------------------------
+    # --- decisions and feedback --------------------------------------------------------------
 
     def ask(self, *, key: str | None = None) -> Pair:
         """Draw two arms to compare, which may be the same one.
@@ -336,7 +336,7 @@ class DuelingBandit(Persistent[Sparring]):
         Returns
         -------
         list of int
-            The ids that were closed; telling them now raises `DecisionClosed`.
+            The ids that were closed; feedback for them now raises `DecisionClosed`.
 
         Examples
         --------
@@ -400,7 +400,7 @@ class DuelingBandit(Persistent[Sparring]):
         return {name: 0.5 * (left[name] + right[name]) for name in left}
 
     def history(self) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm, on both sides together.
+        """Return the history of every arm, on both sides together.
 
         The mean loss is the share of duels it lost.
 
@@ -509,7 +509,7 @@ def _in_pairs(draws: list[int]) -> bool:
 
 
 def merged(left: dict[Arm, ArmHistory], right: dict[Arm, ArmHistory]) -> dict[Arm, ArmHistory]:
-    """Add up what happened on both sides; estimates become the mean of both, the least 0."""
+    """Add up the histories of both sides; estimates become the mean of both, the least 0."""
     estimates = {
         name: 0.5 * (arm.estimate + right[name].estimate)  # type: ignore[operator]
         for name, arm in left.items()

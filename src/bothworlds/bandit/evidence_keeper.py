@@ -43,7 +43,7 @@ MOST_NUMBERS = 2**20
 
 
 FEW = 64
-"""Number of arms up to which sums are kept unless the user says otherwise."""
+"""Number of arms up to which sums are kept by default."""
 
 
 def keeps_sums(policy: Policy, n_arms: int, wished: bool | None, limited: bool) -> bool:
@@ -104,7 +104,7 @@ class EvidenceKeeper:
     def telling(
         self, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
     ) -> Callable[..., None]:
-        """Return what learns from the last decision of ``F`` and adds it to the evidence.
+        """Return the function that learns from the last decision of ``F``, with evidence.
 
         It takes the slot of the arm, 1 / its probability and the loss; ``where`` is the address
         of ``F``.
@@ -126,7 +126,7 @@ class EvidenceKeeper:
     def telling_again(
         self, tell: Any, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
     ) -> Callable[..., None]:
-        """Return what `telling` does for the copy of a bandit, to which it returned ``tell``."""
+        """Return `telling` for the copy of a bandit, to which it returned ``tell``."""
         if not policy.traits.trusted or (self.evidence is not None and self._lineup is None):
             return self.telling(policy, kernels, F, where, lineup)
         if self.evidence is None:
@@ -169,7 +169,7 @@ class EvidenceKeeper:
     # --- decisions that wait -------------------------------------------------------------------
 
     def noted(self, lineup: Lineup, F: Array) -> Array | None:
-        """Return what late feedback of the decision just drawn will need, if anything."""
+        """Return the notes for late feedback of the decision just drawn, if any."""
         evidence = self.evidence
         if evidence is None or lineup.weights is None:
             return None
@@ -401,7 +401,7 @@ class EvidenceKeeper:
 
 
 def learning(policy: Policy, kernels: Kernels, F: Array, where: int) -> Callable[..., None]:
-    """Return what learns from the last decision of ``F`` and adds nothing to the evidence."""
+    """Return the function that learns from the last decision of ``F`` without evidence."""
     if not policy.traits.trusted:
         return partial(policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0)), F)
     made: Callable[..., None] = placed(telling_code(kernels.tell), where)

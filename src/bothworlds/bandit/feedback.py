@@ -1,4 +1,4 @@
-"""Feedback: from a user's reward or loss, in the user's units, to what a policy learns from."""
+"""Feedback: from a reward or loss in the user's units to the loss that a policy learns from."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def losses_within(
 
 @dataclass(slots=True)
 class FeedbackUnits:
-    """The user's units: bounds of rewards and losses, and what happens beyond them."""
+    """The user's units: bounds of rewards and losses, and the treatment of values beyond them."""
 
     bounds: tuple[float, float]
     """The smallest and the largest value, or `UNBOUNDED`."""

@@ -119,7 +119,7 @@ class Inspectable(Persistent[Policy]):
             return self._core.probabilities()
 
     def history(self) -> dict[Arm, ArmHistory]:
-        """Return what happened to every arm, retired ones included.
+        """Return the history of every arm, retired ones included.
 
         Examples
         --------

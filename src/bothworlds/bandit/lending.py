@@ -1,4 +1,4 @@
-"""Lending: what all segments of a `SegmentedBandit` have learned together, for new ones."""
+"""Lending: the joint estimates of all segments of a `SegmentedBandit`, for new segments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Lending:
     n_arms : int
         How many arms there are.
     prior : int
-        How many answers the others count as, at most, in the draws of a segment; 0 for none.
+        How many answers the other segments count as, at most, in the draws of a segment; 0 for
+        none.
     """
 
     __slots__ = ("answers", "estimates", "prior")
@@ -38,7 +39,7 @@ class Lending:
         self.answers = 0
 
     def shift(self, bandit: Bandit) -> Shift | None:
-        """Return what a segment borrows from the others; None without a prior."""
+        """Return the estimates that a segment borrows; None without a prior."""
         if not self.prior:
             return None
         own, answers = _learned(bandit)
@@ -46,7 +47,7 @@ class Lending:
 
     @contextmanager
     def adding(self, bandit: Bandit) -> Iterator[None]:
-        """Add what a segment learns in the block."""
+        """Add the changes of a segment's estimates in the block."""
         if not self.prior:
             yield
             return

@@ -1,4 +1,4 @@
-"""Pending decisions: what a bandit remembers of each until its feedback comes.
+"""Pending decisions: the record that a bandit keeps of each until its feedback arrives.
 
 Feedback is weighted with the probabilities at decision time, however late.  An estimator needs
 little of them: the probability of the played arm, one bit per arm for the baseline, and the mean

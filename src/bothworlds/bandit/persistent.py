@@ -101,9 +101,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class Persistent(Generic[Config]):
-    """Base of `bothworlds.Bandit` and `bothworlds.DuelingBandit`: what makes another of it.
+    """Base of `bothworlds.Bandit` and `bothworlds.DuelingBandit`: saving, loading and copying.
 
-    A bandit is its policy and what `_document` says of it; `_restored` makes it of these again.
+    A bandit is its policy and its `_document`; `_restored` creates it from these again.
     """
 
     __slots__ = (
@@ -122,22 +122,22 @@ class Persistent(Generic[Config]):
     _OWNER: ClassVar[str]
     """The name of the class in error messages."""
     _FORMAT: ClassVar[str]
-    """What its state files say they are."""
+    """Format name in its state files."""
     _VERSION: ClassVar[int]
     """The version of them that this package writes and reads."""
     _CLASSES: ClassVar[tuple[type, ...]] = ()
-    """Of what a saved policy may be made besides this package's policies."""
+    """Classes that a saved policy may contain besides this package's policies."""
 
     _take: Any
     _give: Any
     _lock: Any
-    """Held by a thread that asks, tells or changes arms."""
+    """Lock of a thread that asks, reports feedback or changes arms."""
     _policy: Config
     _quiet: Any
     """The same for readers; in the child of a fork, where `_lock` refuses, a lock of its own."""
     _seed: int
     _key_lock: Any
-    """Held by a caller that asks with a key."""
+    """Lock of a caller that asks with a key."""
     _keys: Keys
     """Pending decisions by the key they were asked with."""
     _seen: dict[str, str]
@@ -344,7 +344,7 @@ class Persistent(Generic[Config]):
     def _write(self, path: Path) -> None:
         """Write the state file, also over another one."""
         with replacing(path) as draft:
-            # A path that is refused must leave the state as it is, which this brings to a form.
+            # A path that is refused must leave the state unchanged; normalising it here would not.
             document = self.as_dict()
             draft.write_bytes(as_text(document).encode())
         self._seen[os.path.realpath(path)] = document["checksum"]

@@ -4,7 +4,7 @@ Segments are made when they are first asked for.  Each draws by a seed that foll
 Without a prior, what a segment does depends on its own decisions and feedback and on nothing else;
 with one, it also draws from the estimates of all others, see `bothworlds.bandit.borrowed`.  Beyond
 the limit the least recently used segment is dropped, with all it has learned and all that is
-pending; what the others borrow keeps it.
+pending; the estimates that other segments borrow keep its feedback.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed, derived_seed
 
 LIMIT = 10_000
-"""Segments that are kept unless the user says otherwise."""
+"""Number of segments kept by default."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +41,7 @@ class SegmentDecision:
     Attributes
     ----------
     segment : str
-        For whom it was drawn.
+        Segment of the decision.
 
     Examples
     --------
@@ -127,12 +127,12 @@ class SegmentedBandit(Persistent[Policy]):
     arms : sequence of str or int, or int
         The names of the arms, the same in all segments, or their number.
     limit : int, default 10,000
-        How many segments are kept. Beyond it, the one that was asked or told longest ago is
+        How many segments are kept. Beyond it, the least recently used segment is
         dropped; feedback on its decisions is then refused, and asked again it starts afresh.
     prior : int, default 0
         How many answers all other segments together count as, at most, in the draws of a segment:
-        a new one begins with what the others have learned. Needs a policy whose state is a sum of
-        estimates, such as `TsallisINF` or `Exp3`.
+        a new one starts from the estimates of the other segments. Needs a policy whose state is a
+        sum of estimates, such as `TsallisINF` or `Exp3`.
     seed : int, optional
         Makes the draws repeatable. Without a prior, a segment's draws follow from it and from the
         segment's name, whichever other segments there are.
@@ -170,7 +170,7 @@ class SegmentedBandit(Persistent[Policy]):
     _segments: dict[str, Bandit]
     """The least recently used first."""
     _births: dict[str, int]
-    """Numbers of the segments, by which a dropped one is told from its successor."""
+    """Numbers of the segments, which distinguish a dropped one from its successor."""
     _options: dict[str, Any]
 
     def __init__(
@@ -367,7 +367,7 @@ class SegmentedBandit(Persistent[Policy]):
         Returns
         -------
         list of str
-            The ids that were closed; telling them now raises `DecisionClosed`.
+            The ids that were closed; feedback for them now raises `DecisionClosed`.
 
         Examples
         --------
@@ -392,7 +392,7 @@ class SegmentedBandit(Persistent[Policy]):
             return closed
 
     def _found(self, decision: object, method: str) -> tuple[str, int, Decision | int]:
-        """Return segment and round of a decision, and what the segment's bandit calls it."""
+        """Return the segment and round of a decision, and its id in the segment's bandit."""
         owner = f"{self._OWNER}.{method}"
         if isinstance(decision, str):
             decision = self._keys.decisions.get(decision, decision)
@@ -523,7 +523,7 @@ class SegmentedBandit(Persistent[Policy]):
             return bandit.probabilities() if shift is None else bandit._core.probabilities(shift)
 
     def history(self) -> dict[str, dict[Arm, ArmHistory]]:
-        """Return what happened to every arm, by segment."""
+        """Return the history of every arm, by segment."""
         with self._quiet:
             return {segment: bandit.history() for segment, bandit in self._segments.items()}
 

@@ -1,4 +1,4 @@
-"""Standing of experts: how good each one's advice is, from every round, followed or not.
+"""Comparison of experts: the quality of their advice in every round, followed or not.
 
 ========= =========================================================================
 ``rho``   xi(I) / p_I of an expert: how much more likely it makes the arm drawn
@@ -131,7 +131,7 @@ def hear(F: Any, E: Any, R: Any, D: Any, loss: float, plays: Any) -> None:
 
 @dataclass(frozen=True)
 class ExpertStanding:
-    """What is known of an expert, in the user's units: losses, or rewards if those are reported.
+    """Statistics of an expert, in the user's units: losses, or rewards if those are reported.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 A file looks like ``{"format": ..., "version": ..., "checksum": ..., "content": {...}}``.  The
 checksum covers the content, so a damaged copy is refused before anything is made of it.  A file
-may say anything, also with a checksum that fits.  Compiled code checks no index and trusts every
+may contain anything, also with a valid checksum.  Compiled code checks no index and trusts every
 number, so nothing reaches it unread: each reader returns a valid value or raises `ValueError`.
 """
 
@@ -55,7 +55,7 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 
 def parsed(text: str | bytes, owner: str) -> Any:
-    """Return what a text holds, or refuse it with a `StateFileError`."""
+    """Return the JSON value of a text, or refuse it with a `StateFileError`."""
     try:
         return json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError) as error:
@@ -100,7 +100,7 @@ def damaged(owner: str, found: object) -> StateFileError:
 
 
 def in_short(error: Exception) -> str:
-    """Return what an error says, on one line of bounded length."""
+    """Return the message of an error, on one line of bounded length."""
     said = " ".join(str(error).split()).rstrip(".")
     said = said if len(said) <= 200 else said[:200] + " ..."
     return said if type(error) is ValueError else f"{type(error).__name__} {said}".rstrip()
@@ -249,7 +249,7 @@ def record(value: object, name: str) -> dict[str, Any]:
 
 
 def many(value: object, kind: Saved, n: int | None = None, missing: bool = False) -> Array:
-    """Return the numbers that `brief` was given, ``n`` of them, each as ``kind`` says.
+    """Return the numbers that `brief` was given, ``n`` of them, each as ``kind`` requires.
 
     Where numbers may be ``missing``, null in a list and NaN in a text become NaN.
 

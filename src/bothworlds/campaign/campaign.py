@@ -1,4 +1,4 @@
-"""Scheduler of a campaign: hand out its shards and take over what they found."""
+"""Scheduler of a campaign: hand out its shards and collect their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTEMPTS = 3
 """How often a shard is handed out whose worker is lost."""
 
 WORRY = 5.0
-"""Seconds without any work here after which the campaign says why."""
+"""Seconds without any work here after which the campaign reports the reason."""
 
 NEAR, KEPT, FAR = 0.02, 0.2, 0.5
 """Seconds a shard takes at least in a thread, in a thread if it is kept, and elsewhere: handing
@@ -133,7 +133,7 @@ class Campaign:
         return False
 
     def _wind_up(self) -> None:
-        """Stop, and take over what is finished all the same."""
+        """Stop, and still collect the finished shards."""
         self._workers.stop(self._running)
         for future in list(self._running):
             if self._workers.live or future.done():
@@ -184,7 +184,7 @@ class Campaign:
         return False
 
     def _look_elsewhere(self) -> None:
-        """Once a second, put back what other processes reserved: they may be done, or dead."""
+        """Once a second, put back shards of other processes, which may be done, or dead."""
         if time.monotonic() - self._looked > 1.0:
             self._looked = time.monotonic()
             reserved, self._elsewhere = self._elsewhere, []
@@ -192,7 +192,7 @@ class Campaign:
                 self._queue.put_back(index, [job])
 
     def _collect(self, future: Future_) -> None:
-        """Take over what a worker has finished.
+        """Collect the shards that a worker has finished.
 
         Nothing is lost where Ctrl-C comes in between: what is still in ``_running`` is taken over
         then, and taking it over twice does no harm.
@@ -232,7 +232,7 @@ class Campaign:
             self._store.release(self._curves[index].stem, job.span)
 
     def _start_again(self, index: int, jobs: list[TileJob], error: BaseException) -> None:
-        """Put back what a lost worker was running; give up when it is lost again and again."""
+        """Put back the shard of a lost worker; give up when it is lost several times."""
         name = self._curves[index].name
         # Dask itself tries a task on several workers before it raises this.
         if type(error).__name__ != "KilledWorker":
@@ -244,7 +244,7 @@ class Campaign:
         self._queue.put_back(index, jobs)
 
     def _start_over(self, index: int, jobs: list[TileJob], error: ResultFileError) -> None:
-        """Put back what could not go on from a snapshot, to run it from its first round."""
+        """Put back runs that could not continue from a snapshot; they start over."""
         if not any(job.after for job in jobs):
             raise error
         name = self._curves[index].name
@@ -289,7 +289,7 @@ def run_missing(
     show: bool | Callable[[Progress], Any] = False,
     say: Callable[[str], Any] = print,
 ) -> bool:
-    """Run what a store lacks of curves until nothing is missing.
+    """Run the missing parts of curves until nothing is missing.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def _recorded_at(tile: TileOutcome, columns: NDArray[Any]) -> TileOutcome:
 
 
 def whole(job: TileJob, outcome: TileOutcome) -> TileOutcome:
-    """Return the outcome of a job, behind what was measured before it went on."""
+    """Return the outcome of a job, appended to the measurements of the run it continues."""
     earlier = job.earlier
     if earlier is None:
         return outcome

@@ -69,7 +69,7 @@ class Curve:
         return self.checkpoints[-1]
 
     def program(self, keep: bool = True) -> Program:
-        """Return what plays the runs; ``keep`` is whether longer ones may go on where they end.
+        """Return the program of the runs; ``keep`` is whether longer runs may continue from them.
 
         If not, the bits are the same, and there may be less to compile.
         """

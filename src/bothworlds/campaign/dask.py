@@ -115,7 +115,7 @@ class Dask(Remote):
         return future
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
-        """Cancel everything; a scheduler that is gone is not told."""
+        """Cancel everything; a scheduler that is gone is ignored."""
         tasks = [self._tasks[future] for future in running if future.cancel()]
         with contextlib.suppress(Exception):
             self._client.cancel(tasks)
@@ -167,7 +167,7 @@ def _local(distributed: Any, workers: int) -> Any:
 def _alone_with_ctrl_c() -> Iterator[None]:
     """Keep Ctrl-C from processes that are started here, now and by the threads that are made here.
 
-    A terminal sends it to all of them, and this process ends the others in good order.
+    A terminal sends it to all processes, and this process ends the other ones in good order.
     """
     if not hasattr(signal, "pthread_sigmask"):  # not on Windows
         yield

@@ -86,7 +86,7 @@ def _add(digest: Any, array: NDArray[Any]) -> None:
 
 
 def _functions(owner: Any, n_arms: int) -> Iterator[types.FunctionType]:
-    """Yield the functions behind a policy or an environment, and behind what it is made of."""
+    """Yield the functions behind a policy or an environment, and behind its components."""
     found: list[Any] = []
     if isinstance(owner, Environment):
         attack = owner.stage()

@@ -1,7 +1,7 @@
 """File of a shard: one row per repetition, and settings, times and versions in its metadata.
 
 The metadata holds digests of the columns and of itself, so that a file whose bytes have changed
-is refused: the checksums of Parquet cover its pages, but not what says how to read them.
+is refused: the checksums of Parquet cover its pages, but not the metadata that describes them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def processor() -> str:
 
 @contextlib.contextmanager
 def saving(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Give the path of a draft that becomes the file at the end; say so if it cannot."""
+    """Give the path of a draft that becomes the file at the end; raise an error if it cannot."""
     try:
         with replacing(path, durable) as draft:
             yield draft
@@ -200,7 +200,7 @@ def sensible(about: About) -> bool:
 
 
 def damaged(path: Path) -> ResultFileError:
-    """Build the error about a file that is not what was written, or was never a shard."""
+    """Build the error about a file that was changed after writing, or was never a shard."""
     return ResultFileError(f"The file {path.name} is damaged, or not a shard.")
 
 
@@ -229,7 +229,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _about(path: Path, file: Any) -> About:
-    """Return the metadata of a shard, if that is what was written."""
+    """Return the metadata of a shard, if it is intact."""
     content: About = json.loads(file.metadata.metadata[FORMAT.encode()])
     version = content["version"]
     digest = content.pop("digest", None)

@@ -1,4 +1,4 @@
-"""Store of finished shards: one folder, one Parquet file each, named by what determines it.
+"""Store of finished shards: one folder, one Parquet file each, named by a hash of its inputs.
 
 ====================================  =============================================================
 ``<stem>.json``                       a curve: its settings and the repetitions that are wanted
@@ -96,7 +96,7 @@ class Store(StoreView):
         return self._reserved.take(_place(stem, span[0]), span[1] - span[0])
 
     def release(self, stem: str, span: tuple[int, int]) -> None:
-        """Give up what was reserved."""
+        """Release the reserved shards."""
         self._reserved.drop(_place(stem, span[0]), span[1] - span[0])
 
     def release_all(self) -> None:
@@ -104,7 +104,7 @@ class Store(StoreView):
         self._reserved.close()
 
     def jobs(self, curve: Curve, keep: bool = False) -> list[TileJob]:
-        """Return what has to be run for a curve, going on from shorter runs where there are any.
+        """Return the missing jobs of a curve, continuing from shorter runs where there are any.
 
         With ``keep``, longer runs will be able to go on from these.
         """
@@ -151,7 +151,7 @@ class Store(StoreView):
         return [outcome for _, outcome in self._parts(curve.stem, curve.span[1], curve.first)]
 
     def _unusable(self, path: Path, error: ResultFileError) -> None:
-        """Set a file aside, so that what it held is computed again."""
+        """Set a file aside, so that its runs are computed again."""
         self._damages[path.name] += 1
         if self._damages[path.name] == TRUSTED:
             raise ResultFileError(

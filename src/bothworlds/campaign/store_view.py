@@ -58,7 +58,7 @@ def missing_spans(
 
 @dataclass(frozen=True)
 class CurveFiles:
-    """What a store has of one curve.
+    """Finished runs of one curve in a store.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class CurveFiles:
     labels : tuple of str
         Where it belongs.
     wanted : int
-        Repetitions asked for; 0 where nothing says how many.
+        Repetitions asked for; 0 where the number is unknown.
     spans : tuple of (int, int)
         Repetitions that are there.
     """
@@ -166,7 +166,7 @@ class StoreView:
         return self.folder / f"{stem}-{span[0]}-{span[1] - span[0]}.parquet"
 
     def shelves(self) -> list[CurveFiles]:
-        """Return what there is of every curve, by label, arms, horizon and name."""
+        """Return the finished runs of every curve, by label, arms, horizon and name."""
         known = {found[1]: _settings(self.folder / found[0]) for found in self._names(_CURVE)}
         shelves = []
         for stem in sorted({*known, *self._spans}):
@@ -251,7 +251,7 @@ class StoreView:
         return None
 
     def _unusable(self, path: Path, error: ResultFileError) -> None:
-        """Say that a file cannot be used."""
+        """Return the message that a file cannot be used."""
         self._say(_left_out(error))
 
 
@@ -292,7 +292,7 @@ def _order(shelf: CurveFiles) -> tuple[Any, ...]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Return what sorts a text as people do, numbers by their size.
+    """Return the sort key of a text in natural order, numbers by their size.
 
     Examples
     --------

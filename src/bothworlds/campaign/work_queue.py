@@ -1,4 +1,4 @@
-"""Work queue of a campaign: the tiles left to hand out, what they cost, and which is next."""
+"""Work queue of a campaign: the tiles left to hand out, their cost, and the next one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def guessed(curve: Curve) -> float:
 class WorkQueue:
     """Tiles to hand out, curve by curve, and the seconds they take, as measured so far.
 
-    Until a curve has been measured, the others of its policy stand for it, or else all others.
+    Until a curve has been measured, other curves of its policy stand for it, or else all curves.
     The unit of work is a round of a lane: a tile of vectors costs the same however many of its
     lanes are in use.
 
@@ -109,7 +109,7 @@ class WorkQueue:
             self._taken[kind] = expected + self._guess[index] * work, taken + seconds
 
     def waiting(self, index: int) -> list[TileJob]:
-        """Return what is left to hand out of a curve."""
+        """Return the tiles of a curve that are left to hand out."""
         return self._waiting[index]
 
     def take(self, index: int) -> TileJob:

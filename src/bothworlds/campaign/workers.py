@@ -21,7 +21,7 @@ _CLOSED = {"ClosedClientError", "CommClosedError", "TimeoutError"}
 
 
 class Workers(Protocol):
-    """What runs shards: the threads of this process (`Threads`) or an executor (`Remote`)."""
+    """Workers of shards: the threads of this process (`Threads`) or an executor (`Remote`)."""
 
     live: bool
     """Whether ``tick`` is called while a shard runs, and a shard that is stopped returns the tiles
@@ -40,10 +40,10 @@ class Workers(Protocol):
         """Raise an error if the workers are gone and did not report it."""
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
-        """End what is running."""
+        """End the running shards."""
 
     def close(self) -> None:
-        """Release what a campaign needed; another one may follow."""
+        """Release the resources of a campaign; another one may follow."""
 
     def failure(self, error: BaseException, name: str) -> BaseException:
         """Return the error to raise where a shard of ``name`` failed."""
@@ -117,7 +117,7 @@ class Remote:
         return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
 
     def depth(self) -> int:
-        """Return twice the number of workers, so that none waits for what is on its way."""
+        """Return twice the number of workers, so that no worker waits for shards in transit."""
         return 2 * max(1, self.slots())
 
     def submit(self, shard: Sequence[TileJob], tick: Tick) -> Future[list[TileOutcome]]:
@@ -139,7 +139,7 @@ class Remote:
             raise gone(BrokenProcessPool())
 
     def stop(self, running: Iterable[Future[list[TileOutcome]]]) -> None:
-        """Take back what has not begun."""
+        """Cancel the shards that have not started."""
         for future in running:
             future.cancel()
 
@@ -147,7 +147,7 @@ class Remote:
         """Leave the executor as it is: it is the user's."""
 
     def failure(self, error: BaseException, name: str) -> BaseException:
-        """Return an error that says that the workers are gone, or what they cannot do."""
+        """Return the error of workers that are gone, or that cannot run a job."""
         kind = type(error)
         # An executor that was shut down raises a plain RuntimeError.
         if kind is RuntimeError or kind.__name__ in _CLOSED:

@@ -1,4 +1,4 @@
-"""Checks of an environment as a value: it prints, travels and ends as it says."""
+"""Checks of an environment as a value: printing, pickling and its last round."""
 
 from __future__ import annotations
 

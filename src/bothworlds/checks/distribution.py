@@ -21,7 +21,8 @@ def simplex(inspected: Inspected) -> str:
     rounds = 2_500
     F = inspected.fresh("simplex")
     losses = inspected.losses(rounds, "simplex")
-    # In the second half one arm is always right, which drives the others towards 0.
+    # In the second half one arm is always right, which drives the probabilities of the other arms
+    # towards 0.
     losses[rounds // 2 :] = 1.0
     losses[rounds // 2 :, 0] = 0.0
     worst = 0.0
@@ -118,7 +119,7 @@ def _permuted_plays(inspected: Inspected, same: Inspected, order: Counts) -> str
 
 
 def frequencies(inspected: Inspected) -> str:
-    """Arms come as often as their probabilities say, drawn again and again from one state."""
+    """Arms are drawn as often as their probabilities state, many times from one state."""
     F = inspected.fresh("frequencies")
     losses = inspected.losses(1_000, "frequencies")
     largest, t = 0.0, 0

@@ -31,8 +31,8 @@ def _require_estimates(inspected: Inspected) -> None:
 def unbiased_estimates(inspected: Inspected) -> str:
     """Over the draw of the arm, every estimate grows by the arm's loss.
 
-    Told late, or where the policy says ``recentres``, all may move by one more number, which
-    changes no probability.
+    With late feedback, or where the policy declares ``recentres``, all may move by one more number,
+    which changes no probability.
     """
     _require_estimates(inspected)
     if not inspected.policy.traits.unbiased:
@@ -52,7 +52,7 @@ def unbiased_estimates(inspected: Inspected) -> str:
         loss = losses[now - 1]
         for kind, mean in (
             ("with feedback at once", _mean_change(inspected, F, now, w, loss)),
-            ("told late", _mean_late_change(inspected, F, asked, w, loss)),
+            ("with late feedback", _mean_late_change(inspected, F, asked, w, loss)),
         ):
             error = np.abs(mean - loss)
             worst = max(worst, float(error.max()))
@@ -70,7 +70,7 @@ def unbiased_estimates(inspected: Inspected) -> str:
 
 
 def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Array) -> Array:
-    """Return sum_j w_j dL^j, where dL^j is what ``tell`` adds to L when arm j was drawn."""
+    """Return sum_j w_j dL^j, where dL^j is the change of L by ``tell`` when arm j was drawn."""
     mean = np.zeros(inspected.n_arms)
     for arm in range(inspected.n_arms):
         F = before.copy()
@@ -95,7 +95,7 @@ def _mean_change(inspected: Inspected, before: Array, t: int, w: Array, loss: Ar
 
 
 def _remaining(inspected: Inspected, L: Array) -> Array:
-    """Return what is left of earlier estimates when those of a round are added."""
+    """Return the part of earlier estimates that remains when those of a round are added."""
     share = inspected.policy.traits.retained
     return L if share == 1.0 else share * (L - L.min())
 

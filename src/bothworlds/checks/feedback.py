@@ -34,7 +34,7 @@ def warm_bandit(inspected: Inspected, name: str) -> Bandit:
 def delayed_feedback(inspected: Inspected) -> str:
     """Feedback teaches the same whenever and in whichever order it comes.
 
-    A policy for which the order of losses matters says so by ``order_invariant = False``, one for
+    A policy for which the order of losses matters declares ``order_invariant = False``, one for
     which it matters whether a loss is late by ``late_as_prompt = False``.
     """
     if not inspected.policy.traits.order_invariant:

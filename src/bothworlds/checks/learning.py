@@ -1,4 +1,4 @@
-"""Checks of what a policy does over many rounds: numbers stay sound, and it learns."""
+"""Checks of a policy over many rounds: numbers stay valid, and it learns."""
 
 from __future__ import annotations
 

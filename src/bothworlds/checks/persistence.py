@@ -81,6 +81,6 @@ def save_and_load(inspected: Inspected) -> str:
 
 
 def _shipped(inspected: Inspected) -> bool:
-    """Tell whether a state file alone says what the policy is."""
+    """Return whether a state file alone describes the policy."""
     kind = type(inspected.policy)
     return kind.registered is not None and kind.registered.load() is kind

@@ -49,7 +49,7 @@ def check_policy(
     simplex                probabilities are >= 0, sum to 1 within 1e-12, and the drawn arm
                            has the one reported with it
     permutation            renaming the arms renames the probabilities
-    frequencies            arms come as often as their probabilities say
+    frequencies            arms are drawn as often as their probabilities state
     unbiased_estimates     the expected growth of every loss estimate is the arm's loss
     shift_invariance       adding one number to all loss estimates changes nothing
     constant_losses        a million rounds of loss 0 and of loss 1 without overflow

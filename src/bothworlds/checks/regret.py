@@ -1,4 +1,4 @@
-"""Checks of what an environment says about regret, and of what an attack may spend."""
+"""Checks of the regret that an environment reports, and of the budget of an attack."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pseudo_regret(world: World) -> str:
 
 
 def _sides(world: World, x: Array) -> Array:
-    """Return what the losses of both sides, places exchanged, sum to beyond 1."""
+    """Return the excess over 1 of the losses of both sides, places exchanged."""
     K = world.n_arms
     pairs = x.reshape(-1, K, K)
     return np.asarray((pairs + pairs.transpose(0, 2, 1) - 1.0).reshape(-1, K * K))
@@ -82,7 +82,7 @@ def _require_expectations(world: World, costs: Array) -> None:
 
 
 def best_in_hindsight(world: World) -> str:
-    """What regret is measured against is what the arms' expected losses add up to."""
+    """The comparator of the regret equals the sum of the arms' expected losses."""
     kind = world.environment.regret
     rounds = world.rounds(ROUNDS)
     run = world.repetition(0)
@@ -131,7 +131,7 @@ def best_in_hindsight(world: World) -> str:
 
 
 def corruption_budget(world: World) -> str:
-    """An attack changes no more than its budget, and no more than it says it spent."""
+    """An attack changes no more than its budget, and no more than it reports as spent."""
     if world.attack is None:
         raise NotApplicable("nothing attacks the losses")
     budget = getattr(world.environment, "budget", None)

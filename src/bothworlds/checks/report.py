@@ -13,16 +13,16 @@ Subject = TypeVar("Subject")
 
 
 class Violation(Exception):
-    """A check found what must not be; the message says what."""
+    """A check failed; the message names the fault."""
 
 
 class NotApplicable(Exception):
-    """A check has nothing to look at; the message says why."""
+    """A check does not apply; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found.
+    """Outcome of one check.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Report:
 
 
 Check = Callable[[Subject], str]
-"""Returns what it measured, or raises `Violation` or `NotApplicable`."""
+"""Return a measurement, or raise `Violation` or `NotApplicable`."""
 
 
 def checked_skip(skip: object, checks: Iterable[str], owner: str) -> frozenset[str]:

@@ -24,7 +24,7 @@ def losses(world: World) -> str:
 
 
 def require_losses(world: World, x: Array, first: int = 1) -> None:
-    """Raise if a loss is not a number as `losses` says; rows are rounds from ``first`` on."""
+    """Raise if a loss is out of the range of `losses`; rows are rounds from ``first`` on."""
     wrong = ~np.isfinite(x) if world.environment.unbounded else ~((x >= 0.0) & (x <= 1.0))
     if wrong.any():
         n, action = (int(place[0]) for place in np.nonzero(wrong))
@@ -40,7 +40,7 @@ def _action(world: World, action: int) -> str:
 
 
 def same_seed(world: World) -> str:
-    """One seed gives one stream, bit for bit, regardless of what ran in between."""
+    """One seed gives one stream, bit for bit, regardless of runs in between."""
     rounds = world.rounds(ROUNDS)
     played = world.actions(rounds, "same seed")
     first = world.repetition(0)
@@ -94,7 +94,7 @@ def _by_label(world: World, run: Repetition) -> Counts:
 
 
 def surprise(world: World, x: Array, costs: Array) -> Array:
-    """Return the part of the losses that is not expected, by what the regret says.
+    """Return the losses minus the expected losses, as the regret defines them.
 
     Where the contribution to regret is a gap, losses are compared with those of the first arm.
     """
@@ -104,9 +104,9 @@ def surprise(world: World, x: Array, costs: Array) -> Array:
 
 
 def oblivious(world: World) -> str:
-    """No loss depends on what was played before, unless the environment says so.
+    """No loss depends on earlier plays, unless the environment declares it.
 
-    It says so by the property ``adaptive``.
+    The property ``adaptive`` declares it.
     """
     if world.environment.adaptive:
         raise NotApplicable("the environment answers the agent's actions")
@@ -169,7 +169,7 @@ def lanes(world: World) -> str:
 
 
 def _require_same_state(lane: int, tile: Repetition, single: Repetition) -> None:
-    """Compare the states, and of the attack's what it spent: the rest is its own scratch."""
+    """Compare the states; of an attack's state only the spent budget counts."""
     one: Array | Counts
     for name, one, other in (
         ("state", tile.E, single.E),

@@ -53,7 +53,7 @@ class Inspected:
         return pack(self.policy, self.n_arms, stream_words(self.seed, "checks", *names))
 
     def inverse_p(self, F: Array) -> float:
-        """Return what the last draw left as the inverse of its probability."""
+        """Return the inverse probability that the last draw left."""
         return float(F[first_row(F)])
 
     def play(self, F: Array, first: int, last: int, losses: Array) -> tuple[Counts, Array]:
@@ -78,7 +78,7 @@ class Inspected:
         return arm
 
     def ask_for(self, F: Array, t: int, arm: int) -> None:
-        """Decide for ``arm`` in round t, regardless of what the policy would have drawn."""
+        """Decide for ``arm`` in round t, regardless of the policy's own draw."""
         asked = self.kernels.asked
         if asked is None or self.kernels.opens:
             self.ask(F, t)

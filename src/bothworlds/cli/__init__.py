@@ -1,7 +1,7 @@
 """The command line, loaded when it is first used.
 
 `bothworlds.cli.commands` registers the commands; `bothworlds.cli.decisions` carries out the two
-that scripts call all the time, without loading the others.
+that scripts call all the time, without loading the other commands.
 """
 
 from typing import TYPE_CHECKING

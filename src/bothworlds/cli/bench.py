@@ -76,7 +76,7 @@ def _simulated(policy: Policy, K: int, seconds: float) -> float:
 
 
 def _asked(policy: Policy, K: int, seconds: float) -> float:
-    """Return nanoseconds per round of a bandit that is asked and told in turn."""
+    """Return nanoseconds per round of a bandit that decides and receives feedback in turn."""
     from bothworlds.bandit.bandit import Bandit
 
     bandit = Bandit(policy, K, seed=0)

@@ -1,4 +1,4 @@
-"""`bothworlds bounds`: what is promised for a number of arms, a gap and a horizon."""
+"""`bothworlds bounds`: the guarantees for a number of arms, a gap and a horizon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bounds(
         str | None,
         option(
             "How much more the other arms lose per round: one number for all of them, or "
-            "K - 1 separated by commas. Without it, only bounds against any adversary are shown.",
+            "K - 1 separated by commas. Without it, only bounds against any adversary are printed.",
             "GAP",
             False,
         ),
@@ -81,20 +81,20 @@ def _gaps(text: str, K: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Row:
-    """One bound: where it comes from, for whom and where it holds, and the regret it names."""
+    """One bound: its source, the algorithm and losses it covers, and the regret."""
 
     source: str
     algorithm: str
     losses: str
     value: float
     trivial: float = math.inf
-    """What the worst arm costs; an upper bound beyond it promises nothing."""
+    """Regret of always playing the worst arm; an upper bound beyond it promises nothing."""
 
 
 def upper_bounds(
     K: int, T: float, gaps: Sequence[float] | None, corruption: float | None, estimator: Any
 ) -> Iterator[Row]:
-    """Yield what the paper promises for Tsallis-INF with one of its estimators."""
+    """Yield the paper's bounds for Tsallis-INF with one of its estimators."""
     from bothworlds.theory import bounds as theory
 
     name, sparring = f"Tsallis-INF ({estimator.upper()})", f"sparring ({estimator.upper()})"
@@ -114,7 +114,7 @@ def upper_bounds(
 
 
 def general_bounds(K: int, T: float, gaps: Sequence[float] | None, alpha: float) -> Iterator[Row]:
-    """Yield what the paper promises for any power of the Tsallis entropy."""
+    """Yield the paper's bounds for any power of the Tsallis entropy."""
     from bothworlds.theory import bounds as theory
 
     name = f"alpha = {alpha:g} (IW)"
@@ -125,7 +125,7 @@ def general_bounds(K: int, T: float, gaps: Sequence[float] | None, alpha: float)
 
 
 def rival_bounds(K: int, T: float, gaps: Sequence[float] | None) -> Iterator[Row]:
-    """Yield what is known of the competitors."""
+    """Yield the known bounds of the competitors."""
     from bothworlds.theory import bounds as theory
 
     yield Row("Bubeck 2012", "EXP3", "any adversary", theory.exp3(K, T), T)
@@ -135,14 +135,14 @@ def rival_bounds(K: int, T: float, gaps: Sequence[float] | None) -> Iterator[Row
 
 
 def lower_bounds(K: int, T: float, gaps: Sequence[float] | None) -> Iterator[Row]:
-    """Yield what no algorithm can beat."""
+    """Yield the lower bounds for all algorithms."""
     from bothworlds.theory import bounds as theory
 
     yield Row("minimax", "every algorithm", "the worst adversary", theory.minimax(K, T))
     if gaps is not None:
         best = 0.5 * (1.0 - max(gaps))
         value = theory.lai_robbins([best + gap for gap in gaps], T)
-        yield Row("Lai, Robbins", "consistent ones", "fixed means", value)
+        yield Row("Lai, Robbins", "consistent ones", "fixed means, T to infinity", value)
 
 
 def bounds_table(

@@ -194,7 +194,7 @@ def _simulated(
     settings: dict[str, Any],
     workers: Executor | None,
 ) -> Result:
-    """Compile first, so that the speeds shown are those of playing; then play."""
+    """Compile first, so that the speeds reported are those of playing; then play."""
     from bothworlds.campaign.curve import Curve
     from bothworlds.engine.tile import compile_kernels
     from bothworlds.simulation import simulate
@@ -275,7 +275,7 @@ def ranking(result: Result, best: int | None = None) -> Table:
     result : Result
         What was simulated.
     best : int, optional
-        An arm; the table then says in what share of the rounds each policy played it.
+        An arm; the table then has the share of the rounds in which each policy played it.
     """
     summary = result.summary()
     table = new_table(f"Pseudo-regret after {summary.round:,} rounds")

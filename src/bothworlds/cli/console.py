@@ -23,7 +23,7 @@ __all__ = [
 
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what bothworlds and the file system refuse into a sentence and an exit code.
+    """Turn errors of bothworlds and the file system into a sentence and an exit code.
 
     Examples
     --------

@@ -130,7 +130,7 @@ def expire(
 @app.command()
 @refusals()
 def show(state: State, as_json: AsJson = False) -> None:
-    """Print what is known of every arm, and which decisions wait for feedback.
+    """Print the statistics of every arm, and the decisions that wait for feedback.
 
     Example: bothworlds decide show state.json
     """

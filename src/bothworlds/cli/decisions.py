@@ -116,7 +116,7 @@ def loaded(state: Path) -> Bandit:
 
 
 def refuse_missing(state: Path) -> None:
-    """Say how to begin, where there is no state file."""
+    """Explain how to start, where there is no state file."""
     if not state.exists():
         raise StateFileError(
             f"There is no file {str(state)!r}; bothworlds decide init starts a bandit."
@@ -143,6 +143,6 @@ def locked(state: Path, patience: float = PATIENCE) -> Iterator[None]:
 
 
 def warn_without_locks() -> None:
-    """Say that commands do not wait for each other, where they cannot."""
+    """Warn that commands do not wait for each other, where the system has no locks."""
     if not HAS_LOCKS:
         say("This system has no file locks: let one command at a time use a state file.")

@@ -47,7 +47,7 @@ def demo(
     racing = False
 
     def stopped(number: int, frame: FrameType | None) -> None:
-        """Let the race come to its end; what is only being set up is broken off."""
+        """Let the race come to its end; a setup in progress is cancelled."""
         stop.set()
         if not racing:
             raise KeyboardInterrupt

@@ -86,7 +86,7 @@ def evaluate(
 
 
 def target_of(text: str) -> Any:
-    """Return what a text means: an arm by name or number, or probabilities of arms.
+    """Return the target that a text names: an arm by name or number, or probabilities of arms.
 
     Examples
     --------

@@ -15,7 +15,7 @@ STOPPED = 130
 """Exit code after Ctrl-C."""
 
 REFUSED = (BothworldsError, OSError, KeyboardInterrupt)
-"""What ends a command with a sentence, or silently, and never with a traceback."""
+"""Errors that end a command with a sentence, or silently, and never with a traceback."""
 
 
 def say(sentence: str) -> None:

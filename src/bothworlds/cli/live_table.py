@@ -1,4 +1,4 @@
-"""The live table of ``bothworlds paper`` and ``beyond``: what runs, how fast, how long it takes."""
+"""The live table of ``bothworlds paper`` and ``beyond``: progress, speed and remaining time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Board:
             self._console.print(f"{each.id}: {_told(each)}", soft_wrap=True)
 
     def compiling(self, done: int, total: int) -> None:
-        """Take note of how many kernels are compiled; elsewhere than on a terminal, say so."""
+        """Record how many kernels are compiled; print it, unless on a terminal."""
         with self._lock:
             self._compiled = f"compiling, {done} of {total}" if done < total else ""
         if self._console is not None and not self._console.is_terminal:
@@ -91,7 +91,7 @@ class Board:
             moments, done = dict(self._moments), dict(self._done)
         for name in self._names:
             if name in done:
-                # Two verdicts fit into a column, the others into the next.
+                # Two verdicts fit into a column, the rest into the next.
                 told, took = _verdicts(done[name]), duration(done[name].seconds)
                 cells = (", ".join(told[:2]), ", ".join(told[2:]), "", took)
                 table.add_row(name, *(Text(cell, style="dim") for cell in cells))
@@ -110,7 +110,7 @@ class Board:
 
 
 def _verdicts(each: Finished) -> list[str]:
-    """Say how many claims have each verdict there is."""
+    """Return how many claims have each verdict."""
     found = counts(each.claims)
     return [f"{number} {verdict}" for verdict, number in found.items() if number]
 

@@ -37,7 +37,7 @@ Seed = Annotated[str, option("Seed of all random numbers.", "NUMBER")]
 NumberOfThreads = Annotated[str | None, option("Threads.", "NUMBER", "all cores")]
 
 _SOURCES: dict[Part, str] = {"paper": "in the paper", "beyond": "by whom"}
-"""What the list calls the source of an experiment."""
+"""Heading of the list for the source of an experiment."""
 
 
 @refusals()
@@ -71,7 +71,7 @@ def paper(
 
 
 def _next(full: bool) -> str:
-    """Return what to try next."""
+    """Return the commands to try next."""
     if full:
         return "bothworlds compare --policies tsallis,ucb1 --environment switching"
     return "bothworlds paper stochastic switching --full runs the paper's own scale"
@@ -218,7 +218,7 @@ def _repeat_sample(console: Console, folder: Path, threads: int | None) -> Repro
 
 
 def show_list(console: Console, names: list[str], source: str) -> None:
-    """Print what can be run."""
+    """Print the experiments."""
     table = Table(box=None, pad_edge=False)
     for column in ("name", source, "shows"):
         table.add_column(column)
@@ -232,7 +232,7 @@ _STYLES = {"holds": "green", "fails": "bold red", "open": "dim", "differs": "yel
 
 
 def show_claims(console: Console, done: list[Finished]) -> None:
-    """Print every claim, ours last, what was measured, and why where it does not hold."""
+    """Print every claim, ours last, with its measurement, and the reason if it does not hold."""
     claims = [claim for each in done for claim in each.claims]
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     table.add_column("")

@@ -217,7 +217,7 @@ def own_name(text: str) -> bool:
 def own(
     kind: str, text: str, base: type, offered: Mapping[str, Any], usual: Iterable[str] = ()
 ) -> Any:
-    """Return what a word such as ``mymodule:Mine:c=2`` names: an instance, or one of the class.
+    """Return the instance that a word such as ``mymodule:Mine:c=2`` names.
 
     Modules are looked for in the current folder, too. A class gets the parameters of the word, and
     of ``offered`` those its constructor has; of the ``usual`` ones only those it has no default of.
@@ -254,7 +254,7 @@ def own(
 
 
 def _imported(kind: str, text: str, module: str, name: str) -> Any:
-    """Import a name from a user's module, or say in one sentence what is wrong with it."""
+    """Import a name from a user's module, or explain in one sentence why it cannot be imported."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -317,7 +317,7 @@ def _value(text: str) -> int | float | bool | str:
 def _made(
     maker: Callable[..., Any], fixed: dict[str, Any], given: dict[str, Any], text: str
 ) -> Any:
-    """Call ``maker`` with what the name stands for and what the user set next to it."""
+    """Call ``maker`` with the defaults of the name and the parameters that the user set."""
     parameters = inspect.signature(maker).parameters
     offered = [name for name in parameters if name not in fixed]
     for key in given:

@@ -1,4 +1,4 @@
-"""`bothworlds results`: what is simulated so far, listed, shown, drawn and exported.
+"""`bothworlds results`: list, show, draw and export the simulations so far.
 
 Nothing here changes a store, so all of it can be used while a campaign is running.
 """
@@ -30,7 +30,7 @@ WIDTH = 80
 """Columns of a terminal."""
 
 RESULTS = Path("results")
-"""Where ``bothworlds paper`` puts what it simulates."""
+"""Default folder of ``bothworlds paper``."""
 
 app = typer.Typer(
     cls=Commands,
@@ -221,7 +221,7 @@ def _repetitions(done: int, wanted: int, missing: Sequence[tuple[int, int]]) -> 
 
 
 def _versions(told: list[dict[str, str]]) -> str:
-    """Say what computed; where files differ, all the versions."""
+    """Return the software versions that computed the files, all of them where they differ."""
     return ", ".join(
         f"{package} {' and '.join(dict.fromkeys(each.get(package, '?') for each in told))}"
         for package in dict.fromkeys(package for each in told for package in each)

@@ -32,7 +32,7 @@ class Holding:
 
     @property
     def text(self) -> str:
-        """What words are looked for in."""
+        """The text that is searched for words."""
         shelf = self.shelf
         numbers = f"horizon={typed(shelf.horizon)} seed={shelf.about['seed']}"
         return f"{shelf.title} {shelf.name} {numbers}".lower()
@@ -102,7 +102,7 @@ def _fits(word: str, holding: Holding) -> bool:
 
 
 def _whole_numbers(word: str) -> re.Pattern[str]:
-    """Return what finds a word anywhere, but no number inside another.
+    """Return the pattern that finds a word anywhere, but no number inside another.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _whole_numbers(word: str) -> re.Pattern[str]:
 
 
 def _unknown(text: str, among: Sequence[Holding]) -> str:
-    """Say that no curve is called so, and the nearest word that one is."""
+    """Return the error for an unknown curve, with the nearest known word."""
     known: dict[str, str] = {}
     for holding in among:
         for phrase in (holding.shelf.title, holding.shelf.name):

@@ -230,7 +230,7 @@ async def _opened(
 
 
 def _difference(stored: Experiment, arms: list[str], policy: object) -> str | None:
-    """Return in what an experiment differs from the one that was asked for, None if in nothing."""
+    """Return the difference between an experiment and the one asked for, None without any."""
     found = stored.names(stored.active)
     if set(found) != set(arms):
         return f"the arms {', '.join(found)}, not {', '.join(arms)}"
@@ -266,7 +266,7 @@ async def _created(service: Service, config: str) -> None:
 @app.command()
 @refusals()
 def plan(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db") -> None:
-    """Show what `serve apply` would change; works while a server is running.
+    """Show the changes that `serve apply` would make; works while a server is running.
 
     Where there is no store yet, everything is to be created.
 
@@ -278,7 +278,7 @@ def plan(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db")
 @app.command()
 @refusals()
 def apply(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db") -> None:
-    """Make the experiments of a store what a configuration file states.
+    """Make the experiments of a store match a configuration file.
 
     Creates what is missing and changes what may be changed; refuses to lose anything. Works while
     a server is running.
@@ -396,7 +396,7 @@ def revoke(
 @app.command()
 @refusals()
 def migrate(store: Store = "bothworlds.db") -> None:
-    """Bring the tables of a store to this version.
+    """Update the tables of a store to this version.
 
     Example: bothworlds serve migrate --store postgresql://localhost/bothworlds
     """

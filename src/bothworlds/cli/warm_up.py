@@ -1,4 +1,4 @@
-"""`bothworlds warm-up`: compile what a service needs before it needs it."""
+"""`bothworlds warm-up`: compile the kernels of a service before they are needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def warm_up(
         bool, flag("--serve", "Also compile the kernels of the decision service.")
     ] = False,
 ) -> None:
-    """Compile ahead of time what a service needs, for example while building a container.
+    """Compile the kernels of a service ahead of time, for example while building a container.
 
     What is compiled is kept in the folder that NUMBA_CACHE_DIR names, and every later process
     starts at once. After Ctrl-C, what was compiled so far is kept.
@@ -75,7 +75,7 @@ def warm_up(
 
 
 def play(policy: Policy, K: int) -> None:
-    """Do with a bandit what a service does: ask, tell at once and late, look, change the arms."""
+    """Use a bandit as a service does: ask, tell at once and late, inspect, change the arms."""
     import bothworlds as bw
 
     bandit = bw.Bandit(policy, K, seed=0)
@@ -166,7 +166,7 @@ WRAPPERS = {
     "filling": "weights",
     "normalising": "weights",
 }
-"""What templates of `bothworlds.lanes.wrap` and the like make, in a user's words."""
+"""Products of the templates of `bothworlds.lanes.wrap` and the like, in a user's words."""
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ class Client:
         available : sequence of str, optional
             The arms that can be used right now; all by default.
         unit : str, optional
-            Who it is for; with a sticky experiment the same unit gets the same decision again.
+            Unit of the decision, such as a user id; a sticky experiment repeats its decision.
         deferred : bool, default False
             The decision counts only once it is activated.
         idempotency_key : str, optional
@@ -194,7 +194,7 @@ class Client:
         return batches.results([self._call(call, seconds) for call in batches.calls])
 
     def activate(self, decision: Decision | str, *, timeout: float | None = None) -> None:
-        """Say that a deferred decision was shown, so that it counts."""
+        """Activate a deferred decision, so that it counts."""
         call = calls.activate(decision)
         if call is not None:
             self._call(call, timeout or self._settings.feedback_timeout)
@@ -249,7 +249,7 @@ class Client:
         return found
 
     def segments(self, name: str, limit: int = 100) -> list[dict[str, Any]]:
-        """Return what segments of an experiment have learned, those with most feedback first."""
+        """Return the learned state of an experiment's segments, those with most feedback first."""
         found: list[dict[str, Any]] = self._patiently(calls.segments(name, limit))
         return found
 

@@ -1,4 +1,4 @@
-"""Calls of the client: what each sends, what its answer means, and when it is sent again.
+"""Calls of the client: their requests, the meaning of their answers, and retries.
 
 Nothing here waits or touches a socket. `attempts` is the one loop of both clients: it yields what
 to do next, a request to send or a pause, and receives what came of it.
@@ -35,9 +35,9 @@ Told = Literal["learned", "duplicate", "quarantined", "not_learnable", "default"
 Action = Literal["pin", "uniform", "pause", "resume", "archive", "reset", "shadow"]
 
 AWAY = RETRYABLE | {"internal", "away"}
-"""Codes that say nothing about the request, only about the moment."""
+"""Codes of temporary faults, which do not depend on the request."""
 STATUSES = frozenset({"learned", "duplicate", "quarantined", "not_learnable"})
-"""What the service makes of feedback."""
+"""Outcomes of feedback in the service."""
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 
@@ -161,7 +161,7 @@ Steps = Generator[Send | Pause, Response | Failure | None, T]
 
 
 def attempts(call: Call[T], endpoint: Endpoint, seconds: float, retries: int) -> Steps[T]:
-    """Yield what to do until the call has its answer, within a budget of seconds.
+    """Yield the next step until the call has its answer, within a budget of seconds.
 
     A request is sent again after an answer that only speaks of the moment and after a failed
     connection. If the call is repeatable, also after a lost answer and after one that this service
@@ -216,7 +216,7 @@ def decoded(response: Response) -> Any:
 
 
 def refusal(response: Response) -> ServiceError | None:
-    """Return the error with which the service answered, None if it did what was asked."""
+    """Return the error with which the service answered, None after success."""
     if response.status < 300:
         return None
     if response.status < 400:
@@ -426,7 +426,7 @@ def feedback(
 
 
 def status_of(document: dict[str, Any]) -> Told:
-    """Return what became of a feedback."""
+    """Return the outcome of a feedback."""
     status: Any = document.get("status")
     if not isinstance(status, str) or status not in STATUSES:
         raise Malformed("no outcome of feedback as status")
@@ -434,7 +434,7 @@ def status_of(document: dict[str, Any]) -> Told:
 
 
 Result = Told | ServiceError
-"""What became of one feedback of many."""
+"""Outcome of one feedback of many."""
 
 
 @dataclass(frozen=True)
@@ -446,14 +446,14 @@ class Batches:
     calls : list of Call
         One for every thousand decisions of the service.
     sent : list of bool
-        Which of the decisions are in them; the others are defaults.
+        Which of the decisions are in them; the rest are defaults.
     """
 
     calls: list[Call[list[Result]]]
     sent: list[bool]
 
     def results(self, answers: list[list[Result]]) -> list[Result]:
-        """Return what became of each decision, in their order."""
+        """Return the outcome of each decision, in their order."""
         told = (each for answer in answers for each in answer)
         return [next(told) if sent else "default" for sent in self.sent]
 
@@ -511,7 +511,7 @@ def _told(loss: float | None = None, reward: float | None = None) -> dict[str, f
 
 
 def activate(decision: Decision | str) -> Call[None] | None:
-    """Say that a deferred decision was shown; None for a default."""
+    """Activate a deferred decision; None for a default."""
     id = id_of(decision)
     if id is None:
         return None
@@ -601,7 +601,7 @@ def id_of(decision: object) -> str | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What both clients are constructed with, checked."""
+    """Checked parameters of both clients."""
 
     endpoint: Endpoint
     key: str | None

@@ -16,7 +16,7 @@ _HEX = re.compile(rb"[0-9A-Fa-f]{1,8}")
 
 
 class Malformed(Exception):
-    """The peer does not speak HTTP/1.1, or says more than a client can hold."""
+    """The peer does not speak HTTP/1.1, or sends more than a client accepts."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Endpoint:
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
     def context(self) -> ssl.SSLContext | None:
-        """Return what verifies the peer's certificate, None without encryption."""
+        """Return the context that verifies the peer's certificate, None without encryption."""
         return ssl.create_default_context() if self.tls else None
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> bytes:
@@ -133,7 +133,7 @@ class Parser:
         self._head: tuple[int, dict[str, str], bool] | None = None
 
     def feed(self, data: bytes) -> Response | None:
-        """Take what arrived; return the response once it is complete."""
+        """Add received bytes; return the response once it is complete."""
         self._held += data
         while self._head is None:
             if not self._read_head():
@@ -141,7 +141,7 @@ class Parser:
         return self._complete(ended=False)
 
     def end(self) -> Response:
-        """Return what is complete now that the peer has closed the connection."""
+        """Return the response that is complete now that the peer has closed the connection."""
         response = None if self._head is None else self._complete(ended=True)
         if response is None:
             raise Malformed("The connection was closed in the middle of an answer.")

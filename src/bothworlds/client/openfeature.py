@@ -69,9 +69,9 @@ class BothworldsProvider(OFREPProvider):
     timeout : float, default 0.5
         Seconds that an evaluation may take before the default is used.
     events : mapping of str to sequence of str, optional
-        Flags that an event of another name tells about, such as ``{"bought": ["headline"]}``.
+        Flags that an event of another name is feedback for, such as ``{"bought": ["headline"]}``.
     reward : float, default 1.0
-        What an event without a value brings.
+        Reward of an event without a value.
     remembered : int, default 10_000
         How many evaluations are remembered, the latest ones.
     """
@@ -123,7 +123,7 @@ class BothworldsProvider(OFREPProvider):
         tracking_event_name : str
             A flag, or an event of ``events``.
         evaluation_context : EvaluationContext, optional
-            Its targeting key says whose evaluation it was.
+            Its targeting key identifies the evaluation.
         tracking_event_details : TrackingEventDetails, optional
             Its value is the reward; an attribute ``loss`` counts as a loss instead. An attribute
             ``decision_id`` names the decision.
@@ -152,7 +152,7 @@ class BothworldsProvider(OFREPProvider):
         self._sender.flush()
 
     def shutdown(self) -> None:
-        """Send what was tracked, and stop."""
+        """Send the tracked events, and stop."""
         self._sender.stop()
         self._client.close()
         self.session.close()
@@ -179,7 +179,7 @@ class _Decisions(Hook):
         self._note(hook_context, id if isinstance(id, str) else None)
 
     def error(self, hook_context: HookContext, exception: Exception, hints: HookHints) -> None:
-        """Forget the decision before: what happens now comes from the caller's default."""
+        """Forget the previous decision: the caller now uses its default."""
         self._note(hook_context, None)
 
     def _note(self, context: HookContext, id: str | None) -> None:
@@ -221,7 +221,7 @@ class _Sender:
         self._waiting.join()
 
     def stop(self) -> None:
-        """Send what waits, and end the thread."""
+        """Send the waiting feedback, and end the thread."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:

@@ -1,4 +1,4 @@
-"""Page of the demonstration: what each policy has lost, drawn again every two seconds.
+"""Page of the demonstration: the losses of each policy, drawn again every two seconds.
 
 Plain HTML with charts as SVG, without a script, from a small server on a loopback port of its own.
 """
@@ -212,7 +212,7 @@ def served(
             self.wfile.write(body)
 
         def log_message(self, *arguments: object) -> None:
-            """Say nothing: the terminal belongs to the table."""
+            """Print nothing: the terminal belongs to the table."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True

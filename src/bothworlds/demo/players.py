@@ -43,7 +43,7 @@ class Score:
 
     @property
     def misled(self) -> bool:
-        """Whether that is less than half, after as many rounds as anybody needs to learn."""
+        """Whether that is less than half, after as many rounds as any policy needs to learn."""
         return len(self._lately) == WINDOW and self.best < 0.5
 
 

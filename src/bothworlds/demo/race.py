@@ -55,16 +55,16 @@ class Picture:
     unit: str
     rounds: int
     trouble: str
-    """What is going on, empty if nothing is."""
+    """The current disturbance, empty if there is none."""
     standings: tuple[Standing, ...]
     times: tuple[float, ...]
     """Seconds of the points of the curves."""
     curves: dict[str, tuple[float, ...]]
-    """What each player had lost at these times."""
+    """Losses of each player at these times."""
     troubles: tuple[tuple[float, float], ...]
     """From when to when something was going on."""
     note: str
-    """What to see."""
+    """The point of this world, in a sentence."""
 
 
 class Contest:
@@ -73,7 +73,7 @@ class Contest:
     def __init__(self, world: World, players: dict[str, Player]) -> None:
         self.world = world
         self.players = players
-        # Milliseconds are counted, seconds are shown.
+        # Milliseconds are counted, seconds are displayed.
         self._scale = 1e-3 if world.bounds[1] == 1000.0 else 1.0
         self._times: list[float] = []
         self._curves: dict[str, list[float]] = {name: [] for name in players}
@@ -181,7 +181,7 @@ class Race:
     def run(
         self, seconds: float | None, stop: Callable[[], bool], told: Callable[[], None]
     ) -> None:
-        """Play in real time, until the seconds are over or something says stop.
+        """Play in real time, until the seconds are over or the caller stops it.
 
         On a machine that is too slow for the rate the rounds come later; none is left out.
         """

@@ -58,7 +58,7 @@ def demonstration(
     port, page_port : int
         Where the service and the page listen; 0 takes a free port.
     said : callable
-        Told what takes a while.
+        Called with a message before slow steps.
     """
     with tempfile.TemporaryDirectory(prefix="bothworlds-demo-") as folder:
         said("Starting the service; the first start compiles, for half a minute or so.")

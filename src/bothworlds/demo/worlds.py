@@ -1,7 +1,7 @@
-"""Simulated traffic of the demonstration: what every option would bring in every round.
+"""Simulated traffic of the demonstration: the outcome of every option in every round.
 
 Four worlds. All that happens in them follows from their seed, for any player; what an option would
-bring is drawn for all options at once, so that everybody plays on the same traffic.
+return is drawn for all options at once, so that all policies play on the same traffic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Round:
     losses : array
         What each option would cost, in the world's units.
     means : array
-        What each costs on average right now: what is lost by an option is told from these.
+        Mean loss of each option right now; regret is computed from these.
     delay : int or None
         After how many rounds the feedback comes; None if it never does.
     trouble : bool
@@ -52,11 +52,11 @@ class World(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     trouble: ClassVar[str]
-    """What is going on when a round says so."""
+    """Description of the disturbance, while a round is disturbed."""
     unit: ClassVar[str]
-    """What is lost."""
+    """Unit of the losses."""
     note: ClassVar[str]
-    """What to see here, in a sentence."""
+    """The point of this world, in a sentence."""
     arms: ClassVar[tuple[str, ...]]
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
@@ -83,7 +83,7 @@ class Headlines(World):
     """Headlines, and bots that begin at a random moment to click on everything they see.
 
     They come in waves and click all headlines alike: no headline gains on another, but a click
-    during a wave says less than one before. A policy that averages compares the two.
+    during a wave is worth less than one before. A policy that averages compares the two.
 
     Examples
     --------

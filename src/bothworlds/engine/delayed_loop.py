@@ -29,7 +29,7 @@ from bothworlds.lanes.random import WORDS, uniform
 from bothworlds.lanes.vectors import advance, numbers_at, words_at
 
 FULL = 3
-"""What `run_delayed` returns, besides what `run_tile` does, where there is no room to wait."""
+"""Codes that `run_delayed` returns besides those of `run_tile`: no room for waiting feedback."""
 
 ARRIVES, MADE, ARM, QUEUED = 0, 1, 2, 3
 """The columns of Q."""
@@ -110,7 +110,7 @@ def run_delayed(
     X: Any,
     N: Any,
 ) -> Any:
-    """Play all repetitions up to round ``last``; returns `DONE`, `FULL` or what went wrong.
+    """Play all repetitions up to round ``last``; return `DONE`, `FULL` or the code of a fault.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def run_delayed(
     CD : array
         The numbers of `bothworlds.environments.delays`.
     indices, everyone : array
-        All arms, and an empty array: who could be drawn.
+        All arms, and an empty array: the arms that could be drawn.
     environment, attacker : array of int
         Addresses of configuration, state and generator, and the rows of a repetition; the
         attacker has no generator.

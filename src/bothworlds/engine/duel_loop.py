@@ -98,7 +98,7 @@ def run_duels(
     checkpoints: Any,
     outputs: Any,
 ) -> Any:
-    """Play rounds ``first`` to ``last``; returns `DONE` or what a scalar kernel did wrong.
+    """Play rounds ``first`` to ``last``; return `DONE` or the fault of a scalar kernel.
 
     A template.
 
@@ -107,7 +107,7 @@ def run_duels(
     mode : int
         Sum of `WIDE_POLICY`, `WIDE_ENVIRONMENT`, `UNTRUSTED`.
     lanes : int
-        Repetitions in use; scalar kernels skip the others.
+        Repetitions in use; scalar kernels skip the rest.
     left, right, environment : array of int
         Addresses of configuration, state and generator, and the rows of a repetition.
     checkpoints, outputs : array of int

@@ -1,7 +1,7 @@
 """Compiled loops over an environment, as one repetition and as a tile of them.
 
 An action is a pair ``left``, ``right`` of arms; where one arm is played, ``right`` is
-ignored.  ``mode`` says which of the three functions gives the losses: `PLAIN` the environment's
+ignored.  ``mode`` selects the function that gives the losses: `PLAIN` the environment's
 own, `ATTACKED` the stage that changes them, `DUEL` the comparison of two arms.
 """
 

@@ -2,7 +2,7 @@
 
 Policies and environments enter as first-class functions of the shapes in
 `bothworlds.lanes.kernels`, so the loop is compiled once for all of them.  Kernels that only know
-scalars (a user's own, for instance) run lane by lane; the others run on whole vectors.
+scalars (a user's own, for instance) run lane by lane; other kernels run on whole vectors.
 
 Layout of a tile: state rows hold ``LANES`` values each; for a scalar kernel every repetition's
 rows lie together instead.  Where a vector has fewer lanes (`bothworlds.lanes.native`), the groups
@@ -46,7 +46,7 @@ must be examined because a user's function makes them, and whether a single repe
 kernels that could take vectors, compiled for one."""
 
 DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
-"""What `run_tile` returns."""
+"""Codes that `run_tile` returns."""
 
 zeros: Any = None
 """A template's ``like``, which `of_width` fills in."""
@@ -66,7 +66,7 @@ def count_plays(N: Any, K: int, arm: Any, times: int) -> None:
 
 @jit
 def count_held(N: Any, K: int, arm: Any, held: Any, times: int) -> Any:
-    """Count the chosen arms; return what is held back, and how many times it was played.
+    """Count the chosen arms; return the count held back, and the number of plays in it.
 
     Late in a run every lane plays the arm it played before: those are counted together.
     """
@@ -174,7 +174,7 @@ def run_alike(
     outputs: Any,
     like: Any,
 ) -> Any:
-    """Do what `run_tile` does where both kernels take values like ``like`` and there is no attack.
+    """Same as `run_tile` where both kernels take values like ``like`` and there is no attack.
 
     ``codes`` are the addresses of ``choose``, ``update`` and ``loss``, and those of a
     `bothworlds.policies.base.Leaderless` with its numbers; ``untrusted`` is whether losses must be
@@ -235,7 +235,7 @@ def run_tile(
     checkpoints: Any,
     outputs: Any,
 ) -> Any:
-    """Play rounds ``first`` to ``last``; returns `DONE` or what a scalar kernel did wrong.
+    """Play rounds ``first`` to ``last``; return `DONE` or the fault of a scalar kernel.
 
     A template.
 
@@ -244,7 +244,7 @@ def run_tile(
     mode : int
         Sum of `WIDE_POLICY`, `WIDE_ENVIRONMENT`, `ATTACKED`, `UNTRUSTED`.
     lanes : int
-        Repetitions in use; scalar kernels skip the others.
+        Repetitions in use; scalar kernels skip the rest.
     policy, environment : array of int
         Addresses of configuration, state and generator, and the rows of a repetition.
     attack : array of int

@@ -47,13 +47,13 @@ def measure(
 def measure_attacked(
     base_loss: Any, K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any, CA: Any, A: Any
 ) -> Any:
-    """Add the true losses of the round to the sums, and return what the attack lets be seen."""
+    """Add the true losses of the round to the sums, and return the losses after the attack."""
     measure(base_loss, K, t, C, E, G, v, arm, CA, A)
     return strike(base_loss, K, t, C, E, G, v, arm, advance(CA, 1), A)
 
 
 def measuring(attack: Attack | None, n_arms: int) -> Attack:
-    """Return a stage that measures, and then does what the attack does if there is one."""
+    """Return a stage that measures, and then applies the attack if there is one."""
     sums = np.zeros(n_arms + 1)
     if attack is None:
         return Attack(measure, np.zeros(1), lambda rng: sums)

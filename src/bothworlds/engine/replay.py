@@ -42,7 +42,7 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What every action would have returned in every round, a column per action."""
+    """Loss of every action in every round, a column per action."""
 
     losses: Array
     costs: Array
@@ -132,7 +132,7 @@ class World:
     def walk_all(
         self, run: Repetition, played: Counts, attacked: bool = True, first: int = 1
     ) -> Rounds:
-        """Play ``played`` from round ``first`` on; return what every action would have returned."""
+        """Play ``played`` from round ``first`` on; return the losses of every action."""
         losses, costs = np.zeros((2, played.size, self.left.size))
         spent = np.zeros(played.size)
         loop(walking.walk_all, walking.WALK_ALL)(

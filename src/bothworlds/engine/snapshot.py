@@ -46,7 +46,7 @@ def restore(
     arrays: list[NDArray[Any]],
     sound: Callable[[int, list[NDArray[Any]]], bool] | None = None,
 ) -> int:
-    """Fill the arrays with what was saved, and return the round it was saved after.
+    """Fill the arrays from a snapshot, and return its round.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Begun:
 
     @functools.cached_property
     def labels(self) -> Words:
-        """The label of the arm at each index, which an environment's rows 1 to K say."""
+        """Label of the arm at each index, from rows 1 to K of an environment."""
         return self.world[:, ORDER:].astype(np.int64)
 
     def has(self, job: TileJob) -> bool:
@@ -67,7 +67,7 @@ class Begun:
 
 
 class Table:
-    """What tiles of one curve have in common.
+    """Common part of the tiles of one curve.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class Memory:
         return found.transpose(2, 0, 1).copy()
 
     def staged(self) -> Floats:
-        """Return the states of what stands between the losses and the agent, a column each."""
+        """Return the states of the stages between the losses and the agent, a column each."""
         wide = self._job.environment.wide
         return columns(self.stage, self.stage_rows, wide)[:, : self._job.count]
 

@@ -29,7 +29,7 @@ from bothworlds.policies.base import LARGEST, Kernels, Leaderless, Player, Progr
 from bothworlds.usercode import REHEARSED
 
 CACHE_BYTES = 2**20
-"""What the states of a tile whose repetitions run one by one may take: a core's own cache."""
+"""Largest size of the states of a tile whose repetitions run one by one: a core's own cache."""
 
 CHUNK_SECONDS = 0.1
 """How long the compiled loop runs before it looks whether it should stop."""
@@ -86,7 +86,7 @@ class TileJob:
     realised: bool = False
 
     def stage(self) -> Attack | None:
-        """Return what stands between the losses and the agent: an attack, a measurement."""
+        """Return the stage between the losses and the agent: an attack, a measurement."""
         attack = self.environment.stage()
         return measuring(attack, self.environment.n_arms) if self.realised else attack
 
@@ -110,13 +110,13 @@ class TileJob:
 
     @property
     def program(self) -> Program:
-        """What plays the policy; made again at each call, because a job is sent to workers."""
+        """The program of the policy; created at each call, because a job is sent to workers."""
         return program_in(self.policy, self.environment, self.final)
 
 
 @dataclass(frozen=True)
 class TileOutcome:
-    """What consecutive repetitions measured, one row each.
+    """Measurements of consecutive repetitions, one row each.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class TileOutcome:
 
 
 def program_in(policy: Player, environment: Environment, final: int | None = None) -> Program:
-    """Return what plays a policy in an environment, until round ``final`` for good if given."""
+    """Return the program of a policy in an environment, until round ``final`` for good if given."""
     prompt = environment.delays() is None
     return policy.program(environment.n_arms, lanes=prompt, horizon=final)
 
@@ -173,7 +173,7 @@ def tile_size(program: Program) -> int:
 
 
 compiling = threading.Lock()
-"""Held while kernels are compiled."""
+"""Lock for the compilation of kernels."""
 
 
 def compile_kernels(
@@ -193,7 +193,7 @@ def compile_kernels(
 
 
 def rehearse(job: TileJob) -> None:
-    """Run what a user wrote for some rounds, checked, before it runs unchecked; once a process."""
+    """Run a user's functions for some rounds, checked, before unchecked; once a process."""
     horizon = job.checkpoints[-1]
     with compiling:
         if not job.environment.trusted:
@@ -436,7 +436,7 @@ def crashed(job: TileJob, first: int, last: int, error: Exception) -> KernelErro
 
 
 def blame(job: TileJob, status: int) -> KernelError:
-    """Return the error for a kernel that returned what it must not."""
+    """Return the error for a kernel that returned an invalid value."""
     if status == engine.BAD_ARM:
         arms = job.environment.n_arms
         return KernelError(f"The choose of {job.name} must return an arm from 0 to {arms - 1}.")

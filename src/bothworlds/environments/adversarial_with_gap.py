@@ -38,7 +38,7 @@ _END = 2**53
 
 @jit
 def loss_waves(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> Any:
-    """Give the best arm loss 1 and the others 0 in even phases, the reverse in odd ones."""
+    """Give the best arm loss 1 and all other arms 0 in even phases, the reverse in odd ones."""
     its = float(1 - phase_of(t, C, ROUNDS, int(C[TURNS])) % 2)
     best = gather(E, ORDER, arm) == 0.0
     loss = select(best, splat(its, v), splat(1.0 - its, v))
@@ -53,7 +53,7 @@ class AdversarialWithGap(Environment):
     Parameters
     ----------
     n_arms : int
-        Number of arms; one of them is best, the others share their losses.
+        Number of arms; one of them is best, all other arms share their losses.
     gap : float
         The lead per round that the best arm keeps, in (0, 1).
     tau : int, default 1

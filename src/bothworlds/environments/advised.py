@@ -162,7 +162,7 @@ class Advised(Environment):
         return least
 
     def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
-        """Return what to add for the regret against the best expert at each time.
+        """Return the correction for the regret against the best expert at each time.
 
         Experts are compared in expectation over the contexts, so the best fixed one is the same
         in every run.

@@ -41,7 +41,7 @@ ORDER = 1
 
 @dataclasses.dataclass(frozen=True)
 class Attack:
-    """A stage between an environment and the agent that changes what the agent observes.
+    """A stage between an environment and the agent that changes the observed losses.
 
     Parameters
     ----------
@@ -115,11 +115,11 @@ class Environment:
         raise AttributeError(f"{type(self).__name__} is not oblivious.")
 
     def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
-        """Return what else regret can be measured against, and what to add to it for that.
+        """Return further comparators of the regret, each with its correction.
 
         A number for each checkpoint, by the name of the comparator. "dynamic" is the best arm of
         each round, "fixed in this run" the one arm that is best over the rounds of a run. Empty
-        where they depend on the plays: what is tracked tells them for every run.
+        where they depend on the plays: the tracked sums have them for every run.
         """
         if self.regret == "tracked":
             return {}
@@ -169,7 +169,7 @@ class Environment:
         return None
 
     def stage(self) -> Attack | None:
-        """Return the stage that changes what the agent observes, or None."""
+        """Return the stage that changes the observed losses, or None."""
         return None
 
     def delays(self) -> Array | None:

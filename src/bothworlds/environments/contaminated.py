@@ -94,7 +94,7 @@ class Contaminated(Wrapped):
         keep(self, tau=whole("tau", self.tau, "Contaminated", 1))
 
     def stage(self) -> Attack:
-        """Return the replacement stage; row 0 of its state counts what the agent met."""
+        """Return the replacement stage; row 0 of its state counts the agent's replaced losses."""
         gaps = self.base.fixed_gaps()
         return Attack(contaminate, np.array([gaps[gaps > 0.0].min(), self.tau]), _none_met)
 

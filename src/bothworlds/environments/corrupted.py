@@ -65,7 +65,7 @@ def locate(K: int, E: Any, CA: Any, A: Any, which: int, like: Any) -> Any:
 
 @jit
 def pay(CA: Any, A: Any, wanted: Any) -> Any:
-    """Spend ``wanted``, or what is left of the budget, and return what was spent."""
+    """Spend ``wanted``, or the rest of the budget, and return the amount."""
     spent = load(A, SPENT, wanted)
     left = CA[BUDGET] - spent
     store(A, SPENT, select(wanted >= left, splat(CA[BUDGET], wanted), spent + wanted))

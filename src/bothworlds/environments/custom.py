@@ -129,7 +129,7 @@ def _stateless(n_arms: int, rng: np.random.Generator) -> Array:
 
 
 class CustomEnvironment(Environment):
-    """What `custom` makes: an environment whose kernel wraps the user's functions."""
+    """Result of `custom`: an environment whose kernel wraps the user's functions."""
 
     regret: Regret = "tracked"
     wide: bool = False
@@ -193,7 +193,7 @@ class CustomEnvironment(Environment):
 
     @classmethod
     def _checked(cls) -> dict[str, Any]:
-        """Return the user's functions, checked and compiled for what they will be called with."""
+        """Return the user's functions, checked and compiled for the types of their arguments."""
         twins = {}
         for name, function in cls.functions.items():
             twins[name] = checked(function)
@@ -230,7 +230,7 @@ def _words(rng: np.random.Generator) -> NDArray[np.int64]:
 def _kernel_of(cls: type[CustomEnvironment], check: bool) -> Any:
     """Build a kernel of the uniform shape around a user's functions.
 
-    Not held by the class itself, which is sent to workers.
+    Not an attribute of the class itself, which is sent to workers.
     """
     own, record, draws = cls.functions, cls.record, cls.draws
     functions = cls._checked() if check else {name: unchecked(own[name]) for name in own}

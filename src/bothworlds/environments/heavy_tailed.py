@@ -108,7 +108,7 @@ _SHAPES: dict[Noise, tuple[float, float, float, str]] = {
     "lognormal": (1.0, 0.0, 10.0, "standard deviations of the logarithm"),
     "pareto": (2.5, 1.0, 1e6, "tail indices"),
 }
-"""The default shape of every noise; the number it is above, the one it is at most; what it is."""
+"""The default shape of every noise; its exclusive lower and inclusive upper end; its meaning."""
 
 
 @dataclass(frozen=True, repr=False, eq=False, init=False)

@@ -146,8 +146,8 @@ class Piecewise(Environment):
     ) -> Piecewise:
         """Return an instance in which another arm is best in every block.
 
-        Its mean is (1 - gap)/2, that of the others (1 + gap)/2. There are as many blocks as arms
-        by default, so that each is best once; the arms take turns.
+        Its mean is (1 - gap)/2, that of all other arms (1 + gap)/2. There are as many blocks as
+        arms by default, so that each is best once; the arms take turns.
         """
         K = arm_count(n_arms, "Piecewise.gap")
         D = positive_gap(gap, "Piecewise.gap")
@@ -187,7 +187,7 @@ class Piecewise(Environment):
         return least
 
     def comparators(self, checkpoints: ArrayLike) -> dict[str, Array]:
-        """Return what to add to the regret to measure it against another comparator.
+        """Return the correction that measures the regret against another comparator.
 
         The best arm of each block is that of each round, and the best fixed arm is the same in
         every run.
@@ -207,7 +207,7 @@ class Piecewise(Environment):
         return lengths
 
     def parameters(self) -> Array:
-        """Return the first rounds of the blocks, what regret is measured from, and the means."""
+        """Return the first rounds of the blocks, the comparator of the regret, and the means."""
         least = self.means.min(axis=1)
         reference = least if self.comparator == "block" else np.zeros_like(least)
         return np.concatenate([[len(self._later)], self._later, reference, self.means.ravel()])

@@ -172,7 +172,7 @@ class Stochastic(Environment):
         spread: float | None = None,
         shuffle: bool = True,
     ) -> Stochastic:
-        """Return the paper's instance: one arm with mean (1 - gap)/2, the others (1 + gap)/2."""
+        """Return the paper's instance: one arm with mean (1 - gap)/2, the rest (1 + gap)/2."""
         K = arm_count(n_arms, "Stochastic.gap")
         D = positive_gap(gap, "Stochastic.gap")
         means = np.full(K, 0.5 * (1.0 + D))
@@ -198,7 +198,7 @@ class Stochastic(Environment):
         return np.concatenate([[means.min()], *tables])
 
     def start(self, rng: np.random.Generator) -> Array:
-        """Return the labels, the means and what the noise needs, in this repetition's order."""
+        """Return the labels, means and noise parameters, in this repetition's order."""
         found: Array = self._ordered(ordered(rng, self.n_arms, self.shuffle)[np.newaxis])[0]
         return found
 

@@ -1,6 +1,6 @@
 """The paper's stochastically constrained adversary: two levels, in phases of growing length.
 
-The mean losses of the best arm and of the others alternate between (1 - D, 1), the high phase,
+The mean losses of the best arm and of the other arms alternate between (1 - D, 1), the high phase,
 and (0, D), the low one.  Gaps stay fixed, so the pseudo-regret is the sum of the gaps of the arms
 played, as in the stochastic regime; but an arm explored only while losses were low looks better
 than the best arm does when they are high.
@@ -56,7 +56,8 @@ class Switching(Environment):
     """The stochastically constrained adversary of the paper's experiments.
 
     Phase s = 1, 2, ... lasts max(1, round(first_length * factor^(s - 1))) rounds. Bernoulli losses
-    have means (1 - gap, 1) for the best arm and the others in high phases, (0, gap) in low ones.
+    have means (1 - gap, 1) for the best arm and the other arms in high phases, (0, gap) in low
+    ones.
 
     Parameters
     ----------

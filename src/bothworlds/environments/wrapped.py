@@ -1,4 +1,4 @@
-"""Environments made of another one and a stage that changes what the agent observes."""
+"""Environments that combine another one with a stage that changes the observed losses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Wrapped(Environment):
         self._take_over(base)
 
     def _take_over(self, base: Environment) -> None:
-        """Take over what the base is."""
+        """Copy the properties of the base."""
         taken = ("n_arms", "horizon_limit", "regret", "wide", "trusted", "unbounded", "kind")
         keep(self, base=base, **{name: getattr(base, name) for name in taken})
 
@@ -53,7 +53,7 @@ class Wrapped(Environment):
         return self.base.least_cumulative(checkpoints)
 
     def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
-        """Return what else the base's regret can be measured against."""
+        """Return the further comparators of the base's regret."""
         return self.base.comparators(checkpoints)
 
     def fixed_gaps(self) -> Array:

@@ -1,1 +1,1 @@
-"""Evidence about arms: running sums of told decisions, and the intervals they support."""
+"""Evidence about arms: running sums of answered decisions, and the intervals they support."""

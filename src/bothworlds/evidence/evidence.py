@@ -1,4 +1,4 @@
-"""The evidence on a set of arms: running sums that grow with told decisions, not with memory."""
+"""The evidence on a set of arms: running sums over answered decisions, in constant memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def grid_of_means(cells: int) -> Array:
 
 
 class Evidence:
-    """Running sums of told decisions, arm by arm.
+    """Running sums of answered decisions, arm by arm.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Evidence:
 
     @property
     def told(self) -> int:
-        """How many told decisions were added."""
+        """Number of answered decisions that were added."""
         return int(self.R[layout.TOLD])
 
     def means(self) -> Array:
@@ -133,7 +133,7 @@ class Evidence:
         weights: Array | None = None,
         noted: Array | None = None,
     ) -> None:
-        """Add a told decision.
+        """Add an answered decision.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Evidence:
             The probability of every arm, NaN where the arm was away; None where only the played
             arm's is known.
         noted : array, optional
-            What `note` returned at the decision, where others have been told since.
+            The return value of `note` at the decision, if others were answered since.
         """
         K = self.n_arms
         known = observing.NOTHING
@@ -175,7 +175,7 @@ class Evidence:
         observing.observe_late(self.R, arm, inverse_p, loss, round, known, w, guesses, bets)
 
     def note(self) -> Array:
-        """Return what late feedback of a decision of this moment will need: 3 K + 1 numbers."""
+        """Return the notes for late feedback of a decision of this moment: 3 K + 1 numbers."""
         K = self.n_arms
         noted = np.empty(3 * K + 1)
         observing.note(self.R, noted[:K], noted[K:])
@@ -190,7 +190,7 @@ class Evidence:
     def grow(self, n_arms: int) -> None:
         """Make room for more arms, up to ``n_arms``, of which nothing is known yet.
 
-        Where every decision so far has the probability of the played arm alone, the others may
+        Where every decision so far has the probability of the played arm alone, the rest may
         have been there and were not seen; otherwise they were away.
         """
         K, more = self.n_arms, slice(self.n_arms, n_arms)
@@ -270,7 +270,7 @@ class Evidence:
         return made
 
     def sound(self) -> bool:
-        """Tell whether compiled code can go on from here: what it uses as an index must be one."""
+        """Return whether compiled code can continue from here: indices must be in range."""
         R, cells = self.R, float(self.cells)
         used = R[layout.POINTS_USED]
         ends = np.array([self.row(layout.ENDS + n) for n in range(2 * len(layout.LEVELS))])

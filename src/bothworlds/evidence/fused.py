@@ -52,12 +52,12 @@ def telling_unknown(R: Any, F: Any, arm: int, inverse_p: float, loss: float) -> 
 
 
 def noting(place: float, F: Any, out: Any) -> None:
-    """Write the distribution of the decision just drawn, then what `note` does."""
+    """Write the distribution of the decision just drawn, then call `note`."""
     note_draw(numbers_at(to_int(place)), F, pointer(out))
 
 
 def noting_all(place: float, snapshots: Any, out: Any) -> None:
-    """Do what `noting` does for decisions made before any of them gets feedback."""
+    """Same as `noting`, for decisions made before any of them has feedback."""
     R = numbers_at(to_int(place))
     K, size = to_int(R[ARMS]), out.shape[1]
     for n in range(snapshots.shape[0]):
@@ -72,7 +72,7 @@ def noting_all(place: float, snapshots: Any, out: Any) -> None:
 
 
 def noting_at(R: Any, F: Any, out: Any) -> None:
-    """Do what `noting` does, given pointers."""
+    """Same as `noting`, with pointers."""
     K = to_int(R[ARMS])
     weights(F, carray(out, (K,)))
     note_at(R, advance(out, K), advance(out, 2 * K))
@@ -83,7 +83,7 @@ note_draw: Any = None
 
 @jit
 def observe_noted(R: Any, arm: int, inverse_p: float, y: float, t: int, w: Any) -> None:
-    """Add a decision of the past, of which `noting` wrote what begins at ``w``."""
+    """Add a past decision, whose notes by `noting` start at ``w``."""
     K = to_int(R[ARMS])
     observe_late_at(R, arm, inverse_p, y, t, ALL, w, advance(w, K), advance(w, 2 * K))
 

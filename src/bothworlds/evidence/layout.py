@@ -27,10 +27,10 @@ LAM_PSI = 15
 HEAD = 16
 """Numbers before the rows:
 
-arms, cells of the grid, told decisions, told decisions at which the bets of the drift form are
-chosen again, that bet for gaps, its sum, the sum of psi of it, told decisions at which an arm was
-away, next checkpoint, factor between checkpoints, history rows in use, told decisions without a
-probability, told decisions with the probability of the played arm alone, round last told, told
+arms, cells of the grid, answers, answers at which the bets of the drift form are
+chosen again, that bet for gaps, its sum, the sum of psi of it, answers at which an arm was
+away, next checkpoint, factor between checkpoints, history rows in use, answers without a
+probability, answers with the probability of the played arm alone, round last answered, answers
 decisions with a probability, psi of the bet for gaps.
 """
 
@@ -42,7 +42,7 @@ A1, A2, SH, SHG, SW, SWG, SWGG = 3, 4, 5, 6, 7, 8, 9
 LEAST = 10
 """Smallest (K w)^3 t: the cube of the scale of the largest floor t^(-1/3) that was kept."""
 FOLDED = 11
-"""Told decisions when the arm's drift sums were last brought up to date."""
+"""Number of answers when the arm's drift sums were last updated."""
 BET, PSI, SL, SLX, SP, SV = 12, 13, 14, 15, 16, 17
 """Drift form, for the lower end: lam, psi(lam); sums of lam, lam X, psi (X - m)^2, (X - m)^2."""
 SIDE = 6
@@ -62,7 +62,7 @@ ROWS = OWN_BET + 1
 POINTS = 64
 """Checkpoints kept; when they are full every second one is dropped."""
 KEPT = 6
-"""Per arm and checkpoint: probability, told, mean, standard error, ends of the sequence."""
+"""Per arm and checkpoint: probability, answers, mean, standard error, ends of the sequence."""
 
 
 @jit
@@ -96,7 +96,7 @@ def capital_at(K: int, cells: int, arm: int, side: int) -> Any:
 
 
 def history_place(n_arms: int, point: int = 0) -> int:
-    """Return what `history_at` does, without compiling it; the tables begin after `POINTS`."""
+    """Same as `history_at`, without compiling it; the tables start after `POINTS`."""
     place: int = history_at.py_func(n_arms, point)
     return place
 

@@ -1,4 +1,4 @@
-"""Compiled updates of the running sums by one told decision.
+"""Compiled updates of the running sums by one answered decision.
 
 ======== ==========================================================================
 ``R``    running sums (`bothworlds.evidence.layout`), a pointer; ``A`` the array of them
@@ -20,7 +20,7 @@ doubling.
 
 *Bets on weighted losses* of every arm, for means that move: X = 1[played] y / w and
 exp(lam (X - mu) - psi(lam) (X - m)^2), psi(lam) = -log(1 - lam) - lam, has mean at most 1.  The
-bet lam is chosen again when the number of told decisions has grown by a tenth.
+bet lam is chosen again when the number of answered decisions has grown by a tenth.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def bet_on_own(K: int, R: Any, arm: int, y: float) -> None:
 
 @jit
 def fold_weighted(K: int, R: Any, arm: int, m: float) -> None:
-    """Add the told decisions in which the arm was not played to its sums of the drift form."""
+    """Add the answers to decisions without the arm to its sums of the drift form."""
     at = row(K, FOLDED) + arm
     since = R[WEIGHTED] - R[at]
     R[at] = R[WEIGHTED]
@@ -209,7 +209,7 @@ def add_row(K: int, R: Any, which: int, block: int, i: int, value: Any) -> None:
 
 @jit
 def refresh_bets(K: int, R: Any) -> None:
-    """Choose the bets of the drift form for the told decisions to come."""
+    """Choose the bets of the drift form for the answers to come."""
     t = R[WEIGHTED] + 1.0
     total = 0.0
     for arm in range(K):
@@ -227,7 +227,7 @@ def refresh_bets(K: int, R: Any) -> None:
 
 @jit
 def count_gaps(K: int, R: Any, arm: int, lam: float, p: float, inverse_p: float, y: float) -> None:
-    """Add a told decision to the sums from which gaps under drift are bounded."""
+    """Add an answered decision to the sums that bound gaps under drift."""
     R[SUM_LAM] += lam
     R[SUM_PSI] += p
     for side in range(2):
@@ -263,7 +263,7 @@ def observe(A: Any, arm: int, inverse_p: float, y: float, t: int, known: int) ->
 
 @jit
 def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int) -> None:
-    """Do what `observe` does, given a pointer."""
+    """Same as `observe`, with a pointer."""
     K = to_int(R[ARMS])
     R[LAST] = t
     if known == NOTHING:
@@ -311,7 +311,7 @@ def observe_at(R: Any, arm: int, inverse_p: float, y: float, t: int, known: int)
 
 @jit
 def grow_weights(K: int, R: Any, block: int, i: int, t: int, known: int, like: Any) -> None:
-    """Add the distribution of a decision to what stands of arms since they were last played."""
+    """Add the distribution of a decision to the sums of arms since they were last played."""
     a1, a2 = advance(R, row(K, A1) + i), advance(R, row(K, A2) + i)
     least = advance(R, row(K, LEAST) + i)
     w = advance(R, weights_at(K) + i)
@@ -385,7 +385,7 @@ def enter(
 def observe_late(
     A: Any, arm: int, inverse_p: float, y: float, t: int, known: int, w: Any, m: Any, bets: Any
 ) -> None:
-    """Add a decision of the past, with what was known of every arm then.
+    """Add a past decision, with the sums of every arm at that time.
 
     ``w``, ``m`` and ``bets`` are probabilities (NaN where the arm was away), guesses and the bets
     of the drift form: the lower ends', the upper ends', and last the one for gaps.
@@ -397,7 +397,7 @@ def observe_late(
 def observe_late_at(
     R: Any, arm: int, inverse_p: float, y: float, t: int, known: int, w: Any, m: Any, bets: Any
 ) -> None:
-    """Do what `observe_late` does, given pointers."""
+    """Same as `observe_late`, with pointers."""
     K = to_int(R[ARMS])
     R[LAST] = maximum(R[LAST], t)
     if known == NOTHING:
@@ -433,7 +433,7 @@ def note(A: Any, m: Any, bets: Any) -> None:
 
 @jit
 def note_at(R: Any, m: Any, bets: Any) -> None:
-    """Do what `note` does, given pointers."""
+    """Same as `note`, with pointers."""
     K = to_int(R[ARMS])
     if R[WEIGHTED] >= R[REFRESH]:
         refresh_bets(K, R)
@@ -461,7 +461,7 @@ def aipw(K: int, R: Any, arm: int) -> Any:
 
 @jit
 def mean_and_error(A: Any, arm: int) -> Any:
-    """Return what `aipw` does, for callers from Python."""
+    """Same as `aipw`, for callers from Python."""
     return aipw(to_int(A[ARMS]), pointer(A), arm)
 
 

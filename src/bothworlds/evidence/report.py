@@ -28,7 +28,7 @@ AVERAGE = (
 
 @dataclass(frozen=True)
 class ArmReport:
-    """What is known of one arm, in the user's units."""
+    """Statistics of one arm, in the user's units."""
 
     arm: Arm
     """Its name."""
@@ -54,7 +54,7 @@ class ArmReport:
 
 @dataclass(frozen=True)
 class Units:
-    """How losses in [0, 1] become what the user counts.
+    """Conversion of losses in [0, 1] to the user's units.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Units:
 
     @property
     def word(self) -> str:
-        """What is counted."""
+        """The unit: rewards or losses."""
         return "reward" if self.rewards else "loss"
 
 
@@ -264,7 +264,7 @@ class Report(Mapping[Arm, ArmReport]):
         ]  # fmt: skip
 
     def sentences(self, most: int = 6) -> list[str]:
-        """Return the sentences below the table: confident comparisons, and what is missing."""
+        """Return the sentences below the table: confident comparisons, and the missing feedback."""
         sure = self.sure()
         said = [f"{a} beats {b} by at least {x:.3g}." for a, b, x in sure[:most]]
         if len(sure) > most:

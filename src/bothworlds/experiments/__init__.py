@@ -1,4 +1,4 @@
-"""Experiments with stable names, claims and figures: the paper's, and those on what came after it.
+"""Experiments with stable names, claims and figures: the paper's, and those on later work.
 
 `run` reproduces any of them and writes a report; the commands ``bothworlds paper`` and
 ``bothworlds beyond`` call it.

@@ -23,7 +23,7 @@ _BEYOND = ("tsallis-v", "lbinfv", "htinf", "adatinf", "restarted", "discounted",
 V, LB, HT, ADA, RESTARTED, DISCOUNTED, ALARMED, FLOOR = (_WORDS[word][1].label for word in _BEYOND)
 FRECHET, PARETO = (_WORDS[word][1].label for word in ("ftpl", "ftpl-pareto"))
 ALLWORLDS = _WORDS["allworlds"][1].label
-"""Labels of what came after the paper."""
+"""Labels of later algorithms."""
 
 PAPER = (RV, IW, THOMPSON, UCB, EXP3, EXP3PP, BROAD)
 """Those of Figures 1 to 4."""

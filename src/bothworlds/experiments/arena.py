@@ -187,7 +187,7 @@ def play(
     threads: int | None = None,
     progress: Callable[[str], Any] = lambda world: False,
 ) -> Iterator[tuple[str, Result]]:
-    """Play world after world; what the store already has is not played again.
+    """Play world after world; runs in the store are not played again.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.model import Experiment
 
 Part = Literal["paper", "beyond"]
-"""The parts of the catalogue: the paper's own experiments, and those on what came after it."""
+"""The parts of the catalogue: the paper's own experiments, and those on later work."""
 
 
 @dataclass(frozen=True)

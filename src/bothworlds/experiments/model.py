@@ -30,7 +30,7 @@ class Settings:
     arms : tuple of int
         Numbers of arms.
     gaps : tuple of float
-        Gaps between the best arm and the others.
+        Gaps between the best arm and the other arms.
     points : tuple of float
         What else the experiment varies: powers alpha, budgets of corruption.
     with_kl_ucb : bool
@@ -127,17 +127,17 @@ class Cell:
 
 
 Verdict = Literal["holds", "fails", "open", "differs"]
-"""What can be said about a claim, see `bothworlds.experiments.claims`; "differs" is a failure
-whose cause is known and explained."""
+"""Possible verdicts on a claim, see `bothworlds.experiments.claims`; "differs" is a failure whose
+cause is known and explained."""
 
 Owner = Literal["paper", "authors", "ours"]
-"""Whose claim it is: the paper's, that of the authors of what came after it, or a conjecture or
-extension of this project."""
+"""Owner of a claim: the paper, the authors of later work, or a conjecture or extension of this
+project."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, of its followers or of ours, next to what was measured.
+    """A sentence of the paper, of later work or of ours, next to its measurement.
 
     Parameters
     ----------
@@ -150,11 +150,11 @@ class Claim:
     threshold : str
         What the measurement must satisfy.
     verdict : {"holds", "fails", "open", "differs"}
-        What the rules of `bothworlds.experiments.claims` say.
+        Verdict by the rules of `bothworlds.experiments.claims`.
     owner : {"paper", "authors", "ours"}
         Whose claim it is.
     place : str
-        Where the paper or the authors say it, or what it extends.
+        Place in the paper or in the authors' article, or what the claim extends.
     figure : str
         The figure that shows it.
     panel : str
@@ -241,7 +241,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of the paper, or a measurement of what came after it.
+    """A figure or table of the paper, or a measurement of later work.
 
     Parameters
     ----------

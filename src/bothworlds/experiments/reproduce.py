@@ -1,4 +1,4 @@
-"""Run experiments: simulate what is missing, judge, draw and report; stop and resume at will."""
+"""Run experiments: simulate missing runs, judge, draw and report; stop and resume at will."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run(
     finished: Callable[[Finished], Any] | None = None,
     compiling: Callable[[int, int], Any] | None = None,
 ) -> list[Finished]:
-    """Reproduce experiments of the paper, or measure what came after it.
+    """Reproduce experiments of the paper, or measure later work.
 
     Finished simulations are kept in the output folder and found again; stopping loses at most
     the parts that are running.
@@ -165,7 +165,7 @@ def run(
 def _compile(
     plans: list[Plan], store: Store, keep: bool, compiling: Callable[[int, int], Any]
 ) -> None:
-    """Compile what the plans need, one pair of algorithm and environment after another."""
+    """Compile the kernels of the plans, one pair of algorithm and environment after another."""
     needed = {}
     for plan in plans:
         for _, curve in plan.curves:
@@ -194,7 +194,7 @@ def _simulate(
     say: Callable[[str], Any],
     file: Callable[[Finished], Any],
 ) -> None:
-    """Run what is missing for the plans, and finish each as soon as it is complete."""
+    """Run the missing parts of the plans, and finish each as soon as it is complete."""
     wanted: dict[str, Curve] = {}
     owners: dict[str, list[Plan]] = {}
     for plan in plans:
@@ -241,7 +241,7 @@ def _simulate(
 def _shower(
     plans: list[Plan], curves: list[Curve], progress: Callable[[Moment], Any]
 ) -> Callable[[Progress], Any]:
-    """Return what turns reports about a curve into moments of the experiment it belongs to."""
+    """Return the function that turns reports about a curve into progress of its experiment."""
     places = {}
     for plan in reversed(plans):
         numbers = {cell.id: number for number, cell in enumerate(plan.cells, 1)}

@@ -1,4 +1,4 @@
-"""Inference from logs: how good each arm is, and what another policy would have earned.
+"""Inference from logs: how good each arm is, and the value of another policy.
 
 =================== =============================================================================
 `report`            per arm a mean, an interval and a sequence valid at any time

@@ -56,7 +56,7 @@ def simulate_on_log(
 ) -> LogSimulation:
     """Let a policy learn from a log, as if it had been there.
 
-    Unbiased for answers that depend on the arm alone. The log is held in memory.
+    Unbiased for answers that depend on the arm alone. The log is kept in memory.
 
     Parameters
     ----------

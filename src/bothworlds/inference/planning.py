@@ -1,4 +1,4 @@
-"""`inference.rounds_needed`: how long until a gap is certain, and what it costs, by simulation."""
+"""`inference.rounds_needed`: rounds until a gap is certain, and their cost, by simulation."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Plan:
     checkpoints: NDArray[np.int64]
     """The rounds at which was looked."""
     regret: NDArray[np.float64]
-    """(runs, checkpoints): what the arms that are not the best cost so far, in rewards."""
+    """(runs, checkpoints): regret so far, in rewards."""
     gap: float
     """The gap that was looked for."""
     confidence: float
     """How sure one wants to be."""
     policy: Policy
-    """Who chooses."""
+    """The policy."""
 
     def certain(self) -> NDArray[np.float64]:
         """Return the share of runs that are certain at every checkpoint."""
@@ -92,21 +92,21 @@ def rounds_needed(
 ) -> Plan:
     """Return how many rounds it takes until the best arm surely beats every other one.
 
-    Rewards are 0 or 1. A run is certain when `Report.gap` of the best arm and each of the others
+    Rewards are 0 or 1. A run is certain when `Report.gap` of the best arm and each other arm
     is positive; one may look at any time.
 
     Parameters
     ----------
     gap : float
-        By how much the best arm's mean reward is above the others'.
+        Gap between the best arm's mean reward and that of all other arms.
     baseline : float, default 0.5
-        The mean reward of the others; ``baseline + gap`` must be at most 1.
+        The mean reward of all other arms; ``baseline + gap`` must be at most 1.
     n_arms : int, default 2
         Number of arms.
     confidence : float, default 0.95
         How sure every statement must be.
     policy : Policy, optional
-        Who chooses; by default ``TsallisINF()``.
+        The policy; by default ``TsallisINF()``.
     horizon : int
         Rounds after which a run gives up.
     repetitions : int
@@ -140,7 +140,7 @@ def rounds_needed(
     repetitions = count("repetitions", repetitions, owner, 1, "a whole number >= 1")
     sure = read.checked_confidence(confidence, owner)
     seed = checked_seed(seed, owner)
-    # A user's functions are checked by the loop too, but it could not say which of them failed.
+    # A user's functions are checked by the loop too, but it could not name the one that failed.
     policy.rehearse(n_arms, repr(policy), horizon)
     means = np.full(n_arms, 1.0 - baseline)
     means[0] -= gap

@@ -69,7 +69,7 @@ class Tally:
         self.answered = np.pad(self.answered, (0, missing))
 
     def report(self, reading: Reading, confidence: float, drift: bool, title: str) -> Report:
-        """Return the report on what was added."""
+        """Return the report on the decisions added."""
         names = reading.names.listed
         self._widen(len(names))
         self._sorted.finish()

@@ -112,7 +112,7 @@ class Sums:
         return made
 
     def value(self, method: str, confidence: float, units: Units) -> Value:
-        """Return what the sums say."""
+        """Return the estimate from the sums."""
         Z = self.Z
         n = float(Z[est.COUNT])
         ess = float(Z[est.RHO] ** 2 / Z[est.RHO2]) if Z[est.RHO2] > 0 else 0.0

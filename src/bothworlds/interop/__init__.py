@@ -9,7 +9,8 @@ Each module needs its own package only when it is imported.
 `interop.logs`          logged decisions: JSON lines, Parquet, Vowpal Wabbit, Open Bandit Dataset
 ======================= =========================================================================
 
-``pip install "bothworlds[interop]"`` brings river and Gymnasium, ``"bothworlds[litellm]"`` LiteLLM,
+``pip install "bothworlds[interop]"`` installs river and Gymnasium, ``"bothworlds[litellm]"``
+LiteLLM,
 ``"bothworlds[lab]"`` Parquet.
 """
 
@@ -23,6 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["gymnasium", "litellm", "logs", "river"]
 
 
-# Importing this package needs none of the others.
+# Importing this package needs none of the other packages.
 if not TYPE_CHECKING:
     __getattr__ = lazily(__name__, {name: name for name in __all__})

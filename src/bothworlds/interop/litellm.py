@@ -34,7 +34,7 @@ _MARK = "bothworlds_decision"
 
 @dataclass(frozen=True)
 class RequestLoss:
-    """What a request cost, as one number from 0, the best, to 1: a weighted mean of three.
+    """Cost of a request, as one number from 0, the best, to 1: a weighted mean of three.
 
     The quality counts as ``1 - quality``, price and time as shares of what is at most acceptable;
     more than that counts as 1. A request that failed has the loss 1.
@@ -100,7 +100,7 @@ class _Request:
 
 
 class _Listener(CustomLogger):  # type: ignore[misc]
-    """What LiteLLM tells of every request, passed on to the router that sent it.
+    """LiteLLM's logger: passes the outcome of every request to the router that sent it.
 
     There is one for all routers: of several loggers of a class, LiteLLM calls the first.
     """
@@ -126,7 +126,7 @@ class _Listener(CustomLogger):  # type: ignore[misc]
             self._routers.pop(number, None)
             if self._routers:
                 return
-            # LiteLLM copies what is in `callbacks` to the others when a request is sent.
+            # LiteLLM copies `callbacks` to its other lists when a request is sent.
             for listed in (
                 litellm.callbacks,
                 litellm.success_callback,
@@ -162,7 +162,7 @@ class _Listener(CustomLogger):  # type: ignore[misc]
     async def async_log_success_event(
         self, kwargs: dict[str, Any], response_obj: Any, start_time: datetime, end_time: datetime
     ) -> None:
-        """Take a response that LiteLLM logs; telling the service waits, so a thread does it."""
+        """Take a response that LiteLLM logs; a thread reports it, because that can block."""
         await asyncio.to_thread(self.log_success_event, kwargs, response_obj, start_time, end_time)
 
     async def async_log_failure_event(
@@ -176,7 +176,7 @@ _LISTENER = _Listener()
 
 
 class ModelRouter:
-    """Send requests to the model that a bandit chooses, and learn from what LiteLLM logs.
+    """Send requests to the model that a bandit chooses, and learn from LiteLLM's log.
 
     The first outcome that LiteLLM logs of a request counts: a failure, although a retry or a
     fallback may succeed, has the loss 1. A request that is never judged is never learned from;
@@ -188,8 +188,8 @@ class ModelRouter:
         LiteLLM's names of the models; or, by name of an arm, the settings that a completion takes,
         ``model`` among them.
     chooser : Bandit or Client
-        Who chooses: a bandit with these arms and the bounds (0, 1), or a client of the service.
-    experiment : str, optional
+        Source of decisions: a bandit with these arms and the bounds (0, 1), or a client of the
+    service. experiment : str, optional
         The experiment of the service, with these arms and the bounds (0, 1).
     loss : RequestLoss
         The weights.
@@ -262,14 +262,14 @@ class ModelRouter:
         self._number = _LISTENER.add(self)
 
     def close(self) -> None:
-        """Hear nothing more from LiteLLM; open requests are not learned from."""
+        """Unsubscribe from LiteLLM; open requests are not learned from."""
         _LISTENER.remove(self._number)
         with self._lock:
             self._open.clear()
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for their end or their judgement, or are being told."""
+        """Number of requests that wait for their end or judgement, or are being reported."""
         return len(self._open) + self._telling
 
     # --- asking ----------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class ModelRouter:
         return self._marked(response, id)
 
     async def _called(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Call what may wait for the service without holding up the loop."""
+        """Call a function that may wait for the service, without blocking the loop."""
         if isinstance(self._chooser, Bandit):
             return work(*arguments)
         return await asyncio.to_thread(work, *arguments)
@@ -345,7 +345,7 @@ class ModelRouter:
     # --- learning --------------------------------------------------------------------------------
 
     def judge(self, response: Any, quality: float) -> None:
-        """Say how good a response was, once, now or later.
+        """Report the quality of a response, once, now or later.
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class ModelRouter:
         seconds: float = 0.0,
         quality: float | None = None,
     ) -> None:
-        """Add to what is known of a request; LiteLLM's log and the judgement come in any order."""
+        """Add to the record of a request; LiteLLM's log and the judgement come in any order."""
         with self._lock:
             request = self._open.get(id)
             if request is None:

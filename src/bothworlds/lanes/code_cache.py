@@ -8,7 +8,7 @@ Numba's cache, with five differences:
 - Code found on disk is loaded without Numba's compiler, which takes longer to start than the
   code to load.
 - A folder that can be read and not written is used for what it holds.
-- Where nothing can be written, code stays in memory, and one warning per process says so.
+- Where nothing can be written, code stays in memory, and one warning per process reports it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Files(IndexDataCacheFile):  # type: ignore[misc]
 
 
 def _check_seal(path: str) -> None:
-    """Refuse a file that does not end with the checksum of what comes before."""
+    """Refuse a file that does not end with the checksum of its content."""
     content = pathlib.Path(path).read_bytes()
     if hashlib.sha256(content[:-SEAL]).digest() != content[-SEAL:]:
         raise OSError(f"The file {path!r} is damaged.")
@@ -102,7 +102,7 @@ class _NamedFolder(UserProvidedCacheLocator):  # type: ignore[misc]
 
 
 class _PackageFolder(InTreeCacheLocator):  # type: ignore[misc]
-    """The folder next to the source, written by the user who installed the package."""
+    """The folder next to the source, written by the user that installed the package."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -169,7 +169,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     @property
     def keeps(self) -> bool:
-        """Whether what is compiled now can be found by later processes."""
+        """Whether later processes can find the code compiled now."""
         if not self._open():
             return False
         try:
@@ -184,7 +184,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return self._cache_path if self._open() else None
 
     def flush(self) -> None:
-        """Forget what is on disk."""
+        """Forget the code on disk."""
         if self._open():
             super().flush()
 

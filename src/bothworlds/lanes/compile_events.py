@@ -25,7 +25,7 @@ class CompileClock(event.Listener):  # type: ignore[misc]
     Parameters
     ----------
     done : callable, optional
-        Told the kernel and the seconds it took.
+        Called with the kernel and the seconds it took.
     """
 
     def __init__(self, done: Callable[[Any, float], None] | None = None) -> None:

@@ -82,7 +82,7 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
 def placed_code(dispatcher: Any, signature: Any) -> tuple[int, Any]:
     """Return the address of a kernel's machine code, which `kernels.calling` calls.
 
-    And what holds the code: anyone who calls it must hold that.
+    And the owner of the code: a caller must keep a reference to it.
     """
     twin = dispatcher
     if KernelCache is not None and isinstance(getattr(dispatcher, "_cache", None), KernelCache):
@@ -108,7 +108,7 @@ def _kept(dispatcher: Any, flavour: str = "") -> Any:
 
 
 def keep_as(dispatcher: Any, name: str) -> Any:
-    """Return a user's function, its machine code kept on disk under a name that says it all.
+    """Return a user's function, its machine code on disk under the digest of its source.
 
     `bothworlds.lanes.user_functions` makes such names; ``kept_as`` is the function's.  The files
     are with those of this package, because a function of a notebook or a worker has no folder.
@@ -127,7 +127,7 @@ def in_package(function: Callable[..., Any]) -> bool:
 
 
 def _stamp(function: Callable[..., Any], own: Any) -> tuple[Any, ...]:
-    """Return what the machine code of a function depends on.
+    """Return the inputs that the machine code of a function depends on.
 
     Numba keys its cache by the file a function stands in, but kernels call functions of other
     files; keyed by all of them, an edited file never meets stale machine code.
@@ -137,7 +137,7 @@ def _stamp(function: Callable[..., Any], own: Any) -> tuple[Any, ...]:
 
 
 def _sentence(dispatcher: Any) -> str | None:
-    """Return what to tell a person who waits for a kernel of this package."""
+    """Return the message for a user that waits for a kernel of this package."""
     cache = getattr(dispatcher, "_cache", None)
     if KernelCache is None or not isinstance(cache, KernelCache):
         return None
@@ -149,6 +149,6 @@ def _sentence(dispatcher: Any) -> str | None:
 
 
 NOTICE = CompileNotice(_sentence)
-"""What tells a person who waits; silent where stderr is no terminal."""
+"""Function that informs a waiting user; silent where stderr is no terminal."""
 
 event.register(KIND, NOTICE)

@@ -78,7 +78,7 @@ def calling(shape_of: Callable[[int], Any]) -> Any:
     """Return a function for kernels that calls machine code, given its address.
 
     It takes the address (`bothworlds.lanes.jit.placed_code`) and the arguments as a tuple; the
-    last of them says for how many lanes the code is, and ``shape_of`` the signature for so many.
+    last of them is the number of lanes of the code, and ``shape_of`` the signature for so many.
     Python hands over an address in a thousandth of the time that a first-class function takes.
     """
 

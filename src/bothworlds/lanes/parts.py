@@ -92,19 +92,19 @@ class WholeLowering(typed_passes.NativeLowering):  # type: ignore[misc]
 
 
 class PartCompiler(Shortened):
-    """Compiler of what only compiled code calls."""
+    """Compiler of functions that only compiled code calls."""
 
     lowering = PartLowering
 
 
 class WholeCompiler(Shortened):
-    """Compiler of what Python calls."""
+    """Compiler of functions that Python calls."""
 
     lowering = WholeLowering
 
 
 def reduced(made: Any) -> tuple[Any, ...]:
-    """Return what is kept of a compiled part on disk."""
+    """Return the form in which a compiled part is kept on disk."""
     made.fndesc.typemap = made.fndesc.calltypes = None
     code = made.library._final_module.as_bitcode()
     return made.library.name, code, made.fndesc, made.environment, made.signature, made.reload_init

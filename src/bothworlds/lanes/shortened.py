@@ -1,4 +1,4 @@
-"""Numba's compiler without what the kernels of this package do not need.
+"""Numba's compiler without the steps that the kernels of this package do not need.
 
 Nine tenths of the time that a kernel takes to compile is Python's: Numba works out types, rewrites
 and checks.  Here it works out the type of an operator once, not wherever the operator stands; it
@@ -47,7 +47,7 @@ class _NotNone:
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class NonePrune(untyped_passes.DeadBranchPrune):  # type: ignore[misc]
-    """Leaves out what is done where an argument is None, or where it is not.
+    """Leaves out the branches for arguments that are None, or that are not.
 
     Numba leaves out the second only, and compiles the functions that the first calls.
     """
@@ -113,7 +113,7 @@ class Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
 
 
 class Lowering(lowering.Lower):  # type: ignore[misc]
-    """Lowering that does not look up again what an operator does, and aligns vectors in memory."""
+    """Lowering that does not look up operators twice, and aligns vectors in memory."""
 
     def setup_function(self, fndesc: Any) -> None:
         """Begin a function; one with narrow vectors starts its part of the stack at a cache line.
@@ -159,7 +159,7 @@ class _Still:
 
 
 class Shortened(CompilerBase):  # type: ignore[misc]
-    """Numba's pipeline without what kernels do not need."""
+    """Numba's pipeline without the steps that kernels do not need."""
 
     lowering: Any
     _running = 0

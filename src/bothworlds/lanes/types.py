@@ -1,6 +1,6 @@
 """The vector types: how they look to Numba and to LLVM, and their operators.
 
-`bothworlds.lanes.vectors` says what they are for and holds the functions on them.
+`bothworlds.lanes.vectors` describes their use and has the functions on them.
 """
 
 import functools

@@ -142,7 +142,7 @@ def _enclosed(function: types.FunctionType) -> list[Any]:
 
 
 def _referred(scope: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Return what global names stand for; of modules of the user's own, what is used of them."""
+    """Return the values of global names; of a user's own modules only the parts in use."""
     found, values = [scope[name] for name in names if name in scope], []
     modules: set[types.ModuleType] = set()
     while found:

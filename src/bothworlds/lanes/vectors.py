@@ -215,7 +215,7 @@ def only_lanes(typingctx: Any, condition: Any) -> Any:
 
 @intrinsic
 def lane_bits(typingctx: Any, condition: Any) -> Any:
-    """Return a whole number whose bit k tells whether a condition holds in lane k."""
+    """Return a whole number whose bit k is set where a condition holds in lane k."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         packed = args[0]
@@ -396,7 +396,7 @@ least_lane = _folded(
 
 
 def _data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
-    """Address of the first element of an array or of what a pointer points to."""
+    """Address of the first element of an array, or of the target of a pointer."""
     if isinstance(ty, types.CPointer):
         return value
     if isinstance(ty, GroupType):

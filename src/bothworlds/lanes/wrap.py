@@ -120,7 +120,7 @@ def changing(F: Any) -> None:
 def wrapped(
     template: Callable[..., Any], kernel: Any, after: Any = None, rows: tuple[int, int] = (0, 0)
 ) -> Any:
-    """Return the compiled wrapper around a kernel, and around what follows it if anything does.
+    """Return the compiled wrapper around a kernel, and around its successor if there is one.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def drawing_code(ask: Any) -> Any:
 
 @functools.cache
 def telling_code(tell: Any) -> Any:
-    """Return the machine code of `telling_at` around what a policy's bandit learns by."""
+    """Return the machine code of `telling_at` around the update of a policy's bandit."""
     return direct(wrapped(telling_at, tell), 0.0, 0, 0.0, 0.0)
 
 
@@ -184,5 +184,5 @@ def bound(template: Callable[..., Any], *, release: bool = False, **names: Any) 
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """Return where a kernel stands and what it is called."""
+    """Return the module and the name of a kernel."""
     return f"{function.__module__}.{function.__qualname__}".removeprefix("bothworlds.")

@@ -77,7 +77,7 @@ class Rows:
     losses: Array
     """In [0, 1]; NaN where no answer came."""
     values: Array
-    """What was reported, in the log's own units."""
+    """The outcomes, in the log's own units."""
     rounds: NDArray[np.int64]
     """When it was decided."""
     weights: Array
@@ -87,7 +87,7 @@ class Rows:
     numbers: NDArray[np.int64]
     """Numbers of the rows in the log, from 1."""
     rewards: bool | None
-    """Whether rewards were told; None where nothing was."""
+    """Whether feedback is rewards; None without feedback."""
     column: Callable[[str], Sequence[Any]]
     """Gives another column by its name; KeyError where there is none."""
     rows: Callable[[], Iterable[LoggedDecision]]
@@ -142,7 +142,7 @@ class Reading:
     bounds : pair of float
         The smallest and largest possible reward or loss.
     owner : str
-        Who reads, for error messages.
+        Name of the reader, for error messages.
     between : pair of int, optional
         The first and last round that count.
     arms : sequence of str or int
@@ -484,7 +484,7 @@ class Reading:
         whole: NDArray[np.bool_],
         numbers: NDArray[np.int64],
     ) -> None:
-        """Refuse columns with what one record could not hold, naming the first such row."""
+        """Refuse columns with values that a record could not hold, naming the first such row."""
         n = np.arange(arms.size)
 
         def refuse(wrong: NDArray[np.bool_], parameter: str, expected: str, got: Any) -> None:

@@ -134,7 +134,7 @@ def _parsed(line: str, where: str) -> LoggedDecision:
 
 
 def fields_of(decision: LoggedDecision) -> dict[str, Any]:
-    """Return what is known of a decision, arms and their probabilities as two lists.
+    """Return the fields of a decision, arms and their probabilities as two lists.
 
     As keys of an object, JSON would turn the arm 1 into the arm "1".
     """
@@ -227,7 +227,7 @@ def _opened(path: str | os.PathLike[str]) -> io.FileIO:
 
 
 def joined_rows(rows: Iterable[LoggedDecision]) -> Iterator[LoggedDecision]:
-    """Yield decisions with what was reported about them; those without an answer come last.
+    """Yield decisions with their feedback; those without an answer come last.
 
     A log in which decision and feedback are one row passes as it is.
 

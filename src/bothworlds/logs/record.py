@@ -139,7 +139,7 @@ def _writable(text: str) -> bool:
 
 
 def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
-    """Return what is wrong with the values of a record: parameter, what it must be, value."""
+    """Return the fault in the values of a record: parameter, requirement, value."""
     round, arm, p = values.get("round"), values.get("arm"), values.get("probability")
     if not is_whole(round) or int(round) < 1:
         return "round", "a whole number >= 1", round
@@ -189,7 +189,7 @@ def fault(values: Mapping[str, Any]) -> tuple[str, str, object] | None:
 
 
 def recorded(values: dict[str, Any], where: str) -> LoggedDecision:
-    """Return the record of these values, or say what is wrong and ``where``.
+    """Return the record of these values, or raise an error that names ``where``.
 
     Examples
     --------

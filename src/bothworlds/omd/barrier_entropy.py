@@ -137,7 +137,7 @@ def solve_barrier_entropy(
             if i != lead:
                 others += p[i]
         if m == 1.0 and p[lead] > 0.5:
-            # log(sum of the others) = log c of the leader, which is nearly linear in nu.
+            # log(sum of all but the leader) = log c of the leader, which is nearly linear in nu.
             tilt = (slope - lead_slope) / others + lead_slope / c[lead]
             following = nu + math.log(c[lead] / others) / tilt
         else:

@@ -148,7 +148,7 @@ class Theorem4:
 
 
 Schedule = Constant | InverseSqrt | Theorem1 | Theorem3 | Theorem4
-"""What a policy accepts as ``learning_rate``."""
+"""Values that a policy accepts as ``learning_rate``."""
 
 
 def paper_schedule(alpha: float, asymmetric: bool) -> Schedule:

@@ -149,7 +149,7 @@ def at_root(w: Any, change: Any, b: float) -> Any:
 
 @jit
 def follow(K: int, S: Any, xi: Any, b: float, eta: Any, low: Any, z: Any, refresh: bool) -> None:
-    """Bring s, w and p of all arms to z; compute all powers if ``refresh``."""
+    """Update s, w and p of all arms to z; compute all powers if ``refresh``."""
     A1 = (b - 1.0) * (1 / 2)
     A2 = A1 * ((2.0 * b - 1.0) * (1 / 3))
     A3 = A2 * ((3.0 * b - 1.0) * (1 / 4))

@@ -30,7 +30,7 @@ def recentre(K: int, S: Any, first: int, like: Any) -> Any:
 
 @jit
 def recentre_where(K: int, S: Any, first: int, where: Any, like: Any) -> Any:
-    """Subtract min L from every L_i in some lanes; return what was subtracted in each."""
+    """Subtract min L from every L_i in some lanes; return the amount in each."""
     low = select(where, least(K, S, first, like), 0.0)
     for i in range(first, first + K):
         store(S, i, load(S, i, like) - low)

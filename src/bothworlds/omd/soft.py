@@ -8,7 +8,7 @@
 ======== ==========================================================================
 
 Reduced variance (`bothworlds.omd.estimators`) gives the arms with w_i >= eta^2 the baseline 1/2 and
-the others none, so just the arms that are explored are estimated by plain importance weighting.
+all other arms none, so just the arms that are explored are estimated by plain importance weighting.
 The soft baseline agrees with it on the near arms and leaves the far ones as much as keeps the same
 worst step: B_i eta / (2 sqrt(w_i)) <= k / 2.  Its stability factor is 1 / (1 - k / 2), which is
 4/3 for B <= 1/2; `bothworlds.theory.lemmas.soft_stability_factor` computes it.

@@ -33,7 +33,7 @@ FEW = 3
 
 
 class Played(Curves, Protocol):
-    """What the plot needs of a `bothworlds.Result`."""
+    """Part of a `bothworlds.Result` that the plot needs."""
 
     @property
     def plays_at(self) -> Mapping[str, NDArray[np.int64]]:

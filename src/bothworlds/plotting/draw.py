@@ -30,7 +30,7 @@ WIDTH = 7.2
 
 
 INK, QUIET = "#333333", "#6E6E6E"
-"""Colours of words and axes, and of what stands back: bounds, notes."""
+"""Colours of words and axes, and of the background: bounds, notes."""
 
 _STYLE: Any = {
     "font.size": 9.5,
@@ -105,7 +105,7 @@ BANDS = {
     "quantiles": "from the 5 % to the 95 % quantile of the runs",
     "none": "",
 }
-"""What a band can show, and how the figure says so."""
+"""Kinds of bands, with the words for them in a figure."""
 
 _OLD_BANDS = {"mean": "se", "runs": "sd"}
 
@@ -315,7 +315,7 @@ def _symlog(axes: Any, which: str, low: float, high: float) -> None:
 
 
 def _log_ticks(axis: Any, span: float) -> None:
-    """Label whole decades, and what lies between where there are few of them."""
+    """Label whole decades, and values in between where there are few of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0,) if span >= 16 else (1.0, 2.0, 5.0), numticks=9))
@@ -363,19 +363,19 @@ def shared_legend(figure: Figure, columns: int = 4) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """Write what was run in small print under the panels, in as many lines as it takes."""
+    """Write the scale of the run in small print under the panels, in as many lines as needed."""
     width = int(18.0 * figure.get_figwidth())
     text = "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, width))
     figure.supxlabel(text, x=0.012, ha="left", fontsize=7.5, color=QUIET)
 
 
 def shows(axes: Any, *names: str) -> None:
-    """Note what a panel shows, by the names that `shown_panels` finds it under."""
+    """Note the content of a panel, by the names under which `shown_panels` finds it."""
     axes.set_gid("; ".join(names))
 
 
 def shown_panels(figure: Figure) -> list[tuple[tuple[str, ...], Box]]:
-    """Return where the panels of a drawn figure are, and what each of them shows.
+    """Return the places of the panels of a drawn figure, with their contents.
 
     Examples
     --------

@@ -44,7 +44,7 @@ def _look(variant: Variant) -> Look:
 
 
 LOOKS: dict[str, Look] = {variant.label: _look(variant) for variant in variants()}
-"""Every algorithm of the paper by its name there, and the others by their own."""
+"""Every algorithm of the paper by its name there, and all other algorithms by their own."""
 
 _SPARE = (
     ("#117733", "-", ">"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Plotted(Curves, Protocol):
-    """What a figure needs of a `bothworlds.Result`: its curves, and plots on given axes."""
+    """Part of a `bothworlds.Result` that a figure needs: its curves, and plots on given axes."""
 
     @property
     def plot(self) -> Callable[..., Any]:

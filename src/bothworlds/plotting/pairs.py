@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pair(Protocol):
-    """What the plot of a ranking needs of each pair."""
+    """Part of each pair that the plot of a ranking needs."""
 
     @property
     def first(self) -> str:
@@ -46,7 +46,7 @@ class Pair(Protocol):
 
 
 class Pairs(Protocol):
-    """What the plot needs of a `bothworlds.simulation.ranking.Ranking`."""
+    """Part of a `bothworlds.simulation.ranking.Ranking` that the plot needs."""
 
     @property
     def pairs(self) -> Sequence[Pair]:

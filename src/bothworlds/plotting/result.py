@@ -47,7 +47,7 @@ LABELLED = 9
 
 
 class Curves(Protocol):
-    """What a plot needs of a `bothworlds.Result`."""
+    """Part of a `bothworlds.Result` that a plot needs."""
 
     @property
     def checkpoints(self) -> NDArray[np.int64]:
@@ -111,7 +111,7 @@ def plot_result(
 ) -> Figure:
     """Draw a simulation: mean regret of every policy, and a thin band.
 
-    Unless told otherwise, the first 10 000 rounds are on a linear panel and the later ones on a
+    By default, the first 10 000 rounds are on a linear panel and the later ones on a
     log-log panel; where the regret is negative somewhere, one panel is logarithmic in both
     directions from 0.
 
@@ -120,7 +120,7 @@ def plot_result(
     result : Result
         What `bothworlds.simulate` returned.
     path : path, optional
-        Where to save the figure; the ending says as what.
+        Where to save the figure; the ending selects the format.
     title : str, optional
         The environment and its number of arms by default; an empty string for none.
     ax : matplotlib axes, optional
@@ -292,7 +292,7 @@ def heading(result: Curves, width: float) -> str:
 
 
 def _told(result: Curves, names: list[str], band: str) -> str:
-    """Say what was run and what the band is."""
+    """Print the scale and the meaning of the band."""
     runs = sorted({len(result.regret[name]) for name in names})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     said = f"{int(result.checkpoints[-1]):,} rounds, {many} repetitions; line: mean"

@@ -65,7 +65,7 @@ ARM, P, BASE, FOLLOWED, Z, CAP, H, DECIDED, OWN_R, OWN_S, PER_EXPERT = range(11)
 
 @dataclass(frozen=True)
 class Setting:
-    """A policy as numbers: the learning rate, the estimator and what surrounds them."""
+    """A policy as numbers: the learning rate, the estimator and its wrappers."""
 
     kind: float
     code: float = 0.0
@@ -214,7 +214,7 @@ def draw(F: Any, G: Any, A: Any, awake: Any, here: Any, q: Any, D: Any) -> Any:
     arm = draw_by(F, uniform(G, 0.0), A, awake, here, q, D)
     if F[LOG_FACTOR] > 0.0:
         # Given the arm, expert j was followed with probability (1 - e) q_j xi_j(arm) / p'_I: its
-        # losses are then those of its own advice, regardless of the weights of the others.
+        # losses are then those of its own advice, regardless of the weights of other experts.
         e = floor_of(F, inner_round(F) if F[PHASED] > 0.0 else F[ROUND])
         v = uniform(G, 0.0) * D[P]
         for j in range(int(F[EXPERTS])):
@@ -317,7 +317,7 @@ def weigh(F: Any, N: int, awake: Any, eta: float, q: Any) -> None:
 def describe(
     F: Any, N: int, K: int, A: Any, awake: Any, q: Any, p: Any, eta: float, D: Any
 ) -> None:
-    """Write what learning needs: r, s and E r^2 of every expert, and terms of the matched rate."""
+    """Write inputs of learning: r, s and E r^2 of every expert, and terms of the matched rate."""
     arm = int(D[ARM])
     mixed = D[PER_EXPERT + 3 * N :]
     own_r, own_s = 0.0, 0.0

@@ -6,7 +6,7 @@ own, and an ordinary test for a change of mean applies to it (Besson et al., 202
 ======== ==========================================================================
 ``N``    losses observed of the arm since the last alarm or restart
 mu       their mean
-``n``    where the sequence is cut; ``a`` is the mean of the first n, ``c`` of the others
+``n``    where the sequence is cut; ``a`` is the mean of the first n, ``c`` of the rest
 kl       the divergence of Bernoulli distributions; valid for any losses in [0, 1]
 delta    1 - confidence
 ======== ==========================================================================
@@ -131,7 +131,7 @@ def change(R: Any, at: int, step: int, log_factor: float) -> Any:
 
 @jit
 def change_beyond(R: Any, at: int, step: int, limit: float) -> Any:
-    """Do what `change` does, given the threshold."""
+    """Same as `change`, given the threshold."""
     return change_among(R, at, step, at + CELLS * step, 2 * step, limit)
 
 
@@ -156,7 +156,7 @@ def left_side(n: float, N: float, before: float, total: float, mu: float) -> flo
 
 @jit
 def change_among(R: Any, at: int, step: int, cells: int, apart: int, limit: float) -> Any:
-    """Do what `change_beyond` does, given where `sum_at` finds its cells."""
+    """Same as `change_beyond`, given the places at which `sum_at` finds its cells."""
     N = R[at + COUNT * step]
     total = R[at + SUM * step]
     best = 0.0
@@ -410,7 +410,7 @@ told: Any = None
 
 
 def listening(place: float, arm: int, inverse_p: float, loss: float) -> None:
-    """Do what ``told`` does with the last decision, and add its loss to the alarm's."""
+    """Call ``told`` with the last decision, and add its loss to the alarm's."""
     A = numbers_at(to_int(place))
     F = numbers_at(to_int(A[BANDIT]))
     hear(A, arm, loss, to_int(F[NOW]))

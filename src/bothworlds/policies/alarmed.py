@@ -152,7 +152,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 
 
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Write the policy's distribution, or mark what it marks."""
+    """Write the policy's distribution, or its marks."""
     now = inner_round(t, S, shape[0], 0.0)
     weights_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, out)
 
@@ -217,7 +217,7 @@ class Alarmed(Wrapper):
     arms that are played is noticed. To notice that an arm has improved by D takes about
     (K / floor) log(1 / delta) / (2 D^2) rounds, delta = 1 - confidence.
 
-    For worlds in which the best arm moves now and then. The alarm also hears changes of level
+    For worlds in which the best arm moves now and then. The alarm also detects changes of level
     that are common to all arms, where the gaps stay and a restart only forgets: against the
     paper's stochastically constrained adversary a restarting alarm has four times the regret of
     the policy itself, so there take the policy alone, or ``restart=False``, which only counts.

@@ -1,4 +1,4 @@
-"""Policy wrappers: what `Floor`, `Restarted`, `Discounted` and `Alarmed` have in common.
+"""Policy wrappers: the common base of `Floor`, `Restarted`, `Discounted` and `Alarmed`.
 
 A wrapper is a policy around another one, its ``inner``.  The state of a wrapper is
 
@@ -27,9 +27,9 @@ from bothworlds.lanes.wrap import bound
 from bothworlds.policies.base import Array, InnerKernels, Kernels, Policy, Saved, Traits
 
 DRIFT = "one that is not restarted, discounted or alarmed itself"
-"""What a policy must be to go into one of the wrappers for drift."""
+"""Requirement on a policy inside one of the wrappers for drift."""
 ALONE = "one without shares, a floor and alarms of its own"
-"""What a policy must be to go into any wrapper."""
+"""Requirement on a policy inside any wrapper."""
 
 rows: tuple[int, int] = (0, 0)
 
@@ -96,7 +96,7 @@ def kernels_around(
 
 
 class Wrapper(Policy):
-    """A policy around another one; all but what it defines itself is as in the other.
+    """A policy around another one; everything it does not define is that of the other.
 
     Subclasses are frozen dataclasses with a field ``policy``; in ``__post_init__`` they set their
     traits to what `_around` returns.
@@ -108,7 +108,7 @@ class Wrapper(Policy):
     arm_rows: ClassVar[int] = 0
     """Groups of one row per arm behind those of the inner policy."""
     own_head: ClassVar[Mapping[int, Saved]] = {}
-    """What a state file keeps of the rows before the inner policy's."""
+    """Rows before the inner policy's that a state file keeps."""
     own_groups: ClassVar[Saved | None] = None
     """How a state file names the numbers of the groups behind the inner policy's."""
     kept_groups: ClassVar[int | None] = None
@@ -156,7 +156,7 @@ class Wrapper(Policy):
         return np.zeros(0)
 
     def inner_round(self, t: int, head: Array) -> int:
-        """Return what round it is for the inner policy in round ``t``."""
+        """Return the inner policy's round in round ``t``."""
         return t
 
     def parameters(self, n_arms: int) -> Array:
@@ -178,7 +178,7 @@ class Wrapper(Policy):
         return state[: self.before], state[self.before : behind], state[behind:]
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
-        """Return what the policy keeps, and the wrapper."""
+        """Return the content of the policy and the wrapper in a state file."""
         own: dict[str, tuple[Saved, int | None]] = {
             saved.name: (saved, None) for saved in self.own_head.values()
         }
@@ -187,7 +187,7 @@ class Wrapper(Policy):
         return {**self.inner.saved_shape(n_arms), **own}
 
     def saved_state(self, n_arms: int, state: Array) -> dict[str, Array]:
-        """Return what the policy keeps, and the wrapper."""
+        """Return the content of the policy and the wrapper in a state file."""
         head, middle, groups = self._parts(n_arms, state)
         own = {saved.name: head[row : row + 1] for row, saved in self.own_head.items()}
         if self.own_groups is not None:
@@ -223,7 +223,7 @@ class Wrapper(Policy):
         return np.concatenate([column, np.zeros(self.arm_rows)])
 
     def missing(self, rows: Array, kept: Sequence[int]) -> str:
-        """Return what the policy misses."""
+        """Return the missing requirements of the policy."""
         return self.inner.missing(rows[: self.inner.traits.rows_per_arm], kept)
 
     def rehearse(self, n_arms: int, name: str, horizon: int) -> None:

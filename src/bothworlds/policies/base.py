@@ -1,4 +1,4 @@
-"""Player and Policy, the base classes, with what they answer: a `Program` and `Traits`.
+"""Player and Policy, the base classes, with their answers: a `Program` and `Traits`.
 
 A policy holds no number of arms, no state and no generator.  Those live in a `bothworlds.Bandit`
 or in a tile of the simulation engine, which call the kernels; `bothworlds.lanes.kernels` defines
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LaneKernels:
-    """What a policy around another one calls of it in lanes, one repetition each.
+    """Kernels of an inner policy in lanes, one repetition each.
 
     Parameters
     ----------
@@ -221,12 +221,12 @@ class Kernels:
 
 
 LARGEST = 1e100
-"""Bound of the numbers in a state file; what can really occur is far below it."""
+"""Bound of the numbers in a state file; possible values are far below it."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A number that a state file keeps, under a name that says what it means.
+    """A number that a state file keeps, under a descriptive name.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ ASYMPTOTIC = "its guarantee is asymptotic and for independent losses only, see l
 """Why there is no bound for `Traits.unproved`, where the literature has only a limit."""
 
 LARGEST_LOSS = 1e50
-"""What counts as this loss at most, of either sign, where losses have no bounds."""
+"""Largest loss, of either sign, where losses have no bounds."""
 
 ESTIMATES = Saved("estimates")
 TOLD = Saved("told", low=0.0, high=2.0**53, whole=True)
@@ -384,7 +384,7 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Traits:
-    """What a policy can do, and how its state and its state file are laid out.
+    """Capabilities of a policy, and the layout of its state and its state file.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ class Traits:
     predicted : int
         The field whose numbers, predictions of the next losses, are part of the first; 0 if none.
     saved_rows : mapping, optional
-        What a state file keeps of every arm, by the place among the rows per arm. The others are
+        Rows of every arm that a state file keeps, by their place. The other rows are
         computed from them. None keeps the whole state.
     saved_head : mapping
         What a state file keeps of the head, by row.
@@ -520,7 +520,7 @@ class Player:
     """
 
     traits: ClassVar[Traits] = Traits()
-    """What it can do. Where that depends on the configuration, an object has traits of its own."""
+    """Its capabilities. Where they depend on the configuration, an object has its own traits."""
 
     def __repr__(self) -> str:
         return constructor(self)
@@ -571,7 +571,7 @@ class Policy(Player):
     """Its entry in `bothworlds.registry`: names and looks. None for a policy of the user."""
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
-        """Return what plays this configuration: `kernels`, for any number of arms."""
+        """Return the program of this configuration: `kernels`, for any number of arms."""
         return Program.of(self, n_arms, self.kernels())
 
     def start(self, n_arms: int) -> Array:
@@ -583,7 +583,7 @@ class Policy(Player):
         return None
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
-        """Return what a state file keeps, by name, and how many of each; None is a single one."""
+        """Return the rows of a state file, by name, and how many of each; None is a single one."""
         if self.traits.saved_rows is None:
             whole = Saved("state", low=-np.inf, high=np.inf, finite=False)
             return {"state": (whole, self.start(n_arms).size)}
@@ -636,7 +636,7 @@ class Policy(Player):
         return self.start(1)[self.traits.head_rows :][: self.traits.rows_per_arm]
 
     def missing(self, rows: Array, kept: Sequence[int]) -> str:
-        """Return what some of the arms lack for a draw from them alone: the rest of a sentence.
+        """Return the reason why some of the arms cannot be drawn alone: the rest of a sentence.
 
         ``rows`` are the columns of all arms, ``kept`` the places of those. Empty if they lack
         nothing.

@@ -44,7 +44,7 @@ from bothworlds.usercode import (
 
 WEIGHT = Saved("weight", low=1.0 - 1e-9)
 TOLERANCE = 1e-9
-"""What probabilities of a user's policy may be off by."""
+"""Tolerance of the sum of a user's probabilities."""
 _REST = {
     "choose": (types.int64[::1],),
     "probabilities": (types.float64[::1],),
@@ -139,7 +139,7 @@ def custom(cls: type) -> Any:
 
 
 class CustomPolicy(Policy):
-    """What `custom` makes: a policy whose kernels wrap the user's functions."""
+    """Result of `custom`: a policy whose kernels wrap the user's functions."""
 
     traits: ClassVar[Traits] = Traits(trusted=False)
     functions: ClassVar[dict[str, Any]]
@@ -180,7 +180,7 @@ class CustomPolicy(Policy):
 
     @classmethod
     def _compiled(cls, check: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the user's functions, compiled for their arguments, and what they return."""
+        """Return the user's functions, compiled for their arguments, and their return values."""
         made, returned = {}, {}
         for name, rest in _REST.items():
             if name == "update" and not cls.draws:
@@ -224,7 +224,7 @@ class CustomPolicy(Policy):
     def _decision(
         self, state: Array, n_arms: int, t: int, generator: Any, owner: str, u: float
     ) -> tuple[int, float]:
-        """Return a choice of the user's functions and its probability, or raise what is wrong.
+        """Return a choice of the user's functions and its probability, or raise an error.
 
         Of a policy with weights, the weight takes the place of the probability.
         """
@@ -256,7 +256,7 @@ class CustomPolicy(Policy):
 
 @functools.lru_cache(maxsize=256)
 def _kernels_of(cls: type[CustomPolicy], check: bool) -> Kernels:
-    """Return the kernels of a class; not held by the class itself, which is sent to workers."""
+    """Return the kernels of a class, which is sent to workers without them."""
     functions, returned = cls._compiled(check)
     pair = isinstance(returned.get("choose"), types.BaseTuple)
     if cls.weighted and not pair:
@@ -270,7 +270,7 @@ def _kernels_of(cls: type[CustomPolicy], check: bool) -> Kernels:
 def _wrap(functions: dict[str, Any], cls: type[CustomPolicy], pair: bool, check: bool) -> Kernels:
     """Build kernels of the uniform shape around a user's functions.
 
-    ``pair`` says whether ``choose`` returns a probability or a weight with the arm, ``check``
+    ``pair`` states whether ``choose`` returns a probability or a weight with the arm, ``check``
     whether to look at that.
     """
     learn = functions["update"]

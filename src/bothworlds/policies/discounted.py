@@ -98,7 +98,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, l
 def update_then_forget(
     K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
 ) -> None:
-    """Let the policy learn, which looks at its estimates, and take off what would have faded."""
+    """Let the policy learn from its estimates, and subtract the faded part."""
     first = int(C[ESTIMATES])
     faded = np.empty(K)
     for i in range(K):
@@ -123,7 +123,7 @@ def update_with_near(
 
 
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Write the policy's distribution, or mark what it marks."""
+    """Write the policy's distribution, or its marks."""
     weights_inner(K, windowed(t, C), advance(C, OWN_NUMBERS), S, G, out)
 
 
@@ -220,7 +220,7 @@ class Discounted(Wrapper):
         return f"Discounted({self.policy!r}, window={self.window!r})"
 
     def own_numbers(self, n_arms: int) -> Array:
-        """Return the window, what remains of an estimate, and where to find them."""
+        """Return the window, the remaining share of an estimate, and their places."""
         window = min(self.window, 2.0**53)
         inner = self.policy.traits
         return np.array([window, self.traits.retained, inner.head_rows, inner.predicted])

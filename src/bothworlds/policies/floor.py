@@ -159,7 +159,7 @@ def choose_within(K: int, t: Any, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 
 def weights_within(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Write what the last arm was drawn from."""
+    """Write the distribution of the last draw."""
     first = before[0] + before[1] * K + P * K
     for i in range(K):
         out[i] = S[first + i]
@@ -497,7 +497,7 @@ class Floor(Wrapper):
         return column
 
     def missing(self, rows: Array, kept: Sequence[int]) -> str:
-        """Return what some of the arms lack for a draw from them alone: the rest of a sentence."""
+        """Return the reason why some of the arms cannot be drawn alone: the rest of a sentence."""
         if not self.limited:
             return super().missing(rows, kept)
         own = rows[-GROUPS:][:KEPT]

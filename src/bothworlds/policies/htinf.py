@@ -77,7 +77,7 @@ def theta(a: float) -> float:
 
 @jit
 def moderate(loss: Any) -> Any:
-    """Return a loss within what the solver's sums can hold."""
+    """Return a loss within the range of the solver's sums."""
     return minimum(maximum(loss, -LARGEST_LOSS), LARGEST_LOSS)
 
 
@@ -222,8 +222,8 @@ class HTINF(Policy):
         counts into it: subtract a guess first. Too small a scale fattens the tail of the regret.
     skip : {"below", "both"}, default "below"
         Which losses are left out: large negative ones only, or large ones of either sign as in the
-        article. Early skips are normal. "both" throws away what tells bad arms apart if losses are
-        skewed upwards.
+        article. Early skips are normal. "both" discards the losses that expose bad arms if losses
+        are skewed upwards.
     tail : float, default 2.0
         Highest moment that is finite, in (1, 2]; below 2 with ``skip="both"`` only.
 

@@ -111,7 +111,7 @@ def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
 
 @jit
 def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """o_I -= 1; N_I goes on counting the others that remain."""
+    """o_I -= 1; N_I still counts the remaining decisions."""
     recount(K, S, arm, max(S[ARMS + 2 * K + arm] - 1.0, 0.0))
 
 
@@ -173,7 +173,7 @@ class IMED(Policy):
 
 @jit
 def _restore(K: int, S: Any, arm: int) -> None:
-    """Compute what follows from n, the sum of the losses and o."""
+    """Compute the values that follow from n, the sum of the losses and o."""
     n, o = S[ARMS + arm], S[ARMS + 2 * K + arm]
     if n > 0.0:
         m = S[ARMS + K + arm] / n

@@ -1,6 +1,7 @@
 """Late feedback, compiled: note a decision when it is made, learn from it whenever its loss comes.
 
-`bothworlds.bandit.pending` says what is kept of a decision.  Here is its memory, the array ``N``:
+`bothworlds.bandit.pending` describes what is kept of a decision.  Here is its memory, the array
+``N``:
 
 ===================== =============================================================
 ``N[INVERSE_P]``      1 / the probability of the drawn arm
@@ -94,7 +95,7 @@ def mark(index: int) -> Any:
 
 
 def note_at(F: Any, K: int, indices: Any, N: Any, size: int, flags: Any, w: Any) -> None:
-    """Write into ``N`` what a late tell will need of the draw just made.
+    """Write the numbers for a late tell of the current draw into ``N``.
 
     ``flags`` and ``w`` are room for a value per arm, ``size`` is how many numbers ``N`` has.
     """
@@ -184,7 +185,7 @@ def learn_at(
 
 
 def noting(F: Any, indices: Any, N: Any, flags: Any, w: Any) -> None:
-    """Do what `note_at` does, called from Python."""
+    """Same as `note_at`, called from Python."""
     note(pointer(F), indices.size, pointer(indices), pointer(N), N.size, pointer(flags), pointer(w))
 
 
@@ -199,7 +200,7 @@ def learning(
     played: int,
     flags: Any,
 ) -> None:
-    """Do what `learn_at` does, called from Python."""
+    """Same as `learn_at`, called from Python."""
     learn(
         pointer(F), slot, loss, number, pointer(N), N.size, indices.size, pointer(indices),
         pointer(present), present.size, played, pointer(flags),

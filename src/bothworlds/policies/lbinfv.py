@@ -134,7 +134,7 @@ def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """Count a decision, and keep what its feedback will need."""
+    """Count a decision, and keep the numbers for its feedback."""
     waiting.carry(S, WAITING, S[ESTIMATES + MEANS * K + arm] if C[FADES] == 0.0 else 0.0)
     S[REST] = S[ESTIMATES + RESTS * K + arm]
 

@@ -1,8 +1,9 @@
 """Programs in leader mode, for tiles: they hardly look at the arms once one of them leads.
 
-Lanes in the mode play by it, the others by a pass over all arms.  What a round does is the same for
-every mode and written here once, as templates that `kernels_of` binds to a policy's functions.  The
-state is the policy's own and, behind it, the rows of a mode, of `bothworlds.omd.leader.membership`.
+Lanes in the mode play by it, other lanes by a pass over all arms.  What a round does is the same
+for every mode and written here once, as templates that `kernels_of` binds to a policy's functions.
+The state is the policy's own and, behind it, the rows of a mode, of
+`bothworlds.omd.leader.membership`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def update_silently(
 
 
 def silenced(update: Any) -> Any:
-    """Return what `kernels_of` takes as ``learn_outside``, for a policy's ``update``."""
+    """Return the argument ``learn_outside`` of `kernels_of`, for a policy's ``update``."""
     return bound(update_silently, update_by_pass=update)
 
 
@@ -74,7 +75,7 @@ def kernels_of(
     own: tuple[int, int], choose_by_pass: Any, look_around: Any, draw: Any, learn: Any,
     learn_outside: Any,
 ) -> Kernels:  # fmt: skip
-    """Return the kernels with the mode, bound to what the templates call by these names.
+    """Return the kernels with the mode, bound to the names that the templates call.
 
     ``own`` are the rows of the policy, which those of the mode follow: of its head and of an arm.
     """

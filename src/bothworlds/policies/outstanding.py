@@ -32,6 +32,6 @@ WORST = 1.0
 
 @jit
 def point_mass(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """1 for the arm chosen last, 0 for the others."""
+    """1 for the arm chosen last, 0 for all other arms."""
     for i in range(K):
         out[i] = 1.0 if i == S[LAST] else 0.0

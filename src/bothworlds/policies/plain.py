@@ -65,7 +65,7 @@ class PlainPolicy(Player):
         raise TypeError(f"{type(self).__name__} defines no update.")
 
     def start(self, n_arms: int) -> Array:
-        """Return no numbers: the state is what `begin` returns."""
+        """Return no numbers: the state is the return value of `begin`."""
         return np.zeros(1)
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:

@@ -115,7 +115,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
 
 
 def weights(K: int, t: int, C: Any, S: Any, G: Any, out: Any) -> None:
-    """Write the policy's distribution, or mark what it marks."""
+    """Write the policy's distribution, or its marks."""
     now = t - block_of(t, C) * int(C[EVERY])
     weights_inner(K, now, inner_numbers(C), advance(S, shape[0]), G, out)
 

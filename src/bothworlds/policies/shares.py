@@ -9,9 +9,9 @@ lo, hi   smallest and largest share of an arm; equal for the control arm
 
 Where no arm reaches its largest share, c = M and d = 0: p mixes the smallest shares with w.  Else c
 is the one number at which p adds up to 1, so that the arms below their largest share divide the
-rest in proportion to w.  A pass fixes the arms with lo + c w >= hi and computes c from the others;
-c only grows, so K passes suffice.  If all that is left of w is 0, d divides the rest in proportion
-to the room between lo and hi.
+rest in proportion to w.  A pass fixes the arms with lo + c w >= hi and computes c from the
+remaining arms; c only grows, so K passes suffice.  If all that is left of w is 0, d divides the
+rest in proportion to the room between lo and hi.
 
 Every p_i is at least lo_i + M min(w_i, hi_i - lo_i): importance weights are bounded by 1 / lo_i.
 """
@@ -190,7 +190,7 @@ def _one_of(names: Sequence[Arm]) -> str:
 
 
 def refusal(rows: Array) -> str:
-    """Return what the shares of some arms must add up to; nothing if they do.
+    """Return the violated condition on the sum of some arms' shares; "" if there is none.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 @jit
 def count(S: Any, K: int, side: Any, change: Any) -> None:
-    """Change a count and what belongs to it; see `bothworlds.policies.thompson`."""
+    """Change a count and its dependent values; see `bothworlds.policies.thompson`."""
     d = gather(S, thompson.ARMS, side) + change
     scatter(S, thompson.ARMS, side, d)
     scatter(S, thompson.ARMS + K, side, 1.0 / sqrt(9.0 * d))

@@ -25,7 +25,7 @@ class Sparring(Player):
     The two sides are either two bandits that know nothing of each other, or one: both arms are
     drawn from its distribution, and it learns half of each side's loss estimate, so from twice
     the feedback. Corollary 2 of the article is about two states. Its proof extends to one, which
-    the article does not say: the stability term is convex in the loss estimate, so that of a mean
+    the article does not state: the stability term is convex in the loss estimate, so that of a mean
     of two estimates is at most the mean of theirs, and the same bounds hold.
 
     One state is the default because it was better in our measurements; mean regret after 10^6
@@ -96,7 +96,7 @@ class Sparring(Player):
         return f"Sparring({', '.join(given)})"
 
     def side(self) -> Policy:
-        """Return what the bandit on a side plays."""
+        """Return the policy of the bandit on a side."""
         own = self.policy
         return TwoDraws(own) if self.shared and isinstance(own, TsallisINF) else own
 

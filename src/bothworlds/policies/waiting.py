@@ -2,7 +2,7 @@
 
 An estimate B_i + 1[i = I] (l - B_i) / p_i is unbiased if B_i was known at the decision.  A bandit
 therefore adds the baselines of all arms when it decides again, or earlier if anything else is to
-change the estimates, and carries only B_I with the decision; its feedback, however late, brings
+change the estimates, and carries only B_I with the decision; its feedback, however late, adds
 (l - B_I) / p_I.  Prompt feedback finds the decision still open and learns in one step, as the
 simulation engine does.
 
@@ -39,7 +39,7 @@ FIRST = (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def saved(at: int) -> dict[int, Saved]:
-    """Return what a state file keeps of the rows, which begin at ``at``."""
+    """Return the rows, starting at ``at``, that a state file keeps."""
     names = {
         LATEST: "decisions",
         ANSWERS: "answers",

@@ -69,7 +69,7 @@ KINDS: dict[str, Kind] = {
         "The policy cannot be served",
         "Take a policy that knows its probabilities and needs no horizon, such as AllWorlds.",
     ),
-    # Who asks.
+    # The caller.
     "key_missing": Kind(401, "A key is required", "Send `Authorization: Bearer bw_...`."),
     "key_invalid": Kind(401, "The key is unknown or revoked", "Ask an administrator for a key."),
     "token_expired": Kind(
@@ -229,7 +229,7 @@ class Problem(BothworldsError):
 
     @property
     def title(self) -> str:
-        """What happened, the same for every problem of this code."""
+        """Title, the same for every problem of this code."""
         return KINDS[self.code].title
 
     @property

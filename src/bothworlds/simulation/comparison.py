@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def apart(self) -> bool:
-        """Whether the interval tells the two policies apart."""
+        """Whether the interval separates the two policies."""
         return self.low > 0.0 or self.high < 0.0
 
     def interval(self, digits: int = 1) -> str:
@@ -87,7 +87,7 @@ class Comparison:
 
     @property
     def robust(self) -> str:
-        """What can be estimated even where a few runs carry the mean, as a sentence."""
+        """Estimates that are valid even where a few runs carry the mean, as a sentence."""
         low, high = self.share
         return (
             f"{self.first} loses more in {self.worse:,} of {self.runs:,} runs, a share of "

@@ -15,7 +15,7 @@ from bothworlds.files import pyarrow, replacing
 from bothworlds.simulation.simulator import regret_of
 
 ENDINGS = (".parquet", ".csv")
-"""What can be written."""
+"""File name endings that can be written."""
 
 ROWS = 1 << 18
 """About how many rows are in memory at a time, and in a row group of a Parquet file."""
@@ -122,7 +122,7 @@ def _tables(store: StoreView, shelf: CurveFiles, schema: Any) -> Iterator[Any]:
 
 
 def _column(value: str | int, kind: Any, n: int) -> Any:
-    """Return a column that says the same ``n`` times."""
+    """Return a column with ``n`` equal values."""
     arrow = pyarrow()
     if arrow.types.is_dictionary(kind):
         return arrow.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), [str(value)])

@@ -12,7 +12,7 @@ that it is longer on the side of the long tail. `Result.compare`, `Result.rankin
 No method that only knows the runs covers the mean where a few of them carry it: most samples hold
 none, or twice too many, of the runs that matter. Such data show themselves. Where the heaviest
 twentieth of the runs deviates from the median more than all others together, the statistic *rests
-on* these runs. Where they are fewer than eight besides, the interval is withheld, which is to say
+on* these runs. Where they are fewer than eight besides, the interval is withheld, which means
 infinite; unless twenty times as much of them, as if every run were such a one, would not carry the
 statistic over the value it is compared with, which is 0 or the threshold of a claim. Below eight
 runs this cannot be seen.

@@ -9,7 +9,7 @@ MEASURES = {
     "fixed in this run": "regret against the best fixed arm of each run",
     "best expert at each time": "regret against the best expert at each time",
 }
-"""What regret can be."""
+"""Kinds of regret."""
 
 
 def title(regret: str) -> str:

@@ -13,7 +13,7 @@ from bothworlds.simulation.result import Result
 from bothworlds.text import grouped
 
 BOLD = ("not told apart", "best", "none")
-"""What can be bold in a column."""
+"""Choices for bold entries in a column."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Summary:
 
 
 Comparators = dict[str, NDArray[np.float64] | dict[str, NDArray[np.float64]]]
-"""What to add to regret, for all runs or for every run of a policy; see `Result.comparators`."""
+"""Correction of the regret, for all runs or for every run of a policy; see `Result.comparators`."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Result:
         return {name: runs[:, column] for name, runs in self._chosen(regret, "Result.at").items()}
 
     def add(self, name: str, regret: ArrayLike, repetitions: Iterable[int] | None = None) -> Result:
-        """Return this result with a curve from elsewhere, to rank, draw and save with the others.
+        """Return this result with a curve from elsewhere, to rank, draw and save with the rest.
 
         Its plays are not known and count as 0.
 

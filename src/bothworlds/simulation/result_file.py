@@ -141,7 +141,7 @@ def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def saving(target: Path) -> Iterator[Path]:
-    """Give a draft that becomes the file at the end; say so if it cannot."""
+    """Give a draft that becomes the file at the end; raise an error if it cannot."""
     try:
         with replacing(target) as draft:
             yield draft

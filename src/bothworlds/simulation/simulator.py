@@ -250,7 +250,7 @@ def _in_memory(
     show: bool | Callable[[Progress], Any],
     kept: Mapping[str, bool],
 ) -> tuple[Found, bool]:
-    """Run curves, keep what was asked for, and return what was finished."""
+    """Run curves, keep the requested measurements, and return the finished runs."""
     found: list[dict[int, TileOutcome]] = [{} for _ in curves]
 
     def take(index: int, outcomes: list[TileOutcome]) -> None:
@@ -269,7 +269,7 @@ def _in_store(
     store: Store,
     keep: bool,
 ) -> tuple[Found, bool]:
-    """Run what a store lacks of curves, and return what it then has of them."""
+    """Run the missing parts of curves, and return all finished runs of the store."""
     store.make()
     store.want(curves)
     found: Found = []
@@ -349,7 +349,7 @@ def _by_run(
 
 
 def _tracked(outcomes: list[TileOutcome]) -> NDArray[np.float64]:
-    """Return what the environment tracked, see `TileOutcome.tracked`."""
+    """Return the tracked sums of the environment, see `TileOutcome.tracked`."""
     return np.concatenate([o.tracked for o in outcomes if o.tracked is not None])
 
 

@@ -29,7 +29,7 @@ __all__ = ["Guarantee", "guarantee"]
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised for one configuration.
+    """The guarantee for one configuration.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked: K arms, T rounds, perhaps the gaps, and a budget of corruption."""
+    """The question: K arms, T rounds, perhaps the gaps, and a budget of corruption."""
 
     n_arms: int
     horizon: float
@@ -73,7 +73,7 @@ def guarantee(
     gaps: ArrayLike | None = None,
     corruption: float = 0.0,
 ) -> Guarantee:
-    """Say which bound holds for a policy here, or why none does.
+    """Return the bound that holds for a policy here, or the reason why none does.
 
     Without ``gaps`` the environment may be any adversary. With ``gaps`` it is a stochastically
     constrained adversary with these gaps, corrupted by at most ``corruption`` (the sum over rounds

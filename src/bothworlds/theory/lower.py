@@ -117,7 +117,7 @@ def minimax(n_arms: int, horizon: ArrayLike) -> float | FloatArray:
 
 
 def asymptotic_factor(means: ArrayLike | None = None, estimator: Estimator = "rv") -> float:
-    """Divide what Theorem 1 allows per log T by what Lai and Robbins demand.
+    """Divide Theorem 1's bound per log T by the lower bound of Lai and Robbins.
 
     For Bernoulli losses with these means and a unique best arm the coefficients of log T are ::
 

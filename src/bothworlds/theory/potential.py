@@ -72,7 +72,7 @@ def maximiser(
 def attained(
     w: FloatArray, L: FloatArray, eta: FloatArray, alpha: float, xi: FloatArray
 ) -> FloatArray:
-    """Give what the weights attain of Phi(-L); all of it if they are the maximiser."""
+    """Return the share of Phi(-L) that the weights attain; all of it if they are the maximiser."""
     return np.asarray(-np.sum(w * L, axis=-1) - regulariser(w, alpha, xi) / eta)
 
 

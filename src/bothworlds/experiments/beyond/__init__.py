@@ -1,1 +1,1 @@
-"""Experiments on what came after the paper: one file each, as in `bothworlds.experiments.paper`."""
+"""Experiments on later work: one file each, as in `bothworlds.experiments.paper`."""

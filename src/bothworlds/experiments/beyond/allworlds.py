@@ -126,7 +126,7 @@ EXPERIMENT = Experiment(
         "the constants of AllWorlds were chosen on, and twelve more. In each world AllWorlds is "
         "compared with the policy that has the least regret there, which differs from world to "
         "world and is known only afterwards. Sine waves, mostly missing feedback and drifting "
-        "clicks last twice as long as the others."
+        "clicks last twice as long as the rest."
     ),
     scales=SCALES,
     cells=cells,

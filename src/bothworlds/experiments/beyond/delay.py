@@ -72,7 +72,7 @@ def rows(outcome: Outcome) -> list[tuple[Cell, str, dict[int, float]]]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what a delay costs."""
+    """Judge the cost of a delay."""
     return [
         statements.ours(
             "delay.known",

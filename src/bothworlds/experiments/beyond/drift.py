@@ -45,7 +45,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what following a moving arm saves, and what it costs where nothing moves."""
+    """Judge the savings of following a moving arm, and the cost where nothing moves."""
     moving, still, levels = (cell_of(outcome, id) for id in (MOVING, STILL, LEVELS))
     return [
         statements.ours(
@@ -100,7 +100,7 @@ def score(outcome: Outcome) -> list[Claim]:
 
 
 def _silence(outcome: Outcome, still: Cell) -> Claim:
-    """Claim that an alarm that has nothing to hear costs what its floor costs."""
+    """Claim that without changes an alarm costs no more than its floor."""
     gaps = still.gaps or ()
     price = FLOOR * still.horizon * sum(gaps) / len(gaps)
     added = verdicts.finals(outcome, still, ALARMED) - verdicts.finals(outcome, still, RV)

@@ -1,4 +1,4 @@
-"""Floor: what it costs to keep drawing every arm, for the sake of inference."""
+"""Floor: the cost of drawing every arm again and again, for the sake of inference."""
 
 from __future__ import annotations
 

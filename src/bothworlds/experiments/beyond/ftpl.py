@@ -26,7 +26,7 @@ TITLES = {
 }
 GAP = 0.25
 SOURCES = {FRECHET: statements.HONDA, PARETO: statements.LEE}
-"""Who proves the bounds of both worlds for which perturbations."""
+"""Authors that prove the bounds of both worlds, by perturbation."""
 
 
 def fading(n_arms: int, horizon: int) -> Environment:
@@ -61,7 +61,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge the growth of regret in both worlds, and what unknown probabilities cost."""
+    """Judge the growth of regret in both worlds, and the cost of unknown probabilities."""
     still, levels = (rules.settled([cell_of(outcome, id)]) for id in (STILL, LEVELS))
     pairs = [(name, IW) for name in SOURCES], [(RV, name) for name in SOURCES]
     everywhere = outcome, outcome.cells

@@ -55,7 +55,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge growth with unbounded losses, and what skipping on one side saves."""
+    """Judge growth with unbounded losses, and the savings of skipping on one side."""
     return [
         statements.authors(
             "heavy-tails.htinf-sublinear",

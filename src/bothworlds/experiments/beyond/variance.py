@@ -50,7 +50,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what a rate that follows the variance saves, and what it costs on coins."""
+    """Judge the savings of a rate that follows the variance, and its cost on coins."""
     clicks, rare = cell_of(outcome, CLICKS), cell_of(outcome, RARE)
     high = [cell_of(outcome, COINS), cell_of(outcome, LEVELS)]
     return [

@@ -80,7 +80,7 @@ SIMULATED_COPIES: dict[int, dict[str, dict[int, float]]] = {
 """Means of 400 independent repetitions, copies of the best arm, by the number of arms."""
 
 READING = 0.02
-"""Relative error allowed for reading a curve, about twice what re-reading shows."""
+"""Relative error allowed for reading a curve, about twice the error of reading it again."""
 
 DEVIATIONS = 3.0
 """Standard errors allowed for the noise of our runs."""
@@ -103,7 +103,7 @@ def compared(outcome: Outcome, cell: Cell, name: str, numbers: dict[int, float])
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured mean and its standard error next to what was published."""
+    """A measured mean and its standard error next to the published value."""
 
     name: str
     round: int

@@ -1,4 +1,4 @@
-"""Claims judged from curves: growth, ratios, bounds, and what can be judged at a scale."""
+"""Claims judged from curves: growth, ratios, bounds, and the claims that a scale can settle."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _VERBS: dict[Verdict, tuple[str, str]] = {
     "fails": ("fails", "fail"),
     "open": ("is open at this scale", "are open at this scale"),
 }
-"""What one claim does, and what several do, in the order of a sentence."""
+"""Verbs of each verdict for one claim and for several, in the order of a sentence."""
 
 WHOSE: dict[Owner, str] = {"paper": "the paper's", "authors": "the authors'", "ours": "our own"}
 """Whose claims they are, in the order of a report."""
@@ -35,7 +35,7 @@ def counts(claims: Iterable[Claim], owner: Owner | None = None) -> dict[Verdict,
 
 
 def sentence(claims: Sequence[Claim], owner: Owner) -> str:
-    """Say what became of the claims of one owner; nothing where there are none.
+    """Return the verdicts on the claims of one owner in a sentence; "" without claims.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def sentence(claims: Sequence[Claim], owner: Owner) -> str:
 
 
 def said(claims: Sequence[Claim]) -> list[str]:
-    """Return a sentence on the claims of every owner who has some, ours last."""
+    """Return a sentence on the claims of every owner with claims, ours last."""
     every = [sentence(claims, owner) for owner in WHOSE]
     return [each for each in every if each]
 
@@ -112,7 +112,7 @@ def lead(
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:
-    """Return claims with ours last, and what does not hold before what does."""
+    """Return claims with ours last, and failures before claims that hold."""
     owners = list(WHOSE)
     rank = {"fails": 0, "differs": 1, "open": 2, "holds": 3}
     return sorted(claims, key=lambda claim: (owners.index(claim.owner), rank[claim.verdict]))

@@ -47,7 +47,7 @@ LEVEL = 0.05
 """Chance of a wrong verdict at one place."""
 
 FEWEST = 8
-"""Repetitions below which a bootstrap says nothing."""
+"""Repetitions below which a bootstrap is meaningless."""
 
 Draws = NDArray[np.float64]
 """A statistic of the runs, then without each run in turn, then of every bootstrap sample."""
@@ -86,7 +86,7 @@ class Place:
 
     @functools.cached_property
     def influence(self) -> Draws:
-        """What each run adds to the statistic."""
+        """Contribution of each run to the statistic."""
         n = self.runs
         with np.errstate(invalid="ignore"):
             added: Draws = (n - 1) * (self.value - self.draws[1 : 1 + n])
@@ -110,12 +110,12 @@ class Place:
             return pivots(change, self.influence, _weights(n)[1 + n :])
 
     def low(self, share: float = LEVEL) -> float:
-        """Return what the statistic exceeds, but for this chance; minus infinity if withheld."""
+        """Return the lower confidence limit of the statistic; minus infinity if withheld."""
         studentised = self._end(np.quantile(self._pivots, 1.0 - share, method="higher"), -math.inf)
         return min(studentised, float(np.quantile(self._drawn, share, method="lower")))
 
     def high(self, share: float = LEVEL) -> float:
-        """Return what the statistic does not exceed, but for this chance; infinity if withheld."""
+        """Return the upper confidence limit of the statistic; infinity if withheld."""
         studentised = self._end(np.quantile(self._pivots, share, method="lower"), math.inf)
         return max(studentised, float(np.quantile(self._drawn, 1.0 - share, method="higher")))
 

@@ -42,14 +42,14 @@ def gap_ladder(n_arms: int, gap: float) -> tuple[float, ...]:
 
 
 def name_of(alpha: float, kind: str) -> str:
-    """Name a policy by its power and what it knows."""
+    """Name a policy by its power and its knowledge of the gaps."""
     return f"alpha {alpha:g}, {kind}"
 
 
 def beside_half(alpha: float) -> float:
     """Return alpha, moved by a hair from 1/2, where the policy would use Theorem 1's rate."""
-    # At 1/2 itself, learning_rate=omd.Theorem3() says the same but for rounding, which changes some
-    # draws and so every later digit of the regret; the numbers in circulation are these.
+    # At 1/2 itself, learning_rate=omd.Theorem3() gives the same but for rounding, which changes
+    # some draws and so every later digit of the regret; the numbers in circulation are these.
     return math.nextafter(0.5, 1.0) if alpha == 0.5 else alpha
 
 
@@ -125,7 +125,7 @@ def pairs(outcome: Outcome) -> list[tuple[Cell, Cell]]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what sections 4.2 and 4.3 say about alpha."""
+    """Judge the claims of sections 4.2 and 4.3 about alpha."""
     return [
         statements.ours(
             "alpha.tsallis-inf-is-best",

@@ -46,7 +46,7 @@ def known(outcome: Outcome) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 8.1 says about Figure 5."""
+    """Judge the claims of section 8.1 about Figure 5."""
     return [
         statements.ours(
             "copies.rv-decreasing",

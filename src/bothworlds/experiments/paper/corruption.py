@@ -33,7 +33,7 @@ SCENES = {
     "discourage": "punishing the best arm when played",
     MOVING: "the same, while the level moves",
 }
-"""What is attacked and how; the last one corrupts the switching environment."""
+"""Attacks and their environments; the last one corrupts the switching environment."""
 NAMES = (RV, IW, THOMPSON, UCB, EXP3)
 
 
@@ -76,7 +76,7 @@ def groups(outcome: Outcome) -> dict[str, list[Cell]]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 5.1 says about corruption."""
+    """Judge the claims of section 5.1 about corruption."""
     return [
         _additive(outcome, RV, "rv-additive"),
         _additive(outcome, IW, "iw-additive"),

@@ -29,7 +29,7 @@ FADING_ARMS = (2, 4, 8)
 
 
 def condorcet() -> NDArray[np.float64]:
-    """Return six arms: one wins against each with 0.6, the others beat each other in circles.
+    """Return six arms: one wins against each with 0.6, the rest beat each other in circles.
 
     No utilities make this matrix: the arm that loses least to the winner may lose most to others.
     """
@@ -49,7 +49,7 @@ def phase(horizon: int, factor: float) -> NDArray[np.int64]:
 
 
 def shifting(horizon: int) -> NDArray[np.float64]:
-    """One arm has utility 1; of the others one half has 1 and one half 0, and they swap often."""
+    """One arm has utility 1; half of the other arms have 1 and half 0, and they swap often."""
     group = np.array([0, 0, 0, 0, 1, 1, 1])
     now = phase(horizon, 1.02) % 2
     others = (group[None, :] == now[:, None]).astype(np.float64)
@@ -124,7 +124,7 @@ def late(outcome: Outcome, *groups: str) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge Corollary 2, what section 6 says of UCB and Thompson sampling, and the two forms."""
+    """Judge Corollary 2, the claims of section 6 on UCB and Thompson sampling, and both forms."""
     return [
         statements.paper(
             "dueling.logarithmic",
@@ -311,7 +311,7 @@ EXPERIMENT = Experiment(
     source="Section 6",
     summary=(
         "Two arms duel every round, and the feedback is the winning side. Utilities are constant; "
-        "or shift (one arm always has 1, each half of the others has 1 in every second of many "
+        "or shift (one arm always has 1, each half of the rest has 1 in every second of many "
         "short phases, else 0); or take turns (two arms lead by 1/2, 1/2 and 1 in phases that "
         "triple); or fade (one arm leads by sqrt(K/t)). In one cell there are no utilities, only "
         "a matrix with a winner. The article measures no duels; these instances are ours, made "

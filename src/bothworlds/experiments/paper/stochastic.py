@@ -74,7 +74,7 @@ def anchors(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 8 says about Figures 1 and 2."""
+    """Judge the claims of section 8 about Figures 1 and 2."""
     late = rules.settled(outcome.cells)
     anchor = anchors(outcome.cells)
     return [
@@ -222,7 +222,7 @@ EXPERIMENT = Experiment(
     title="Stochastic losses: which algorithm learns fastest",
     source="Figures 1 and 2",
     summary=(
-        "Bernoulli losses with mean (1 - gap)/2 for the best arm and (1 + gap)/2 for the others. "
+        "Bernoulli losses with mean (1 - gap)/2 for the best arm and (1 + gap)/2 for the rest. "
         "The article does not print its grid of arms and gaps; this one is ours and contains "
         "K = 8, gap 1/8, the one cell published in the conference version. "
         "Tsallis-INF (soft) is ours, too."

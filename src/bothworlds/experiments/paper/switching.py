@@ -94,7 +94,7 @@ def moving(outcome: Outcome) -> list[Cell]:
 
 
 def score(outcome: Outcome) -> list[Claim]:
-    """Judge what section 8 says about Figures 3 and 4."""
+    """Judge the claims of section 8 about Figures 3 and 4."""
     grid = moving(outcome)
     late = rules.settled(grid)
     anchor = anchors(grid)

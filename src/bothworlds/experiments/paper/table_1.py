@@ -35,7 +35,7 @@ FACTORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 STOCHASTIC, HARDEST = "stochastic", "hardest"
 FIXED_MEANS, BY_HORIZON, BY_ARMS = "stochastic by K", "hardest by T", "hardest by K"
-"""What the panels show, see `Claim.panel`."""
+"""Names of the panels, see `Claim.panel`."""
 PAPER = {
     (RV, STOCHASTIC): "O(1)",
     (RV, HARDEST): "O(1)",

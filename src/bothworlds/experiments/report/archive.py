@@ -37,7 +37,7 @@ class Finished:
     cells : int
         How many there are.
     simulated : int
-        Simulations that were run now; the store had the others.
+        Simulations that were run now; the rest were in the store.
     seconds : float
         Time this took now.
     seed : int
@@ -86,13 +86,13 @@ def write_results(path: Path, outcome: Outcome) -> None:
 
 
 def keep(folder: Path, key: str, done: Finished) -> None:
-    """Write what was found about an experiment; ``key`` names what that depends on."""
+    """Write the findings about an experiment; ``key`` identifies their inputs."""
     with replacing(folder / f"{done.id}.json") as draft:
         draft.write_text(json.dumps({"key": key, **asdict(done)}, indent=1), encoding="utf-8")
 
 
 def kept(folder: Path, id: str, key: str | None = None) -> Finished | None:
-    """Return what was found about an experiment, or None where it or a file of it is missing.
+    """Return the findings about an experiment, or None where they or a file of them are missing.
 
     With a ``key``, what was found under another one counts as missing.
     """

@@ -28,7 +28,7 @@ def grid_of(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def caption(outcome: Outcome, more: str = "") -> str:
-    """Say on the figure what was run and what the band is."""
+    """Print the scale and the meaning of the band on the figure."""
     said = f"{outcome.settings}; line: mean, band: {plotting.BANDS['se']}"
     return f"{said}; {more}" if more else said
 
@@ -37,7 +37,7 @@ Published = Mapping[str, Mapping[str, Mapping[int, float]]]
 """Published regrets: the id of a cell to names of algorithms to rounds to values."""
 
 HOLLOW = "circles: published"
-"""What a figure says of the published points in it."""
+"""Note in a figure on the published points in it."""
 
 
 def draw_published(panel: Any, cell: Cell, published: Published, first: int, last: int) -> float:

@@ -124,7 +124,7 @@ def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[Markup]:
 
 
 def _overview(finished: Sequence[Finished]) -> list[Markup]:
-    """Show all claims in the order of the paper, then what does not hold with its reason."""
+    """Show all claims in the order of the paper, then those that do not hold with the reason."""
     claims = [claim for each in finished for claim in each.claims]
     doubtful = [claim for claim in ordered(claims) if claim.verdict != "holds"]
     shown = [h.h3(f"All {len(claims)} claims"), _matrix(claims)]
@@ -202,7 +202,7 @@ def _anchor(figure: str, place: int) -> str:
 
 
 def panel_of(claim: Claim, each: Finished) -> tuple[int, str] | None:
-    """Return the place of the panel that shows where a claim was decided, and what it shows.
+    """Return the panel in which a claim was decided, and its content.
 
     None where no panel of its figure shows that, or the figures were drawn by version 0.1.
     """
@@ -274,7 +274,7 @@ def _settings(settings: Settings, each: Finished) -> Markup:
 
 
 def _made(finished: Sequence[Finished]) -> list[Markup]:
-    """Report when and with what the newest of the experiments was judged."""
+    """Report the time and the software of the newest judgement."""
     last = max((each.made for each in finished if each.made), key=lambda m: m["date"], default=None)
     if last is None:
         return []

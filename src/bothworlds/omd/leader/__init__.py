@@ -7,11 +7,11 @@ other arms keep their distances from each other, and a Taylor series stands for 
 ``c``    1 - alpha, and ``p`` is 1 / c
 ``v_i``  c eta (L_i - x), so that w_i = v_i^-p; ``z`` is v_b
 ``Y``    z^p = 1 / w_b
-``W``    sum of w_i over the others, so that 1 / Y + W = 1
+``W``    sum of w_i over the other arms, so that 1 / Y + W = 1
 ``o``    1 - W, the weight of the leader
 ``V_i``  v_i as it was when the lane was last rebuilt, up to a common shift
 ``q``    eta_0 / eta, with eta_0 the learning rate of that round
-``s``    what the others have moved by since: v_i = (V_i + s) / q, with s = q z - ``base``
+``s``    how far the other arms have moved since: v_i = (V_i + s) / q, with s = q z - ``base``
 ``c_n``  binom(-p, n) sum_i V_i^-(p+n), so that W = q^p sum_n c_n s^n
 ======== ==========================================================================
 

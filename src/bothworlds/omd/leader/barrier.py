@@ -26,7 +26,7 @@ from bothworlds.omd.leader.membership import LEADER, LEADS, RESTLESS, cost
 from bothworlds.omd.leader.series import evaluate_whole
 
 RADIUS = 1 / 25
-"""What the series leaves out is RADIUS^10 = 1e-14 of W."""
+"""The remainder of the series is RADIUS^10 = 1e-14 of W."""
 CUT = ROUNDING * (1.0 - RADIUS)
 SAVED, OTHER, REBUILD = (4.0, 1.5), (140.0, 0.2), (120.0, 2.5)
 
@@ -82,7 +82,7 @@ def lifted(Y: Any, h: Any, z: Any, B: Any) -> Any:
 
 @jit
 def note(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight: Any) -> None:
-    """Write what the next round starts from, and the spread if the leader is played."""
+    """Write the starting point of the next round, and the spread if the leader is played."""
     note_root(M, B, eta, z, Y, a_over_z, a, weight)
     W = 1.0 - weight
     store(M, SPREAD, fma(W, W, -weight * a_over_z))  # a / z = W'(z) / w_b

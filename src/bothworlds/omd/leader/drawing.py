@@ -36,7 +36,7 @@ from bothworlds.omd.leader.layout import ends, far_marks, others, table, vectors
 from bothworlds.omd.leader.membership import LEADER
 
 ROUNDING = 0.999
-"""Share of what ``cut`` might be, for what rounding takes from a room."""
+"""Margin of ``cut`` for the rounding of a room, as a share."""
 MAX_POINTS = 200  # never reached: a bound on the loop; nearly all points are taken
 STRIDE = 8
 """Places of a class between two looks of the first kind: 2,048 arms take 16 of these and 7 more."""

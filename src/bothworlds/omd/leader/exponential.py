@@ -8,13 +8,13 @@ other arms keep their distances from each other, and a short series stands for t
 ``V_i``  L_i - L_b as it was when the lane was last rebuilt; ``least`` is min_i V_i
 ``rise`` what L_b has risen by since
 ``e_i``  exp(-eta (V_i - rise)), the weight of arm i with e_b = 1, not normalised
-``R``    sum of e_i over the others; ``Z`` is 1 + R
+``R``    sum of e_i over the other arms; ``Z`` is 1 + R
 ``eta_0`` the learning rate when the lane was last rebuilt, ``d`` is eta / eta_0 - 1
 ``c_n``  (-eta_0)^n / n! sum_i (V_i - least)^n exp(-eta_0 (V_i - least))
 ``cap``  exploration: p_i = (1 - K cap) e_i / Z + cap, or e_i / Z without it
 ======== ==========================================================================
 
-The distance of b from the next arm changes in every round, those between the others do not:
+The distance of b from the next arm changes in every round, those between other arms do not:
 
     R = exp(eta (rise - least)) F(eta),     F(eta) = sum_i exp(-eta (V_i - least)),
 
@@ -69,7 +69,7 @@ QUIET = -50.0
 """Exponent below which the leader's own weight is 1 to the last digit."""
 
 ENOUGH = 0.25
-"""Least c_0: where the arms that led the others have fallen behind, digits of the c_n are lost."""
+"""Least c_0: where the arms that led the rest have fallen behind, digits of the c_n are lost."""
 STEP = 1 / 64
 """Largest step of x after which its exponential is corrected rather than computed again."""
 
@@ -90,8 +90,8 @@ ROOM = SUMS + ORDER + 1
 """Row for a vector that is examined number by number."""
 
 SAVED, OTHER, REBUILD = (1.0, 1.2), (200.0, 0.5), (100.0, 2.0)
-"""What a round saves that looks at no arm, what one costs in which another arm is played, and what
-a rebuild does; see `membership.cost`."""
+"""Savings of a round that looks at no arm, the cost of a round in which another arm is played, and
+the cost of a rebuild; see `membership.cost`."""
 
 
 @jit

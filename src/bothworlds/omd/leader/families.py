@@ -43,7 +43,7 @@ TEMPLATES = (
 
 
 def bind(**family: Any) -> SimpleNamespace:
-    """Return the functions of a family, bound to what the templates call by these names."""
+    """Return the functions of a family, bound to the names that the templates call."""
     for template in TEMPLATES:
         family[template.__name__] = bound(template, **family)
     return SimpleNamespace(**family)
@@ -66,7 +66,7 @@ def keep_inverse(Y: Any, z: Any, pending: Any, B: Any) -> Any:
 
 @jit
 def note_root(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight: Any) -> None:
-    """Write z, and what it moves by, to first order, for c times what L_b moves by."""
+    """Write z, and its movement to first order, for c times the movement of L_b."""
     store(M, SLOPE, eta * fma(a, a, a))
     store(M, PREDICTED, z)
 

@@ -28,14 +28,14 @@ from bothworlds.omd.leader.membership import ACCOUNT_EVERY, cost
 from bothworlds.omd.leader.series import evaluate
 
 RADIUS = 1 / 32
-"""What the series leaves out is below 11 RADIUS^10 = 1e-14 of W."""
+"""The remainder of the series is below 11 RADIUS^10 = 1e-14 of W."""
 CUT = ROUNDING * (1.0 - RADIUS) ** 2
 SAVED, SAVED_REDUCED, OTHER, REBUILD = (-0.6, 0.75), (-1.0, 0.9), (150.0, 0.1), (150.0, 1.5)
 SAVED_OF_MANY, SAVED_OF_MANY_REDUCED = 200.0, 400.0
-"""What a round saves compared with the many-arms kernels, which hardly depend on K."""
+"""Savings of a round compared with the many-arms kernels, which hardly depend on K."""
 PATIENCE = 256
 """Rounds for each arm after which importance weighting enters the mode: sooner, few lanes of a tile
-would, and at 128 arms the others make a round dearer than without the mode."""
+would, and at 128 arms the remaining arms make a round slower than without the mode."""
 SLIDING = 0.3
 """Mean loss below which reduced variance goes without the mode.  The leader then falls so fast,
 seen from the near arms, that these outrun their limit, and as far arms fall back behind it: they

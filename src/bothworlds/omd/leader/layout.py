@@ -84,7 +84,7 @@ def table(K: int, M: Any, place: int, W: int) -> Any:
 
 @jit
 def far_marks(K: int, M: Any, place: int, W: int) -> Any:
-    """Return what is 1 for the far arms of the lane at ``place`` and 0 for the others."""
+    """Return the far arms of the lane at ``place``: 1 if far, 0 if near."""
     return lane_room(M, place, W, OTHERS + 2 * vectors(K) * LANES, vectors(K) * LANES)
 
 

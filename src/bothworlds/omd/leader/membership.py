@@ -5,9 +5,9 @@ exact whichever arm leads; only its speed depends on how rarely another arm is p
 enters and leaves it by what a round of either kind costs, and by its own numbers and the round
 alone: a repetition does not depend on its neighbours.
 
-* **Enter** when the others together weigh at most ``most``, with which their plays cost what the
-  other rounds save, and have weighed at most twice that for the last 64th of all rounds,
-  and for one account.
+* **Enter** when the other arms together weigh at most ``most``, with which their plays cost what
+  the other rounds save, and have weighed at most twice that for the last 64th of all rounds, and
+  for one account.
 * **Leave** when rare work has cost `WORTH` times what the rounds save, within one account.  Then
   the wait restarts.
 
@@ -33,9 +33,9 @@ from bothworlds.lanes.vectors import (
 LEADS, LEADER = 0, 1
 """Rows: 1 in the lanes in the mode, and b."""
 SPENT, RESTLESS = 2, 3
-"""Rows: what rare work has cost lately, and the last round that spoke against entering."""
+"""Rows: the recent cost of rare work, and the last round that spoke against entering."""
 OWN = 4
-"""First row of what a family has of its own."""
+"""First row that belongs to a family."""
 
 ABSENT = 1e90
 """V of b's own place and of places without an arm: their weight is 0."""
@@ -45,14 +45,14 @@ would be in the mode and others not, which costs both kinds of round."""
 LOOK_EVERY = 64
 """Rounds after which lanes may enter or leave."""
 ACCOUNT_EVERY = 1024
-"""Rounds over which a lane compares what rare work has cost with what the others saved."""
+"""Rounds over which a lane compares the cost of rare work with the savings."""
 MOST = 0.6
 """Largest share of the other arms with which a lane enters, however much a round saves."""
 CALM = 1 / 64
-"""Share of its rounds for which a lane must have had no more than twice that share to enter, and
-at least those of one account: what bars a lane is found out that often."""
+"""Share of its rounds for which a lane must have had no more than twice that share to enter, and at
+least those of one account: the obstacle of a lane is found out that often."""
 WORTH = 1.5
-"""How many times what the rounds save rare work may cost before a lane leaves."""
+"""Ratio of the cost of rare work to the savings of the rounds at which a lane leaves."""
 
 
 @jit

@@ -24,12 +24,12 @@ from bothworlds.omd.leader.membership import ABSENT, LEADER, cost
 from bothworlds.omd.leader.series import evaluate_to_four
 
 LEFT_OUT = 1e-14
-"""What the series leaves out, as a share of W."""
+"""Remainder of the series, as a share of W."""
 EXTREME = 1e20
 """Learning rates beyond this, or below its inverse, go without the mode: their powers are no
 numbers."""
 SHAPE, RADIUS, CUT, BINOMIALS = 0, 1, 2, 3
-"""Places in what the kernels take as ``B``, see `parameters`."""
+"""Places in the array that the kernels take as ``B``, see `parameters`."""
 SAVED, OTHER, REBUILD, CROSSING = (6.0, 1.15), (330.0, 1.0), (350.0, 6.0), (150.0, 1.0)
 ACCOUNT_EVERY = 256
 """Rounds of an account: with powers, a lane that stays in the mode for too long costs much."""
@@ -118,7 +118,7 @@ def refreshed(Y: Any, z: Any, pending: Any, B: Any) -> Any:
 
 @jit
 def note(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight: Any) -> None:
-    """Write z, Y and the h by which they move, to second order, for c times what L_b moves by."""
+    """Write z, Y and the h by which they move, to second order, for c times the movement of L_b."""
     store(M, SLOPE, -eta * fma(a_over_z, a, a_over_z))
     store(M, PREDICTED, z)
     store(M, INVERSE, Y)

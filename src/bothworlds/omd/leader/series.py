@@ -1,4 +1,4 @@
-"""Power sums of leader mode: what a Taylor series needs of the arms it stands for.
+"""Power sums of leader mode: the moments that a Taylor series needs of its arms.
 
 Symbols and equations are those of `bothworlds.omd.leader`.  ``first`` is the row of c_0.
 """
@@ -108,6 +108,6 @@ def replace(
 
 @jit
 def clear(M: Any, place: int, W: int, first: int) -> None:
-    """Let a series stand for no arm, without what rounding left of those it had."""
+    """Empty a series, without the rounding errors of its former arms."""
     for n in range(ORDER + 1):
         M[(first + n) * W + place] = 0.0

@@ -3,7 +3,7 @@
 An arm is near when y <= limit = 2 / eta^2.  Near arms rise by B = 1/2 every round, far ones do
 not, so while x rises by less than B and more than 0 an arm at the limit crosses it back and forth.
 Arms that close are kept in the band: each of them is examined every round, as the O(K) pass
-does with all.  The others change family only through the band, and the heaps say when.
+does with all.  Other arms change family only through the band, and the heaps give the round.
 """
 
 import math

@@ -37,7 +37,7 @@ TERMS = 10
 TALLY = SCRATCH + TERMS * LANES
 """Words: room for one count per key."""
 BUCKETS = TALLY + KEYS
-"""The buckets, by increasing key, and one more that only says where the arms end."""
+"""The buckets, by increasing key, and one more that only marks the end of the arms."""
 
 # A bucket: the words first slot, key, number of changes since the sums were made; centre x_b,
 # least y, 1 / s, compensation of T_2, T_2 ... T_11, and S_2 ... S_5 at the last evaluation.
@@ -109,7 +109,7 @@ def members(S: Any, rank: int) -> Any:
 
 @jit
 def frame(S: Any, key: int, x: float) -> Any:
-    """Return what must be subtracted from V in a bucket to get y."""
+    """Return the number to subtract from V in a bucket to obtain y."""
     return x - S[OFFSET] if key < BAND else x
 
 

@@ -409,7 +409,7 @@ def recentre(K: int, S: Any) -> None:
 
 @jit
 def close(K: int, S: Any) -> None:
-    """Write the estimates by arm, where anybody may change them, and forget the buckets."""
+    """Write the estimates by arm, where callers may change them, and forget the buckets."""
     W = as_words(S)
     for rank in range(W[COUNT]):
         rise = S[OFFSET] if W[bucket(rank) + KEY] < BAND else 0.0

@@ -29,7 +29,7 @@ SCRATCH = LISTED + KEYS
 """Room for as many vectors as a bucket has sums, and two more."""
 MOMENTS = TERMS * (TERMS + 1) // 2
 BUCKETS = SCRATCH + (MOMENTS + 2) * LANES
-"""The buckets by key, and one more that only says where the arms end."""
+"""The buckets by key, and one more that only marks the end of the arms."""
 
 # A bucket: the words first slot and changes; x_b, N_b, v_b, least V, largest |mu|, 1 / s, S_2 to
 # S_5 at the last evaluation, T_0n, T_1n, ... one after another, and the U_n.

@@ -282,7 +282,7 @@ def is_built(P: Any) -> bool:
 
 @jit
 def close(K: int, P: Any) -> None:
-    """Write the estimates by arm, where anybody may change them, and forget the buckets."""
+    """Write the estimates by arm, where callers may change them, and forget the buckets."""
     W = as_words(P)
     if W[BUILT] == 0:
         return

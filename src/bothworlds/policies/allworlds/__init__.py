@@ -44,7 +44,7 @@ from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sounded, Tra
 from bothworlds.registry import POLICIES, Entry
 
 SOUNDED = Saved("alarms", low=0.0, high=2.0**53)
-"""What is known of the last alarms of every arm, group by group."""
+"""Records of the last alarms of every arm, group by group."""
 TESTS = Saved("tests", low=0.0, high=2.0**53)
 """The numbers of all change tests, group by group."""
 
@@ -74,8 +74,8 @@ class AllWorlds(Policy):
     level alarms where nothing changes, 0.04 in 10,000 rounds. Use `TsallisINF` where you need a
     theorem.
 
-    Losses are in [0, 1]. Late feedback moves the learning rate; lost feedback is told from late
-    feedback by the longest delay seen.
+    Losses are in [0, 1]. Late feedback moves the learning rate; lost feedback is distinguished from
+    late feedback by the longest delay seen.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class AllWorlds(Policy):
         return state
 
     def saved_shape(self, n_arms: int) -> dict[str, tuple[Saved, int | None]]:
-        """Return what a state file keeps: numbers by arm, the head, alarms and change tests."""
+        """Return the content of a state file: numbers by arm, the head, alarms and change tests."""
         groups = {kind.name: (kind, n * n_arms) for kind, _, n in _GROUPS}
         return {**super().saved_shape(n_arms), **groups}
 

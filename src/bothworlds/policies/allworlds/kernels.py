@@ -211,7 +211,7 @@ def add_baselines(K: int, S: Any, arm: Any, by: Any) -> None:
 
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """Count a decision, and keep what its feedback will need."""
+    """Count a decision, and keep the numbers for its feedback."""
     waiting.decided(advance(S, WAITING), float(t))
     B = S[LEVEL]
     S[BASE] = soft.baseline_of(K, solver(S, 0.0), B, soft.reach(B, S[PACE]), arm)

@@ -33,7 +33,7 @@ UNTIL = 1  # the round from which a comparison is not enough; 0 where it never i
 LEAD = 2  # the arm to play
 LIMIT = 3  # the sum of the leader's losses up to which it stays below the level
 LEVEL = 4  # c
-OTHERS = 5  # the round until which the others stay above the level
+OTHERS = 5  # the round until which the other arms stay above the level
 SINCE = 6  # the round in which the level was put in
 NEXT = 7  # the round from which a new level is tried
 WAIT = 8  # rounds to wait after a level that did not last
@@ -75,7 +75,7 @@ def limit_below(x: float, n: float, c: float, f: float) -> float:
 
 @jit
 def put_level(K: int, t: int, C: Any, s: Any, W: int, f: float, q: float) -> None:
-    """Put a level between the leader, whose index is q, and the others, if there is room."""
+    """Put a level between the leader, whose index is q, and the other arms, if there is room."""
     L = int(s[LEAD * W])
     n = s[(ARMS + L) * W]
     x = s[(ARMS + K + L) * W]

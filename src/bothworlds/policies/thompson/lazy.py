@@ -1,12 +1,12 @@
 """Thompson sampling in tiles, without drawing every arm.
 
 Late in a run one arm leads, and nearly every round plays it.  A level c lies between the leader L
-and the others: theta_L is below c and theta_i above it but for rare exceptions, whose
+and the other arms: theta_L is below c and theta_i above it but for rare exceptions, whose
 probabilities are known beforehand.
 
 ======== ==========================================================================
-``m_i``  mass of arm i beyond the level, where it rarely is: above c for L, below c for the others;
-         `bothworlds.policies.thompson.tails` says what mass, and how a draw there is made
+``m_i``  mass of arm i beyond the level, where it rarely is: above c for L, below c for all other
+         arms; `bothworlds.policies.thompson.tails` computes this mass and draws there
 ``EDGE`` the sum of all m
 ``u``    the round's uniform number
 ======== ==========================================================================
@@ -18,7 +18,7 @@ candidate is kept or not.  Then
 1. L not above c, no arm below: L.
 2. L not above c, an arm below: theta_L is drawn until it is below c, and the least wins.
 3. L above c, an arm below: the least of them.
-4. L above c, no arm below: everybody else is drawn until above c, and the least of all wins.
+4. L above c, no arm below: every other arm is drawn until above c, and the least of all wins.
 
 An arm with m = 1 is drawn in full and may be on either side.  The arms have the probabilities of
 plain Thompson sampling, regardless of L and c; only the cost depends on them.
@@ -79,7 +79,7 @@ COST = 8  # of a round, as estimated at the last set-up
 DISTANCE = 9  # (c - mean_L) / sd_L at the last set-up
 REST = 10  # the sum of m over the arms that are no contenders
 COUNT = 11  # how many contenders there are
-CONTENDERS = 12  # the first of MOST rows: who they are
+CONTENDERS = 12  # the first of MOST rows: the arms
 MOST = 4
 PICK = CONTENDERS + MOST  # the arm of this round
 VALUE = PICK + 1  # the least theta of the contenders
@@ -115,7 +115,7 @@ def limit_of(x: float, y: float, c: float) -> float:
 
 @jit
 def slow_cost(mass: float, K: int) -> float:
-    """Return what candidates of this mass cost a round, in pairs of gamma variates."""
+    """Return the cost of candidates of this mass in a round, in pairs of gamma variates."""
     return (min(1.0, mass) * (2.0 + K / 16.0) + mass) * DEAR
 
 
@@ -338,7 +338,7 @@ def settle(K: int, S: Any, G: Any, place: int, u: float, like: Any) -> int:
                 u = draw_unit(G, W, place)
                 passed = 0.0
                 left = 1.0
-    # Who else has to be drawn, and on which side of the level: L, the others, or no one.
+    # Which other arms have to be drawn, and on which side of the level: L, all others, or none.
     whom = L
     if above >= 0.0:
         if above < least:

@@ -92,7 +92,7 @@ def slope(x: float, y: float, c: float) -> float:
 def mass(x: float, y: float, c: float, side: float) -> float:
     """Return the tangent's mass below c (``side`` -1) or above it (1).
 
-    It is 1 where the tangent does not fall to that side, or not worth being told from 1.
+    It is 1 where the tangent does not fall to that side, or cannot be distinguished from 1.
     """
     g = -side * slope(x, y, c)
     if g <= 0.0:

@@ -37,7 +37,7 @@ def update_few_iw(
 
 @jit
 def reduced(K: int, t: int, C: Any, inverse_p: Any, loss: Any) -> Any:
-    """Return the limit of the near arms, B of the arm drawn, and what it rises by beyond that."""
+    """Return the limit of the near arms, B of the arm drawn, and its further rise."""
     limit = near_limit(rate_now(K, t, C))
     base = baseline(inverse_p <= 0.5 * limit, loss)  # 1 / w_I <= 1 / eta^2
     return limit, base, correction(loss, base, inverse_p)
@@ -73,7 +73,7 @@ def update_beyond_iw(
 
 @jit
 def choose_beyond_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw, keeping what the update needs; see `half.draw`."""
+    """Solve and draw, keeping the numbers for the update; see `half.draw`."""
     half.recentre_if_due(K, t, S, u)
     eta = rate_now(K, t, C)
     return half.draw(K, S, eta, near_limit(eta), u, None)
@@ -118,7 +118,7 @@ def update_half_iw(
 
 @jit
 def choose_half_rv(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
-    """Solve and draw by the solver for this number of arms, keeping what the update needs."""
+    """Solve and draw by the solver for this number of arms, keeping the numbers for the update."""
     if few.fits(K):
         return choose_few(K, t, C, S, G, u)
     return choose_beyond_rv(K, t, C, S, G, u)

@@ -26,7 +26,7 @@ from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 @jit
 def foresee(K: int, t: int, C: Any, N: Any) -> None:
-    """Note the learning rate of round t and what follows from it."""
+    """Note the learning rate of round t and the values that follow from it."""
     eta = rate_now(K, t, C)
     N[0] = t
     N[1] = eta
@@ -67,7 +67,7 @@ def draw_beside(
     K: int, t: int, S: Any, M: Any, eta: float, over: float, near_below: Any, leads: Any, arm: Any,
     u: Any,
 ) -> Any:  # fmt: skip
-    """Draw in the lanes in the mode; the others have drawn ``arm`` by a pass over their arms."""
+    """Draw in the lanes in the mode; other lanes have drawn ``arm`` by a pass over their arms."""
     if membership.is_due(t):
         mode.see(K, S, M, eta, u)
     if any_lane(leads):
@@ -145,7 +145,7 @@ def update_rv(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, 
 def update_leaderless_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
-    """Do what `update_rv` does while no lane leads."""
+    """Same as `update_rv` while no lane leads."""
     count_loss(mode.rows_behind(K, S, stride(loss)), loss)
     update_by_pass(K, t, C, S, G, arm, inverse_p, loss)
 

@@ -26,7 +26,7 @@ from bothworlds.policies.tsallis_inf.tiles import (
 )
 
 SERIES = FACTORS
-"""First place of what the series needs in the parameters, where unequal factors would begin."""
+"""First place of the series' numbers in the parameters, where unequal factors would start."""
 
 
 @jit
@@ -37,7 +37,7 @@ def near_below(t: int, c: float, T: Any) -> Any:
 
 @jit
 def foresee(t: int, c: float, T: Any, M: Any, reduced: Any) -> None:
-    """Note the learning rate of round t and what follows from it."""
+    """Note the learning rate of round t and the values that follow from it."""
     eta = late_rates.interpolate(T, late_rates.RATES, t)
     M[NEXT * LANES] = t
     M[NEXT * LANES + 1] = eta

@@ -1,6 +1,6 @@
 """Tsallis-INF at alpha = 1/2 for many arms in tiles: `bothworlds.omd.leader` and buckets.
 
-Lanes in leader mode play together, the others one by one with `bothworlds.omd.many`.  The state
+Lanes in leader mode play together, other lanes one by one with `bothworlds.omd.many`.  The state
 begins with 1 / w of the last draw and the row of the lanes without a repetition; then come the rows
 of the mode, and then, one lane after the other, the states of the many-arms kernels.
 

@@ -65,7 +65,7 @@ def choose_right_half(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 def note_left_half(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
-    """Remember what the left side brought."""
+    """Remember the outcome of the left side."""
     store(S, half.ESTIMATES + K, to_float(arm))
     store(S, half.ESTIMATES + K + 1, inverse_p)
     store(S, half.ESTIMATES + K + 2, loss)
@@ -116,7 +116,7 @@ def choose_right_general(K: int, t: int, C: Any, S: Any, G: Any, u: float) -> An
 def note_left_general(
     K: int, t: int, C: Any, S: Any, G: Any, arm: int, inverse_p: float, loss: float
 ) -> None:
-    """Remember what the left side brought."""
+    """Remember the outcome of the left side."""
     S[general.ESTIMATES + 2 * K] = arm
     S[general.ESTIMATES + 2 * K + 1] = inverse_p
     S[general.ESTIMATES + 2 * K + 2] = loss

@@ -22,7 +22,7 @@ from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
 from bothworlds.policies.waiting import BASE, NUMBER
 
 FADES = FACTORS
-"""The parameter that tells whether estimates fade: there are no unequal factors."""
+"""The parameter that states whether estimates fade: there are no unequal factors."""
 # Rows: inverse probability; carried with a decision B_I and its number; 4 / eta^2 at the decision;
 # those of `waiting`; then the solver's rows and L of every arm.
 PACE, WAITING = 3, 4
@@ -129,7 +129,7 @@ def fading(
 
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """Count a decision, and keep what its feedback will need."""
+    """Count a decision, and keep the numbers for its feedback."""
     waiting.carry(S, WAITING, baseline_of(K, S, arm, 0.0) if C[FADES] == 0.0 else 0.0)
 
 

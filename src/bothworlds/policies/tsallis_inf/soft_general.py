@@ -82,7 +82,7 @@ def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """Count a decision, and keep what its feedback will need."""
+    """Count a decision, and keep the numbers for its feedback."""
     waiting.carry(S, WAITING, 0.0 if fades(C) else baseline_of(K, C, S, arm))
 
 

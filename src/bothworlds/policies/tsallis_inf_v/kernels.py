@@ -8,7 +8,7 @@ is paid for stability with what is paid for regularisation.  In round t:
 ``m_i``    running mean (prior / 2 + s_i) / (prior + n_i) of the n_i losses of arm i, sum s_i
 ``X_i``    L_i + m_i under the matched rate, L_i under the residual one; L_i the estimates
 ``w``      the OMD step at alpha = 1/2 on X, w_i = 4 / (eta (X_i - x))^2
-``B_i``    m_i for the near arms, those with w_i >= eta^2; 0 for the others
+``B_i``    m_i for the near arms, those with w_i >= eta^2; 0 for all other arms
 ``d``      l - B_I, the residual of the arm I that was played
 ``H_1``    sum_i sqrt(w_i); ``H_3`` sum_i w_i^(3/2)
 ``h``      H_1 - 1
@@ -86,7 +86,7 @@ def solver(S: Any, like: Any) -> Any:
 
 @jit
 def sums(S: Any, like: Any) -> Any:
-    """Return the rows of H_1, H_3 and what the prediction of the next root needs."""
+    """Return the rows of H_1, H_3 and the inputs for predicting the next root."""
     return advance(S, SUMS * stride(like))
 
 
@@ -191,7 +191,7 @@ def settle(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 
 @jit
 def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """Count a decision, and keep what its feedback will need."""
+    """Count a decision, and keep the numbers for its feedback."""
     P = solver(S, 0.0)
     y = P[half.ESTIMATES + arm] - P[half.ROOT]
     near = C[FADES] == 0.0 and y <= near_limit(S[PACE])
@@ -203,7 +203,7 @@ def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
 def learn_late(
     K: int, C: Any, S: Any, arm: int, inverse_p: float, loss: float, retained: Any
 ) -> None:
-    """X_I += d / w_I with what the decision carries; then the rate and the mean of the arm."""
+    """X_I += d / w_I with the numbers of the decision; then the rate and the mean of the arm."""
     settle(K, 0, C, S, S)
     P = solver(S, 0.0)
     X, m, n = half.ESTIMATES, half.ESTIMATES + K, half.ESTIMATES + 2 * K

@@ -71,7 +71,7 @@ def update_many(
 
 @jit
 def asked_many(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """Count a decision, and keep what its feedback will need."""
+    """Count a decision, and keep the numbers for its feedback."""
     P = solver(S, 0.0)
     near = C[FADES] == 0.0 and rounds.is_near(K, P, arm, near_limit(S[PACE]))
     waiting.carry(S, WAITING, P[layout.field(K, layout.MEANS) + arm] if near else 0.0)
@@ -79,7 +79,7 @@ def asked_many(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
 
 @jit
 def learn_late_many(K: int, C: Any, S: Any, arm: int, inverse_p: float, loss: float) -> None:
-    """L_I += d / w_I with what the decision carries; then the rate and the mean of the arm."""
+    """L_I += d / w_I with the numbers of the decision; then the rate and the mean of the arm."""
     settle_many(K, 0, C, S, S)
     P = solver(S, loss)
     rounds.close(K, P)

@@ -1,1 +1,1 @@
-"""Dashboard of the decision service: pages that show what it does, and forms that stop it."""
+"""Dashboard of the decision service: pages on its experiments, and forms that stop them."""

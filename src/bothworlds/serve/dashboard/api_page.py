@@ -44,7 +44,7 @@ def page(viewer: Viewer, document: Mapping[str, Any]) -> bytes:
 def _operation(
     method: str, path: str, operation: Mapping[str, Any], known: Mapping[str, Any]
 ) -> Markup:
-    """Return one operation: its form, and where the answer is shown."""
+    """Return one operation: its form, and the place of the answer."""
     title = h.summary(
         h.code(f"{method} {path}"),
         h.span(" ", operation["summary"], class_="quiet"),

@@ -77,7 +77,7 @@ class Panel(NamedTuple):
         Returns the panel, given the viewer, the experiment and the finished parts; the parts one
         after the other by default.
     admin : bool
-        Whether only those who may change the experiment see it.
+        Whether only users with the scope admin see it.
     when : callable
         Whether an experiment has it.
     """
@@ -128,7 +128,7 @@ def page(viewer: Viewer, shown: Shown, said: str | None, wrong: str | None) -> b
 
 
 def _query(shown: Shown, page: int) -> str:
-    """Return what stands behind the address of a page of arms."""
+    """Return the query behind the address of a page of arms."""
     given = []
     if shown.chosen is not None:
         given.append(f"as={shown.chosen}")
@@ -301,7 +301,7 @@ def _chart(name: str, figure: Markup, shown: Shown) -> Markup:
 
 
 def charts(shown: Shown) -> dict[str, Any]:
-    """Return what the charts draw, as JSON values."""
+    """Return the data of the charts, as JSON values."""
     own = colours(shown.described)
     names = [arm["name"] for arm in shown.described["arms"]]
     found: dict[str, Any] = {}
@@ -327,7 +327,7 @@ def charts(shown: Shown) -> dict[str, Any]:
 
 
 def _shares(shown: Shown) -> Lines:
-    """Return moments, and the probability of every coloured arm; the others as one line."""
+    """Return moments, and the probability of every coloured arm; all other arms as one line."""
     history = shown.history
     if history is None:
         return [], []

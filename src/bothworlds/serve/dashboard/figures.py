@@ -156,7 +156,7 @@ def lines(
 
 
 def bars(counts: Sequence[int], names: Sequence[str], label: str) -> Markup:
-    """Return a histogram; every bar says its count."""
+    """Return a histogram; every bar has its count as a label."""
     wide, tall = 56, 90
     most = max([*counts, 1])
     pieces: list[Markup] = []

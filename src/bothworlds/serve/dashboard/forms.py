@@ -1,4 +1,4 @@
-"""Forms of the dashboard: what was typed, checked, and the change of the service it asks for."""
+"""Forms of the dashboard: their input, checked, and the change of the service."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fields_of(body: bytes, media: bytes) -> Fields:
 
 
 async def act(service: Service, who: Principal, name: str, fields: Fields, id: str) -> str:
-    """Change an experiment as a form asks for; return what was done, in a word.
+    """Change an experiment as a form asks for; return the action in a word.
 
     Raises
     ------
@@ -109,7 +109,7 @@ ACTIONS: dict[str, Action] = {
     "release": _release,
     "drop": _drop,
 }
-"""What a form can ask for."""
+"""Actions of forms."""
 
 _SAID = {
     "pinned": "The arm is pinned: every decision returns it.",
@@ -122,7 +122,7 @@ _SAID = {
 
 
 def said_of(done: str | None) -> str | None:
-    """Return the sentence for what was done; None for what this module never says.
+    """Return the sentence for an action that was done; None for an unknown one.
 
     Examples
     --------

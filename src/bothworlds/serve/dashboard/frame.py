@@ -21,7 +21,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who looks, and how pages are made for them."""
+    """The viewer, and the settings of the pages for them."""
 
     key: str | None
     keyed: bool
@@ -92,7 +92,7 @@ def part(name: str, content: Markup) -> Markup:
 
 
 def digest(content: str) -> str:
-    """Return what tells a part from what it was before.
+    """Return the fingerprint of a part of a page, which changes with its content.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def digest(content: str) -> str:
 TEXTS = frozenset(
     {"mode", "largest share", "shares", "action", "key", "change", "state", "time (UTC)"}
 )
-"""Heads of columns that hold words; the others hold numbers."""
+"""Heads of columns with words; all other columns have numbers."""
 
 
 def table(
@@ -118,7 +118,7 @@ def table(
 ) -> Markup:
     """Return a table whose cells know their heads, for narrow screens.
 
-    A ``hidden`` caption is for those who hear the page.
+    A ``hidden`` caption is for screen readers.
     """
     kinds = ["text" if head in TEXTS else None for head in heads]
     return h.div(

@@ -1,4 +1,4 @@
-"""Front of the dashboard: its addresses, who may see and act, pages live and still.
+"""Front of the dashboard: its addresses, access rights, live and static pages.
 
 The pages stand next to the wire API in one application. They ask for the same keys: one logs in
 with a key, and what the key may do is what the pages offer.
@@ -55,7 +55,7 @@ GUARDS: list[Header] = [
 MOST_VIEWERS = 50
 """Live pages that one key may have open."""
 PATIENCE = 0.25
-"""Seconds that a page waits for what is being computed."""
+"""Seconds that a page waits for a computation."""
 PAUSE = 1.0
 """Seconds between two looks of a live page."""
 HEARTBEAT = 15.0
@@ -106,7 +106,7 @@ class Visit:
     query : dict of str to str
         What stands behind ? in its address.
     session : Session or None
-        Who looks; None if no one is logged in.
+        The viewer; None without a login.
     fields : dict of str to str
         Of the form that was sent.
     """
@@ -127,7 +127,7 @@ class Visit:
 
     @property
     def who(self) -> Principal:
-        """Who looks, where that is known."""
+        """The viewer, where known."""
         assert self.session is not None
         return self.session.who
 
@@ -145,7 +145,7 @@ class Dashboard:
     Parameters
     ----------
     app : Context
-        Whose service is shown.
+        The app of the service that is displayed.
     keys : bool
         Whether one must log in with a key.
     """
@@ -199,7 +199,7 @@ class Dashboard:
         return self._sessions
 
     operations = frozenset(page.operation for page in PAGES)
-    """Names of what the dashboard answers."""
+    """Names of the dashboard's operations."""
     logged = frozenset(page.operation for page in PAGES if page.method == "POST")
     """Those that are always logged."""
 
@@ -227,7 +227,7 @@ class Dashboard:
         reply.extra = [*(reply.extra or []), *GUARDS]
         return reply
 
-    # --- who ------------------------------------------------------------------------------------
+    # --- access ---------------------------------------------------------------------------------
 
     def _session(self, headers: Headers) -> Session | None:
         if not self._keys:
@@ -236,7 +236,7 @@ class Dashboard:
         return self._signing.session(headers)
 
     def _refused(self, visit: Visit) -> Reply | None:
-        """Return the answer to who may not, or check the form; None if all is well."""
+        """Return the refusal of a viewer without access, or check the form; None if all is well."""
         scope = visit.asked.route.scope
         if scope is None:
             return None
@@ -333,7 +333,7 @@ class Dashboard:
     # --- an experiment ---------------------------------------------------------------------------
 
     async def _shown(self, visit: Visit, window: bool = True) -> Shown:
-        """Return what is known of an experiment, as far as it is known soon."""
+        """Return the data of an experiment, as far as it is available soon."""
         who, name, reading = visit.who, visit.name, self._reading
         described = self._service.experiment(who, name)
         history, facts, found = await asyncio.gather(
@@ -402,7 +402,7 @@ class Dashboard:
     # --- live ------------------------------------------------------------------------------------
 
     async def _rendered(self, visit: Visit, make: Making) -> Rendered:
-        """Return the parts of a live page, rendered once for all who look at the same."""
+        """Return the parts of a live page, rendered once for all viewers of the same page."""
         given, query = tuple(visit.asked.given), visit.query
         host, who = visit.headers.get(b"host"), visit.who
         shown = query.get("arms"), query.get("as"), query.get("page")
@@ -418,7 +418,7 @@ class Dashboard:
                 return parts, {name: digest(text) for name, text in parts.items()}, last
 
             made = self._renderings[key] = now, asyncio.ensure_future(rendering())
-        # A viewer who leaves must not end it for the others.
+        # A viewer that leaves must not end it for other viewers.
         return await asyncio.shield(made[1])
 
     def _following(self, visit: Visit, make: Making) -> Stream:
@@ -471,7 +471,7 @@ class Dashboard:
                     said = now
                     yield b": still here\n\n"
                 else:
-                    # Hangs up on those who have gone.
+                    # Closes the connections of viewers that have left.
                     yield b""
                 await _pause(self._app.stopping, PAUSE)
 
@@ -530,7 +530,7 @@ def _onward(given: dict[str, str]) -> str:
 
 
 def _number(text: str) -> int:
-    """Return the number of a page, 1 for what is none."""
+    """Return the number of a page, 1 for an invalid one."""
     return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
 

@@ -1,4 +1,4 @@
-"""Overview: the experiments, a page at a time, and what the process has done."""
+"""Overview: the experiments, a page at a time, and the counters of the process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reading for the dashboard: what its pages show, bounded and kept for some seconds.
+"""Reading for the dashboard: the data of its pages, bounded and cached for some seconds.
 
 However long a history is, a page reads the newest decisions, the checkpoints, which the store
-thins, and counts by index. Reports are computed in a thread and shared by all who look.
+thins, and counts by index. Reports are computed in a thread and shared by all viewers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LAG_NAMES = ("< 0.1 s", "< 1 s", "< 10 s", "< 1 min", "< 10 min", "< 1 h", "< 1 
 
 @dataclass
 class Counted:
-    """Decisions of one arm in the window, by what became of them."""
+    """Decisions of one arm in the window, by the state of their feedback."""
 
     decided: int = 0
     answered: int = 0
@@ -76,7 +76,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Window:
-    """The newest decisions: what became of them, and what they say about the arms."""
+    """The newest decisions: their feedback, and the statistics of the arms."""
 
     rows: int
     since: float | None
@@ -88,7 +88,7 @@ class Window:
     strict: dict[str, tuple[float, float] | None]
     """Where the mean of every arm is, so sure that no arm of all is wrong; None where it moved."""
     experts: Experts | None = None
-    """What they say about the experts, if there are any."""
+    """Statistics of the experts, if there are any."""
     waiting: int = 0
     """Answers that are not counted yet, because an earlier decision is pending."""
 
@@ -148,7 +148,7 @@ class Facts:
 
 
 class Watching:
-    """Read what pages show, and keep it for those who look next.
+    """Read the content of pages, and cache it for the next viewers.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Watching:
         self._kept: dict[Any, _Entry] = {}
 
     async def window(self, who: Principal, name: str, patience: float) -> Window | None:
-        """Return what the newest decisions say, None where that takes longer than ``patience``."""
+        """Return statistics of the newest decisions, None if they take over ``patience``."""
         service = self._service
 
         async def make() -> Window:
@@ -201,7 +201,7 @@ class Watching:
         patience: float,
         make: Callable[[], Coroutine[Any, Any, Any]],
     ) -> Any:
-        """Return what was made lately, or make it; one at a time for all who ask."""
+        """Return a recent value, or compute it; one computation at a time for all viewers."""
         stamp = self._service.version_key(who, name)
         entry = self._kept.pop((who.tenant, name, kind), None)
         if entry is None or entry.stamp != stamp:
@@ -235,7 +235,7 @@ class _Entry:
         except Exception as error:
             LOGGER.warning("the dashboard could not read: %s", error)
             return
-        # What had to be compiled first says nothing about the next time.
+        # A run that had to compile first does not predict the next one.
         self.at = time.monotonic()
         self.took = min(1.0, self.at - begun)
 
@@ -283,7 +283,7 @@ def _facts(reader: Reader, experiment: Experiment) -> Facts:
 
 
 def counted(rows: list[LogRow], experiment: Experiment, now: float, swept: bytes = b"") -> Window:
-    """Return what some rows of the log say, those of the current epoch.
+    """Return the statistics of some rows of the log, those of the current epoch.
 
     What is reported on is what `bothworlds.serve.ops.reports` reports on: decisions that can be
     learned from, and feedback that was, in the order of the decisions. Missing feedback is filled
@@ -361,7 +361,7 @@ def counted(rows: list[LogRow], experiment: Experiment, now: float, swept: bytes
 
 
 def told_by(rows: list[CheckpointRow], known: int, experts: int) -> History:
-    """Return what some checkpoints say about so many arms and experts."""
+    """Return the series of some checkpoints, for so many arms and experts."""
     last = rows[-1].id if rows else 0
     size = len(rows), known
     shares, weights = np.full(size, np.nan), np.full((len(rows), experts), np.nan)

@@ -33,7 +33,7 @@ _TOKEN = re.compile(r"([0-9a-f]{1,12})\.([0-9a-f]{32})")
 
 @dataclass(frozen=True)
 class Session:
-    """Who looks at the dashboard, and what the tokens of their forms are bound to."""
+    """A viewer of the dashboard, and the session that form tokens are bound to."""
 
     who: Principal
     nonce: str
@@ -98,7 +98,7 @@ class Sessions:
         return None
 
     def token(self, session: Session) -> str:
-        """Return what a form of this session must carry."""
+        """Return the token that a form of this session must carry."""
         at = f"{int(time.time()):x}"
         return f"{at}.{self._signed(b'bw-form', f'{session.nonce}.{at}')}"
 

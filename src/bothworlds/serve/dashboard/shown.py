@@ -23,32 +23,32 @@ class Shown:
     history: History | None
     facts: Facts | None
     chosen: str | None = None
-    """What the reader chose to count, reward or loss; None follows the feedback."""
+    """Unit that the reader chose, reward or loss; None follows the feedback."""
     page: int = 1
     limit: float = 10.0
-    """At what age of the others' states the service is not ready."""
+    """Age of the other replicas' states at which the service is not ready."""
     segments: tuple[dict[str, Any], ...] = ()
     """Those with the most feedback, as `Service.segments` describes them."""
 
     @property
     def rewards(self) -> bool:
-        """Whether rewards are counted: the reader's choice, or what the feedback reports."""
+        """Whether rewards are counted: the reader's choice, or the unit of the feedback."""
         if self.chosen is None:
             return self.facts is not None and self.facts.rewarded
         return self.chosen == "reward"
 
     @property
     def word(self) -> str:
-        """What is counted."""
+        """The unit: reward or loss."""
         return "reward" if self.rewards else "loss"
 
     def value(self, loss: float) -> float:
-        """Return a loss as what is counted."""
+        """Return a loss in the displayed unit."""
         low, high = self.described["bounds"]
         return low + high - loss if self.rewards else loss
 
     def pair(self, ends: tuple[float, float] | None) -> tuple[float, float] | None:
-        """Return the ends of an interval of losses as what is counted, the smaller first."""
+        """Return the ends of an interval of losses in the displayed unit, the smaller first."""
         if ends is None:
             return None
         low, high = sorted(map(self.value, ends))
@@ -121,11 +121,11 @@ ACTED = {
     "level": "the policy restarted and kept part of what it knew",
     "side": "the policy tested this arm again from the start",
 }
-"""What a policy does after an alarm, by its kind."""
+"""Reaction of a policy to an alarm, by its kind."""
 
 
 def acted_on(shown: Shown) -> list[tuple[str, str]]:
-    """Return the changes on which the policy has acted: whose losses, and what it did."""
+    """Return the changes on which the policy has acted: whose losses, and its reaction."""
     found = []
     for each in shown.described["policy_alarms"]:
         if each["kind"] == "restart":

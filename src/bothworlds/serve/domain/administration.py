@@ -86,7 +86,7 @@ class Administration:
     ) -> dict[str, Any]:
         """Create an experiment; return its document."""
         config, arms = checked(spec)
-        # Before anybody can ask for it, so that no one waits for the compiler.
+        # Before any caller can ask for it, so that no request waits for the compiler.
         await self._state.loop.run_in_executor(None, config.warm_up)
         now = time.time()
         row = ExperimentRow(

@@ -1,4 +1,4 @@
-"""Draws of an experiment with experts: from their advice to an arm, and to what its record keeps.
+"""Draws of an experiment with experts: from their advice to an arm and its record.
 
 The state has one whole number per expert, its cumulative loss estimate in units of 2^-30.  Advice
 is rounded to parts of 1 / 65,535 before anything is computed from it, so that what an expert
@@ -55,7 +55,7 @@ def prepare(F: Any, L: Any, t: float) -> None:
 def drawing(
     F: Any, L: Any, t: float, u: float, A: Any, awake: Any, here: Any, q: Any, D: Any, X: Any
 ) -> Any:
-    """Draw an arm in round ``t``; write what the record keeps of the advice, and clear that."""
+    """Draw an arm in round ``t``; write the part of the advice for the record, and clear it."""
     prepare(F, L, t)
     N = L.size
     for j in range(N):
@@ -209,7 +209,7 @@ class Advisers:
         return dict(zip(self.names, q.tolist(), strict=True))
 
     def probabilities(self, lineup: Lineup) -> Array:
-        """Return what the last draw was drawn from, in the order of the lineup's places."""
+        """Return the distribution of the last draw, in the order of the lineup's places."""
         mixed: Array = self._D[step.PER_EXPERT + 3 * len(self.names) :][lineup.indices]
         return mixed
 
@@ -223,7 +223,7 @@ def is_warm() -> bool:
 
 
 def warm() -> None:
-    """Compile or load what decisions of experiments with experts run: one code for all policies."""
+    """Compile or load the code for decisions with experts: one code for all policies."""
     if not is_warm():
         policy = TsallisINF()
         advisers = Advisers(policy, ("a", "b"), ("x", "y"))

@@ -1,4 +1,4 @@
-"""Requests and answers of the service: who asks, decisions, feedback, rows of the log."""
+"""Requests and answers of the service: principals, decisions, feedback, rows of the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.store.rows import LogRow
 
 Status = Literal["learned", "duplicate", "quarantined", "not_learnable"]
-"""What became of a feedback that was accepted."""
+"""Outcome of a feedback that was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class FeedbackItem(Feedback):
 
 
 class Told(msgspec.Struct, omit_defaults=True):
-    """What became of a feedback."""
+    """Outcome of a feedback."""
 
     status: Status
 

@@ -52,7 +52,7 @@ MOST_SEGMENTS = 10_000
 
 
 class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An arm and what it carries, any JSON."""
+    """An arm and its value, any JSON."""
 
     name: ArmName
     value: Any = None
@@ -270,7 +270,7 @@ class Config(ExperimentSettings, frozen=True, dict=True):
         return ready and (not self.experts or advised.is_warm())
 
     def warm_up(self) -> None:
-        """Compile or load what decisions run, in a waiting thread."""
+        """Compile or load the code for decisions, in a waiting thread."""
         folds.warm(self.served, self._folded)
         if self.experts:
             advised.warm()

@@ -69,14 +69,14 @@ class Deciding:
         Parameters
         ----------
         who : Principal
-            Who asks.
+            The caller.
         name : str
             The experiment.
         available : sequence of str, optional
             The arms that can be played; by default all active ones.
         unit : str, optional
-            Whom the decision is for. It is kept as a keyed hash; with ``sticky_seconds`` the same
-            unit gets the same decision again.
+            Unit of the decision, such as a user id. It is kept as a keyed hash; with
+            ``sticky_seconds`` the same unit gets the same decision again.
         deferred : bool
             Whether the decision counts only once it is activated.
         idempotency_key : str, optional

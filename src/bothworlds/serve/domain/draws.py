@@ -43,7 +43,7 @@ BITS = 30
 UNIT = 2.0**-BITS
 PER_ONE = 2.0**BITS
 MOST = 2**62
-"""Largest sum, in units; what would exceed it is refused."""
+"""Largest sum, in units; feedback that would exceed it is refused."""
 
 # What the template calls; filled in for each policy.
 choose: Any = None
@@ -70,7 +70,7 @@ def drawing(F: Any, L: Any, indices: Any, t: float, u: float, N: Any, flags: Any
 
 
 class Draw(NamedTuple):
-    """A draw: what the record of a decision needs of it.
+    """A draw: the part that the record of a decision needs.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Lineup:
         return Draw(self.places[slot], inverse_p, NEAR_SOME, self._numbers[MEAN_BASELINE], mask)
 
     def probabilities(self) -> Array:
-        """Return what the last draw was drawn from, in the order of `places`."""
+        """Return the distribution of the last draw, in the order of `places`."""
         self._weights(self._F, self._w)
         return self._w.copy()
 

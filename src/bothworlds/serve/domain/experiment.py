@@ -126,7 +126,7 @@ class Experiment:
 
     @property
     def key(self) -> StateKey:
-        """What the states of all its decisions are kept under."""
+        """Key under which the states of all its decisions are kept."""
         return self.id, self.epoch, b""
 
     def take_segment(self, row: SegmentRow) -> Segment | None:
@@ -204,7 +204,7 @@ class Experiment:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute the estimates from what this replica and its peers have learned."""
+        """Compute the estimates from the learned states of this replica and its peers."""
         own, experts = self.own, len(self.config.experts)
         if own.told.size < self.known or (experts and own.experts.size < experts):
             own = self.own = own.grown(self.known, experts)
@@ -252,7 +252,7 @@ class Experiment:
         self, lineup: Lineup, u: float, advice: Advice | None = None,
         asleep: Sequence[str] | None = None, segment: Segment | None = None,
     ) -> tuple[Draw, str, str | None]:  # fmt: skip
-        """Return a draw in this mode, the mode of the record, and what a shadow would have done.
+        """Return a draw in this mode, the mode of the record, and the draw of a shadow.
 
         Advice is read where the draw depends on it: not while an arm is pinned.
 
@@ -449,7 +449,7 @@ class Experiment:
         return [*found, {"kind": "restart", "round": restarted}] if restarted else found
 
     def alarms(self) -> list[str]:
-        """Return what an operator should look at; nothing is done about it."""
+        """Return warnings for an operator; nothing is done about them."""
         found = [] if self.alarm is None else [self.alarm]
         total = self.total.told.tolist()
         made = self._awaited()

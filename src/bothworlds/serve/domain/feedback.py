@@ -24,7 +24,7 @@ from bothworlds.serve.store.commit import Item, Written, resolve
 from bothworlds.serve.store.rows import Activation, FeedbackRow, Stored
 
 Checked = tuple[FeedbackRow, Experiment, float]
-"""A feedback that can be written: its row, its experiment, and what it reserves there."""
+"""A feedback that can be written: its row, its experiment, and its reservation there."""
 
 
 class Feedback:
@@ -57,7 +57,7 @@ class Feedback:
         Parameters
         ----------
         who : Principal
-            Who reports it.
+            The caller.
         decision_id : str
             The decision's token.
         loss, reward : float
@@ -108,7 +108,7 @@ class Feedback:
     ) -> list[Told | Problem]:
         """Learn from up to 1,000 feedbacks, all of them in one transaction.
 
-        A feedback that is refused does not hinder the others; its place has the `Problem`.
+        A refused feedback does not affect the rest of the batch; its place has the `Problem`.
         """
         self._state.check_open()
         if len(items) > FEEDBACK_BATCH:
@@ -169,7 +169,7 @@ class Feedback:
         reward: float | None,
         caught_up: bool,
     ) -> Checked:
-        """Return the row of a feedback, and what it reserves."""
+        """Return the row of a feedback, and its reservation."""
         raw, record, experiment = self._verified(who, decision_id, caught_up)
         config = experiment.config
         # `State.now`, without the call: this is every feedback's way.
@@ -279,7 +279,7 @@ def _check_order(order: Order, record: Record, reward: float | None) -> None:
         # Signed by a version whose policy carried other numbers.
         raise Problem("bad_token")
     if reward is not None and order.policy.traits.unbounded:
-        # Only a loss says how far it is from 0, which such a policy goes by.
+        # Such a policy uses the distance from 0, which only a loss has.
         raise Problem(
             "invalid_request",
             f"The policy {order.policy!r} learns from losses; report the loss, minus the reward.",

@@ -119,7 +119,7 @@ _code = functools.cache(_Code)
 
 
 class Fold:
-    """What an experiment has learned from its feedback up to a number.
+    """Learned state of an experiment from its feedback up to a number.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class Fold:
         return Fold(self.order, self.places, self.known, self.number, self.F.copy())
 
     def numbered(self, rows: Iterable[FeedbackRow]) -> list[FeedbackRow]:
-        """Return feedback with the next numbers; `learn` is given what of it is learned from."""
+        """Return feedback with the next numbers; `learn` receives the part that is learned from."""
         found = []
         for row in rows:
             self.number += 1
@@ -456,7 +456,7 @@ def is_warm(policy: Policy, learner: Policy | None) -> bool:
 
 
 def warm(policy: Policy, learner: Policy | None) -> None:
-    """Compile or load what any operation on experiments with a policy runs, in a waiting thread.
+    """Compile or load the code for experiments with a policy, in a waiting thread.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""History: what the store knows of the past, read for callers."""
+"""History: past decisions and changes, read from the store for callers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class History:
     async def audit(
         self, who: Principal, *, after: int = 0, limit: int = 1000
     ) -> list[dict[str, Any]]:
-        """Return who changed what, oldest first."""
+        """Return the audit log, oldest first."""
         rows = await self._state.read(lambda reader: reader.audit(who.tenant, after, limit))
         return [
             {
@@ -89,7 +89,7 @@ class History:
         return await self._state.read(lambda reader: work(reader, experiment))
 
     async def gaps(self, who: Principal, name: str) -> dict[str, int]:
-        """Return what the log lacks: ``missing`` decisions, and runs that ended ``unclean``.
+        """Return the gaps of the log: ``missing`` decisions, and runs that ended ``unclean``.
 
         A decision is known to be missing if its feedback came. A process that was killed may have
         lost decisions of its last moments; no one can know how many.

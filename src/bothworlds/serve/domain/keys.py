@@ -82,7 +82,7 @@ class NewKey:
         writer.put_key(replace(self.row, tenant=owner))
 
     def change(self) -> dict[str, Any]:
-        """Return what the audit log says about it."""
+        """Return its row of the audit log."""
         return {
             "key": self.row.id,
             "scopes": sorted(self.row.scopes),
@@ -111,7 +111,7 @@ FIRST_TENANT = 1
 
 
 def check_operator(who: Principal, what: str) -> None:
-    """Refuse what concerns all tenants to keys of any but the first.
+    """Refuse operations on all tenants to keys of any tenant but the first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Record of a decision: what a token carries and the log keeps, as bytes.
+"""Record of a decision: the bytes that a token carries and the log keeps.
 
 All that learning from a decision needs is in its record, however late the feedback comes.  The
 layout, little-endian:
@@ -24,10 +24,10 @@ carried     8 each what the policy carries with the decision, doubles; only if t
 segment     12     id of the segment; only if there is one
 =========== ====== ================================================================
 
-Bits are in the order of `numpy.packbits`.  Flags: bits 0 and 1 say which arms are near (none, all
+Bits are in the order of `numpy.packbits`.  Flags: bits 0 and 1 state which arms are near (none, all
 that are present, those of the mask) or that there is advice, bit 2 that there is a present mask,
 bit 3 that there is a unit, bit 4 that the decision counts only once it is activated, bits 5 and 6
-are the mode, bit 7 that there are carried numbers.  No bit is left for a segment: the length says
+are the mode, bit 7 that there are carried numbers.  No bit is left for a segment: the length shows
 whether there is one, as the other fields leave a multiple of 8 bytes.
 
 Advice: a byte that counts the experts, a byte that is 1 if the arm drawn has a baseline, two bytes
@@ -83,9 +83,9 @@ UNLEARNABLE_FROM = len(LEARNABLE)
 """Number of the first mode whose decisions teach nothing."""
 
 ADVICE = struct.Struct("<BBH")
-"""What advice begins with: the experts, whether the arm has a baseline, and who was asleep."""
+"""Head of advice: the experts, whether the arm has a baseline, and experts asleep."""
 OWN = struct.Struct("<dd")
-"""What advice ends with if an expert was asleep."""
+"""End of advice if an expert was asleep."""
 PARTS = 65_535
 """Advice is a whole number of parts of so many."""
 MOST_EXPERTS = 16
@@ -93,7 +93,7 @@ MOST_EXPERTS = 16
 MOST_ARMS = 4096
 MOST_ROUNDS = 2**40 - 1
 LARGEST_INVERSE_P = 2.0**32
-"""Beyond it one feedback could outweigh all the others there may ever be."""
+"""Beyond it one feedback could outweigh all other feedback of an experiment."""
 
 
 def mode_number(flags: Any) -> Any:
@@ -146,7 +146,7 @@ class Record(NamedTuple):
 
     @property
     def advice(self) -> list[float | None]:
-        """What the advice of every expert gives to the arm; None for one that was asleep."""
+        """Probability of the arm in the advice of every expert; None for one that was asleep."""
         if not self.near or not self.experts:
             return []
         count, _, asleep = ADVICE.unpack_from(self.near)
@@ -181,7 +181,7 @@ def encode(
     carried: bytes = b"",
     segment: bytes = b"",
 ) -> bytes:
-    """Return a decision as bytes; ``flags`` says which of the optional fields there are.
+    """Return a decision as bytes; ``flags`` states which optional fields are present.
 
     Examples
     --------

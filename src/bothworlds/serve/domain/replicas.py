@@ -42,7 +42,7 @@ PROMPT = 1.0
 
 
 class Seen(NamedTuple):
-    """What a poll has read.
+    """Result of a poll.
 
     ``standing`` is the version of the configuration and the incarnation, ``offset`` the seconds by
     which the database's clock is ahead, ``forgotten`` what retention has deleted by experiment,
@@ -86,7 +86,7 @@ class Replicas:
         self._warming: asyncio.Task[None] | None = None
 
     def state_age(self) -> float:
-        """Return the age in seconds of what this replica knows of its peers."""
+        """Return the age in seconds of this replica's copy of its peers' states."""
         return time.monotonic() - self.polled_at if self._state.store.has_peers else 0.0
 
     def nudge(self) -> None:
@@ -151,7 +151,7 @@ class Replicas:
         self._configure(self._state.configuration)
 
     def _adopt(self, made: Experiment | Segment) -> None:
-        """Give an experiment, a new epoch of it, or a segment what this replica has learned."""
+        """Give an experiment, a new epoch of it, or a segment the learned state of this replica."""
         state = self._state
         made.counts = state.counts.setdefault(made.key, made.counts)
         if isinstance(made, Experiment):
@@ -233,7 +233,7 @@ class Replicas:
         return False
 
     async def _rebuild(self) -> None:
-        """Forget what the store has lost: take configuration and states from it alone."""
+        """Discard data that the store has lost: read configuration and states again."""
         self.rebuilding = True
         _LOG.error("The store went back in time; this replica takes its state from it again.")
         state = self._state
@@ -289,7 +289,7 @@ class Replicas:
                 self._failing = True
 
     async def poll_once(self) -> None:
-        """Read what has changed, and apply it."""
+        """Read the changes, and apply them."""
         try:
             seen = await self._state.watch(self._look)
         except Problem as problem:
@@ -313,13 +313,13 @@ class Replicas:
         self.polled_at = time.monotonic()
 
     def _look(self, reader: Reader) -> Seen | None:
-        """Return what may have changed, None if nothing has; in the polling thread."""
+        """Return the possible changes, None without any; in the polling thread."""
         if not reader.pulse():
             return None
         before = time.time()
         version, salt, at = reader.standing()
         after = time.time()
-        # An answer that took long tells little about the clock.
+        # A slow answer carries little information about the clock.
         prompt = at is not None and abs(after - before) < PROMPT
         offset = at - (before + after) / 2.0 if at is not None and prompt else None
         peers, folds, segments = [], {}, None

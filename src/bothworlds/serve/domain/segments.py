@@ -1,4 +1,4 @@
-"""Segments of an experiment in memory: each has a state, and borrows from the others while young.
+"""Segments of an experiment in memory: each has a state, and borrows from others while young.
 
 The state of a segment is the sum of what the feedback of its decisions contributes, as that of the
 experiment is; every such feedback contributes to both.  What a segment borrows is no part of its
@@ -56,7 +56,7 @@ class Segment:
         self._basis: Units | None = None
 
     def refresh(self) -> None:
-        """Take what this replica and its peers have learned."""
+        """Take the learned states of this replica and its peers."""
         self.total = self.own if self.peers is None else self.own.plus(self.peers)
         counted = self.counts.rounds + self.peer_counts.rounds
         # A crash can lose the last rounds, but none whose feedback came.
@@ -91,7 +91,7 @@ class Segment:
         return place + int(longer[0] - estimates[0]) - int(longer[-1])
 
     def document(self, whole: Experiment) -> dict[str, Any]:
-        """Return what it has learned as JSON values."""
+        """Return its learned state as JSON values."""
         total = self.total.grown(whole.known)
         decided = self.counts.plus(self.peer_counts)
         decided.grow(whole.known)

@@ -238,7 +238,7 @@ class Service:
                 _LOG.error("%s", self.state.lost)
 
     async def close(self) -> None:
-        """Refuse new requests, write what was accepted, and close the store."""
+        """Refuse new requests, write the accepted ones, and close the store."""
         state = self.state
         if state.closing:
             return
@@ -273,7 +273,7 @@ class Service:
         return [each.document(age) for each in self._experiments.of_tenant(who.tenant)]
 
     def tenant(self, name: str | None) -> Principal | None:
-        """Return who administers a tenant on this machine; None stands for the first tenant."""
+        """Return the local administrator of a tenant; None stands for the first tenant."""
         if name is None:
             return self.LOCAL
         number = self.state.configuration.tenants.get(name)

@@ -1,4 +1,4 @@
-"""State of a service: what the parts of a `Service` share, all of it in the event loop.
+"""State of a service: shared by the parts of a `Service`, all of it in the event loop.
 
 Other threads write (`bothworlds.serve.store.commit`) and read; they never see this object.  Work
 for a reading thread is a function that is given its `Reader`.
@@ -34,7 +34,7 @@ COUNTERS = (
     "decisions", "learned", "duplicates", "quarantined", "not_learnable", "swept",
     "contradictions", "overloaded",
 )  # fmt: skip
-"""What a service counts from its start; each is a metric."""
+"""Counters of a service since its start; each is a metric."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Settings:
 
 
 class State:
-    """What the parts of a service share.
+    """Shared state of the parts of a service.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class State:
         The API keys by id, revoked ones included.
     verified_keys : dict of str to Principal
         API keys that callers have sent and that are valid; a new dictionary with every
-        configuration, so that its identity tells whether anything may have changed.
+        configuration, so that its identity shows whether anything may have changed.
     closing : bool
         Whether the service is stopping.
     lost : str or None

@@ -1,4 +1,4 @@
-"""Sums: what feedback contributes to the state of an experiment, added up by arm.
+"""Sums: contributions of feedback to the state of an experiment, added up by arm.
 
 `add_records` goes from the records of decisions and their losses to what is added to the whole
 numbers of the state.  Whole numbers have one sum in any order of the terms, so the state is exactly
@@ -121,7 +121,7 @@ def adding(raw: Any, ends: Any, losses: Any, sums: Any, told: Any, lost: Any) ->
 
 @jit
 def judge(raw: Any, at: int, inverse_p: float, loss: float, sums: Any) -> None:
-    """Add what a decision contributes to every expert; its advice stands in ``raw`` at a place."""
+    """Add the contribution of a decision to every expert; its advice is in ``raw`` at a place."""
     count, base = int(raw[at]), baseline(raw[at + 1] != 0, 0.0)
     asleep = int(raw[at + 2]) | int(raw[at + 3]) << 8
     own = np.int64(0)
@@ -167,7 +167,7 @@ def _joined(raws: Sequence[bytes]) -> tuple[NDArray[np.uint8], Units]:
 def add_records(
     raws: Sequence[bytes], losses: Sequence[float], sums: Units, told: Units, lost: Units
 ) -> None:
-    """Add what decisions contribute, given their records and losses in [0, 1].
+    """Add the contributions of decisions, given their records and losses in [0, 1].
 
     Parameters
     ----------
@@ -193,13 +193,13 @@ def add_records(
 
 
 def prepare() -> None:
-    """Compile or load what `Sums.learned_from` runs, before the first request needs it."""
+    """Compile or load the code of `Sums.learned_from`, before the first request needs it."""
     raw = records.encode(0, 0, 0, 0, 2, 1, bytes(16), 2.0, NEAR_NONE)
     Sums.blank(0).learned_from([raw], [0.0])
 
 
 def contribution(record: bytes, loss: float, n_arms: int) -> Units:
-    """Return what a decision adds to the estimates of the arms, or experts, in units of 2^-30.
+    """Return the contribution of a decision to the arms, or experts, in units of 2^-30.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _longer(values: Units, n: int) -> Units:
 
 @dataclass(eq=False)
 class Sums:
-    """What feedback has contributed.
+    """Contributions of feedback.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ class Sums:
         )
 
     def learned_from(self, raws: Sequence[bytes], losses: Sequence[float]) -> Sums:
-        """Return these sums with what some decisions contribute, given records and losses.
+        """Return these sums with the contributions of some decisions, given records and losses.
 
         Examples
         --------
@@ -402,7 +402,7 @@ class StateRow:
     used_at: float = 0.0
     """When the latest of its decisions and feedbacks came; kept for segments alone."""
     key: StateKey = field(init=False)
-    """What it is the state of."""
+    """Key of the state: experiment, epoch and segment."""
 
     @classmethod
     def read(cls, row: tuple[Any, ...]) -> StateRow:
@@ -519,7 +519,7 @@ def compact(
 
 
 def summed(rows: Sequence[FeedbackRow], before: Sums | None = None) -> Sums:
-    """Return the sums of what learned feedback of one state contributes."""
+    """Return the sums of the contributions of learned feedback to one state."""
     return (before or Sums.blank(0)).learned_from(
         [row.record for row in rows], [row.loss for row in rows]
     )

@@ -51,7 +51,7 @@ def new_key() -> bytes:
 
 
 def unit_hash(key: bytes, experiment: int, unit: str) -> bytes:
-    """Return what stands for a unit in tokens and in the store: the unit itself is never kept.
+    """Return the hash that replaces a unit in tokens and in the store: the unit is never kept.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def _signed(known: blake2b, message: bytes, signature: bytes) -> bool:
 class Identities:
     """Maker of UUIDv7s and of uniform numbers, from the system's random bytes.
 
-    No one who sees decisions can guess the next one, as one could with a generator's numbers.
+    Callers that see decisions cannot guess the next one, as with a generator's numbers.
     """
 
     __slots__ = ("_pool",)

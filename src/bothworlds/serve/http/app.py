@@ -66,7 +66,7 @@ SHARE = 4
 
 
 class Turns:
-    """Turns of tenants in the event loop: however much one asks, the others do not wait for it.
+    """Turns of tenants in the event loop: a busy tenant does not delay other tenants.
 
     In every pass of the loop a tenant may begin `SHARE` requests; the rest of them wait. One that
     weighs more than others is begun as well, and the passes that follow pay for it. A tenant that
@@ -324,7 +324,7 @@ class Application(Context):
             LOGGER.info("answered", extra={**_facts(request), **facts})
 
     def _who(self, route: Route, headers: Headers) -> Principal:
-        """Return who asks, if the route is open to them."""
+        """Return the caller, if the route is open to it."""
         if not self._keys:
             refuse_pages(headers)
             return Service.LOCAL
@@ -438,7 +438,7 @@ def _no_route(route: tuple[str, ...] | None) -> Problem:
 
 
 def _facts(request: Request) -> dict[str, Any]:
-    """Return what a line of the log says about a request."""
+    """Return the fields of a request for a line of the log."""
     return {
         "request_id": request.id.decode(), "route": request.operation, "key": request.who.key_id,
     }  # fmt: skip

@@ -91,7 +91,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._refuse(Problem("overloaded", "There are too many connections.", retry_after=1.0))
 
     def data_received(self, data: bytes) -> None:
-        """Take what the peer sent."""
+        """Take received bytes."""
         begun, idle = self._begun, self._begun == 0 or not self.unfinished
         super().data_received(data)
         # Headers that are complete were counted; this is about one that does not end. Of a piece
@@ -158,7 +158,7 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
+        """Refuse bytes that are not HTTP."""
         self._refuse(self._problem)
 
     def look(self, now: float) -> None:
@@ -407,7 +407,7 @@ def _without_passing(lines: bytes) -> tuple[bytes, Headers]:
 
 
 class _Waiting:
-    """A connection's request that waits for its answer: what uvicorn reads of a cycle."""
+    """A connection's request that waits for its answer: the part of a cycle that uvicorn reads."""
 
     __slots__ = ("disconnected", "keep_alive", "message_event", "response_complete")
     response_started = False
@@ -445,7 +445,7 @@ class FastConnection(LimitedConnection):
         self._resting: int | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Take what the peer sent."""
+        """Take received bytes."""
         self._resting = None
         if self._between:
             if self._again(data):
@@ -471,7 +471,7 @@ class FastConnection(LimitedConnection):
         return (before is None or before.response_complete) and not self.flow.write_paused
 
     def on_message_begin(self) -> None:
-        """Begin a request; what ASGI needs of it is made when it is needed."""
+        """Start a request; its ASGI scope is created when it is needed."""
         self._between = False
         self._begin()
         self.url = b""
@@ -603,7 +603,7 @@ def _lines(headers: list[tuple[bytes, bytes]]) -> bytes:
 
 
 class _Sent:
-    """Headers, and what they were sent as."""
+    """Headers, and their original bytes."""
 
     headers: list[tuple[bytes, bytes]] | None = None
     text = b""

@@ -328,7 +328,7 @@ async def export(app: Context, request: Request) -> Stream:
     file = f"{name}.{form.suffix}"
     extra: list[Header] = [
         (b"content-disposition", f'attachment; filename="{file}"'.encode("ascii", "replace")),
-        # What the log lacks, as far as anybody can know.
+        # Records that the log lacks, as far as feedback shows.
         (b"x-log-missing", b"%d" % gaps["missing"]),
         (b"x-log-unclean-runs", b"%d" % gaps["unclean"]),
     ]
@@ -493,7 +493,7 @@ async def healthz(app: Context, request: Request) -> Reply:
     problems=("not_ready",),
 )  # fmt: skip
 async def readyz(app: Context, request: Request) -> Reply:
-    """Say whether the service can decide."""
+    """Return whether the service can decide."""
     stopping = "The service is stopping." if app.stopping.is_set() else None
     why = stopping or app.short_of or app.service.ready()
     if why is not None:

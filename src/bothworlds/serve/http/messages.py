@@ -135,7 +135,7 @@ class Request(msgspec.Struct, eq=False):
 
 
 class Context:
-    """What handlers work with: the service, its metrics, and whether the server is stopping."""
+    """Context of handlers: the service, its metrics, and whether the server is stopping."""
 
     document: bytes
     """The OpenAPI document."""

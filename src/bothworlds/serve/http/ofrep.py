@@ -31,7 +31,7 @@ _EVALUATE = (
 HELD_SECONDS = 3600.0
 """How long a client may keep a bulk evaluation of experiments that were not changed."""
 REASONS = {"learn": "SPLIT", "uniform": "SPLIT", "pinned": "STATIC", "shadow": "STATIC"}
-"""Reasons of OpenFeature for the modes that decide; the others answer DISABLED."""
+"""Reasons of OpenFeature for the modes that decide; other modes answer DISABLED."""
 _TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
 
 
@@ -141,7 +141,7 @@ def _number(value: Any, experiment: Experiment) -> Any:
 
 
 def _context(body: wire.Evaluate | None) -> wire.Context:
-    """Return what is known of the caller."""
+    """Return the context of the caller."""
     return wire.Context() if body is None or body.context is None else body.context
 
 

@@ -86,7 +86,7 @@ def schemas(routes: tuple[Route, ...]) -> dict[str, Any]:
         kinds |= {kind for kind in (route.body, route.answer, route.refusal) if kind is not None}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     _, found = msgspec.json.schema_components(ordered, ref_template=_REF)
-    # msgspec cannot say that one of two fields must be there.
+    # msgspec cannot express that exactly one of two fields is required.
     for name in ("Feedback", "FeedbackItem"):
         found[name]["oneOf"] = _ONE_NUMBER
     # Defaults are in the descriptions, in words.

@@ -154,7 +154,7 @@ class Router:
             node.setdefault(_METHODS, {})[route.method] = route
 
     def find(self, method: str, path: str) -> tuple[Route | tuple[str, ...] | None, list[str]]:
-        """Return the route and what stands for its names.
+        """Return the route and the values of its names.
 
         In place of a route the methods that the path takes are returned if it does not take this
         one, and None if there is no such path.

@@ -1,4 +1,4 @@
-"""Server of the decision service: uvicorn, which says where it listens and stops well."""
+"""Server of the decision service: uvicorn that logs its address and stops cleanly."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ request while a thread computes a report."""
 
 
 class Server(uvicorn.Server):
-    """Server that says where it listens, and stops well.
+    """Server that logs its address and stops cleanly.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Server(uvicorn.Server):
         self._looking: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open the service, listen, and say so."""
+        """Open the service, listen, and log the address."""
         await super().startup(sockets)
         if self.should_exit or not self.started:
             return
@@ -84,7 +84,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or (self._stop is not None and self._stop.is_set())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what has begun, write what was acknowledged, and stop."""
+        """Answer started requests, write acknowledged data, and stop."""
         self._application.stopping.set()
         await super().shutdown(sockets)
         if self._looking is not None:

@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
 
 
 class Circumstances(Body, kw_only=True):
-    """What decisions depend on besides the experiment: a segment, or the advice of experts."""
+    """Circumstances of a decision besides the experiment: a segment, or the advice of experts."""
 
     segment: (
         Annotated[
@@ -115,7 +115,7 @@ class FeedbackMany(Body, kw_only=True):
 
 
 class ToldOfMany(Answer, kw_only=True):
-    """What became of one feedback of many; if it was refused, why."""
+    """Outcome of one feedback of many; if it was refused, the reason."""
 
     status: Literal[Status, "refused"]
     code: str | None = None
@@ -123,7 +123,7 @@ class ToldOfMany(Answer, kw_only=True):
 
 
 class ToldMany(Answer, kw_only=True):
-    """What became of each feedback, in their order."""
+    """Outcome of each feedback, in their order."""
 
     results: list[ToldOfMany]
 
@@ -155,7 +155,7 @@ Change = msgspec.defstruct(
 
 
 class Pin(Body, kw_only=True):
-    """The arm that everybody gets, or that is played in the shadow of the others."""
+    """The arm that every decision returns; in shadow mode the policy's draw is logged."""
 
     arm: ArmName
 
@@ -255,7 +255,7 @@ class ArmOfSegment(Answer, kw_only=True):
 
 
 class SegmentState(Answer, kw_only=True):
-    """A segment, with what it has learned."""
+    """A segment, with its learned state."""
 
     name: str
     created_at: float
@@ -293,9 +293,9 @@ class Quarantined(Answer, kw_only=True):
 
 
 class Context(msgspec.Struct, kw_only=True, dict=True):
-    """What an OpenFeature provider knows about its caller.
+    """Evaluation context that an OpenFeature provider sends.
 
-    Of other fields, only the one is used that ``segment_key`` of an experiment names.
+    Of all other fields, only the one that ``segment_key`` of an experiment names is used.
     """
 
     targeting_key: (
@@ -436,7 +436,7 @@ class Key(Answer, kw_only=True):
 
 
 class KeyMade(Key, kw_only=True):
-    """A new key. The secret is shown this once."""
+    """A new key. The secret is returned only once."""
 
     key: str
 
@@ -489,7 +489,7 @@ class DecideQuery(Body, kw_only=True):
 
 
 class ReportQuery(Body, kw_only=True):
-    """What a report states."""
+    """Parameters of a report."""
 
     confidence: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
     target: Annotated[
@@ -509,7 +509,7 @@ class SegmentsQuery(Body, kw_only=True):
 
 
 class ExportQuery(Body, kw_only=True):
-    """What is exported."""
+    """Parameters of an export."""
 
     format: str = "jsonl"
     since: Annotated[float, Meta(ge=0.0, le=1e12)] | None = None

@@ -31,7 +31,7 @@ from bothworlds.serve.domain.service import Service
 from bothworlds.serve.problems import Problem
 
 _REQUEST = "config file"
-"""What the audit log has in place of the id of a request."""
+"""Entry of the audit log in place of the id of a request."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PASSWORD = re.compile(r"\w+://[^/@]*:(?!\$\{)[^/@]*@|[?&]password=(?!\$\{)")
 
@@ -135,7 +135,7 @@ def _with_variables(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Step:
-    """One change that brings a store closer to a configuration file.
+    """One step towards the state that a configuration file describes.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Step:
 
 
 async def plan(service: Service, file: ConfigFile, *, only_new: bool = False) -> list[Step]:
-    """Return the changes that bring a store to what a configuration file states.
+    """Return the changes that make a store match a configuration file.
 
     Parameters
     ----------

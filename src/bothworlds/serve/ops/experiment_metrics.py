@@ -21,7 +21,7 @@ from bothworlds.serve.domain.service import Service
 LABELLED_EXPERIMENTS = 100
 LABELLED_ARMS = 20
 OTHER = "(other)"
-"""Label of what has none of its own; no experiment can have this name."""
+"""Label of values without an experiment; no experiment can have this name."""
 _AT_ONCE = 8
 """Experiments that are read before decisions may have the event loop."""
 

@@ -1,4 +1,4 @@
-"""Standing of the experts of an experiment, from the records of answered decisions.
+"""Comparison of the experts of an experiment, from the records of answered decisions.
 
 A record has what every expert gave to the arm that was drawn, and its probability. Their ratio
 times the loss has the mean of the expert's own advice, in every round, whether it was followed or
@@ -44,7 +44,7 @@ class Experts:
         self._D = np.zeros(PER_EXPERT + 3 * len(self.names))
 
     def observe(self, advice: Sequence[float | None], inverse_p: float, loss: float) -> None:
-        """Add a decision: what each gave to the arm, 1 / its probability, its loss in [0, 1]."""
+        """Add a decision: the advice for the arm, 1 / its probability, its loss in [0, 1]."""
         D, N = self._D, len(self.names)
         for j, given in enumerate(advice):
             D[PER_EXPERT + j] = (given or 0.0) * inverse_p
@@ -81,7 +81,7 @@ class Experts:
     def document(
         self, weights: dict[str, float], bounds: tuple[float, float], confidence: float
     ) -> dict[str, Any]:
-        """Return the standing as JSON values, in losses."""
+        """Return the comparison as JSON values, in losses."""
         found = self.standing(weights, bounds, False, confidence)
         return {
             name: {

@@ -44,7 +44,7 @@ class Format(Protocol):
         ...
 
     def end(self) -> bytes:
-        """Return what follows the last row."""
+        """Return the text after the last row."""
         ...
 
 
@@ -84,7 +84,7 @@ class JsonLines:
         return b"".join(line_of(logged(row, next(self._numbers))) for row in rows)
 
     def end(self) -> bytes:
-        """Return what follows the last row."""
+        """Return the text after the last row."""
         return b""
 
 
@@ -115,7 +115,7 @@ class Csv:
         return text.getvalue().encode()
 
     def end(self) -> bytes:
-        """Return what follows the last row: the heading, if there was none."""
+        """Return the text after the last row: the heading, if there was none."""
         return b"" if self._headed else self.piece([])
 
 
@@ -129,7 +129,7 @@ def _cell(value: object) -> object:
 
 
 class VowpalWabbit:
-    """Lines for ``vw --cb``, of the decisions that were told.
+    """Lines for ``vw --cb``, of the decisions with feedback.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class VowpalWabbit:
         return "".join(f"{vw_line(each, self._numbering)}\n" for each in told).encode()
 
     def end(self) -> bytes:
-        """Return what follows the last row."""
+        """Return the bytes after the last row."""
         return b""
 
 
@@ -180,7 +180,7 @@ class Parquet:
         return self._taken()
 
     def end(self) -> bytes:
-        """Return what follows the last row: the file's directory."""
+        """Return the bytes after the last row: the file's directory."""
         self._writer.close()
         return self._taken()
 
@@ -193,7 +193,7 @@ class Parquet:
 
 
 class _Tail(io.RawIOBase):
-    """File that knows how much was written although what it wrote is taken away."""
+    """File that counts its bytes although they are taken away."""
 
     def __init__(self, sink: io.BytesIO) -> None:
         self._sink = sink

@@ -57,5 +57,5 @@ def configure(level: str = "info", stream: IO[str] | None = None) -> None:
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level.upper())
-    # Ours says what it would, once; and a peer that does not speak HTTP would fill the log.
+    # Our log has the same, once; and a peer that does not speak HTTP would fill the log.
     logging.getLogger("uvicorn.error").setLevel("CRITICAL")

@@ -1,6 +1,6 @@
 """Metrics of the decision service, in the text format of Prometheus.
 
-Requests are counted in plain dictionaries and shown to prometheus-client when it asks: its own
+Requests are counted in plain dictionaries and handed to prometheus-client when it asks: its own
 counters take a lock and some microseconds each, a tenth of a decision.
 """
 

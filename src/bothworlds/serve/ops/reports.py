@@ -1,6 +1,6 @@
 """Report of an experiment: how good every arm is, and values of targets, from its log.
 
-The log has the probability of the arm that was played, and not those of the others: they would
+The log has the probability of the arm that was played, and not those of other arms: they would
 make a record as long as the experiment has arms. That one probability suffices for what is exact
 here. Weighting an answer by its inverse gives, for every arm and for every target, terms whose
 expectation is the arm's or the target's mean regardless of what was known before: means, confidence
@@ -48,7 +48,7 @@ async def report(
     service : Service
         Whose log it is.
     who : Principal
-        Who asks.
+        The caller.
     name : str
         The experiment.
     confidence : float
@@ -113,7 +113,7 @@ class _Asked:
         return None if value is None else value.as_dict()
 
     def _followed(self, reader: Reader, kind: Hashable, blank: Summed) -> tuple[Tally, Decisions]:
-        """Return the sums of now, and the decisions that wait; keep what is settled."""
+        """Return the current sums, and the pending decisions; cache the settled ones."""
         key, known = (*self._key, kind), len(self.names)
         strict = self._config.missing != "drop"
         over = self._now - self._config.feedback_window - GRACE

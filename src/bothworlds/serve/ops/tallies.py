@@ -61,7 +61,7 @@ class Decisions:
     present: list[bytes | int] = field(default_factory=list)
     """The mask of the arms that could be drawn; or their number, where all known ones could."""
     advice: list[list[float | None]] = field(default_factory=list)
-    """What every expert gave to the arm; None where it was asleep, empty without experts."""
+    """Advice of every expert for the arm; None where it was asleep, empty without experts."""
 
     @classmethod
     def read(cls, rows: Sequence[LogRow], epoch: int) -> Self:
@@ -140,7 +140,7 @@ class Decisions:
 
 
 class Summed(Protocol):
-    """What a tally sums."""
+    """Sums of a tally."""
 
     @property
     def size(self) -> int:
@@ -222,7 +222,7 @@ class Means:
 
 
 class Worth:
-    """What a target would have returned: the sums of its estimators.
+    """Sums of the estimators of a target's value.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class Worth:
             self._sums.add(told.arms, told.inverse_p, values, told.losses, target)
 
     def value(self, confidence: float) -> Value | None:
-        """Return what the target would have returned; None if it could never be drawn."""
+        """Return the estimated value of the target; None if it could never be drawn."""
         if self._sums.n_arms == 0:
             return None
         return self._sums.value("dr", confidence, Units(self._bounds, rewards=False))
@@ -398,7 +398,7 @@ class Tally:
         return frontier(rows.ids, rows.open, closing.upto, held)
 
     def _take(self, rows: Decisions, count: int, closing: Closing, n_arms: int) -> Decisions:
-        """Add the first decisions, and return the others."""
+        """Add the first decisions, and return the rest."""
         if count == 0:
             return rows
         first = rows.part(0, count)
@@ -418,7 +418,7 @@ class Tallies:
         self._kept: dict[Hashable, Tally] = {}
 
     def find(self, key: Hashable) -> Tally | None:
-        """Return what is kept under a key."""
+        """Return the cached value of a key."""
         return self._kept.get(key)
 
     def keep(self, key: Hashable, tally: Tally) -> None:

@@ -41,7 +41,7 @@ class Upkeep:
         self._checkpointed: dict[int, tuple[int, int, int]] = {}
 
     async def sweep(self) -> None:
-        """Fill in missing feedback, and delete what has been kept long enough."""
+        """Fill in missing feedback, and delete expired data."""
         if not await self._committer.run(lambda writer: writer.leads()):
             return
         for experiment in list(self._experiments.values()):

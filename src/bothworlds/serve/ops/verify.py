@@ -26,7 +26,7 @@ from bothworlds.serve.store.rows import Configuration, FeedbackRow
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one check."""
+    """Outcome of one check."""
 
     invariant: str
     ok: bool
@@ -44,7 +44,7 @@ class Replayed:
 
 
 class _Log:
-    """The feedback of a store, summed by state, and what is wrong with it."""
+    """The feedback of a store, summed by state, and its faults."""
 
     def __init__(self, reader: Reader) -> None:
         self.configuration: Configuration = reader.configuration()

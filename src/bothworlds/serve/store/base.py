@@ -1,7 +1,7 @@
-"""Store: what is kept, open for a service or a command.
+"""Store: the interface of the database, open for a service or a command.
 
 A store has one connection that writes (`Writer`) and others that read (`Reader`); each belongs to
-one thread, and its type says to which.
+one thread, and its type shows which.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Store(ABC):
     close_seconds: float
     """How long a commit may take while a service closes before it is given up."""
     failures: tuple[type[Exception], ...]
-    """What a driver raises when the database fails."""
+    """Errors that a driver raises when the database fails."""
     replica: Replica
     writer: Writer
     reader: Reader

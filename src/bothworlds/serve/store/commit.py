@@ -71,22 +71,22 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Written:
-    """What became of an item: for each feedback what the store had already, for each claim too."""
+    """Outcome of an item: existing rows for each feedback, and for each claim."""
 
     feedback: Sequence[Stored | None]
     claims: Sequence[Claimed | None]
 
 
 Answer = tuple[Callable[[Written | Problem], None], Written | Problem]
-"""What is called when an item is written, and with what."""
+"""Callback after an item is written, with its arguments."""
 
 _ONE_NEW = Written((None,), ())
-"""What becomes of most items: their only feedback is new."""
+"""Outcome of most items: their only feedback is new."""
 
 
 @dataclass(slots=True)
 class Item:
-    """Rows of a tenant that are written together, and what is called in the loop when they are."""
+    """Rows of a tenant that are written together, and the callback in the loop."""
 
     done: Callable[[Written | Problem], None]
     tenant: int
@@ -191,7 +191,7 @@ class Committer:
     loop : event loop
         Where answers are given.
     changed : callable
-        Called in the loop with the states and the folds that a commit changed, before anybody is
+        Called in the loop with the states and the folds that a commit changed, before any caller is
         answered.
     log_limit : int
         How many rows of the log may wait.
@@ -281,7 +281,7 @@ class Committer:
             self._loop.call_later(LOG_SECONDS, self._flush)
 
     def start_over(self) -> None:
-        """Refuse what waits, drop the log, and read the states again.
+        """Refuse waiting items, drop the log, and read the states again.
 
         The store went back in time: rows that wait are of a time that it does not know.
         """
@@ -337,7 +337,7 @@ class Committer:
                 return
 
     def _turn(self) -> bool:
-        """Write what waits, once; tell whether the thread goes on."""
+        """Write the waiting items, once; return whether the thread goes on."""
         life = self.ledger.life
         items, job = self._queue.take()
         rows = []
@@ -503,7 +503,7 @@ class Committer:
             try:
                 done(written)
             except Exception:
-                # The others wait as well.
+                # Other callers wait as well.
                 _LOG.exception("An answer could not be delivered.")
         if len(answers) > some:
             self._loop.call_soon(self._answer, [], {}, answers[some:])
@@ -515,7 +515,7 @@ class Committer:
         now: dict[StateKey, StateRow],
         done: threading.Event,
     ) -> None:
-        """Leave what was counted under a former number to it."""
+        """Leave counts under an earlier number to it."""
         for key, counts in self.ledger.counts.items():
             for rows, sign in ((former, -1), (now, 1)):
                 if key in rows:

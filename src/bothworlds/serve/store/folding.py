@@ -129,7 +129,7 @@ def renumber(
     writer: Writer, rows: Sequence[FeedbackRow], orders: Mapping[int, Order],
     known: Mapping[Place, Fold],
 ) -> Folds:  # fmt: skip
-    """Learn from feedback that is in the store already, as the latest; return what changed."""
+    """Learn from feedback that is in the store already, as the latest; return the changed folds."""
     numbered, folds = number_feedback(writer, rows, orders, known)
     writer.execute_many(
         "UPDATE feedback SET number = ? WHERE experiment = ? AND id = ?",
@@ -166,7 +166,7 @@ def _changed(writer: Writer, place: Place, fold: Fold, arm: int, joined: bytes |
 
 
 def refold(store: Reader | Writer, place: Place, order: Order) -> Fold:
-    """Return the fold over the feedback that is in the store, and over what was deleted."""
+    """Return the fold over the feedback in the store, and over deleted feedback."""
     fold = base_of(store, place, order)
     for rows in _in_order(store, place, fold.number):
         continued(store, place, fold, rows)

@@ -103,7 +103,7 @@ def sentences(store: Store) -> Iterator[None]:
 
 
 def migrate(where: str) -> tuple[int, int]:
-    """Bring the tables of a store to this program's version; return those before and after.
+    """Update the tables of a store to this program's version; return the versions before and after.
 
     No server may use the store meanwhile.
     """

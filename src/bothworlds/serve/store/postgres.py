@@ -51,7 +51,7 @@ from bothworlds.serve.store.writer import Outcome, Settle, Writer
 CHANNEL = "bothworlds"
 """Where changes of the configuration are announced, and states, by the number of their replica."""
 GROWTH = 1.25
-"""Growth of what a replica has learned in an experiment after which it announces its state.
+"""Growth of a replica's learned state in an experiment after which it announces it.
 
 Stale states cost most while little is known. This is soon after each other while an experiment is
 young, and more rarely than any poll later: 44 announcements for the first 30,000 answers."""
@@ -59,9 +59,9 @@ LOCKS = 0x626F7468
 """First number of all advisory locks; the second is a shard, or one of those below."""
 SCHEMA, SERVING, TAKING, LEADING = -1, -2, -3, -4
 LEASE = 60.0
-"""Seconds after which the number of a replica that says nothing is free."""
+"""Seconds without a heartbeat after which the number of a replica is free."""
 BEAT = 5.0
-"""How often a replica says that it lives, in seconds."""
+"""Interval of a replica's heartbeat, in seconds."""
 CONNECT_SECONDS = 4
 WRITE_SECONDS, READ_SECONDS = 10.0, 60.0
 """How long a statement may take before its connection is cut."""
@@ -183,7 +183,7 @@ class _Line:
 
     @contextlib.contextmanager
     def transaction(self, begin: str) -> Iterator[None]:
-        """Commit what is done in the block, or none of it."""
+        """Commit the block, or none of it."""
         self.run(begin)
         self._within = self._connection
         try:
@@ -280,7 +280,7 @@ class PostgresWriter(Writer):
             cursor.executemany(_placed(sql), rows)
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """Commit what the block writes, synced to the disk of the database, or none of it."""
+        """Commit the writes of the block, synced to the disk of the database, or none of them."""
         return self.line.transaction("BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def has_schema(self) -> bool:
@@ -308,7 +308,7 @@ class PostgresWriter(Writer):
         super()._put_state(row)
         place = row.experiment, row.epoch
         if not row.segment and row.sums.learned > GROWTH * self._announced.get(place, 0):
-            # If the commit fails, the others read the state with their next poll.
+            # If the commit fails, other replicas read the state with their next poll.
             self._announced[place] = row.sums.learned
             self.execute("SELECT pg_notify(?, ?)", (CHANNEL, str(row.shard)))
 
@@ -415,7 +415,7 @@ class PostgresWriter(Writer):
         return bool(found.fetchall())
 
     def _locked(self, how: str, lock: int) -> bool:
-        """Take an advisory lock on the writing connection; tell whether it is held."""
+        """Take an advisory lock on the writing connection; return whether that worked."""
         found = self.rows(f"SELECT {how}(?::int4, ?::int4)", (LOCKS, lock))
         return found[0][0] is not False
 
@@ -454,7 +454,7 @@ class PostgresWriter(Writer):
         self.keep_others_out("pg_try_advisory_xact_lock")
 
     def leads(self) -> bool:
-        """Tell whether this replica does what only one needs to do.
+        """Return whether this replica does the work that only one replica does.
 
         It leads as long as its writing connection lives.
         """
@@ -659,5 +659,5 @@ def _int4(number: int) -> psycopg.types.numeric.Int4:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what a driver says, in one line and without its full stop."""
+    """Return a driver's message, in one line and without its full stop."""
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

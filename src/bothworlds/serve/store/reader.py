@@ -57,7 +57,7 @@ class Reader(ABC):
     """
 
     margin = 0.0
-    """Seconds by which the clocks of those who write may differ."""
+    """Seconds by which the clocks of writers may differ."""
     clock = "NULL"
     """Expression for the time by the database's clock; null where this process has the same one."""
 
@@ -194,7 +194,7 @@ class Reader(ABC):
     def peer_states(self) -> list[StateRow]:
         """Return the states of the other replicas.
 
-        Where there are many, only those are read that have changed; the others are the same
+        Where there are many, only those are read that have changed; all other states are the same
         objects as before.
         """
         if len(self._peers) <= FEW_PEERS:
@@ -233,7 +233,7 @@ class Reader(ABC):
         return [StateRow.read(row) for row in found]
 
     def compacted(self) -> dict[StateKey, Sums]:
-        """Return what deleted feedback contributed, by experiment, epoch and segment."""
+        """Return the contributions of deleted feedback, by experiment, epoch and segment."""
         found = self.rows(
             "SELECT experiment, epoch, segment, sums, told, lost, learned FROM compacted"
         )

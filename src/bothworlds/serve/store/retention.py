@@ -59,7 +59,7 @@ def forget_feedback(
     order: Order | None = None,
     limit: int = 5000,
 ) -> int:
-    """Delete the oldest feedback, and keep what it contributed.
+    """Delete the oldest feedback, and keep its contribution.
 
     The store keeps the last id that was deleted, up to which no feedback is accepted again. Nothing
     is deleted from an experiment that no longer has this ``version``: its window may be wider now.

@@ -72,7 +72,7 @@ class FeedbackRow(NamedTuple):
 
 
 class DecisionRow(NamedTuple):
-    """A decision in the log; ``shadow`` is what the policy would have done, as JSON."""
+    """A decision in the log; ``shadow`` is the policy's own draw, as JSON."""
 
     experiment: int
     id: bytes
@@ -100,7 +100,7 @@ class LogRow(NamedTuple):
 
 
 class FoldRow(NamedTuple):
-    """A fold as the store has it: what was learned up to a number."""
+    """A fold in the store: the learned state up to a number."""
 
     number: int
     state: bytes
@@ -118,7 +118,7 @@ class SegmentRow(NamedTuple):
 
 
 class ReplicaRow(NamedTuple):
-    """A replica: whether it is this one and serves now, its last run, what it learned."""
+    """A replica: whether it is this one and serves now, its last run, its learned feedback."""
 
     shard: int
     own: bool
@@ -161,7 +161,7 @@ class Activation(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What the store has of a feedback that came before."""
+    """Row of an earlier feedback in the store."""
 
     loss: float
     status: str
@@ -170,7 +170,7 @@ class Stored(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """What the store has of a claim that came before."""
+    """Row of an earlier claim in the store."""
 
     fingerprint: bytes
     token: str
@@ -178,7 +178,7 @@ class Claimed(NamedTuple):
 
 @dataclass
 class Batch:
-    """What is written in one transaction."""
+    """Rows that are written in one transaction."""
 
     feedback: list[FeedbackRow] = field(default_factory=list)
     decisions: list[DecisionRow] = field(default_factory=list)
@@ -277,7 +277,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class AuditRow:
-    """Who changed what."""
+    """A row of the audit log: a change and its author."""
 
     at: float
     tenant: int

@@ -1,4 +1,4 @@
-"""Tables of a store: their version, and the numbered files that bring them to this program's."""
+"""Tables of a store: their version, and the numbered files that migrate them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scripts(writer: Writer) -> list[tuple[int, str]]:
 
 
 def migrate(writer: Writer) -> tuple[int, int]:
-    """Bring the tables to the version of this program; return the versions before and after.
+    """Migrate the tables to the version of this program; return the versions before and after.
 
     All files that are missing are one transaction.
     """

@@ -77,7 +77,7 @@ def _least_used(writer: Writer, experiment: int, limit: int) -> list[bytes]:
 
 
 def evict(writer: Writer, experiment: int, ids: Sequence[bytes], at: float) -> None:
-    """Delete the states of segments; what they learned stays in the experiment's own state."""
+    """Delete the states of segments; the experiment's own state keeps their feedback."""
     # In one order, as batches hold them, so that no two wait for each other.
     values = [(experiment, id) for id in sorted(ids)]
     writer.execute_many(

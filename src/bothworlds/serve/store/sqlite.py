@@ -46,12 +46,12 @@ class SqliteWriter(Writer):
         super().__init__(connection.execute, replica)
         self._connection = connection
         self._lost = lost
-        # No other process writes, so that the count says whether all feedback is new.
+        # No other process writes, so the count shows whether all feedback is new.
         self.changes = partial(getattr, connection, "total_changes")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit what the block writes, durably, or none of it.
+        """Commit the writes of the block, durably, or none of them.
 
         Checked again after the commit, so that nothing is acknowledged that went into a file that
         is no longer there.
@@ -162,7 +162,7 @@ class SqliteStore(Store):
     close_seconds = 2 * BUSY
     failures = (sqlite3.Error,)
     synchronous = "FULL"
-    """FULL syncs every commit; what is less loses commits with the machine's power."""
+    """FULL syncs every commit; anything less loses commits with the machine's power."""
 
     def __init__(
         self, path: str | os.PathLike[str], *, serve: bool = True, create: bool = True

@@ -52,7 +52,7 @@ T = TypeVar("T")
 HOUR = 3600.0
 
 SIZES = (1024, 256, 64)
-"""How many rows a statement inserts; what is left, less than the last, has one of its own."""
+"""Numbers of rows per insert statement; a smaller rest has a statement of its own."""
 KEY = "experiment, epoch, segment, shard"
 """Columns of the key of the table ``state``."""
 Settle = Callable[[list[FeedbackRow], Living], list[StateRow]]
@@ -70,7 +70,7 @@ class Conflict(StoreError):
 
 @dataclass
 class Outcome:
-    """What became of a batch."""
+    """Outcome of a batch."""
 
     told_before: dict[tuple[int, bytes], Stored]
     """Feedback that the store had already, by experiment and id."""
@@ -100,7 +100,7 @@ class Writer(ABC):
     begin = "BEGIN IMMEDIATE"
     """Statement that begins a transaction."""
     for_update = ""
-    """What a dialect appends to a query to lock the rows it returns."""
+    """Clause that a dialect appends to a query to lock the rows it returns."""
     for_share = ""
     """The same, against changes alone."""
     lock_tables: str | None = None
@@ -143,7 +143,7 @@ class Writer(ABC):
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """Commit what the block writes, durably, or none of it."""
+        """Commit the writes of the block, durably, or none of them."""
 
     def probe(self) -> None:
         """Commit a write that changes nothing, to learn whether the store takes any."""
@@ -163,7 +163,7 @@ class Writer(ABC):
         Parameters
         ----------
         audit : AuditRow
-            Who does what.
+            The author and the change.
         change : callable
             Changes tables by the ``put_`` methods of the writer it is given; its result is
             returned.
@@ -193,7 +193,7 @@ class Writer(ABC):
         return returned
 
     def leads(self) -> bool:
-        """Tell whether this replica does what only one has to do."""
+        """Return whether this replica does the work that only one replica does."""
         return True
 
     def put_tenant(self, name: str, at: float) -> int:
@@ -387,7 +387,7 @@ class Writer(ABC):
         return Outcome(before, over, claimed, states, folds)
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
-        """Insert feedback; return what the store had already."""
+        """Insert feedback; return the rows that the store had already."""
         if self.changes is not None:
             before = self.changes()
             insert_rows(self, "feedback", FEEDBACK, rows)
@@ -435,7 +435,7 @@ class Writer(ABC):
         return made
 
     def _insert_decisions(self, rows: Sequence[DecisionRow]) -> None:
-        """Append to the log; what is there already, from a commit of unknown end, stays."""
+        """Append to the log; rows of a commit of unknown outcome stay."""
         self.execute_many(
             f"INSERT INTO decision ({DECISION}) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO NOTHING",
@@ -517,7 +517,7 @@ class Writer(ABC):
                 self._put_state(StateRow(*key, self.replica.shard, 0, sums, counts, used_at))
 
     def judge(self, experiment: int, ids: Iterable[bytes], status: str) -> list[FeedbackRow]:
-        """Take feedback out of quarantine; return what was there."""
+        """Take feedback out of quarantine; return its rows."""
         taken = []
         for id in ids:
             for r in self.rows(
@@ -617,7 +617,7 @@ def living(writer: Writer, rows: Iterable[FeedbackRow | DecisionRow]) -> Living:
 def _count_caps(
     writer: Writer, rows: list[FeedbackRow], caps: Mapping[int, Caps]
 ) -> set[tuple[int, bytes]]:
-    """Count new feedback towards the caps of its units and keys; return what is beyond one.
+    """Count new feedback towards the caps of its units and keys; return the excess.
 
     The store counts, so that restarts and other replicas change nothing.
     """

@@ -30,7 +30,7 @@ async function send(form) {
     const text = await answer.text();
     shown.textContent = `${answer.status} ${answer.statusText}\n${readable(text)}`;
   } catch (error) {
-    shown.textContent = `The request did not get through: ${error.message}`;
+    shown.textContent = `The request failed: ${error.message}`;
   }
 }
 

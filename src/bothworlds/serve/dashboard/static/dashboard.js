@@ -23,7 +23,7 @@
   const put = (name, text) => {
     const place = document.getElementById(`part-${name}`);
     if (!place) return;
-    // Do not interrupt readers who use a keyboard or select text.
+    // Do not interrupt readers that use a keyboard or select text.
     if (busy(place)) {
       waiting.set(name, text);
       return;
