@@ -1,6 +1,7 @@
 """The results of the paper's own scale: whole, small, and found again bit for bit."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,16 @@ def test_a_repeated_sample_is_compared_run_by_run(table, monkeypatch, tmp_path):
     assert found.equal == 15
     assert str(found).endswith("15 are equal bit for bit, 1 are not.")
     assert sample.remembered(tmp_path / "none") is None
+
+
+def test_a_sample_that_was_interrupted_proves_nothing(monkeypatch):
+    def interrupted(policies, *rest, **more):
+        result = bw.simulate(policies, *rest, **{**more, "horizon": 10, "checkpoints": None})
+        return replace(result, interrupted=True)
+
+    counts = []
+    monkeypatch.setattr(sample, "simulate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sample.reproduce_sample(threads=1, compiling=lambda *each: counts.append(each))
+    total = counts[0][1]
+    assert counts == [(n, total) for n in range(total + 1)]

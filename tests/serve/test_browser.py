@@ -109,6 +109,43 @@ def test_pages_are_quiet_ask_nobody_else_and_fit_a_phone(opened):
     assert page.noise == ["heard"]
 
 
+WIDTHS = (320, 375, 768, 1280, 1600)
+LEAVING = """() => {
+  const scrolled = (each) => each && (/auto|scroll|hidden/.test(getComputedStyle(each).overflowX)
+    || scrolled(each.parentElement));
+  const width = document.documentElement.clientWidth;
+  const boxes = [...document.querySelectorAll("body *")].filter((each) =>
+    each.checkVisibility() && !each.closest("svg, .skip, .unseen, .u-over") && !scrolled(each));
+  const out = boxes.filter((each) => {
+    const own = each.getBoundingClientRect();
+    return own.width && (own.right > width + 1 || own.left < -1);
+  });
+  const all = document.querySelectorAll("td, tbody th, .tiles > div, .panel");
+  const cells = [...all].filter((each) => each.checkVisibility()
+    && each.scrollWidth > each.clientWidth + 1);
+  return [...out, ...cells].map((each) => each.outerHTML.slice(0, 80));
+}"""
+"""Elements that leave the page, and cells whose content leaves them."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_dashboard_is_intact_at_every_width(opened, scheme):
+    for path in PAGES:
+        for width in WIDTHS:
+            page = opened(path, width=width, scheme=scheme)
+            expect(page.locator("#pulse")).to_have_text("live")
+            if path.endswith(("long", "hostile")):
+                expect(page.locator("figure[data-chart] canvas")).to_have_count(2)
+                page.locator("details.panel summary").click()
+            assert page.evaluate(LEAVING) == [], (path, width)
+            assert page.evaluate("document.documentElement.scrollWidth") == width, path
+            page.context.close()
+    # The control: a box that is too wide is noticed.
+    page = opened("/experiments/empty", width=320, scheme=scheme)
+    page.evaluate("document.querySelector('.tiles').style.width = '900px'")
+    assert page.evaluate(LEAVING) != []
+
+
 def test_many_arms_are_filtered_and_legends_are_filled(opened):
     page = opened("/experiments/long")
     rows = page.locator("#part-arms tbody tr:visible")
@@ -235,6 +272,8 @@ def test_a_page_asks_again_where_events_fail(opened, service):
 
 def test_the_kill_switch_reaches_the_next_decision(opened, service):
     page = opened("/experiments/stopped")
+    controls = page.locator("details.panel summary")
+    controls.click()
     confirm = page.get_by_label("to confirm")
     # Nothing happens without the name, and Enter alone presses no button.
     page.get_by_role("button", name="Pin").click()
@@ -248,6 +287,7 @@ def test_the_kill_switch_reaches_the_next_decision(opened, service):
     page.get_by_label("Arm", exact=True).select_option("blue")
     page.get_by_role("button", name="Pin").click()
     expect(page.locator(".done")).to_contain_text("pinned")
+    controls.click()
     decided = decide(service, "stopped").json
     assert (decided["arm"], decided["mode"], decided["probability"]) == ("blue", "pinned", 1.0)
     page.get_by_label("to confirm").fill("stopped")

@@ -172,7 +172,10 @@ def _reproduce(
         show_list(console, chosen, _SOURCES[part])
         return
     from bothworlds.experiments.reproduce import run
+    from bothworlds.lanes.jit import NOTICE
 
+    # The status and the board count what is compiled.
+    NOTICE.silence()
     board = Board(chosen)
     began = time.perf_counter()
     try:
@@ -207,8 +210,13 @@ def _repeat_sample(console: Console, folder: Path, threads: int | None) -> Repro
     found = remembered(folder)
     if found is None:
         waiting = "Repeating a sample of the run at the paper's scale: 10,000,000 rounds ..."
-        with console.status(waiting):
-            found = reproduce_sample(threads)
+        with console.status(waiting) as status:
+
+            def compiling(done: int, total: int) -> None:
+                left = f"compiling, {done} of {total}: minutes at first, then seconds"
+                status.update(f"{waiting} {left}" if done < total else waiting)
+
+            found = reproduce_sample(threads, compiling)
         if found is not None:
             folder.mkdir(parents=True, exist_ok=True)
             remember(folder, found)

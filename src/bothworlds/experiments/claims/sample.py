@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bothworlds.engine.tile import compile_kernels
 from bothworlds.experiments.catalogue import experiment
 from bothworlds.experiments.claims.statements import full_scale
+from bothworlds.experiments.model import Cell
 from bothworlds.files import replacing
 from bothworlds.simulation.simulator import simulate
 
@@ -57,8 +59,17 @@ def sample_of(regrets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def reproduce_sample(threads: int | None = None) -> Reproduced | None:
+def reproduce_sample(
+    threads: int | None = None, compiling: Callable[[int, int], Any] = lambda done, total: None
+) -> Reproduced | None:
     """Play the runs of the sample again and compare; None where the package has no sample.
+
+    ``compiling`` receives how many pairs of algorithm and world are compiled, of how many.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C: a part of the sample proves nothing.
 
     Examples
     --------
@@ -67,11 +78,14 @@ def reproduce_sample(threads: int | None = None) -> Reproduced | None:
     """
     known = full_scale()
     runs = equal = rounds = 0
-    for name, finals in known.get("sample", {}).items():
-        chosen = experiment(name)
-        cells = chosen.cells(chosen.scales["full"])
-        # The experiment on shifting means has a cell with fixed ones as well, which comes first.
-        cell = next(cell for cell in reversed(cells) if cell.id == CELL)
+    cells = [(_cell(name), finals) for name, finals in known.get("sample", {}).items()]
+    pairs = [(cell, algorithm) for cell, finals in cells for algorithm in finals]
+    for done, (cell, algorithm) in enumerate(pairs):
+        compiling(done, len(pairs))
+        program = cell.policies[algorithm].program(cell.environment.n_arms, lanes=True)
+        compile_kernels(program, cell.environment)
+    compiling(len(pairs), len(pairs))
+    for cell, finals in cells:
         result = simulate(
             {algorithm: cell.policies[algorithm] for algorithm in finals},
             cell.environment,
@@ -82,12 +96,22 @@ def reproduce_sample(threads: int | None = None) -> Reproduced | None:
             threads=threads,
             progress=False,
         )
+        if result.interrupted:
+            raise KeyboardInterrupt
         rounds = cell.horizon
         for algorithm, expected in finals.items():
             same = result.regret[algorithm][:, -1] == np.array(expected)
             runs += same.size
             equal += int(same.sum())
     return Reproduced(runs, equal, rounds) if runs else None
+
+
+def _cell(name: str) -> Cell:
+    """Return the cell of an experiment that the sample holds."""
+    chosen = experiment(name)
+    cells = chosen.cells(chosen.scales["full"])
+    # The experiment on shifting means has a cell with fixed ones as well, which comes first.
+    return next(cell for cell in reversed(cells) if cell.id == CELL)
 
 
 def remember(folder: Path, found: Reproduced) -> None:

@@ -16,16 +16,16 @@ import numpy as np
 
 from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
+from bothworlds.serve.dashboard.audit import changes
 from bothworlds.serve.dashboard.experts import experts, experts_panel, weights, weights_data
-from bothworlds.serve.dashboard.frame import Viewer, badge, framed, part, swatch, table
+from bothworlds.serve.dashboard.frame import Viewer, framed, part, swatch, table
+from bothworlds.serve.dashboard.headline import explained, headline
 from bothworlds.serve.dashboard.reading import (
     CONFIDENCE,
     LAG_NAMES,
-    RATE_SECONDS,
     REPORTED,
     WINDOW,
     Counted,
-    Window,
 )
 from bothworlds.serve.dashboard.segments import segments
 from bothworlds.serve.dashboard.series import EMPTY, Lines, data_table, rounded
@@ -36,7 +36,6 @@ from bothworlds.serve.dashboard.shown import (
     alarms,
     colours,
     drifts,
-    leader,
 )
 from bothworlds.serve.dashboard.words import (
     NONE,
@@ -45,7 +44,6 @@ from bothworlds.serve.dashboard.words import (
     moment_text,
     number,
     percent,
-    rate,
     seconds,
 )
 from bothworlds.text import clipped, counted
@@ -147,129 +145,6 @@ def parts(shown: Shown, admin: bool) -> dict[str, Markup]:
     }
 
 
-def _summary(shown: Shown) -> Markup:
-    described = shown.described
-    mode = described["mode"]
-    best = leader(described)
-    window, facts = shown.window, shown.facts
-    verdict: list[Any] = [badge(mode), " "]
-    if mode in ("pinned", "shadow"):
-        verdict += ["Every decision is ", h.b(named(described["pinned_arm"])), "."]
-    elif mode == "uniform":
-        verdict.append("Every arm receives the same share of the decisions.")
-    elif mode in ("paused", "archived"):
-        verdict.append("Decisions are refused.")
-    elif described["experts"]:
-        trusted = max(described["experts"], key=lambda each: each["weight"])
-        verdict += [
-            "The expert with the most weight is ", h.b(named(trusted["name"])), ", with ",
-            h.b(percent(trusted["weight"])), ".",
-        ]  # fmt: skip
-    elif best is None:
-        verdict.append("No arm is ahead yet.")
-    else:
-        verdict += [
-            h.b(named(best["name"])), " receives ", h.b(percent(best["probability"])),
-            " of the next decisions without a segment." if described["segments"]
-            else " of the next decisions.",
-        ]  # fmt: skip
-    standing = shown.standing()
-    if standing is not None:
-        verdict += [" ", standing.summary()]
-    elif window is not None and window.report is not None and len(window.report) > 1:
-        ahead = best["name"] if best is not None and mode == "learn" else None
-        verdict += [" ", _certainty(window, shown.word, ahead)]
-    totals = Counted()
-    if window is not None:
-        for each in window.arms.values():
-            totals.decided += each.decided
-            totals.pending += each.pending
-            totals.missing += each.missing
-    missing = percent(totals.missing / totals.decided) if totals.decided else NONE
-    if totals.missing:
-        verdict.append(f" {missing} of the recent decisions have no feedback.")
-    held = None if facts is None else sum(facts.quarantined.values())
-    tiles = (
-        ("decisions", f"{sum(arm['decided'] for arm in described['arms']):,}", None),
-        ("per second", NONE if facts is None else rate(facts.rate), f"over {RATE_SECONDS:g} s"),
-        ("feedback learned", f"{described['learned']:,}", None),
-        ("pending", NONE if window is None else f"{totals.pending:,}", "recent decisions"),
-        ("missing", missing, "recent decisions"),
-        ("quarantined", NONE if held is None else f"{held:,}", None),
-        ("feedback lag", NONE if facts is None else seconds(facts.lag), "median"),
-        ("state age", seconds(described["state_age"] or None) if described["state_age"] else "0 s",
-         None),
-    )  # fmt: skip
-    return together(
-        h.p(verdict, class_="verdict"),
-        h.dl(
-            (
-                h.div(
-                    h.dt(_explained(name)), h.dd(value, note and h.small(f" {note}")),
-                    class_="bad" if name == "quarantined" and held else None,
-                )
-                for name, value, note in tiles
-            ),
-            class_="tiles",
-        ),
-    )  # fmt: skip
-
-
-EXPLAINED = {
-    "pending": "Decisions whose feedback can still arrive.",
-    "missing": "Decisions whose feedback did not arrive in time.",
-    "quarantined": "Feedback held back because one unit or arm sent more than its cap. It is not"
-    " learned until an administrator releases it.",
-    "feedback lag": "Time from a decision to its feedback.",
-    "state age": "How old this replica's copy of the other replicas' counts is.",
-    "epoch": "Number of times the experiment was reset; each epoch learns from zero.",
-}
-"""Tooltips of terms."""
-
-
-def _explained(term: str) -> Markup | str:
-    """Return a term with its tooltip."""
-    said = EXPLAINED.get(term.lower())
-    return term if said is None else h.abbr(term, title=said, tabindex=0)
-
-
-def _certainty(window: Window, word: str, ahead: str | None) -> Markup:
-    """Return how certain it is that the arm ahead is the best, in one sentence."""
-    confidence = f"with {percent(CONFIDENCE)} confidence"
-    if not window.sure:
-        return together(f"No two arms can be ranked {confidence} yet.")
-    assert window.report is not None
-    others = len(window.report) - 1
-    # The arm ahead, or else the one that beats most.
-    beaten: dict[Any, list[tuple[float, Any]]] = {}
-    for better, worse, least in window.sure:
-        beaten.setdefault(better, []).append((least, worse))
-    rivals = [(least, better) for better, worse, least in window.sure if worse == ahead]
-    if rivals:
-        least, better = max(rivals, key=lambda rival: rival[0])
-        return together(
-            "But recent feedback favours ", named(better), f": its mean {word} is better by at "
-            f"least {least:.3g}, {confidence}.",
-        )  # fmt: skip
-    best = ahead if ahead is not None else max(beaten, key=lambda arm: len(beaten[arm]))
-    these = beaten.get(best, [])
-    # The sentence before this one names the arm ahead.
-    subject = "It" if best == ahead else named(best)
-    if not these:
-        return together(f"That it is the best arm is not certain {confidence} yet.")
-    least, worse = min(these, key=lambda pair: pair[0])
-    if len(these) == others:
-        than = ["the closest arm, ", named(worse)] if others > 1 else [named(worse)]
-        return together(
-            subject, " is the best arm ", confidence, f": its mean {word} is better than that "
-            "of ", *than, f", by at least {least:.3g}.",
-        )  # fmt: skip
-    return together(
-        subject, f" is better than {len(these)} of {others} other arms {confidence}; the rest "
-        "cannot be ranked against it yet.",
-    )  # fmt: skip
-
-
 def _alarms(shown: Shown) -> Markup:
     found = alarms(shown)
     if not found:
@@ -284,7 +159,7 @@ def _alarms(shown: Shown) -> Markup:
     )
 
 
-def _chart(name: str, figure: Markup, shown: Shown) -> Markup:
+def _chart(name: str, figure: Markup | None, shown: Shown) -> Markup:
     own = colours(shown.described)
     mine = [arm["name"] for arm in shown.described["arms"] if own[arm["name"]] != OTHERS]
     more = len(own) - len(mine)
@@ -297,7 +172,8 @@ def _chart(name: str, figure: Markup, shown: Shown) -> Markup:
     )
     measured = "share of decisions" if name == "shares" else f"mean {shown.word}"
     axes = h.figcaption(f"Vertical: {measured}. Horizontal: time (UTC).", class_="quiet")
-    return h.figure(legend, h.div(figure, class_="canvas"), axes, data_chart=name)
+    drawing = h.div(figure or h.p(EMPTY, class_="empty"), class_="canvas")
+    return h.figure(figure and legend, drawing, figure and axes, data_chart=name)
 
 
 def charts(shown: Shown) -> dict[str, Any]:
@@ -320,6 +196,7 @@ def charts(shown: Shown) -> dict[str, Any]:
             ],
             "range": ends,
             "axis": axis,
+            "percent": kind != "means",
         }
     found["arms"] = len(names)
     found["coloured"] = sum(each != OTHERS for each in own.values())
@@ -352,7 +229,7 @@ def _means(shown: Shown) -> Lines:
         return [], []
     own = colours(shown.described)
     at, means = history.means(shown.described["bounds"])
-    return at, [
+    found = [
         (
             arm["name"], own[arm["name"]],
             rounded([None if v is None else shown.value(v) for v in means[n]]),
@@ -360,6 +237,8 @@ def _means(shown: Shown) -> Lines:
         for n, arm in enumerate(shown.described["arms"])
         if own[arm["name"]] != OTHERS and n < len(means)
     ]  # fmt: skip
+    known = any(value is not None for _, _, line in found for value in line)
+    return (at, found) if known else ([], [])
 
 
 def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) -> list[float]:
@@ -372,18 +251,20 @@ def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) ->
     return [max(low, min(values) - room), min(high, max(values) + room)]
 
 
-def _shares_figure(shown: Shown) -> Markup:
+def _shares_figure(shown: Shown) -> Markup | None:
     at, rows = _shares(shown)
     if len(at) < 2:
-        return h.p(EMPTY, class_="empty")
+        return None
     label = "Share of decisions of each arm over time; the table below has the numbers"
-    return figures.lines(at, [(colour, values) for _, colour, values in rows], 0.0, 1.0, label)
+    return figures.lines(
+        at, [(colour, values) for _, colour, values in rows], 0.0, 1.0, label, percent
+    )
 
 
-def _means_figure(shown: Shown) -> Markup:
+def _means_figure(shown: Shown) -> Markup | None:
     at, rows = _means(shown)
     if len(at) < 2:
-        return h.p(EMPTY, class_="empty")
+        return None
     low, high = _range(shown, rows)
     label = f"Mean {shown.word} of each arm over time; the table below has the numbers"
     return figures.lines(at, [(colour, values) for _, colour, values in rows], low, high, label)
@@ -444,6 +325,7 @@ def _arms(shown: Shown) -> Markup:
                 together(
                     h.b(number(mean)), " ",
                     h.small(f"{ends[0]:.3g} to {ends[1]:.3g}") if ends else None,
+                    _doubt(mean, ends),
                 ),
                 figures.interval(low, high, ends, mean, ever, colour),
                 number(ever),
@@ -451,7 +333,7 @@ def _arms(shown: Shown) -> Markup:
         )  # fmt: skip
     heads = (
         "arm", "share", "decisions", "feedback", "pending", "missing", "quarantined",
-        f"recent mean {shown.word}", "with interval", "over all time",
+        f"recent mean {shown.word}", "its interval", "over all time",
     )  # fmt: skip
     where = address(described["name"])
     count = described["arms"]
@@ -460,7 +342,17 @@ def _arms(shown: Shown) -> Markup:
         page > 1 and h.a("Previous", href=f"{where}{_query(shown, page - 1)}#arms"), " ",
         page < pages and h.a("Next", href=f"{where}{_query(shown, page + 1)}#arms"),
     )  # fmt: skip
-    return together(table(heads, rows, _windowed(shown), class_="wide"), turn)
+    return together(table(heads, rows, _windowed(shown), class_="wide slim"), turn)
+
+
+def _doubt(mean: float | None, ends: tuple[float, float] | None) -> Markup | None:
+    """Return why a mean has no interval or lies outside it, None where neither is so."""
+    if mean is None:
+        return None
+    if ends is None:
+        return h.small(explained("changed"))
+    low, high = ends
+    return None if low <= mean <= high else together(" ", h.small(explained("outside")))
 
 
 def _limits(described: dict[str, Any], name: str) -> Markup | None:
@@ -567,6 +459,7 @@ def _lag(shown: Shown) -> Markup:
     label = "Feedback by its lag; the table below has the numbers"
     return h.section(
         title,
+        h.p("Feedback to the recent decisions, by the time it took.", class_="quiet"),
         figures.bars(window.lags, LAG_NAMES, label),
         h.details(
             h.summary("Lags, as a table"),
@@ -608,16 +501,16 @@ def _replicas(shown: Shown) -> Markup:
 def _controls(viewer: Viewer, shown: Shown) -> Markup:
     described = shown.described
     name = described["name"]
-    title = h.h2("Controls", id="controls")
     if not viewer.admin:
-        return h.section(title, h.p("Changes need a key with the admin scope.", class_="quiet"))
+        said = "Changes need a key with the admin scope."
+        return h.p(said, id="controls", class_="quiet")
     active = [arm["name"] for arm in described["arms"] if arm["status"] == "active"]
 
     def act(action: str, text: str, **more: Any) -> Markup:
         return h.button(text, name="action", value=action, **more)
 
-    return h.section(
-        title,
+    return h.details(
+        h.summary("Controls: pause or pin the experiment, change its arms"),
         h.form(
             # Enter in a field presses the first button: this one does nothing.
             h.button("Nothing", disabled=True, hidden=True),
@@ -653,7 +546,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
                     act("add_arm", "Add"),
                 ),
                 h.fieldset(
-                    h.legend("Quarantine"),
+                    h.legend("Quarantined feedback"),
                     act("release", "Learn from all"),
                     act("drop", "Discard all", class_="stop"),
                 ),
@@ -662,6 +555,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
             method="post",
             action=f"{address(name)}/act",
             class_="controls",
+            id="controls",
         ),
         h.p(
             "Pause: refuse decisions; feedback is still learned. Pin: every decision is one arm, "
@@ -669,6 +563,8 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
             "retired arm cannot be used again. Red buttons stop or discard something.",
             class_="quiet",
         ),
+        class_="panel",
+        open=shown.acted,
     )  # fmt: skip
 
 
@@ -687,71 +583,6 @@ def _quarantine(shown: Shown) -> Markup:
             rows,
             "Feedback held back because it exceeded a cap, by arm; up to 1,000",
             class_="plain",
-        ),
-    )
-
-
-ACTED = {
-    "create": "created",
-    "patch": "settings changed",
-    "pin": "arm pinned",
-    "shadow": "shadow mode",
-    "uniform": "uniform mode",
-    "pause": "paused",
-    "resume": "learning resumed",
-    "archive": "archived",
-    "reset": "reset",
-    "add_arm": "arm added",
-    "retire_arm": "arm retired",
-    "release": "quarantine released",
-    "drop": "quarantine discarded",
-}
-"""Actions of the audit log in words."""
-
-
-def _in_words(value: Any) -> str:
-    """Write a JSON value for readers: names with their values, without brackets and quotes.
-
-    Examples
-    --------
-    >>> _in_words({"arms": [{"name": "a"}, {"name": "b"}], "seed": None, "learn_late": True})
-    'arms: a, b; learn late: yes'
-    """
-    if isinstance(value, dict):
-        if set(value) == {"name"}:
-            return str(value["name"])
-        if set(value) == {"class", "fields"}:
-            given = _in_words(value["fields"]).replace("; ", ", ").replace(": ", " ")
-            return f"{value['class']} ({given})" if given else str(value["class"])
-        return "; ".join(
-            f"{name.replace('_', ' ')}: {_in_words(each)}"
-            for name, each in value.items()
-            if each is not None and each != {} and each != []
-        )
-    if isinstance(value, list):
-        return ", ".join(map(_in_words, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,g}" if isinstance(value, float) else str(value)
-
-
-def _changes(shown: Shown) -> Markup:
-    title = h.h2("Audit log", id="changes")
-    if shown.facts is None:
-        return together(title, h.p("The audit log is being read.", class_="empty"))
-    rows = [
-        (
-            moment(row.at),
-            ACTED.get(row.action, row.action),
-            "local" if row.key_id is None else h.code(row.key_id),
-            h.span(named(clipped(_in_words(row.change), 160)), class_="long"),
-        )
-        for row in shown.facts.changes
-    ]
-    return together(
-        title,
-        table(
-            ("time (UTC)", "action", "key", "change"), rows, "The newest 50 changes", class_="wide"
         ),
     )
 
@@ -785,7 +616,7 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
         h.h3("From a shell"),
         h.pre(h.code(line), data_origin=viewer.origin),
         h.p(
-            _explained("Epoch"), f" {shown.described['epoch']}, "
+            explained("Epoch"), f" {shown.described['epoch']}, "
             f"version {shown.described['config_version']}, created "
             f"{moment_text(shown.described['created_at'])}; this page was drawn "
             f"{moment_text(time.time())}.",
@@ -805,7 +636,11 @@ def _over_time(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
 
 
 PANELS = (
-    Panel({"summary": _summary, "alarms": _alarms}),
+    Panel({"summary": headline, "alarms": _alarms}),
+    Panel(
+        links=(("controls", "Controls"),),
+        draw=lambda viewer, shown, made: _controls(viewer, shown),
+    ),
     Panel(
         {"experts": experts, "weights-data": weights_data},
         (("experts", "Experts"),),
@@ -831,11 +666,7 @@ PANELS = (
         (("lag", "Lag"), ("replicas", "Replicas")),
         lambda viewer, shown, made: h.div(made, class_="columns"),
     ),
-    Panel(
-        links=(("controls", "Controls"),),
-        draw=lambda viewer, shown, made: _controls(viewer, shown),
-    ),
-    Panel({"quarantine": _quarantine, "changes": _changes}, admin=True),
+    Panel({"quarantine": _quarantine, "changes": changes}, admin=True),
     Panel(links=(("export", "Export"),), draw=lambda viewer, shown, made: _export(viewer, shown)),
 )
 """The panels of the page, in their order; the first stands above the list of contents."""

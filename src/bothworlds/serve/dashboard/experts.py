@@ -49,7 +49,7 @@ def experts(shown: Shown) -> Markup:
                 figures.interval(low, high, ends, mean, None, _colour(j)),
             )
         )  # fmt: skip
-    heads = ("expert", "weight", "answers", f"recent mean {shown.word}", "with interval")
+    heads = ("expert", "weight", "answers", f"recent mean {shown.word}", "its interval")
     caption = (
         "Weight: in the next decision. Means: of each expert's own advice in the recent decisions, "
         "whether it was followed or not. Each interval contains the mean with "
@@ -72,11 +72,11 @@ def experts_panel(shown: Shown, made: list[Markup]) -> Markup:
         (h.li(swatch(colour), named(clipped(name, 40))) for name, colour, _ in lines),
         class_="legend",
     )
-    figure = figures.lines(at, drawn, 0.0, 1.0, label) if len(at) > 1 else h.p(EMPTY)
+    figure = figures.lines(at, drawn, 0.0, 1.0, label, percent) if len(at) > 1 else None
     chart = h.figure(
-        legend,
-        h.div(figure, class_="canvas"),
-        h.figcaption("Vertical: weight. Horizontal: time (UTC).", class_="quiet"),
+        figure and legend,
+        h.div(figure or h.p(EMPTY, class_="empty"), class_="canvas"),
+        figure and h.figcaption("Vertical: weight. Horizontal: time (UTC).", class_="quiet"),
         data_chart="weights",
     )
     return h.section(h.h2("Experts", id="experts"), made[0], chart, made[1:])

@@ -6,7 +6,7 @@ which the content security policy forbids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from bothworlds.markup import Markup, h
@@ -15,7 +15,7 @@ Values = Sequence[float | None]
 
 WIDTH, HEIGHT = 720, 200
 """Of a chart, in its own units."""
-LEFT, RIGHT, TOP, BOTTOM = 38, 8, 8, 20
+LEFT, RIGHT, TOP, BOTTOM = 44, 8, 8, 20
 SPARK = (880, 200)
 
 
@@ -115,8 +115,9 @@ def interval(
 
 
 def lines(
-    xs: Sequence[float], series: Sequence[tuple[str, Values]], low: float, high: float, label: str
-) -> Markup:
+    xs: Sequence[float], series: Sequence[tuple[str, Values]], low: float, high: float, label: str,
+    form: Callable[[float], str] = "{:.3g}".format,
+) -> Markup:  # fmt: skip
     """Return lines over time with two axes; ``series`` are colours and values."""
     wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     first, last = (xs[0], xs[-1]) if xs else (0.0, 1.0)
@@ -132,7 +133,7 @@ def lines(
         value = low + scale * step / 4
         y = f"{down(value):.1f}"
         pieces.append(h.path(d=f"M{LEFT} {y}H{WIDTH - RIGHT}", class_="grid"))
-        pieces.append(h.text(f"{value:.3g}", x=LEFT - 5, y=f"{down(value) + 3.5:.1f}", class_="y"))
+        pieces.append(h.text(form(value), x=LEFT - 5, y=f"{down(value) + 3.5:.1f}", class_="y"))
     if xs:
         for n, anchor in ((0, "start"), (1, "middle"), (2, "end")):
             at = first + span * n / 2
@@ -156,24 +157,20 @@ def lines(
 
 
 def bars(counts: Sequence[int], names: Sequence[str], label: str) -> Markup:
-    """Return a histogram; every bar has its count as a label."""
-    wide, tall = 56, 90
+    """Return a histogram, a row for every bar: its name, the bar, its count."""
+    name_ends, longest, tall = 58, 200, 18
     most = max([*counts, 1])
     pieces: list[Markup] = []
     for n, (count, name) in enumerate(zip(counts, names, strict=True)):
-        size = round(tall * count / most, 1)
-        said = f"{count:,}" if count else ""
-        x = n * wide
-        middle = x + wide / 2
+        size, y = round(longest * count / most, 1), n * tall
         pieces += (
-            h.rect(x=x + 4, y=f"{16 + tall - size:.1f}", width=wide - 8, height=size, class_="bar"),
-            h.text(said, x=middle, y=f"{12 + tall - size:.1f}", class_="n"),
-            h.text(name, x=middle, y=tall + 30, class_="n quiet"),
+            h.text(name, x=name_ends, y=y + 13, class_="y"),
+            h.rect(x=name_ends + 6, y=y + 3, width=size, height=tall - 6, class_="bar"),
+            h.text(f"{count:,}", x=name_ends + 12 + size, y=y + 13, class_="n"),
         )
-    pieces.append(h.path(d=f"M0 {16.5 + tall}H{wide * len(counts)}", class_="grid"))
     return h.svg(
         pieces,
-        viewBox=f"0 0 {wide * len(counts)} {tall + 36}",
+        viewBox=f"0 0 {name_ends + longest + 62} {tall * len(counts)}",
         role="img",
         aria_label=label,
         class_="bars",

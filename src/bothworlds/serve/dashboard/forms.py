@@ -127,13 +127,13 @@ def said_of(done: str | None) -> str | None:
     Examples
     --------
     >>> said_of("released-3"), said_of("<script>")
-    ('3 feedbacks were learned from.', None)
+    ('3 answers were learned.', None)
     """
     if done is None:
         return None
     word, _, count = done.partition("-")
     if word in ("released", "dropped") and count.isdigit() and count.isascii() and len(count) < 9:
-        verb = "learned from" if word == "released" else "dropped"
+        verb = "learned" if word == "released" else "dropped"
         were = "was" if count == "1" else "were"
-        return f"{counted(int(count), 'feedback')} {were} {verb}."
+        return f"{counted(int(count), 'answer')} {were} {verb}."
     return _SAID.get(done)

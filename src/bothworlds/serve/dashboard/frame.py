@@ -103,7 +103,7 @@ def digest(content: str) -> str:
 
 
 TEXTS = frozenset(
-    {"mode", "largest share", "shares", "action", "key", "change", "state", "time (UTC)"}
+    {"mode", "ahead", "shares", "preferred arms", "action", "key", "change", "state", "time (UTC)"}
 )
 """Heads of columns with words; all other columns have numbers."""
 

@@ -16,6 +16,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -350,11 +351,11 @@ class Dashboard:
             chosen if chosen in ("reward", "loss") else None,
             _number(visit.query.get("arms", "1")),
             self._service.settings.state_age_limit,
-            tuple((await self._service.segments(who, name, SEGMENTS))["segments"]),
+            segments=tuple((await self._service.segments(who, name, SEGMENTS))["segments"]),
         )
 
     async def _page(self, visit: Visit, wrong: Problem | None = None) -> Reply:
-        shown = await self._shown(visit)
+        shown = replace(await self._shown(visit), acted=wrong is not None)
         said = said_of(visit.query.get("done"))
         refusal = None if wrong is None else wrong.detail
         page = await asyncio.to_thread(experiment.page, self._viewer(visit), shown, said, refusal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bothworlds.markup import Markup, h, named, together
 from bothworlds.serve.dashboard import figures
@@ -57,14 +58,13 @@ def _experiments(listed: Listed, origin: str) -> Markup:
             ),
         )
     heads = (
-        "experiment", "mode", "largest share", "shares", "decisions", "per second", "feedback",
+        "experiment", "mode", "ahead", "shares", "decisions", "per second", "feedback",
         "lag", "alarms",
     )  # fmt: skip
     rows = []
     for each in listed.shown:
         described = each.described
         name = described["name"]
-        best = leader(described)
         own = colours(described)
         active = [arm for arm in described["arms"] if arm["status"] == "active"]
         coloured = [arm for arm in active if own[arm["name"]] != OTHERS]
@@ -73,13 +73,9 @@ def _experiments(listed: Listed, origin: str) -> Markup:
         found = alarms(each)
         rows.append(
             (
-                h.a(name, href=address(name)),
+                h.a(named(name), href=address(name)),
                 badge(described["mode"]),
-                "no arm yet"
-                if best is None
-                else together(
-                    named(clipped(best["name"], 32)), " ", h.b(percent(best["probability"]))
-                ),
+                _ahead(described),
                 figures.share_bar(
                     [arm["probability"] for arm in coloured] + [rest],
                     [own[arm["name"]] for arm in coloured] + [OTHERS],
@@ -103,8 +99,22 @@ def _experiments(listed: Listed, origin: str) -> Markup:
         page > 1 and h.a("Previous", href=_address(page - 1)), " ",
         page < listed.pages and h.a("Next", href=_address(page + 1)),
     )  # fmt: skip
-    made = table(heads, rows, "Experiments of this service", hidden=True, class_="wide")
-    return together(made, turn)
+    made = table(heads, rows, "Experiments of this service", hidden=True, class_="wide slim")
+    note = "Alarms count what is known at once; the page of an experiment also tests for changes."
+    return together(made, turn, h.p(note, class_="quiet"))
+
+
+def _ahead(described: dict[str, Any]) -> Markup | str:
+    """Return the arm that gets most decisions, or the expert with most weight."""
+    best, share = leader(described), "probability"
+    if described["experts"] and described["learned"]:
+        best, share = max(described["experts"], key=lambda each: each["weight"]), "weight"
+    if best is None:
+        return h.span("no arm yet", class_="quiet")
+    return together(
+        share == "weight" and "expert ", named(clipped(best["name"], 32)), " ",
+        h.b(percent(best[share])),
+    )  # fmt: skip
 
 
 def _service(figured: dict[str, float]) -> Markup:

@@ -275,7 +275,9 @@ def _facts(reader: Reader, experiment: Experiment) -> Facts:
         held,
         queries.replicas(reader, experiment.id, experiment.epoch),
         queries.changes_of(reader, experiment.tenant, experiment.name, 50),
-        experiment.rewarded,
+        queries.rewarded(reader, experiment.id)
+        if experiment.rewarded is None
+        else experiment.rewarded,
     )
 
 

@@ -41,13 +41,11 @@ def segments(shown: Shown) -> Markup:
         if count > len(shown.segments)
         else "All segments, those with the most feedback first."
     )
-    heads = (
-        "segment", "decisions", "feedback", f"mean {shown.word}",
-        f"arms: share of the next decisions, mean {shown.word}",
-    )  # fmt: skip
+    heads = ("segment", "decisions", "feedback", f"mean {shown.word}", "preferred arms")
     caption = (
-        f"{which} Until a segment has much feedback of its own, it also learns from the other "
-        f"segments, which count as {described['segment_prior']:,} answers."
+        f"{which} Behind an arm: its share of the segment's next decisions, then its mean "
+        f"{shown.word} there. Until a segment has much feedback of its own, it also learns from "
+        f"the other segments, which count as {described['segment_prior']:,} answers."
     )
     return h.section(h.h2("Segments", id="segments"), table(heads, rows, caption, class_="wide"))
 

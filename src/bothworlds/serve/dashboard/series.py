@@ -11,7 +11,7 @@ from bothworlds.text import clipped, counted
 
 ROWS = 12
 """Rows of the table behind a chart."""
-EMPTY = "No data yet: a point is added every ten seconds while decisions are made."
+EMPTY = "Not enough data for a curve yet: a point is added every ten seconds with new decisions."
 
 Lines = tuple[list[float], list[tuple[str, str, list[float | None]]]]
 """Moments; a label, a colour and values for every line."""
@@ -25,7 +25,7 @@ def rounded(values: Sequence[float | None]) -> list[float | None]:
 def data_table(lines: Lines, caption: str, form: Any) -> Markup:
     """Return the table behind a chart, some of its moments."""
     at, rows = lines
-    if not at:
+    if len(at) < 2:
         return together()
     chosen = sorted({round(n * (len(at) - 1) / (ROWS - 1)) for n in range(ROWS)})
     cells = [

@@ -27,6 +27,8 @@ class Shown:
     page: int = 1
     limit: float = 10.0
     """Age of the other replicas' states at which the service is not ready."""
+    acted: bool = False
+    """Whether an action was just refused: the controls are then open."""
     segments: tuple[dict[str, Any], ...] = ()
     """Those with the most feedback, as `Service.segments` describes them."""
 
@@ -84,7 +86,7 @@ def alarms(shown: Shown) -> list[tuple[str, str]]:
     found = [(said, "arms") for said in described["alarms"]]
     held = 0 if shown.facts is None else sum(shown.facts.quarantined.values())
     if held:
-        found.append((f"{counted(held, 'feedback')} in quarantine.", "quarantine"))
+        found.append((f"{counted(held, 'answer')} in quarantine.", "quarantine"))
     if described["state_age"] > shown.limit:
         age = short_duration(described["state_age"])
         found.append((f"The counts of the other replicas are {age} old here.", "replicas"))

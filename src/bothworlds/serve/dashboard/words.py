@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from bothworlds.markup import Markup, h
-from bothworlds.text import grouped, short_duration
+from bothworlds.text import counted, grouped, short_duration
 
 NONE = "-"
 """Where there is no number."""
@@ -54,6 +54,20 @@ def rate(value: float) -> str:
 def seconds(value: float | None) -> str:
     """Write a lag, a dash where there is none."""
     return NONE if value is None else short_duration(max(value, 0.001))
+
+
+def time_span(value: float) -> str:
+    """Write a length of time in the largest unit of which it is a whole number.
+
+    Examples
+    --------
+    >>> time_span(604800.0), time_span(3600.0), time_span(90.0)
+    ('7 days', '1 hour', '90 seconds')
+    """
+    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if value >= size and value % size == 0:
+            return counted(int(value // size), unit)
+    return f"{value:g} seconds"
 
 
 def address(name: str) -> str:

@@ -66,8 +66,9 @@ class Experiment:
         self.alarm: str | None = None
         # Retention has deleted feedback up to this id.
         self.forgotten = b""
-        # Whether the newest feedback came as a reward; the dashboard counts the same way.
-        self.rewarded = False
+        # Whether the newest feedback of this process came as a reward; None before any. The
+        # dashboard counts the same way.
+        self.rewarded: bool | None = None
         # Decisions since this process started, by mode and arm.
         self.made: dict[tuple[str, int], int] = defaultdict(int)
         self.lineups: dict[tuple[int, ...], Lineup] = {}

@@ -13,7 +13,7 @@ from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.state import DAY, State
 from bothworlds.serve.domain.sums import compact
 from bothworlds.serve.domain.tokens import first_identity
-from bothworlds.serve.store import retention
+from bothworlds.serve.store import dashboard, retention
 from bothworlds.serve.store.rows import CheckpointRow, FeedbackRow
 from bothworlds.serve.store.writer import Writer, as_bytes
 
@@ -39,6 +39,7 @@ class Upkeep:
         self._committer = state.committer
         self._experiments = state.experiments.by_id
         self._checkpointed: dict[int, tuple[int, int, int]] = {}
+        self._rewarded: dict[int, bool] = {}
 
     async def sweep(self) -> None:
         """Fill in missing feedback, and delete expired data."""
@@ -115,6 +116,7 @@ class Upkeep:
 
     async def checkpoint(self) -> None:
         """Note where every experiment stands that has moved."""
+        await self._note_rewards()
         rows = []
         for experiment in self._experiments.values():
             total = experiment.total
@@ -138,3 +140,14 @@ class Upkeep:
             leading = await self._committer.run(lambda writer: writer.leads())
             if leading:
                 await self._committer.run(lambda writer: writer.put_checkpoints(rows, CHECKPOINTS))
+
+    async def _note_rewards(self) -> None:
+        """Note how feedback comes, for the pages of other replicas and after a restart."""
+        found = {
+            each.id: each.rewarded
+            for each in self._experiments.values()
+            if each.rewarded is not None and self._rewarded.get(each.id) != each.rewarded
+        }
+        if found:
+            await self._committer.run(partial(dashboard.note_rewards, found=found))
+            self._rewarded.update(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import (
@@ -12,6 +13,7 @@ from bothworlds.serve.store.rows import (
     ReplicaRow,
     checkpoint_row,
 )
+from bothworlds.serve.store.writer import Writer
 
 
 def nth_newest(reader: Reader, experiment: int, n: int) -> bytes:
@@ -45,6 +47,21 @@ def some_checkpoints(reader: Reader, experiment: int, epoch: int, most: int) -> 
             ids,
         )
     ]
+
+
+def rewarded(reader: Reader, experiment: int) -> bool:
+    """Return whether the newest feedback that was noted came as a reward."""
+    found = reader.rows("SELECT rewarded FROM experiment WHERE id = ?", (experiment,))
+    return bool(found and found[0][0])
+
+
+def note_rewards(writer: Writer, found: Mapping[int, bool]) -> None:
+    """Note of experiments whether their feedback comes as rewards."""
+    with writer.transaction():
+        writer.execute_many(
+            "UPDATE experiment SET rewarded = ? WHERE id = ?",
+            [(int(rewarded), number) for number, rewarded in found.items()],
+        )
 
 
 def count_since(reader: Reader, experiment: int, after: bytes, most: int) -> int:

@@ -77,6 +77,9 @@
   const drawn = new Map();
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const dashes = [[], [6, 2], [2, 2], [8, 2, 2, 2]];
+  // Seconds between two marks; labels show no less than a second.
+  const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...[1, 2, 5, 10, 30, 90, 365].map((days) => days * 86400)];
+  const percent = (share) => (share > 0 && share < 0.001 ? "< 0.1 %" : share < 1 && share > 0.999 ? "> 99.9 %" : `${Number((100 * share).toFixed(1))} %`);
   const moments = (_, splits, axis, space, step) =>
     splits.map((each) => {
       const [day, clock] = new Date(each * 1e3).toISOString().split("T");
@@ -84,7 +87,8 @@
       if (clock.startsWith("00:00:00")) return day.slice(5);
       return clock.slice(0, step < 60 ? 8 : 5);
     });
-  const newest = (plot) => plot.setLegend({ idx: plot.data[0].length - 1 });
+  // An arm without recent feedback shows the last value it had.
+  const newest = (plot) => plot.setLegend({ idxs: plot.data.map((line) => line.findLastIndex((v) => v != null)) });
   const options = (found, width) => {
     const ink = style("--quiet");
     const grid = { stroke: style("--line"), width: 1 };
@@ -95,8 +99,8 @@
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       scales: { y: { range: found.range } },
       axes: [
-        { ...axis, space: 70, values: moments, label: "time (UTC)", labelSize: 18 },
-        { ...axis, size: 44, label: found.axis, labelSize: 18 },
+        { ...axis, space: 70, size: 32, incrs: STEPS, values: moments, label: "time (UTC)", labelSize: 18 },
+        { ...axis, size: 50, values: found.percent ? (_, splits) => splits.map(percent) : undefined, label: found.axis, labelSize: 18 },
       ],
       cursor: { drag: { x: true, y: false } },
       legend: { live: true },
@@ -110,7 +114,7 @@
           dash: dashes[Number(each.colour.slice(1)) % 4],
           width: 1.5,
           points: { show: false },
-          value: (_, v) => (v == null ? "–" : v.toPrecision(3)),
+          value: (_, v) => (v == null ? "–" : found.percent ? percent(v) : v.toPrecision(3)),
         })),
       ],
     };
