@@ -77,7 +77,7 @@ def main(folder):
             policies, plotting.looks(map(repr, policies)).values(), strict=True
         ):
             total = excess[policy].cumsum(axis=1)[:, ::50] / 1000
-            plotting.draw_curve(bottom, t[::50], total, look, band="mean")
+            plotting.draw_curve(bottom, t[::50], total, look, band="se")
         bottom.set(xlabel="requests", ylabel="seconds lost to oslo", xlim=(0, REQUESTS))
         bottom.set_ylim(0, None)
         bottom.legend(loc="upper left")

@@ -55,7 +55,7 @@ def main(folder):
         figure, axes = plotting.panels(1, 1, 3.6, width=5.2)
         panel = axes[0, 0]
         for look in plotting.looks(lost).values():
-            plotting.draw_curve(panel, BUDGETS, lost[look.label], look, band="mean")
+            plotting.draw_curve(panel, BUDGETS, lost[look.label], look, band="se")
         panel.set(xlabel="clicks voided by the attacker", ylabel="real clicks lost")
         panel.set_ylim(0, None)
         plotting.shared_legend(figure, 2)

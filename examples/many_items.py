@@ -67,7 +67,7 @@ def main(folder):
         late = t >= 10_000
         for look in plotting.looks(result.regret).values():
             runs = result.regret[look.label][:, late]
-            plotting.draw_curve(panel, t[late], runs, look, band="mean")
+            plotting.draw_curve(panel, t[late], runs, look, band="se")
         plotting.draw_bound(panel, t[late], least[late], "lower", "sqrt(K T)")
         panel.set(xlabel="visitors", ylabel="sales lost", xscale="log", yscale="log")
         plotting.shared_legend(figure, 2)

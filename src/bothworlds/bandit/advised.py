@@ -264,8 +264,7 @@ class AdvisedBandit(Persistent[Policy]):
             self._lock.wait()
         try:
             if key is not None and key in self._keys.decisions:
-                found: AdvisedDecision = self._keys.decisions[key]
-                return found
+                return self._keys.decisions[key]
             reader = self._reader
             reader.read(advice, asleep, None if available is None else reader.present(available))
             D, q = np.empty(self._size[0]), np.empty(self._size[1])

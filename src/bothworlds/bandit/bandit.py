@@ -10,7 +10,7 @@ from datetime import timedelta
 from time import time as now
 from typing import Any
 
-from bothworlds.arguments import checked_bounds, flag, is_whole, real
+from bothworlds.arguments import checked_bounds, flag, is_whole, real, whole
 from bothworlds.bandit.arms import ArmHistory, checked_names, checked_newcomer
 from bothworlds.bandit.core import NOTHING_FRESH, Core, Shift, started
 from bothworlds.bandit.decision import Arm, Decision, Decisions, ListedDecisions
@@ -185,7 +185,7 @@ class Bandit(Inspectable):
                     decision = self._ask_slowly(available, None, shift)
                     decision._key = key
                     self._keys.add(key, decision.round, decision)
-                return self._keys.decisions[key]  # type: ignore[no-any-return]
+                return self._keys.decisions[key]
         with self._lock:
             decision = self._core.draw(available, shift)
             if self._log is not None:
@@ -219,12 +219,11 @@ class Bandit(Inspectable):
         >>> bandit.pending
         []
         """
-        if not is_whole(n) or int(n) < 1:
-            raise InvalidParameter(must("n", "Bandit.ask_many", "a whole number >= 1", n))
+        count = whole("n", n, "Bandit.ask_many", 1, "a whole number >= 1")
         if self._slow_path:
-            return ListedDecisions(self.ask() for _ in range(int(n)))
+            return ListedDecisions(self.ask() for _ in range(count))
         with self._lock:
-            return self._core.draw_many(int(n))
+            return self._core.draw_many(count)
 
     # --- feedback ----------------------------------------------------------------------------
 

@@ -234,8 +234,7 @@ class Core(Held):
         """Return the compiled function that draws an arm from ``F``."""
         policy, ask = self.policy, program.prompt.ask
         if policy.traits.trusted:
-            made: Callable[[], int] = placed(drawing_code(ask), address(F))
-            return made
+            return placed(drawing_code(ask), address(F))
         return partial(policy.guard_choice(direct(ask, F)), F)
 
     def _tell_first(self, slot: int, inverse_p: float, loss: float) -> None:

@@ -195,7 +195,7 @@ class DuelingBandit(Persistent[Sparring]):
                 if key not in self._keys.decisions:
                     pair = replace(self.ask(), key=key)
                     self._keys.add(key, pair.round, pair)
-                return self._keys.decisions[key]  # type: ignore[no-any-return]
+                return self._keys.decisions[key]
         try:
             self._take()
         except IndexError:

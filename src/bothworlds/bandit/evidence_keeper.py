@@ -130,16 +130,14 @@ class EvidenceKeeper:
         if not policy.traits.trusted or (self.evidence is not None and self._lineup is None):
             return self.telling(policy, kernels, F, where, lineup)
         if self.evidence is None:
-            again: Callable[..., None] = placed(tell.__func__, where)
-            return again
+            return placed(tell.__func__, where)
         self._lineup = lineup
         return self._telling_whole(where)
 
     def _telling_whole(self, where: int) -> Callable[..., None]:
         assert self.alarms is not None
         self.alarms.A[BANDIT] = where
-        made: Callable[..., None] = placed(self._fused, self._place)
-        return made
+        return placed(self._fused, self._place)
 
     def _tell_some(
         self, tell: Any, lineup: Lineup, F: Array, slot: int, inverse_p: float, loss: float
@@ -404,8 +402,7 @@ def learning(policy: Policy, kernels: Kernels, F: Array, where: int) -> Callable
     """Return the function that learns from the last decision of ``F`` without evidence."""
     if not policy.traits.trusted:
         return partial(policy.guard_learning(direct(kernels.tell, F, 0, 0.0, 0.0)), F)
-    made: Callable[..., None] = placed(telling_code(kernels.tell), where)
-    return made
+    return placed(telling_code(kernels.tell), where)
 
 
 def _round(answer: Waiting) -> int:

@@ -170,4 +170,4 @@ class FeedbackUnits:
             given if one and losses is not None else losses,
             owner,
         )
-        return given  # type: ignore[no-any-return]
+        return given

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.arguments import is_whole
+from bothworlds.arguments import whole
 from bothworlds.bandit.decision import Lineup
 from bothworlds.errors import DecisionClosed, InvalidParameter, must
 from bothworlds.policies.base import Array
@@ -193,10 +193,8 @@ def checked_age(older_than: object, owner: str) -> int | timedelta:
     """Return the age at which decisions expire, in rounds or in time."""
     if isinstance(older_than, timedelta) and older_than >= timedelta(0):
         return older_than
-    if not is_whole(older_than) or older_than < 0:
-        expected = "a whole number of rounds >= 0 or a timedelta that is not negative"
-        raise InvalidParameter(must("older_than", owner, expected, older_than))
-    return int(older_than)
+    expected = "a whole number of rounds >= 0 or a timedelta that is not negative"
+    return whole("older_than", older_than, owner, 0, expected)
 
 
 def checked_key(key: object, owner: str) -> None:

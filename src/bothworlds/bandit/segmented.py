@@ -265,7 +265,7 @@ class SegmentedBandit(Persistent[Policy]):
                 if known.segment != segment:
                     expected = f"one that is not pending in another segment, {known.segment!r}"
                     raise InvalidParameter(must("key", owner, expected, key))
-                return known  # type: ignore[no-any-return]
+                return known
             bandit = self._segments.get(segment) or self._made(segment)
             shift = self._lending.shift(bandit)
             if shift is None:

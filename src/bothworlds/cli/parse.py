@@ -185,8 +185,7 @@ def environment(
     if own_name(text):
         offered = {"n_arms": n_arms, "gap": gap}
         usual = {name: offered[name] for name in offered if name not in set(given)}
-        mine: Environment = own("environment", text, environments.Environment, offered, usual)
-        return mine
+        return own("environment", text, environments.Environment, offered, usual)
     known = worlds()
     name, told = _described("environment", text, known)
     entry = known[name]
@@ -194,8 +193,7 @@ def environment(
     if entry.base:
         fixed = {"base": _home(environments, entry.base)(**fixed)}
     told = {**entry.usual, **told}
-    made: Environment = _made(_home(environments, entry.home), fixed, told, text)
-    return made
+    return _made(_home(environments, entry.home), fixed, told, text)
 
 
 _A = {"policy": "a policy", "environment": "an environment"}

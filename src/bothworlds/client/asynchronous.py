@@ -223,33 +223,27 @@ class AsyncClient:
         **settings
             ``policy``, ``bounds``, ``feedback_window`` and so on, as the wire API has them.
         """
-        found: dict[str, Any] = await self._patiently(calls.create(experiment, arms, settings))
-        return found
+        return await self._patiently(calls.create(experiment, arms, settings))
 
     async def experiments(self) -> list[dict[str, Any]]:
         """Return the descriptions of all experiments."""
-        found: list[dict[str, Any]] = await self._patiently(calls.experiments())
-        return found
+        return await self._patiently(calls.experiments())
 
     async def experiment(self, name: str) -> dict[str, Any]:
         """Return the description of an experiment: settings, arms, probabilities, alarms."""
-        found: dict[str, Any] = await self._patiently(calls.experiment(name))
-        return found
+        return await self._patiently(calls.experiment(name))
 
     async def change(self, name: str, version: int, **settings: Any) -> dict[str, Any]:
         """Change settings of an experiment; ``version`` is the ``config_version`` they replace."""
-        found: dict[str, Any] = await self._patiently(calls.change(name, version, settings))
-        return found
+        return await self._patiently(calls.change(name, version, settings))
 
     async def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
         """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
-        found: dict[str, Any] = await self._patiently(calls.act(name, action, arm))
-        return found
+        return await self._patiently(calls.act(name, action, arm))
 
     async def segments(self, name: str, limit: int = 100) -> list[dict[str, Any]]:
         """Return the learned state of an experiment's segments, those with most feedback first."""
-        found: list[dict[str, Any]] = await self._patiently(calls.segments(name, limit))
-        return found
+        return await self._patiently(calls.segments(name, limit))
 
     async def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:
         """Return how good every arm is and how sure that is.
@@ -257,8 +251,7 @@ class AsyncClient:
         ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
         returned is under ``"targets"``.
         """
-        found: dict[str, Any] = await self._patiently(calls.report(name, targets))
-        return found
+        return await self._patiently(calls.report(name, targets))
 
     async def ready(self) -> bool:
         """Return whether the service is there and ready."""
@@ -280,8 +273,7 @@ class AsyncClient:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
-                found: T = end.value
-                return found
+                return end.value
             if isinstance(step, Pause):
                 await self._transport.pause(step.seconds)
                 outcome = None

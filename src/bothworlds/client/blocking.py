@@ -225,33 +225,27 @@ class Client:
         **settings
             ``policy``, ``bounds``, ``feedback_window`` and so on, as the wire API has them.
         """
-        found: dict[str, Any] = self._patiently(calls.create(experiment, arms, settings))
-        return found
+        return self._patiently(calls.create(experiment, arms, settings))
 
     def experiments(self) -> list[dict[str, Any]]:
         """Return the descriptions of all experiments."""
-        found: list[dict[str, Any]] = self._patiently(calls.experiments())
-        return found
+        return self._patiently(calls.experiments())
 
     def experiment(self, name: str) -> dict[str, Any]:
         """Return the description of an experiment: settings, arms, probabilities, alarms."""
-        found: dict[str, Any] = self._patiently(calls.experiment(name))
-        return found
+        return self._patiently(calls.experiment(name))
 
     def change(self, name: str, version: int, **settings: Any) -> dict[str, Any]:
         """Change settings of an experiment; ``version`` is the ``config_version`` they replace."""
-        found: dict[str, Any] = self._patiently(calls.change(name, version, settings))
-        return found
+        return self._patiently(calls.change(name, version, settings))
 
     def act(self, name: str, action: Action, arm: str | None = None) -> dict[str, Any]:
         """Pin or shadow an arm, or set the experiment to uniform, pause, resume, archive, reset."""
-        found: dict[str, Any] = self._patiently(calls.act(name, action, arm))
-        return found
+        return self._patiently(calls.act(name, action, arm))
 
     def segments(self, name: str, limit: int = 100) -> list[dict[str, Any]]:
         """Return the learned state of an experiment's segments, those with most feedback first."""
-        found: list[dict[str, Any]] = self._patiently(calls.segments(name, limit))
-        return found
+        return self._patiently(calls.segments(name, limit))
 
     def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:
         """Return how good every arm is and how sure that is.
@@ -259,8 +253,7 @@ class Client:
         ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
         returned is under ``"targets"``.
         """
-        found: dict[str, Any] = self._patiently(calls.report(name, targets))
-        return found
+        return self._patiently(calls.report(name, targets))
 
     def ready(self) -> bool:
         """Return whether the service is there and ready."""
@@ -282,8 +275,7 @@ class Client:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
-                found: T = end.value
-                return found
+                return end.value
             if isinstance(step, Pause):
                 self._transport.pause(step.seconds)
                 outcome = None

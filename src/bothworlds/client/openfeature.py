@@ -28,7 +28,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bothworlds.arguments import real
+from bothworlds.arguments import real, whole
 from bothworlds.client.blocking import Client
 from bothworlds.errors import BothworldsError, InvalidParameter, missing_extra, must
 
@@ -87,10 +87,7 @@ class BothworldsProvider(OFREPProvider):
         remembered: int = 10_000,
     ) -> None:
         self._client = Client(url, key, timeout=timeout)
-        if type(remembered) is not int or remembered < 1:
-            raise InvalidParameter(
-                must("remembered", "BothworldsProvider", "a positive integer", remembered)
-            )
+        whole("remembered", remembered, "BothworldsProvider", 1, "a positive integer")
         for name, flags in (events or {}).items():
             if isinstance(flags, str) or not all(isinstance(flag, str) for flag in flags):
                 expected = f"a list of flags for the event {name!r}"

@@ -186,8 +186,7 @@ class Backends(World):
 
     @staticmethod
     def _tail(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        found: Array = 40.0 * rng.pareto(1.5, shape)
-        return found
+        return 40.0 * rng.pareto(1.5, shape)
 
     def _round(self, t: int) -> Round:
         # Quiet and busy spells, each longer than the one before.

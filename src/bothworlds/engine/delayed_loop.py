@@ -41,8 +41,8 @@ NEXT, MARK, WAITING, PROGRESS = 0, 1, 2, 3
 def sooner(Q: Any, one: int, other: int) -> bool:
     """Tell whether the feedback of one waiting decision comes before that of another."""
     if Q[one, ARRIVES] != Q[other, ARRIVES]:
-        return Q[one, ARRIVES] < Q[other, ARRIVES]  # type: ignore[no-any-return]
-    return Q[one, MADE] < Q[other, MADE]  # type: ignore[no-any-return]
+        return Q[one, ARRIVES] < Q[other, ARRIVES]
+    return Q[one, MADE] < Q[other, MADE]
 
 
 @jit
@@ -77,7 +77,7 @@ def take_first(H: Any, Q: Any, waiting: int) -> int:
         at = below
     H[at] = moved
     H[last] = first
-    return first  # type: ignore[no-any-return]
+    return first
 
 
 @jit

@@ -115,7 +115,7 @@ def _mapped(parameter: str, path: str | os.PathLike[str], owner: str) -> Array:
         expected = "a .npy file of 64-bit floats in C order"
         got = getattr(table, "dtype", type(table)) if not fits else "Fortran order"
         raise InvalidParameter(must(parameter, owner, expected, str(got)))
-    return table  # type: ignore[no-any-return]
+    return table
 
 
 def chunks(table: Array) -> Iterator[Array]:
@@ -130,29 +130,33 @@ def cumulative_at(table: Array, checkpoints: NDArray[np.int64]) -> Array:
 
     Two columns more are the sums of the least number of each row and of the greatest.
     """
-    sums = np.zeros((len(checkpoints), table.shape[1] + 2))
-    total = np.zeros(table.shape[1] + 2)
-    done = 0
-    for place, checkpoint in enumerate(checkpoints):
-        for chunk in chunks(table[done:checkpoint]):
+
+    def add(first: int, last: int, total: Array) -> None:
+        for chunk in chunks(table[first - 1 : last]):
             ends = chunk.min(axis=1).sum(), chunk.max(axis=1).sum()
-            total = total + np.append(chunk.sum(axis=0), ends)
-        done = int(checkpoint)
-        sums[place] = total
-    return sums
+            total += np.append(chunk.sum(axis=0), ends)
+
+    return _cumulative(table.shape[1], checkpoints, add)
 
 
 def cumulative_of(
     function: Any, n_arms: int, checkpoints: NDArray[np.int64], name: str, owner: str
 ) -> Array:
     """Return the sums of a function's values up to each checkpoint, as `cumulative_at` does."""
-    add = sums_of_function(function, name, owner)
+    add = functools.partial(call, sums_of_function(function, name, owner), name, owner)
+    return _cumulative(n_arms, checkpoints, add)
+
+
+def _cumulative(
+    n_arms: int, checkpoints: NDArray[np.int64], add: Callable[[int, int, Array], Any]
+) -> Array:
+    """Return the running total at each checkpoint; ``add`` adds a span of rounds to it."""
     sums = np.zeros((len(checkpoints), n_arms + 2))
     total = np.zeros(n_arms + 2)
     done = 0
-    for place, checkpoint in enumerate(checkpoints):
-        call(add, name, owner, done + 1, int(checkpoint), total)
-        done = int(checkpoint)
+    for place, checkpoint in enumerate(checkpoints.tolist()):
+        add(done + 1, checkpoint, total)
+        done = checkpoint
         sums[place] = total
     return sums
 
@@ -214,8 +218,7 @@ class Adversarial(Environment):
 
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the best arm's cumulative loss at each of the increasing checkpoints."""
-        least: Array = self._sums(checkpoints)[:, : self.n_arms].min(axis=1)
-        return least
+        return self._sums(checkpoints)[:, : self.n_arms].min(axis=1)
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the sum of the least loss of every round up to each checkpoint."""

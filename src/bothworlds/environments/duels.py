@@ -74,7 +74,7 @@ def kernel_of_function(utility: Any, check: bool = True) -> Any:
         E[0] = (1.0 - u_left) + (1.0 - u_right)
         if not (u_left >= 0.0 and u_left <= 1.0 and u_right >= 0.0 and u_right <= 1.0):
             return np.nan
-        return coin(v, left_loses(u_left, u_right))  # type: ignore[no-any-return]
+        return coin(v, left_loses(u_left, u_right))
 
     return prefer
 
@@ -160,14 +160,12 @@ class Utilities(Environment):
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return 2 t less twice the best arm's cumulative utility, at each checkpoint."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
-        least: Array = 2.0 * (rounds - self._sums(rounds)[:, : self.n_arms].max(axis=1))
-        return least
+        return 2.0 * (rounds - self._sums(rounds)[:, : self.n_arms].max(axis=1))
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return 2 t less twice the sum of the largest utility of every round."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
-        least: Array = 2.0 * (rounds - self._sums(rounds)[:, self.n_arms + 1])
-        return least
+        return 2.0 * (rounds - self._sums(rounds)[:, self.n_arms + 1])
 
     def _sums(self, rounds: NDArray[np.int64]) -> Array:
         if callable(self.u):

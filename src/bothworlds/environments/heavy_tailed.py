@@ -200,8 +200,7 @@ class HeavyTailed(Environment):
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
-        gaps: Array = self.means - self.means.min()
-        return gaps
+        return self.means - self.means.min()
 
     def parameters(self) -> Array:
         """Return the smallest mean and the shape."""

@@ -173,18 +173,15 @@ class Piecewise(Environment):
         """Return the gap of every arm, where there is one block only."""
         if self.means.shape[0] > 1:
             return np.zeros(0)
-        gaps: Array = self.means[0] - self.means[0].min()
-        return gaps
+        return self.means[0] - self.means[0].min()
 
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the best fixed arm's sum of means at each of the checkpoints."""
-        least: Array = (self._lengths(checkpoints) @ self.means).min(axis=1)
-        return least
+        return (self._lengths(checkpoints) @ self.means).min(axis=1)
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the sum of the least mean of every round at each of the checkpoints."""
-        least: Array = self._lengths(checkpoints) @ self.means.min(axis=1)
-        return least
+        return self._lengths(checkpoints) @ self.means.min(axis=1)
 
     def comparators(self, checkpoints: ArrayLike) -> dict[str, Array]:
         """Return the correction that measures the regret against another comparator.
@@ -203,8 +200,7 @@ class Piecewise(Environment):
         rounds = np.asarray(checkpoints, dtype=np.float64)[:, None]
         first = np.array([0, *(t - 1 for t in self._later)], dtype=np.float64)
         last = np.append(first[1:], np.inf)
-        lengths: Array = np.clip(np.minimum(rounds, last) - first, 0.0, None)
-        return lengths
+        return np.clip(np.minimum(rounds, last) - first, 0.0, None)
 
     def parameters(self) -> Array:
         """Return the first rounds of the blocks, the comparator of the regret, and the means."""

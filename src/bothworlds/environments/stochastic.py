@@ -185,8 +185,7 @@ class Stochastic(Environment):
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
-        gaps: Array = self.means - self.means.min()
-        return gaps
+        return self.means - self.means.min()
 
     def parameters(self) -> Array:
         """Return the smallest mean, then a quantile table for every distinct mean."""
@@ -199,8 +198,7 @@ class Stochastic(Environment):
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, means and noise parameters, in this repetition's order."""
-        found: Array = self._ordered(ordered(rng, self.n_arms, self.shuffle)[np.newaxis])[0]
-        return found
+        return self._ordered(ordered(rng, self.n_arms, self.shuffle)[np.newaxis])[0]
 
     def start_all(self, rngs: Iterable[np.random.Generator]) -> Array:
         """Return the same for several repetitions, a row each."""

@@ -52,8 +52,7 @@ def checked_confidence(confidence: object, owner: str) -> float:
 
 def mean_and_error(evidence: Evidence, arm: int) -> Pair:
     """Return the AIPW mean of an arm's losses and its standard error; NaN before any weight."""
-    found: Pair = observing.mean_and_error(evidence.R, arm)
-    return found
+    return observing.mean_and_error(evidence.R, arm)
 
 
 def interval(evidence: Evidence, arm: int, confidence: float) -> Pair:

@@ -97,7 +97,7 @@ def part_of(name: str) -> Part:
 
 
 def experiment(name: str) -> Experiment:
-    """Return an experiment by its name.
+    """Return an experiment by its name: what its module states, and its four functions.
 
     Raises
     ------
@@ -110,5 +110,7 @@ def experiment(name: str) -> Experiment:
     'Figures 3 and 4'
     """
     place = f"bothworlds.experiments.{part_of(name)}.{name.replace('-', '_')}"
-    found: Experiment = import_module(place).EXPERIMENT
-    return found
+    module = import_module(place)
+    return module.ABOUT(
+        name, cells=module.cells, score=module.score, figures=module.figures, tables=module.tables
+    )

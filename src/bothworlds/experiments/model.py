@@ -231,8 +231,7 @@ class Outcome:
         """Return the regret of every run at a checkpoint, the last by default."""
         result = self.results[cell.id]
         column = -1 if at is None else int(np.flatnonzero(result.checkpoints == at)[0])
-        runs: NDArray[np.float64] = result.regret[name][:, column]
-        return runs
+        return result.regret[name][:, column]
 
     def mean(self, cell: Cell, name: str, at: int | None = None) -> float:
         """Return the mean regret of a policy at a checkpoint, the last by default."""

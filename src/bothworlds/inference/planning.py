@@ -49,8 +49,7 @@ class Plan:
 
     def certain(self) -> NDArray[np.float64]:
         """Return the share of runs that are certain at every checkpoint."""
-        found: NDArray[np.float64] = (self.rounds[:, None] <= self.checkpoints).mean(axis=0)
-        return found
+        return (self.rounds[:, None] <= self.checkpoints).mean(axis=0)
 
     def quantile(self, share: float) -> float:
         """Return the rounds within which this share of the runs is certain; may be infinite."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bothworlds.arguments import positive, real
+from bothworlds.arguments import non_negative, positive, real, whole
 from bothworlds.bandit.bandit import Bandit
 from bothworlds.client.blocking import Client
 from bothworlds.errors import InvalidFeedback, InvalidParameter, missing_extra, must
@@ -66,8 +66,7 @@ class RequestLoss:
     def __post_init__(self) -> None:
         weights = (self.quality, self.price, self.seconds)
         for name, weight in zip(("quality", "price", "seconds"), weights, strict=True):
-            if (real(weight) is None) or weight < 0.0:
-                raise InvalidParameter(must(name, "RequestLoss", "a weight of 0 or more", weight))
+            non_negative(name, weight, "RequestLoss", "a weight of 0 or more")
         if sum(weights) <= 0.0:
             expected = "weights of which one is above 0"
             raise InvalidParameter(
@@ -245,10 +244,7 @@ class ModelRouter:
         elif experiment is None:
             expected = "the name of an experiment, as a client of the service chooses"
             raise InvalidParameter(must("experiment", "ModelRouter", expected, experiment))
-        if type(remembered) is not int or remembered < 1:
-            raise InvalidParameter(
-                must("remembered", "ModelRouter", "a positive integer", remembered)
-            )
+        whole("remembered", remembered, "ModelRouter", 1, "a positive integer")
         self._chooser = chooser
         self._experiment = experiment
         self._loss = loss or RequestLoss()

@@ -403,8 +403,7 @@ class Reading:
 
         def column(name: str) -> Sequence[Any]:
             if name in held and name != "extra":
-                values: Sequence[Any] = held[name].to_pylist()
-                return values
+                return held[name].to_pylist()
             texts = held["extra"].to_pylist() if "extra" in held else [None] * batch.num_rows
             return [json.loads(text or "{}")[name] for text in texts]
 

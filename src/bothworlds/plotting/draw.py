@@ -107,16 +107,13 @@ BANDS = {
 }
 """Kinds of bands, with the words for them in a figure."""
 
-_OLD_BANDS = {"mean": "se", "runs": "sd"}
-
 
 def checked_band(band: str) -> str:
     """Return the word for a band, or refuse it."""
-    word = _OLD_BANDS.get(band, band)
-    if word not in BANDS:
+    if band not in BANDS:
         expected = "one of " + ", ".join(f'"{name}"' for name in BANDS)
         raise InvalidParameter(must("band", "plot", expected, band))
-    return word
+    return band
 
 
 def band_of(runs: NDArray[np.float64], band: str) -> tuple[Any, Any] | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from bothworlds.arguments import one_of
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.plotting.draw import BANDS, WIDTH, note, panels, save, shared_legend, style
 from bothworlds.plotting.result import Curves
@@ -77,8 +78,7 @@ def figure(
     """
     if not isinstance(results, Mapping) or not results:
         raise InvalidParameter(must("results", "figure", "a dict of names to results", results))
-    if show not in ("regret", "tail"):
-        raise InvalidParameter(must("show", "figure", '"regret" or "tail"', show))
+    one_of("show", show, "figure", ("regret", "tail"))
     wanted = None if policies is None else list(policies)
     across = min(3, len(results)) if columns is None else max(1, min(columns, len(results)))
     down = -(-len(results) // across)

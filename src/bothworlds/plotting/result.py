@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bothworlds.arguments import one_of
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.plotting.draw import (
     BANDS,
@@ -159,8 +160,7 @@ def plot_result(
     lines = {name: _values(bound, result) for name, bound in (bounds or {}).items()}
     scales = [scale] if scale is not None else _scales(result, names, single=ax is not None)
     for each in scales:
-        if each not in ("linear", "log", "symlog"):
-            raise InvalidParameter(must("scale", "plot", '"linear", "log" or "symlog"', each))
+        one_of("scale", each, "plot", ("linear", "log", "symlog"))
     with style():
         if ax is not None:
             _panel(ax, result, scales[0], 1, horizon, names, band, lines, regret)

@@ -298,7 +298,7 @@ class Alarmed(Wrapper):
     @property
     def inner(self) -> Policy:
         """The policy above its floor."""
-        return self._inner  # type: ignore[attr-defined, no-any-return]
+        return self._inner  # type: ignore[attr-defined]
 
     def own_numbers(self, n_arms: int) -> Array:
         """Return log(2 K / delta), whether alarms restart, and the policy's first state."""

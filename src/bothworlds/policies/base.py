@@ -617,8 +617,7 @@ class Policy(Player):
 
     def estimated(self, rows: Array) -> Array:
         """Return the cumulative loss estimates of the arms, from their ``rows``."""
-        first: Array = rows[0]
-        return first
+        return rows[0]
 
     def sounded(self, rows: Array) -> list[Sounded]:
         """Return the alarms that the policy has acted on, from the ``rows`` of its arms."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.arguments import Arm, is_name, is_number, is_whole, numbers, share
+from bothworlds.arguments import Arm, is_name, is_number, numbers, share, whole
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import any_lane, load, maximum, minimum, select, splat, store
@@ -107,10 +107,7 @@ def checked_control(control: object, owner: str) -> Arm | None:
     """Return the place or the name of the control arm, or None."""
     if control is None or isinstance(control, str):
         return control
-    if not is_whole(control) or int(control) < 0:
-        expected = "the place of an arm, from 0, its name, or None"
-        raise InvalidParameter(must("control", owner, expected, control))
-    return int(control)
+    return whole("control", control, owner, 0, "the place of an arm, from 0, its name, or None")
 
 
 def is_named(given: object) -> bool:

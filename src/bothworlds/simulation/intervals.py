@@ -47,15 +47,13 @@ Floats = NDArray[np.float64]
 
 def resampled(runs: int, samples: int, rng: np.random.Generator) -> Floats:
     """Return how much each run counts in every bootstrap sample, a row per sample."""
-    drawn: Floats = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=samples) / runs
-    return drawn
+    return rng.multinomial(runs, np.full(runs, 1.0 / runs), size=samples) / runs
 
 
 def standard_error(influence: Floats) -> Floats:
     """Return the standard error of statistics, from the influence of every run (a row) on them."""
     n = len(influence)
-    error: Floats = influence.std(axis=0, ddof=1) / np.sqrt(n)
-    return error
+    return influence.std(axis=0, ddof=1) / np.sqrt(n)
 
 
 def pivots(change: Floats, influence: Floats, weights: Floats) -> Floats:
@@ -78,8 +76,7 @@ def pivots(change: Floats, influence: Floats, weights: Floats) -> Floats:
     nothing = 1e-9 * standard_error(influence)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(spread > nothing, change / spread, np.inf * np.sign(change))
-    found: Floats = np.where(np.abs(change) <= nothing, 0.0, t)
-    return found
+    return np.where(np.abs(change) <= nothing, 0.0, t)
 
 
 def rests_on(influence: Floats) -> int:

@@ -45,8 +45,7 @@ def trimmed_mean(values: NDArray[np.float64], share: float = TRIM) -> NDArray[np
     """
     ordered = np.sort(values, axis=0)
     cut = int(share * len(ordered))
-    mean: NDArray[np.float64] = ordered[cut : len(ordered) - cut].mean(axis=0)
-    return mean
+    return ordered[cut : len(ordered) - cut].mean(axis=0)
 
 
 @dataclass(frozen=True)

@@ -356,8 +356,7 @@ def _tracked(outcomes: list[TileOutcome]) -> NDArray[np.float64]:
 def _of_best(tracked: NDArray[np.float64], arms: int) -> NDArray[np.float64]:
     """Return every run's expected loss of the arm that is best over all runs."""
     best = tracked[:, :, :arms].mean(axis=0).argmin(axis=1)
-    of_best: NDArray[np.float64] = tracked[:, np.arange(len(best)), best]
-    return of_best
+    return tracked[:, np.arange(len(best)), best]
 
 
 def regret_of(settings: Mapping[str, Any], outcomes: list[TileOutcome]) -> NDArray[np.float64]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bothworlds.experiments.algorithms import DISCOUNTED, EXP3, IW, RV, THOMPSON, UCB, V
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared, named
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
 from bothworlds.experiments.report.figures import linear_figure
@@ -133,24 +134,21 @@ def score(outcome: Outcome) -> list[Claim]:
             "Where the level of all losses jumps, the regret is at most 15 % larger",
             "Theorem 1, with advice for arms",
         ).by(
-            verdicts.judged, outcome, against(together), 1.15, reason=NOT_RUN,
-            threshold="ratio at most 1.15",
+            verdicts.judged, outcome, against(together), 1.15,
         ),
         statements.ours(
             "advice.clones",
             "Five copies of the best model lower the regret",
             "models that agree cost nothing",
         ).by(
-            verdicts.judged, outcome, against(clones), 1.0, reason=NOT_RUN,
-            threshold="ratio at most 1",
+            verdicts.judged, outcome, against(clones), 1.0,
         ),
         statements.ours(
             "advice.beats-exp4",
             "With fixed models, Tsallis-INF (RV) has less regret than exponential weights (EXP4)",
             "the case for the half-Tsallis step",
         ).by(
-            rules.ratio_claim, outcome, [four, together, clones], [(RV, EXP3)], 1.0, NOT_RUN,
-            place=named,
+            compared, outcome, [four, together, clones], [(RV, EXP3)], 1.0,
         ),
         *(
             statements.ours(
@@ -160,8 +158,7 @@ def score(outcome: Outcome) -> list[Claim]:
                 "the case for learning about every model in every round",
                 why=why,
             ).by(
-                verdicts.judged, outcome, rivalled(name, *cells), 1.15, reason=NOT_RUN,
-                threshold="ratio at most 1.15",
+                verdicts.judged, outcome, rivalled(name, *cells), 1.15,
             )
             for part, where, name, cells, why in (
                 ("fixed", "With fixed models", RV, (four, clones), ""),
@@ -180,14 +177,14 @@ def score(outcome: Outcome) -> list[Claim]:
         ).by(
             verdicts.judged, outcome,
             [verdicts.Place(broken.id, rules.ratio(*_followed(outcome, broken)), broken.id)],
-            1.15, reason=NOT_RUN, threshold="ratio at most 1.15",
+            1.15,
         ),
         statements.ours(
             "advice.window",
             "Where nothing breaks, a window of a tenth of the rounds adds at most a quarter",
             "what a window costs",
             why=_FORGETS,
-        ).by(rules.ratio_claim, outcome, [four], [(DISCOUNTED, RV)], 1.25, NOT_RUN, place=named),
+        ).by(compared, outcome, [four], [(DISCOUNTED, RV)], 1.25),
     ]  # fmt: skip
 
 
@@ -219,8 +216,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     }
 
 
-EXPERIMENT = Experiment(
-    id="advice",
+tables = rules.regret_tables
+
+ABOUT = partial(
+    Experiment,
     title="Advice: which of your models to follow",
     source="Ours, with the estimator of EXP4 (Auer, Cesa-Bianchi, Freund and Schapire, 2002)",
     summary=(
@@ -232,9 +231,5 @@ EXPERIMENT = Experiment(
         "against the best model at each time."
     ),
     scales=SCALES,
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import ALLWORLDS
 from bothworlds.experiments.arena import WORLDS, entrants, fitting
-from bothworlds.experiments.beyond.worlds import NOT_RUN, named
+from bothworlds.experiments.beyond.worlds import compared
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
 from bothworlds.plotting.draw import INK, QUIET
@@ -74,15 +75,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "regret of the best other policy",
             "the case for one policy",
             why=WHY.get(cell.id, ""),
-        ).by(
-            rules.ratio_claim,
-            outcome,
-            [cell],
-            [(ALLWORLDS, name) for name in rivals(cell)],
-            LIMIT,
-            NOT_RUN,
-            place=named,
-        )
+        ).by(compared, outcome, [cell], [(ALLWORLDS, name) for name in rivals(cell)], LIMIT)
         for cell in outcome.cells
     ]
 
@@ -117,8 +110,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"allworlds": figure}
 
 
-EXPERIMENT = Experiment(
-    id="allworlds",
+tables = rules.regret_tables
+
+ABOUT = partial(
+    Experiment,
     title="AllWorlds: one policy for unknown worlds",
     source="Ours",
     summary=(
@@ -129,9 +124,5 @@ EXPERIMENT = Experiment(
         "clicks last twice as long as the rest."
     ),
     scales=SCALES,
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import IW
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, UNEVEN
+from bothworlds.experiments.beyond.worlds import SCALES, UNEVEN
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.claims.published import published_claim, published_table
 from bothworlds.experiments.model import (
@@ -105,7 +106,6 @@ def _additive(outcome: Outcome) -> Claim:
         PER_ROUND,
         threshold=f"at most {PER_ROUND:g} per round of delay",
         shown="up to {} per round",
-        reason=NOT_RUN,
     )
 
 
@@ -135,8 +135,8 @@ def tables(outcome: Outcome) -> list[Table]:
     return [published_table(outcome, rows(outcome), title), rules.regret_table(outcome)]
 
 
-EXPERIMENT = Experiment(
-    id="delay",
+ABOUT = partial(
+    Experiment,
     title="Delay: what late feedback costs",
     source="Ours; bounds for tuned algorithms: Zimmert and Seldin (AISTATS 2020), and in both "
     "worlds Masoudian, Zimmert and Seldin (NeurIPS 2022)",
@@ -146,9 +146,5 @@ EXPERIMENT = Experiment(
         "bound here, unlike the algorithms that are tuned for delays."
     ),
     scales={name: replace(scale, points=DELAYS) for name, scale in SCALES.items()},
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
     varies=frozenset(),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import ALARMED, DISCOUNTED, RESTARTED, RV
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
@@ -53,49 +54,23 @@ def score(outcome: Outcome) -> list[Claim]:
             "Where the best arm moves, restarts, discounts and alarms all have less regret "
             "than plain Tsallis-INF (RV)",
             "the case for the wrappers",
-        ).by(
-            rules.ratio_claim,
-            outcome,
-            [moving],
-            [(name, RV) for name in FOLLOWERS],
-            1.0,
-            NOT_RUN,
-            place=named,
-        ),
+        ).by(compared, outcome, [moving], [(name, RV) for name in FOLLOWERS], 1.0),
         statements.ours(
             "drift.alarm-halves",
             "Where the best arm moves, the alarm has at most half the regret of Tsallis-INF (RV)",
             "the case for the alarm",
-        ).by(rules.ratio_claim, outcome, [moving], [(ALARMED, RV)], 0.5, NOT_RUN, place=named),
+        ).by(compared, outcome, [moving], [(ALARMED, RV)], 0.5),
         statements.ours(
             "drift.restart-pays",
             "Where nothing moves, blind restarts at least double the regret",
             "the price of restarts",
-        ).by(
-            rules.ratio_claim,
-            outcome,
-            [still],
-            [(RESTARTED, RV)],
-            2.0,
-            NOT_RUN,
-            at_most=False,
-            place=named,
-        ),
+        ).by(compared, outcome, [still], [(RESTARTED, RV)], 2.0, at_most=False),
         _silence(outcome, still),
         statements.ours(
             "drift.alarm-pays",
             "Where only the level of all losses jumps, the alarm at least doubles the regret",
             "where the alarm misleads",
-        ).by(
-            rules.ratio_claim,
-            outcome,
-            [levels],
-            [(ALARMED, RV)],
-            2.0,
-            NOT_RUN,
-            at_most=False,
-            place=named,
-        ),
+        ).by(compared, outcome, [levels], [(ALARMED, RV)], 2.0, at_most=False),
     ]
 
 
@@ -113,7 +88,6 @@ def _silence(outcome: Outcome, still: Cell) -> Claim:
         outcome,
         [verdicts.Place(still.id, added / price, still.id)],
         1.0,
-        reason=NOT_RUN,
         threshold="at most floor times rounds times the mean gap",
         shown="{} of that",
     )
@@ -124,8 +98,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"drift": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-EXPERIMENT = Experiment(
-    id="drift",
+tables = rules.regret_tables
+
+ABOUT = partial(
+    Experiment,
     title="Drift: when the best arm moves",
     source="Ours, with the change test of Besson, Kaufmann, Maillard and Seznec (JMLR 2022)",
     summary=(
@@ -137,9 +113,5 @@ EXPERIMENT = Experiment(
         "best arm of every block."
     ),
     scales=SCALES,
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bothworlds.experiments.algorithms import FLOOR, RV
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, UNEVEN, named
+from bothworlds.experiments.beyond.worlds import SCALES, UNEVEN, compared
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
@@ -83,7 +84,6 @@ def score(outcome: Outcome) -> list[Claim]:
             outcome,
             places,
             1.0,
-            reason=NOT_RUN,
             shown="up to {} of that",
             threshold="at most the sum of the floors times the mean gap",
         ),
@@ -92,15 +92,7 @@ def score(outcome: Outcome) -> list[Claim]:
             "The floor that inference asks for, 1/2, adds at most half of the regret there is",
             "the case for a floor",
             why=_HALF,
-        ).by(
-            rules.ratio_claim,
-            outcome,
-            outcome.cells,
-            [(floor_name(DEFAULT), RV)],
-            1.5,
-            NOT_RUN,
-            place=named,
-        ),
+        ).by(compared, outcome, outcome.cells, [(floor_name(DEFAULT), RV)], 1.5),
     ]
 
 
@@ -109,8 +101,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"floor": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-EXPERIMENT = Experiment(
-    id="floor",
+tables = rules.regret_tables
+
+ABOUT = partial(
+    Experiment,
     title="Floors: what exploring for inference costs",
     source="Ours",
     summary=(
@@ -119,9 +113,5 @@ EXPERIMENT = Experiment(
         "as it also informs, it can cost less."
     ),
     scales={name: replace(scale, points=(0.25, DEFAULT, 1.0)) for name, scale in SCALES.items()},
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=rules.regret_tables,
     varies=frozenset(),
 )

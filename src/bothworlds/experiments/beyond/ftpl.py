@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import FRECHET, IW, PARETO, RV
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared, named
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
@@ -87,12 +88,12 @@ def score(outcome: Outcome) -> list[Claim]:
             "ftpl.price",
             "FTPL has at most twice the regret of Tsallis-INF (IW), which computes probabilities",
             "the price of drawing weights",
-        ).by(rules.ratio_claim, *everywhere, pairs[0], 2.0, NOT_RUN, place=named),
+        ).by(compared, *everywhere, pairs[0], 2.0),
         statements.ours(
             "ftpl.reduced-variance",
             "Tsallis-INF (RV) has less regret than FTPL",
             "the case for reduced variance, which needs probabilities",
-        ).by(rules.ratio_claim, *everywhere, pairs[1], 1.0, NOT_RUN, place=named),
+        ).by(compared, *everywhere, pairs[1], 1.0),
     ]
 
 
@@ -114,7 +115,6 @@ def _root(outcome: Outcome, id: str, name: str) -> Claim:
         ],
         limit,
         shown="b up to {}",
-        reason=NOT_RUN,
         note=f"; {min(per_root):.2f} to {max(per_root):.2f} times sqrt(K T)",
         threshold=f"regret is t^b with b at most {limit:g}",
     )
@@ -125,8 +125,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"ftpl": linear_figure(outcome, [outcome.cells[:2], outcome.cells[2:]], TITLES)}
 
 
-EXPERIMENT = Experiment(
-    id="ftpl",
+tables = rules.regret_tables
+
+ABOUT = partial(
+    Experiment,
     title="FTPL: both worlds without probabilities",
     source="Honda, Ito and Tsuchiya (ALT 2023); Lee, Honda, Ito and Oh (COLT 2024)",
     summary=(
@@ -138,9 +140,5 @@ EXPERIMENT = Experiment(
         "or the lead of the best arm fades like sqrt(K/t), so that it never becomes clear."
     ),
     scales=SCALES,
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import ADA, HT
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, named
+from bothworlds.experiments.beyond.worlds import SCALES, compared
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    equal_gaps,
-)
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
 if TYPE_CHECKING:
@@ -71,12 +64,12 @@ def score(outcome: Outcome) -> list[Claim]:
             "heavy-tails.below-beats-both",
             "Skipping only losses far below 0 leaves less regret than skipping on both sides",
             "a change to the authors' HTINF",
-        ).by(rules.ratio_claim, outcome, outcome.cells, [(HT, BOTH)], 1.0, NOT_RUN, place=named),
+        ).by(compared, outcome, outcome.cells, [(HT, BOTH)], 1.0),
         statements.ours(
             "heavy-tails.price-of-not-knowing",
             "AdaTINF has at most twice the regret of the authors' HTINF, which knows a scale",
             "compares the authors' two",
-        ).by(rules.ratio_claim, outcome, outcome.cells, [(ADA, BOTH)], 2.0, NOT_RUN, place=named),
+        ).by(compared, outcome, outcome.cells, [(ADA, BOTH)], 2.0),
         statements.ours(
             "heavy-tails.bound", rules.BELOW_BOUND, "Theorem 1's proof with the second moment"
         ).by(rules.bound_claim, outcome),
@@ -96,7 +89,6 @@ def _sublinear(statement: statements.Statement, outcome: Outcome, names: Iterabl
         places,
         rules.LINEAR,
         shown="b up to {}",
-        reason=NOT_RUN,
         threshold=f"regret is t^b with b at most {rules.LINEAR:g}",
     )
 
@@ -106,13 +98,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"heavy-tails": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets and margins below the bounds."""
-    return [rules.regret_table(outcome), rules.bound_table(outcome)]
+tables = rules.all_tables
 
-
-EXPERIMENT = Experiment(
-    id="heavy-tails",
+ABOUT = partial(
+    Experiment,
     title="Heavy tails: losses without bounds",
     source="Huang, Dai and Huang (ICML 2022); skipping on one side is ours",
     summary=(
@@ -123,9 +112,5 @@ EXPERIMENT = Experiment(
         "Student noise, the other positive lognormal ones."
     ),
     scales=SCALES,
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
     varies=frozenset(),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import LB, RV, V
-from bothworlds.experiments.beyond.worlds import NOT_RUN, SCALES, cell_of, named
+from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared, named
 from bothworlds.experiments.claims import rules, statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
@@ -65,18 +66,18 @@ def score(outcome: Outcome) -> list[Claim]:
             "variance.clicks",
             f"On clicks, TsallisINFV and {LB} have at most half the regret of Tsallis-INF (RV)",
             "the case for both",
-        ).by(rules.ratio_claim, outcome, [clicks], [(V, RV), (LB, RV)], 0.5, NOT_RUN, place=named),
+        ).by(compared, outcome, [clicks], [(V, RV), (LB, RV)], 0.5),
         statements.ours(
             "variance.rare-losses",
             f"On rare losses, TsallisINFV and {LB} have less regret than Tsallis-INF (RV)",
             "extends it to gaps as large as the losses",
             why=_RARE,
-        ).by(rules.ratio_claim, outcome, [rare], [(V, RV), (LB, RV)], 1.0, NOT_RUN, place=named),
+        ).by(compared, outcome, [rare], [(V, RV), (LB, RV)], 1.0),
         statements.ours(
             "variance.coins",
             "On coins and jumping levels, TsallisINFV is at most 15 % above Tsallis-INF (RV)",
             "the price of TsallisINFV",
-        ).by(rules.ratio_claim, outcome, high, [(V, RV)], 1.15, NOT_RUN, place=named),
+        ).by(compared, outcome, high, [(V, RV)], 1.15),
     ]
 
 
@@ -92,8 +93,6 @@ def _follows(outcome: Outcome) -> Claim:
         outcome,
         [verdicts.Place(f"{CLICKS} / {FAIR}", rules.ratio(small, large), CLICKS)],
         0.5,
-        reason=NOT_RUN,
-        threshold="ratio at most 0.5",
         shown="{}",
     )
 
@@ -104,8 +103,10 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"variance": linear_figure(outcome, grid, TITLES)}
 
 
-EXPERIMENT = Experiment(
-    id="variance",
+tables = rules.regret_tables
+
+ABOUT = partial(
+    Experiment,
     title="Low rates: following the variance of the losses",
     source="LB-INF-V by Ito, Tsuchiya and Honda (COLT 2022); TsallisINFV is ours",
     summary=(
@@ -117,9 +118,5 @@ EXPERIMENT = Experiment(
         "rare losses, coins with a large gap, and coins whose level jumps."
     ),
     scales=SCALES,
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=rules.regret_tables,
     varies=frozenset(),
 )

@@ -78,8 +78,7 @@ def growth(outcome: Outcome, cell: Cell, name: str) -> Draws:
 def _slope(x: NDArray[np.float64], y: Draws) -> Draws:
     """Return the least-squares slope of every row."""
     centred = x - x.mean()
-    slope: Draws = y @ centred / (centred @ centred)
-    return slope
+    return y @ centred / (centred @ centred)
 
 
 def _between(x: NDArray[np.float64], y: Draws, at: ArrayLike) -> Draws:
@@ -87,8 +86,7 @@ def _between(x: NDArray[np.float64], y: Draws, at: ArrayLike) -> Draws:
     wanted = np.asarray(at, dtype=np.float64)
     right = np.clip(np.searchsorted(x, wanted), 1, len(x) - 1)
     share = np.clip((wanted - x[right - 1]) / (x[right] - x[right - 1]), 0.0, 1.0)
-    found: Draws = y[:, right - 1] * (1.0 - share) + y[:, right] * share
-    return found
+    return y[:, right - 1] * (1.0 - share) + y[:, right] * share
 
 
 def acceleration(outcome: Outcome, cell: Cell, name: str) -> Draws:
@@ -116,8 +114,7 @@ def crests(outcome: Outcome, cell: Cell, name: str) -> Draws:
     highest = np.maximum.accumulate(curves(outcome, cell, name), axis=1)
     ends = np.log([cell.horizon / WINDOW, cell.horizon])
     first, last = _between(rounds, np.log(np.maximum(highest, 1.0)), ends).T
-    exponent: Draws = (last - first) / np.log(WINDOW)
-    return exponent
+    return (last - first) / np.log(WINDOW)
 
 
 def per_log(outcome: Outcome, cell: Cell, name: str) -> Draws:
@@ -129,8 +126,7 @@ def per_log(outcome: Outcome, cell: Cell, name: str) -> Draws:
 
 def ratio(above: Draws, below: Draws) -> Draws:
     """Divide regrets; next to none below counts as little, not as nothing."""
-    found: Draws = above / np.maximum(below, 1e-9)
-    return found
+    return above / np.maximum(below, 1e-9)
 
 
 def ratio_claim(
@@ -332,3 +328,8 @@ def bound_table(outcome: Outcome) -> Table:
     )
     head = ("cell", "algorithm", "from", "regret", "bound", "below it by", "closest approach")
     return Table("Measured regret next to its guarantee", head, rows)
+
+
+def all_tables(outcome: Outcome) -> list[Table]:
+    """Return final regrets, and margins below the bounds."""
+    return [regret_table(outcome), bound_table(outcome)]

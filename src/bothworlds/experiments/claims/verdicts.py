@@ -49,6 +49,8 @@ LEVEL = 0.05
 FEWEST = 8
 """Repetitions below which a bootstrap is meaningless."""
 
+NOT_RUN = "nothing to compare"
+"""Why a claim is not judged where its cells were not run."""
 Draws = NDArray[np.float64]
 """A statistic of the runs, then without each run in turn, then of every bootstrap sample."""
 
@@ -155,8 +157,7 @@ def _weights(repetitions: int) -> NDArray[np.float64]:
 
 def drawn(runs: NDArray[np.float64]) -> Draws:
     """Return the mean over the runs, without each of them, and of every bootstrap sample."""
-    means: Draws = _weights(len(runs)) @ runs
-    return means
+    return _weights(len(runs)) @ runs
 
 
 def curves(outcome: Outcome, cell: Cell, name: str) -> Draws:
@@ -218,13 +219,13 @@ def judged(
     places: Sequence[Place],
     limit: float,
     *,
-    threshold: str,
+    threshold: str = "",
     shown: str = "up to {}",
     digits: int = 2,
     percent: bool = False,
     at_most: bool = True,
     some: bool = False,
-    reason: str,
+    reason: str = NOT_RUN,
     rounds: int = 0,
     note: str = "",
 ) -> Claim:
@@ -235,7 +236,7 @@ def judged(
     statement : Statement
         The claim, and its source.
     threshold : str
-        As in `Claim`.
+        As in `Claim`; that of a ratio by default.
     outcome : Outcome
         What was measured.
     places : sequence of Place
@@ -255,6 +256,7 @@ def judged(
     note : str
         What else to tell.
     """
+    threshold = threshold or f"ratio {'at most' if at_most else 'at least'} {limit:g}"
     if not places:
         return statement.judged(reason, threshold, "open", why=f"Not judged: {reason}.")
     places = [replace(place, limit=limit) for place in places]

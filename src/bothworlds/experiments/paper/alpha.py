@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -344,8 +345,8 @@ def tables(outcome: Outcome) -> list[Table]:
     ]
 
 
-EXPERIMENT = Experiment(
-    id="alpha",
+ABOUT = partial(
+    Experiment,
     title="Why one half: the power of the Tsallis entropy",
     source="Section 4.2 and 4.3, Theorems 3 and 4",
     summary=(
@@ -359,8 +360,4 @@ EXPERIMENT = Experiment(
         "quick": Settings("quick", 30_000, 64, (8,), (1 / 8,), tuple(i / 8 for i in range(9))),
         "full": Settings("full", 1_000_000, 100, (8,), (1 / 8,), tuple(i / 20 for i in range(21))),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
 )

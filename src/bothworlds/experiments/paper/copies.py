@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bothworlds import plotting
@@ -169,7 +170,7 @@ def _look(name: str, place: int, count: int, n_arms: int) -> Look:
 def _draw(panel: Any, result: Result, name: str, look: Look, first: int, last: int) -> End:
     inside = (result.checkpoints >= first) & (result.checkpoints <= last)
     runs = result.regret[name][:, inside]
-    plotting.draw_curve(panel, result.checkpoints[inside], runs, look, band="mean")
+    plotting.draw_curve(panel, result.checkpoints[inside], runs, look, band="se")
     return float(runs[:, -1].mean()), look.label, look.colour
 
 
@@ -177,11 +178,11 @@ def tables(outcome: Outcome) -> list[Table]:
     """Return published values next to ours, final regrets and margins below the bounds."""
     rows = [(cell, IW, published.COPIES[cell.n_arms]) for cell in known(outcome)]
     compared = published.published_table(outcome, rows, "Published and measured, gap 1/8")
-    return [compared, rules.regret_table(outcome), rules.bound_table(outcome)]
+    return [compared, *rules.all_tables(outcome)]
 
 
-EXPERIMENT = Experiment(
-    id="copies",
+ABOUT = partial(
+    Experiment,
     title="Several best arms: is a unique best arm needed?",
     source="Figure 5",
     summary=(
@@ -193,8 +194,4 @@ EXPERIMENT = Experiment(
         "quick": Settings("quick", 100_000, 320, (2, 4, 8, 16), (1 / 8,)),
         "full": Settings("full", 10_000_000, 1000, (2, 4, 8, 16), (1 / 8,)),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
 )

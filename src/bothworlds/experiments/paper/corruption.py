@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,7 @@ from bothworlds import plotting
 from bothworlds.arguments import one_of
 from bothworlds.experiments.algorithms import EXP3, IW, RV, THOMPSON, UCB, lineup
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import (
-    Cell,
-    Claim,
-    Experiment,
-    Outcome,
-    Settings,
-    Table,
-    equal_gaps,
-)
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import caption
 from bothworlds.plotting import LOOKS
 from bothworlds.text import fraction
@@ -182,13 +175,10 @@ def _panel(panel: Any, outcome: Outcome, group: str, row: list[Cell]) -> None:
     plotting.shows(panel, *(cell.id for cell in row))
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets and margins below the bounds."""
-    return [rules.regret_table(outcome), rules.bound_table(outcome)]
+tables = rules.all_tables
 
-
-EXPERIMENT = Experiment(
-    id="corruption",
+ABOUT = partial(
+    Experiment,
     title="Corrupted losses: what an attack costs",
     source="Section 5.1, Corollary 1",
     summary=(
@@ -210,8 +200,4 @@ EXPERIMENT = Experiment(
             (0.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0),
         ),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
 )

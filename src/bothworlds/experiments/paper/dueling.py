@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +45,7 @@ def condorcet() -> NDArray[np.float64]:
 def phase(horizon: int, factor: float) -> NDArray[np.int64]:
     """Return the number of the phase of every round; phase n begins at round ``factor ** n``."""
     t = np.arange(1, horizon + 1)
-    number: NDArray[np.int64] = np.floor(np.log(t) / np.log(factor) + 1e-9).astype(np.int64)
-    return number
+    return np.floor(np.log(t) / np.log(factor) + 1e-9).astype(np.int64)
 
 
 def shifting(horizon: int) -> NDArray[np.float64]:
@@ -59,8 +59,7 @@ def shifting(horizon: int) -> NDArray[np.float64]:
 def turning(horizon: int) -> NDArray[np.float64]:
     """Two arms take turns in leading, by 1/2, 1/2 and 1, in phases that triple."""
     utilities = np.array([[0.5, 0.0], [0.0, 0.5], [1.0, 0.0]])
-    levels: NDArray[np.float64] = utilities[phase(horizon, 3.0) % 3]
-    return levels
+    return utilities[phase(horizon, 3.0) % 3]
 
 
 def fading(horizon: int, n_arms: int) -> NDArray[np.float64]:
@@ -282,11 +281,7 @@ def _title(cell: Cell) -> str:
 
 def tables(outcome: Outcome) -> list[Table]:
     """Return final regrets, one state next to two, and margins below the bounds."""
-    return [
-        rules.regret_table(outcome),
-        _forms(outcome, outcome.cells),
-        rules.bound_table(outcome),
-    ]
+    return [rules.regret_table(outcome), _forms(outcome, outcome.cells), rules.bound_table(outcome)]
 
 
 def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:
@@ -305,8 +300,8 @@ def _forms(outcome: Outcome, cells: Iterable[Cell]) -> Table:
     return Table("One state on both sides against two", head, tuple(rows))
 
 
-EXPERIMENT = Experiment(
-    id="dueling",
+ABOUT = partial(
+    Experiment,
     title="Duels: which algorithms can spar",
     source="Section 6",
     summary=(
@@ -321,9 +316,5 @@ EXPERIMENT = Experiment(
         "quick": Settings("quick", 200_000, 32, (), ()),
         "full": Settings("full", 1_000_000, 320, (), ()),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
     varies=frozenset(),
 )

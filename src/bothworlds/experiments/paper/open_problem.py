@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from bothworlds import plotting
 from bothworlds.experiments.algorithms import EXP3, EXP3PP, IW, RV, THOMPSON, UCB, lineup
 from bothworlds.experiments.claims import rules, statements, verdicts
-from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, Table
+from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings
 from bothworlds.experiments.report.figures import caption, grid_of, regret_figures, title_of
 from bothworlds.text import fraction
 
@@ -155,13 +156,10 @@ def _waves(outcome: Outcome, grid: list[list[Cell]]) -> Figure:
     return figure
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """Return final regrets and margins below the bounds."""
-    return [rules.regret_table(outcome), rules.bound_table(outcome)]
+tables = rules.all_tables
 
-
-EXPERIMENT = Experiment(
-    id="open-problem",
+ABOUT = partial(
+    Experiment,
     title="An open problem: regimes without a known bound",
     source="Section 5.2",
     summary=(
@@ -175,8 +173,4 @@ EXPERIMENT = Experiment(
         "quick": Settings("quick", 200_000, 32, (8,), (1 / 8, 1 / 4)),
         "full": Settings("full", 10_000_000, 100, (2, 8, 32), (1 / 8, 1 / 4)),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
 )

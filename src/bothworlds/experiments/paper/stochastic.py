@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import (
@@ -211,14 +212,14 @@ def tables(outcome: Outcome) -> list[Table]:
         for name, numbers in published.STOCHASTIC.items()
     ]
     compared = published.published_table(outcome, rows, "Published and measured, K = 8, gap 1/8")
-    return [compared, rules.regret_table(outcome), rules.bound_table(outcome)]
+    return [compared, *rules.all_tables(outcome)]
 
 
 GRID_ARMS = (2, 8, 32)
 GRID_GAPS = (1 / 16, 1 / 8, 1 / 4)
 
-EXPERIMENT = Experiment(
-    id="stochastic",
+ABOUT = partial(
+    Experiment,
     title="Stochastic losses: which algorithm learns fastest",
     source="Figures 1 and 2",
     summary=(
@@ -231,8 +232,4 @@ EXPERIMENT = Experiment(
         "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
         "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
 )

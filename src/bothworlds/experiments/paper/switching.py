@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bothworlds import plotting
@@ -241,11 +242,11 @@ def tables(outcome: Outcome) -> list[Table]:
         for name, numbers in published.SWITCHING.items()
     ]
     compared = published.published_table(outcome, rows, "Published and measured, K = 8, gap 1/8")
-    return [compared, rules.regret_table(outcome), rules.bound_table(outcome)]
+    return [compared, *rules.all_tables(outcome)]
 
 
-EXPERIMENT = Experiment(
-    id="switching",
+ABOUT = partial(
+    Experiment,
     title="Shifting means: which algorithms are not misled",
     source="Figures 3 and 4",
     summary=(
@@ -258,8 +259,4 @@ EXPERIMENT = Experiment(
         "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
         "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),
     },
-    cells=cells,
-    score=score,
-    figures=figures,
-    tables=tables,
 )

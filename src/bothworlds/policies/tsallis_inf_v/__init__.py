@@ -125,8 +125,7 @@ class TsallisINFV(Policy):
 
     def estimated(self, rows: Array) -> Array:
         """Return L, which the matched rate keeps with the prediction m added."""
-        L: Array = rows[0] - rows[self.traits.predicted] if self.traits.predicted else rows[0]
-        return L
+        return rows[0] - rows[self.traits.predicted] if self.traits.predicted else rows[0]
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability, and a mean of 1/2."""

@@ -168,8 +168,7 @@ class Watching:
             found = await service.looked_up(who, name, _newest)
             return await asyncio.to_thread(counted, *found)
 
-        found: Window | None = await self._shared(who, name, "window", 5.0, patience, make)
-        return found
+        return await self._shared(who, name, "window", 5.0, patience, make)
 
     async def history(self, who: Principal, name: str, patience: float) -> History | None:
         """Return where the experiment stood over time."""
@@ -179,18 +178,15 @@ class Watching:
             experts = len(experiment.config.experts)
             return await asyncio.to_thread(told_by, rows, experiment.known, experts)
 
-        found: History | None = await self._shared(who, name, "history", 5.0, patience, make)
-        return found
+        return await self._shared(who, name, "history", 5.0, patience, make)
 
     async def facts(self, who: Principal, name: str, patience: float) -> Facts | None:
         """Return counts that the store knows."""
 
         async def make() -> Facts:
-            found: Facts = await self._service.looked_up(who, name, _facts)
-            return found
+            return await self._service.looked_up(who, name, _facts)
 
-        found: Facts | None = await self._shared(who, name, "facts", 1.0, patience, make)
-        return found
+        return await self._shared(who, name, "facts", 1.0, patience, make)
 
     async def _shared(
         self,

@@ -210,8 +210,7 @@ class Advisers:
 
     def probabilities(self, lineup: Lineup) -> Array:
         """Return the distribution of the last draw, in the order of the lineup's places."""
-        mixed: Array = self._D[step.PER_EXPERT + 3 * len(self.names) :][lineup.indices]
-        return mixed
+        return self._D[step.PER_EXPERT + 3 * len(self.names) :][lineup.indices]
 
 
 _warm: set[bool] = set()

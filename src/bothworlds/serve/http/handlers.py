@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, get_args
 
 from bothworlds.serve.domain.answers import Decided, Feedback, Status, Told
@@ -400,11 +400,7 @@ async def quarantined(app: Context, request: Request) -> Reply:
 )  # fmt: skip
 async def release(app: Context, request: Request) -> Reply:
     """Learn from feedback in quarantine."""
-    ids = None if request.body is None else request.body.ids
-    count = await app.service.release(
-        request.who, request.given[0], ids, request_id=request.id.decode()
-    )
-    return Reply(200, wire.encode({"count": count}))
+    return await _judged(request, app.service.release)
 
 
 @route(
@@ -413,10 +409,12 @@ async def release(app: Context, request: Request) -> Reply:
 )  # fmt: skip
 async def drop(app: Context, request: Request) -> Reply:
     """Drop feedback in quarantine."""
+    return await _judged(request, app.service.drop)
+
+
+async def _judged(request: Request, judge: Callable[..., Awaitable[int]]) -> Reply:
     ids = None if request.body is None else request.body.ids
-    count = await app.service.drop(
-        request.who, request.given[0], ids, request_id=request.id.decode()
-    )
+    count = await judge(request.who, request.given[0], ids, request_id=request.id.decode())
     return Reply(200, wire.encode({"count": count}))
 
 
