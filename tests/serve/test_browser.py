@@ -176,6 +176,9 @@ ESCAPES = """() => [...document.querySelectorAll("section")].flatMap((card, n, a
   return [...inside, ...over].map((each) => each.outerHTML.slice(0, 60));
 })"""
 """Elements that leave their card, and cards that overlap."""
+LETTERS = """() => [...document.querySelectorAll("svg text")].map((each) =>
+  parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)"""
+"""Sizes of the letters in charts, in pixels."""
 
 
 def test_the_demo_is_intact_at_every_width(chromium):
@@ -204,6 +207,7 @@ def test_the_demo_is_intact_at_every_width(chromium):
             columns = page.evaluate("getComputedStyle(document.querySelector('main'))"
                                     ".gridTemplateColumns.split(' ').length")  # fmt: skip
             assert columns == (2 if width >= 900 else 1)
+            assert min(page.evaluate(LETTERS)) >= 10.5, width
             # The control: a table that is too wide is noticed.
             page.evaluate("document.querySelector('table').style.width = '2000px'")
             assert page.evaluate(ESCAPES) != []

@@ -27,7 +27,8 @@ COLOURS = {
     if (found := variant_of(printed)) is not None
 }
 """The house's colours of the players."""
-WIDTH, HEIGHT, FOOT = 520, 170, 18
+WIDTH, HEIGHT, HEAD, FOOT = 340, 132, 22, 18
+"""Of a chart, in its own units: wide enough for a phone, and letters grow with the screen."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #59636e; --line: #d1d9e0; --paper: #fff;
@@ -48,7 +49,13 @@ section { min-width: 0; border: 1px solid var(--line); border-radius: 6px; paddi
 section p { margin: 0; min-height: 1.5em; }
 .now { color: #d55e00; font-weight: 600; }
 svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--dim); font-size: 12px; }
+svg text { fill: var(--dim); font-size: 8px; }
+svg polyline { vector-effect: non-scaling-stroke; }
+@media (max-width: 1100px) { svg text { font-size: 10px; } }
+@media (max-width: 899px) { svg text { font-size: 7px; } }
+@media (max-width: 600px) { svg text { font-size: 10px; } }
+@media (max-width: 420px) { svg text { font-size: 13px; } }
+@media (max-width: 340px) { svg text { font-size: 14px; } }
 svg .axis { stroke: var(--line); }
 svg .wave { fill: var(--wave); }
 table { border-collapse: collapse; width: 100%; font-size: .88rem;
@@ -91,10 +98,10 @@ def document(pictures: Sequence[Picture], dashboard: str, ended: bool = False) -
     )
     about = h.p(
         h.b("Lower is better. Orange: bots, load, late feedback or a change at work. "),
-        "Each curve shows what a policy has lost by not playing the best option. All receive"
-        " the same simulated traffic. Tsallis-INF decides through the service. Policies that"
-        " draw play in eight copies, because chance decides which of them are misled; a curve is"
-        " the mean of the copies. ",
+        "A curve shows how much a policy has lost by not playing the best option; all receive the"
+        " same simulated traffic. Tsallis-INF decides through the service. Thompson sampling and"
+        " AllWorlds play in eight copies that differ by chance, and their curve is the mean."
+        " Misled: plays the best option less than half of the time. ",
         h.a("Dashboard of the service", href=dashboard),
     )
     body = h.body(h.h1("Several policies, the same traffic"), about, h.main(map(_card, pictures)))
@@ -124,21 +131,21 @@ def _chart(each: Picture) -> Markup:
     """Return the curves of an experiment as SVG; the table below has their ends."""
     last = max([1.0, *each.times[-1:]])
     most = max([1.0, *(max(curve) for curve in each.curves.values() if curve)])
-    left, right, floor = 52, WIDTH - 70, HEIGHT - FOOT
+    left, right, floor = 48, WIDTH - 68, HEIGHT - FOOT
 
     def x(at: float) -> float:
         return left + (right - left) * min(at / last, 1.0)
 
     def y(lost: float) -> float:
-        return floor - (floor - 10) * lost / most
+        return floor - (floor - HEAD) * lost / most
 
     waves = [
         h.rect(
             class_="wave",
             x=f"{x(a):.1f}",
-            y=6,
+            y=HEAD,
             width=f"{max(1.0, x(b) - x(a)):.1f}",
-            height=floor - 6,
+            height=floor - HEAD,
         )
         for a, b in each.troubles
         if a <= last
@@ -162,10 +169,9 @@ def _chart(each: Picture) -> Markup:
     return h.svg(
         waves,
         h.line(class_="axis", x1=left, x2=right, y1=floor, y2=floor),
-        h.line(class_="axis", x1=left, x2=left, y1=10, y2=floor),
-        h.text(f"{most:,.0f}", x=left - 4, y=14, text_anchor="end"),
-        h.text(each.unit, x=left - 4, y=30, text_anchor="end"),
-        h.text("lost", x=left - 4, y=44, text_anchor="end"),
+        h.line(class_="axis", x1=left, x2=left, y1=HEAD, y2=floor),
+        h.text(f"{each.unit} lost", x=0, y=HEAD - 10),
+        h.text(f"{most:,.0f}", x=left - 4, y=HEAD + 8, text_anchor="end"),
         h.text("0", x=left - 4, y=floor, text_anchor="end"),
         lines,
         labels,
