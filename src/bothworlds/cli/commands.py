@@ -32,6 +32,14 @@ A file has a function called as the command, or a group of commands called ``app
 """
 
 
+def _reflow(command: Any) -> None:
+    """Let the terminal break the lines of a help text, which docstrings break for the source."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    for each in getattr(command, "commands", {}).values():
+        _reflow(each)
+
+
 class _Loaded(Mapping[str, Any]):
     """The commands by name, each imported when it is looked up."""
 
@@ -45,6 +53,7 @@ class _Loaded(Mapping[str, Any]):
             alone.command(name)(getattr(module, name.replace("-", "_")))
             found = typer.main.get_command(alone)
         found.name = name
+        _reflow(found)
         return found
 
     def __iter__(self) -> Iterator[str]:
