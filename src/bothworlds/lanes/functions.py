@@ -23,6 +23,7 @@ from bothworlds.lanes.vectors import bits_float, float_bits, select, shift_left,
 # ln 2 in two parts; the first has 20 bits to spare, so its product with an exponent is exact.
 LN2_HIGH = float.fromhex("0x1.62e42fefap-1")
 LN2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")
+LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 OVER_LN2 = float.fromhex("0x1.71547652b82fep+0")
 ROUNDER = 1.5 * 2.0**52  # added to a small number, leaves its nearest integer in the low bits
 LEAST_EXPONENT = -708.0  # below, exp is treated as 0 rather than as a subnormal number
@@ -69,6 +70,16 @@ def log(x: Any) -> Any:
     p = p * z + 0.6666666666666734
     # 2 atanh(s) = f - s (f - z P): the leading term f is exact.
     return k * LN2_HIGH + (f - (s * (f - z * p) - k * LN2_LOW))
+
+
+@jit
+def log_below(x: Any) -> Any:
+    """Return a number not above ln x and at most 0.06 below it, for positive and normal x.
+
+    log2(2^k (1 + f)) >= k + f, which the bits of the number are.
+    """
+    k = bits_float(shift_right(float_bits(x), 20) | WHOLE) - 2.0**52
+    return k * (LN2 / 2.0**32) - (1023.0 * LN2 + 1e-12)
 
 
 @jit

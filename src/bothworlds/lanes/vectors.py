@@ -355,6 +355,24 @@ def with_lane(typingctx: Any, value: Any, place: Any, number: Any) -> Any:
     return signature(number_like(value), value, place, number), codegen
 
 
+@intrinsic
+def slide(typingctx: Any, value: Any, first: Any) -> Any:
+    """Move the numbers one lane up, with ``first`` in the first lane."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        new = context.cast(builder, args[1], first, types.float64)
+        if not is_wide(value):
+            return new
+        undefined = ir.Constant(value.vector, ir.Undefined)
+        new = builder.insert_element(undefined, new, ir.Constant(ir.IntType(32), 0))
+        places = ir.Constant(
+            ir.VectorType(ir.IntType(32), value.lanes), [value.lanes, *range(value.lanes - 1)]
+        )
+        return builder.shuffle_vector(args[0], new, places)
+
+    return signature(number_like(value), value, first), codegen
+
+
 def _folded(name: str, emit: Any, doc: str) -> Any:
     """Make a function that joins all lanes into one number, halves first: always in one order."""
 

@@ -24,15 +24,19 @@ log2 N cuts, and an arm 2 log2 N cells, regardless of what was observed.
 import functools
 from typing import Any
 
-from bothworlds.lanes.functions import divergence, is_due, log
+from bothworlds.lanes.functions import divergence, is_due, log, log_below
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND as NOW
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
+    ZEROS,
+    absolute,
     advance,
     any_lane,
+    bits_float,
     counting,
     first_lane,
+    float_bits,
     floor,
     gather,
     lane_bits,
@@ -45,6 +49,7 @@ from bothworlds.lanes.vectors import (
     scatter,
     select,
     shift_left,
+    slide,
     splat,
     splat_int,
     store,
@@ -53,7 +58,6 @@ from bothworlds.lanes.vectors import (
     to_int,
     whole,
     width,
-    zeros,
 )
 from bothworlds.lanes.wrap import bound
 
@@ -64,12 +68,26 @@ FIELDS = CELLS + 2 * LEVELS
 """Numbers of an arm: N, the sum of its losses, and for every level the older and the newer sum."""
 
 TOGETHER = LANES
-"""Levels that a tile has side by side."""
-TOGETHER_LANES = 64 // TOGETHER
-"""Lanes whose levels fit into one word."""
+"""Levels that a tile has side by side, the older sums only."""
+SIDE_BY_SIDE = 8
+"""Levels that a tile tests at every loss; those above move slowly."""
+LANES_OF_WORD = 64 // SIDE_BY_SIDE
+"""Lanes whose first levels fit into one word."""
+PAUSE = 8.0
+"""Losses for which the others need not be tested if all left sides are far from the threshold."""
+NEXT = CELLS + TOGETHER
+"""Number of a tile's arm: N from which on they must be tested again."""
+SIZE_OF_LONG = 1 << SIDE_BY_SIDE
+LONG = float(SIZE_OF_LONG)
+"""N from which on there are such levels."""
 FIRST_OF_REST = float(1 << TOGETHER)
-"""N from which on there are more levels."""
-ARM_N, ARM_SUM, ARM_MEAN, ARM_LIMIT, ARM_SPREAD, SCRATCH = range(1, 7)
+"""N from which on there are more levels than those side by side."""
+WHOLE = 2.0**52
+"""Added to a whole number, leaves it in the low bits."""
+ABOVE_WHOLE = -(1 << 52)
+"""The bits above those."""
+side_by_side = ZEROS[SIDE_BY_SIDE]
+ARM_N, ARM_BEFORE, ARM_SUM, ARM_MEAN, ARM_LIMIT, ARM_SPREAD, SCRATCH = range(1, 8)
 """Rows that `shift_and_suspect` reads, behind that of the arm, and how many rows it needs."""
 
 SHORT = 4
@@ -106,15 +124,16 @@ def observe(R: Any, at: int, step: int, loss: float) -> None:
 
 @jit
 def count(R: Any, first: int, K: int, arm: Any, loss: Any) -> Any:
-    """Add a loss to N and the sum of its arm in every lane, and return both.
+    """Add a loss to N and the sum of its arm in every lane; return N and the sum before and after.
 
     The numbers of the arms are in groups of K rows, from row ``first`` on.
     """
     N = gather(R, first + COUNT * K, arm) + 1.0
-    total = gather(R, first + SUM * K, arm) + loss
+    before = gather(R, first + SUM * K, arm)
+    total = before + loss
     scatter(R, first + COUNT * K, arm, N)
     scatter(R, first + SUM * K, arm, total)
-    return N, total
+    return N, before, total
 
 
 @jit
@@ -223,70 +242,147 @@ def suspected(R: Any, at: int, step: int, arm: Any, N: Any, total: Any, limit: A
 def place_of(R: Any, first: int, K: int, lanes: int, arm: int, k: int) -> Any:
     """Return ``at``, ``step``, ``cells`` and ``apart`` of an arm in lane k; see `sum_at`.
 
-    A tile has the first levels of an arm and a lane side by side, so that they are one vector.
+    A tile has the first levels of an arm and a lane side by side, so that they are vectors.
     """
     at = (first + arm) * lanes + k
     if lanes == 1:
         return at, K, at + CELLS * K, 2 * K
     begin = first_lane(R)
-    cells = (first + CELLS * K) * lanes + 2 * TOGETHER * (arm * lanes + begin + k) - begin
+    cells = (first + CELLS * K) * lanes + TOGETHER * (arm * lanes + begin + k) - begin
     return at, K * lanes, cells, 1
 
 
 @jit
-def shift_and_suspect(R: Any, first: int, K: int, scratch: int, like: Any) -> int:
+def shift_long(R: Any, at: int, step: int, cells: int, N: int) -> None:
+    """Move the sums at the cuts of the levels from `SIDE_BY_SIDE` on.
+
+    A tile keeps the older sum only: what is 2^j before a multiple N of 2^j was the older one of the
+    level below until now.
+    """
+    level = min(lowest_bit(N), LEVELS - 1)
+    while level >= SIDE_BY_SIDE:
+        below = sum_at(R, at, step, cells, 1, level - 1)
+        if level < TOGETHER:
+            R[cells + level] = below
+        else:
+            R[at + (CELLS + 2 * level) * step] = below
+        level -= 1
+
+
+@jit
+def suspected_long(
+    R: Any, first: int, K: int, scratch: int, lanes: int, k: int, least: float, slope: float
+) -> Any:
+    """Move the sums at the cuts from level `SIDE_BY_SIDE` on; return where the bound passes.
+
+    Their left sides move so slowly that they need not be tested at every loss. With N' <= N + s
+    losses and the same cut, |D'| <= |D| + s n max(mu, 1 - mu) / N, mu' (1 - mu') >= mu (1 - mu)
+    (N / N')^2, n (N' - n) / N' >= n (N - n) / N, and the threshold is at least ``least`` +
+    ``slope`` ln N. So it is known until when none of them passes.
+    """
+    row = scratch * lanes + k
+    N = R[row + ARM_N * lanes]
+    mu = R[row + ARM_MEAN * lanes]
+    spread = R[row + ARM_SPREAD * lanes]
+    at, step, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
+    if to_int(N) & (SIZE_OF_LONG - 1) == 0:
+        shift_long(R, at, step, cells, to_int(N))
+    safe = nearly(least + slope * log_below(N))
+    level = counting(SIDE_BY_SIDE, side_by_side())
+    length = to_float(shift_left(splat_int(1, side_by_side()), level))
+    n = length * (floor(N * (1.0 / length)) - 1.0)
+    room = n * (N - n)
+    D = load(advance(whole(R), first_lane(R) + cells + SIDE_BY_SIDE), 0, side_by_side()) - n * mu
+    cuts = n > 0.0
+    bits = lane_bits(cuts & (D * D > spread * room)) << SIDE_BY_SIDE
+    ahead = PAUSE - 1.0
+    moved = absolute(D) + n * (ahead * max(mu, 1.0 - mu) / N)
+    kept = N / (N + ahead)
+    near = cuts & (moved * moved > room * (safe * (mu * (1.0 - mu) / N) * (kept * kept)))
+    soon = any_lane(near)
+    if N >= FIRST_OF_REST:
+        soon = True
+        for level in range(TOGETHER, LEVELS):
+            cut = float(((to_int(N) >> level) - 1) << level)
+            off = R[at + (CELLS + 2 * level) * step] - cut * mu
+            if cut > 0.0 and off * off > spread * (cut * (N - cut)):
+                bits |= 1 << level
+    R[at + NEXT * step] = N + 1.0 if soon else (floor(N * (1.0 / PAUSE)) + 1.0) * PAUSE
+    return bits
+
+
+@jit
+def shift_and_suspect(
+    R: Any, first: int, K: int, scratch: int, least: float, slope: float, like: Any
+) -> int:
     """Move the sums at the cuts on, and return the lanes in which a change is suspected, as bits.
 
-    Row ``scratch`` has the arm of every lane; N, the sum, mu, the threshold and what the square of
-    D is compared with follow. A change that `change_beyond` would find is always suspected.
+    Row ``scratch`` has the arm of every lane; N, the sum before the last loss and after it, mu, at
+    most the threshold, and what the square of D is compared with follow. A change that
+    `change_beyond` would find is always suspected. No threshold is below ``least`` +
+    ``slope`` ln N.
     """
     lanes = stride(like)
     found = 0
-    levels = counting(0, zeros())
-    length = to_float(shift_left(splat_int(1, zeros()), levels))
-    shorter = 1.0 / length
-    for start in range(0, width(like), TOGETHER_LANES):
+    one = splat_int(1, side_by_side())
+    size = shift_left(one, counting(0, side_by_side()))
+    below = (size - one) | ABOVE_WHOLE
+    length = to_float(size)
+    excess = WHOLE - length
+    N_all = load(R, scratch + ARM_N, like)
+    due = lane_bits(N_all >= LONG)
+    if due != 0:
+        arm = to_int(load(R, scratch, like))
+        due &= lane_bits(N_all >= gather(R, first + NEXT * K, arm))
+    while due != 0:
+        k = lowest_bit(due)
+        due &= due - 1
+        bits = suspected_long(R, first, K, scratch, lanes, k, least, slope)
+        found |= examine(R, first, K, scratch, lanes, k, bits)
+    for start in range(0, width(like), LANES_OF_WORD):
         # The levels of these lanes at which the bound passes; hardly a branch is taken until then.
         hits = 0
-        for k in range(start, start + TOGETHER_LANES):
+        for k in range(start, min(start + LANES_OF_WORD, width(like))):
             row = scratch * lanes + k
             N = R[row + ARM_N * lanes]
-            total = R[row + ARM_SUM * lanes]
             mu = R[row + ARM_MEAN * lanes]
             spread = R[row + ARM_SPREAD * lanes]
-            at, step, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
-            due = levels <= lowest_bit(to_int(N))
+            _, _, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
+            # m = N mod 2^j + 2^j losses are behind the cut, by the low bits of N + 2^52.
+            m = bits_float(float_bits(splat(N + WHOLE, side_by_side())) & below) - excess
+            n = N - m
             together = advance(whole(R), first_lane(R) + cells)
-            newer = load(together, 1, zeros())
-            older = select(due, newer, load(together, 0, zeros()))
+            older = load(together, 0, side_by_side())
+            older = select(m == length, slide(older, R[row + ARM_BEFORE * lanes]), older)
             store(together, 0, older)
-            store(together, 1, select(due, splat(total, zeros()), newer))
-            n = length * (floor(N * shorter) - 1.0)
             D = older - n * mu
-            hit = (N >= 2.0 * length) & (D * D > spread * (n * (N - n)))
-            hits |= lane_bits(hit) << TOGETHER * (k - start)
-            if N >= FIRST_OF_REST:
-                shift(R, at, step, TOGETHER, to_int(N), total)
-                for level in range(TOGETHER, LEVELS):
-                    cut = float(((to_int(N) >> level) - 1) << level)
-                    off = R[at + (CELLS + 2 * level) * step] - cut * mu
-                    if cut > 0.0 and off * off > spread * (cut * (N - cut)):
-                        found |= 1 << k
+            hit = (n >= length) & (D * D > spread * (n * m))
+            hits |= lane_bits(hit) << SIDE_BY_SIDE * (k - start)
         while hits != 0:
             place = lowest_bit(hits)
             hits &= hits - 1
-            k = start + place // TOGETHER
-            level = place % TOGETHER
-            row = scratch * lanes + k
-            N = R[row + ARM_N * lanes]
-            total = R[row + ARM_SUM * lanes]
-            mu = R[row + ARM_MEAN * lanes]
-            safe = nearly(R[row + ARM_LIMIT * lanes])
-            _, _, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
-            cut = float(((to_int(N) >> level) - 1) << level)
-            before = R[cells + level]
-            if passes(cut, N - cut, before, total - before, mu, safe):
-                found |= (left_side(cut, N, before, total, mu) > safe) << k
+            bit = 1 << place % SIDE_BY_SIDE
+            found |= examine(R, first, K, scratch, lanes, start + place // SIDE_BY_SIDE, bit)
+    return found
+
+
+@jit
+def examine(R: Any, first: int, K: int, scratch: int, lanes: int, k: int, levels: int) -> int:
+    """Return the bit of lane k, if the left side passes at one of these levels, else 0."""
+    row = scratch * lanes + k
+    N = R[row + ARM_N * lanes]
+    total = R[row + ARM_SUM * lanes]
+    mu = R[row + ARM_MEAN * lanes]
+    safe = nearly(R[row + ARM_LIMIT * lanes])
+    at, step, cells, _ = place_of(R, first, K, lanes, to_int(R[row]), k)
+    found = 0
+    while levels != 0:
+        level = lowest_bit(levels)
+        levels &= levels - 1
+        cut = float(((to_int(N) >> level) - 1) << level)
+        before = sum_at(R, at, step, cells, 1, level)
+        if passes(cut, N - cut, before, total - before, mu, safe):
+            found |= (left_side(cut, N, before, total, mu) > safe) << k
     return found
 
 
@@ -348,6 +444,13 @@ def empty(R: Any, at: int, step: int) -> None:
     """Forget the losses of an arm; the sums at the cuts are written again before they are read."""
     R[at + COUNT * step] = 0.0
     R[at + SUM * step] = 0.0
+
+
+@jit
+def empty_lane(R: Any, at: int, step: int) -> None:
+    """Forget the losses of an arm of a tile."""
+    empty(R, at, step)
+    R[at + NEXT * step] = 0.0
 
 
 @jit

@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bothworlds.lanes.functions import exp, log
+from bothworlds.lanes.functions import exp, log, log_below
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.lanes.rows import put, take
@@ -73,14 +73,15 @@ CONSTANTS = (8.0, math.log(1.15), 0.25, 1.0, 3.0, 4.0, 2.0, 0.25)
 
 # Rows: inverse probability; carried with a decision B_I and its round; those of `waiting`; Q, t_0,
 # m, s, U, the numbers of alarms; of the last decision 4 / eta^2 and B; whether any u_i is above 0;
-# how many arms are in F and since which limit, see `few_arms`; whether the arm played led; what a
-# test needs lane by lane; the solver's rows.  Then by arm L, u, the last round in which the arm
-# led, what is known of its last level alarm and of its last side alarm, and the numbers of its
-# change test.  No row names an arm by its place, because the arms of a bandit come and go.
+# how many arms are in F and since which limit, see `few_arms`; the limit and until when it holds;
+# whether the arm played led; what raises the limit of its test; what a test needs lane by lane; the
+# solver's rows.  Then by arm L, u, the last round in which the arm led, what is known of its last
+# level alarm and of its last side alarm, and the numbers of its change test.  No row names an arm
+# by its place, because the arms of a bandit come and go.
 BASE, DECIDED, WAITING = 1, 2, 3
 OWN = WAITING + waiting.ROWS
 SQUARES, RESTARTED, COUNTED, TOTAL, REPEATS, LEVEL_ALARMS, SIDE_ALARMS = range(OWN, OWN + 7)
-PACE, LEVEL, CUTTING, SIZE, LEADING, PLAYED = range(OWN + 7, OWN + 13)
+PACE, LEVEL, CUTTING, SIZE, LIMIT, UNTIL, LEADING, FACTOR, PLAYED = range(OWN + 7, OWN + 16)
 SOLVER = PLAYED + alarm.SCRATCH
 LOSSES, CUTS, LED, ALARMED = 0, 1, 2, 3
 ROUND, STATISTIC, OBSERVED, CUT_AT, BEFORE, AFTER, RECORD = range(7)
@@ -95,6 +96,8 @@ CARRIED = (
 """The carried rows."""
 Q_1 = 0.25
 MOST_COUNTED = 8.0
+SIDE_SLOPE = 0.5
+"""What ln N adds to the limit of an arm that does not lead."""
 BASE_OF_SIZE = 2.0**32
 """More than there are arms."""
 
@@ -109,6 +112,19 @@ def solver(S: Any, like: Any) -> Any:
 def few_losses(t: int, C: Any) -> Any:
     """Return 3 ln t rounded up: an arm with fewer losses is in F."""
     return math.ceil(C[FEW] * log(float(t)))
+
+
+@jit
+def few_now(t: int, C: Any, S: Any, like: Any) -> Any:
+    """Return `few_losses`; a tile keeps it until 3 ln t comes near the next whole number."""
+    if stride(like) == 1:
+        return few_losses(t, C)
+    limit = S[LIMIT * stride(like)]
+    if t > S[UNTIL * stride(like)]:
+        limit = few_losses(t, C)
+        store(S, LIMIT, splat(limit, like))
+        store(S, UNTIL, splat(0.999999 * exp(limit / C[FEW]), like))
+    return limit
 
 
 @jit
@@ -164,7 +180,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     inverse_w = load(P, half.INVERSE_P, u)
     inverse_p = inverse_w
     v = uniform(G, u)
-    limit = few_losses(t, C)
+    limit = few_now(t, C, S, u)
     count = few_arms(K, limit, S, u)
     if any_lane(count > 0.0):
         f = floor_of(K, t, C, S, low)
@@ -261,7 +277,7 @@ def listen(K: int, C: Any, S: Any, now: Any, arm: Any, loss: Any) -> None:
     """Add the loss to the test of its arm, and act where its mean has changed."""
     lanes = stride(loss)
     tests = ESTIMATES + TEST * K
-    N, total = alarm.count(S, tests, K, arm, loss)
+    N, before, total = alarm.count(S, tests, K, arm, loss)
     led = load(S, LEADING, loss) > 0.0
     if lanes == 1:
         led = take(S, ESTIMATES + LED * K, K, arm) == now
@@ -273,27 +289,48 @@ def listen(K: int, C: Any, S: Any, now: Any, arm: Any, loss: Any) -> None:
     if any_lane(load(S, CUTTING, loss) > 0.0):
         growth = select(led, growth, take(S, ESTIMATES + CUTS * K, K, arm))
         put(S, ESTIMATES + CUTS * K, K, arm, select(led, 0.0, growth))
-    log_N = log(N)
-    limit = select(led, C[LEVEL_LIMIT] + log_N, C[SIDE_LIMIT] + 0.5 * log_N)
+    # A tile takes the logarithm where a change is suspected, else a number below it.
+    limit = limit_of(C, led, log(N) if lanes == 1 else log_below(N))
+    factor = splat(1.0, loss)
     if any_lane(growth > 0.0):
-        limit = limit * exp(C[GROWTH] * growth)
-    mu = total / N
+        factor = exp(C[GROWTH] * growth)
+        limit = limit * factor
+    # These two serve to suspect only, which leaves room for rounding.
+    over_N = 1.0 / N
+    mu = total * over_N
     store(S, LEADING, select(led, 1.0, splat(0.0, loss)))
     store(S, PLAYED, to_float(arm))
     store(S, PLAYED + alarm.ARM_N, N)
+    store(S, FACTOR, factor)
+    store(S, PLAYED + alarm.ARM_BEFORE, before)
     store(S, PLAYED + alarm.ARM_SUM, total)
     store(S, PLAYED + alarm.ARM_MEAN, mu)
     store(S, PLAYED + alarm.ARM_LIMIT, limit)
-    store(S, PLAYED + alarm.ARM_SPREAD, alarm.nearly(limit) * (mu * (1.0 - mu) / N))
+    store(S, PLAYED + alarm.ARM_SPREAD, alarm.nearly(limit) * (mu * (1.0 - mu) * over_N))
     if lanes == 1:
         alarm.shift(S, tests + lane(arm, 0), K, 0, to_int(lane(N, 0)), lane(total, 0))
         bits = lane_bits(alarm.suspected(S, tests, K, arm, N, total, limit))
     else:
-        bits = alarm.shift_and_suspect(S, tests, K, PLAYED, loss)
+        bits = alarm.shift_and_suspect(S, tests, K, PLAYED, C[SIDE_LIMIT], SIDE_SLOPE, loss)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         act(K, C, S, lanes, k, lane(now, k))
+
+
+@jit
+def limit_of(C: Any, led: Any, log_N: Any) -> Any:
+    """Return the limit of a test that has not been raised, given ln N."""
+    return select(led, C[LEVEL_LIMIT] + log_N, C[SIDE_LIMIT] + SIDE_SLOPE * log_N)
+
+
+@jit
+def empty_test(S: Any, lanes: int, at: int, step: int) -> None:
+    """Let a test start again."""
+    if lanes == 1:
+        alarm.empty(S, at, step)
+    else:
+        alarm.empty_lane(S, at, step)
 
 
 @jit
@@ -303,7 +340,8 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     arm = to_int(S[scratch])
     N = S[scratch + alarm.ARM_N * lanes]
     at, step, cells, apart = alarm.place_of(S, ESTIMATES + TEST * K, K, lanes, arm, k)
-    limit = S[scratch + alarm.ARM_LIMIT * lanes]
+    leads = S[LEADING * lanes + k] > 0.0
+    limit = limit_of(C, leads, log(N)) * S[FACTOR * lanes + k]
     found, cut = alarm.change_among(S, at, step, cells, apart, limit)
     if found == 0.0:
         return
@@ -313,7 +351,6 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
     for i in range(1, K):
         low = min(low, S[(ESTIMATES + i) * lanes + k])
     kept = C[KEPT] * max(now - S[RESTARTED * lanes + k], 1.0)
-    leads = S[LEADING * lanes + k] > 0.0
     moved = leads
     if leads:
         soft_restart(K, S, lanes, k, now, arm, low, kept)
@@ -330,7 +367,7 @@ def act(K: int, C: Any, S: Any, lanes: int, k: int, now: float) -> None:
             S[(ESTIMATES + CUTS * K + arm) * lanes + k] += 1.0
             S[CUTTING * lanes + k] = 1.0
         S[SIDE_ALARMS * lanes + k] += 1.0
-        alarm.empty(S, at, step)
+        empty_test(S, lanes, at, step)
     S[SIZE * lanes + k] = -1.0
     first = (ESTIMATES + (ALARMED if leads else SIDE) * K + arm) * lanes + k
     S[first + ROUND * step] = now
@@ -359,7 +396,7 @@ def soft_restart(
         place = (ESTIMATES + i) * lanes + k
         lead = S[place] - low
         S[place] = lead if lead * lead <= kept else kept / lead
-        alarm.empty(S, (ESTIMATES + TEST * K + i) * lanes + k, K * lanes)
+        empty_test(S, lanes, (ESTIMATES + TEST * K + i) * lanes + k, K * lanes)
     S[SQUARES * lanes + k] = Q_1
     S[origin] = now
     S[(WAITING + waiting.OUTSTANDING) * lanes + k] = 0.0
