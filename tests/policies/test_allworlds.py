@@ -266,7 +266,7 @@ def test_arms_come_and_go():
 
     play(300)
     bandit.add_arm("d", probability=0.2)
-    assert bandit.probabilities()["d"] == pytest.approx(0.2, rel=0.3)
+    assert bandit.probabilities()["d"] == pytest.approx(0.2, rel=1e-9)
     play(600)
     assert max(bandit.probabilities(), key=bandit.probabilities().get) == "d"
     play(100, available=["a", "b"])
@@ -274,6 +274,34 @@ def test_arms_come_and_go():
     bandit.retire_arm("d")
     play(400)
     assert max(bandit.probabilities(), key=bandit.probabilities().get) == "a"
+
+
+@pytest.mark.parametrize("rounds", [0, 3, 400])
+@pytest.mark.parametrize("outstanding", [0, 1, 20])
+@pytest.mark.parametrize("asked", [None, 0.05, 0.9])
+def test_a_new_arm_is_drawn_with_the_probability_asked_for(rounds, outstanding, asked):
+    """After the floor, which a new arm gets too, and with decisions under way."""
+    bandit = bw.Bandit(bw.AllWorlds(), arms=["a", "b", "c"], seed=1)
+    rng = np.random.default_rng(1)
+    for _ in range(rounds):
+        decision = bandit.ask()
+        bandit.tell(decision, loss=float(rng.random() < 0.3 + 0.2 * decision.index))
+    for _ in range(outstanding):
+        bandit.ask()
+    bandit.add_arm("d", probability=asked)
+    expected = 0.25 if asked is None else asked
+    assert bandit.probabilities()["d"] == pytest.approx(expected, rel=1e-9)
+    assert bandit.ask().probabilities["d"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_new_arm_cannot_be_drawn_less_often_than_the_floor_draws_it():
+    bandit = bw.Bandit(bw.AllWorlds(), arms=["a", "b", "c"], seed=1)
+    bandit.ask()
+    before = bandit.probabilities()
+    # (1 - 1/3) / 4 / 4, the floor of three even arms and a fourth without weight.
+    with pytest.raises(bw.errors.InvalidParameter, match=r"must be above 0\.0417"):
+        bandit.add_arm("d", probability=0.04)
+    assert bandit.probabilities() == before
 
 
 @pytest.mark.parametrize("evidence", [False, True])

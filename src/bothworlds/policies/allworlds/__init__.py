@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from bothworlds.omd import few, half
+from bothworlds.errors import InvalidParameter, must
+from bothworlds.omd import few, half, weights
 from bothworlds.omd.entering import entry_estimate
 from bothworlds.policies import alarm, base, waiting
 from bothworlds.policies.allworlds.kernels import (
@@ -23,6 +24,8 @@ from bothworlds.policies.allworlds.kernels import (
     DECIDED,
     ESTIMATES,
     FIELDS,
+    FLOOR,
+    HEIGHT,
     KERNELS,
     LED,
     LEVEL_ALARMS,
@@ -39,6 +42,7 @@ from bothworlds.policies.allworlds.kernels import (
     TEST,
     TOTAL,
     WAITING,
+    few_losses,
 )
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sounded, Traits
 from bothworlds.registry import POLICIES, Entry
@@ -170,11 +174,31 @@ class AllWorlds(Policy):
         return whole and super().sound(n_arms, state)
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
-        """Return an estimate with which w of the arm is this probability, and an empty test."""
-        w0 = 1.0 / (rows.shape[1] + 1) if probability is None else probability
-        column = np.zeros(FIELDS)
+        """Return an estimate with which the arm is drawn with this probability, and empty tests."""
+        n_arms = rows.shape[1] + 1
+        asked = 1.0 / n_arms if probability is None else probability
         squares = float(head[SQUARES]) * waiting.expected.py_func(head[WAITING:])
-        column[LOSSES] = entry_estimate(rows[LOSSES], 2.0 / math.sqrt(squares), 0.5, w0)
+        L, eta = rows[LOSSES], 2.0 / math.sqrt(squares)
+        limit = few_losses.py_func(t, CONSTANTS)
+        few_before = int((rows[TEST + alarm.COUNT] < limit).sum())
+        column = np.zeros(FIELDS)
+
+        def drawn(w0: float) -> float:
+            column[LOSSES] = entry_estimate(L, eta, 0.5, w0)
+            rest = 1.0 - float(weights([*L, column[LOSSES]], eta).max())
+            f = min(CONSTANTS[FLOOR] * rest, CONSTANTS[HEIGHT] / math.sqrt(t)) / n_arms
+            return (1.0 - f * (few_before + 1)) * w0 + f if limit > 0.0 else w0
+
+        # What is drawn grows with w0.
+        low, high = 1e-15, 1.0 - 1e-15
+        least = drawn(low)
+        if asked <= least:
+            expected = f"above {least:.3g}, as it explores every new arm so often"
+            raise InvalidParameter(must("probability", "AllWorlds", expected, asked))
+        w0 = asked
+        while low < w0 < high:
+            low, high = (w0, high) if drawn(w0) < asked else (low, w0)
+            w0 = 0.5 * (low + high)
         return column
 
     def kernels(self) -> Kernels:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeVar
 
 from bothworlds.arguments import is_number
+from bothworlds.errors import InvalidParameter
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.config import Arm, NewExperiment, check_arm, checked
@@ -226,7 +227,10 @@ class Administration:
                     raise Problem("arm_id_used")
                 writer.put_seal(experiment.id, experiment.epoch, row.place + 1)
                 if order is not None:
-                    folding.join(writer, experiment.place, order, row.place, probability)
+                    try:
+                        folding.join(writer, experiment.place, order, row.place, probability)
+                    except InvalidParameter as error:
+                        raise Problem("invalid_request", str(error)) from error
                 segments.enter(writer, experiment.id, row.place, entries)
                 _touch(writer, experiment)
 
