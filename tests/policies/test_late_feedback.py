@@ -1,10 +1,14 @@
 """Late and lost answers: every policy goes on exploring, and none is misled."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import bothworlds as bw
 from bothworlds.logs.record import LoggedDecision
+from bothworlds.policies import late
+from bothworlds.policies.tsallis_inf import half
 
 INDEX = [bw.UCB1(), bw.KLUCB()]
 EVERY = [
@@ -175,3 +179,13 @@ def test_a_policy_that_stays_with_its_first_arm_would_be_found():
 
     bandit = bw.Bandit(Waiting(), arms=5, seed=3)
     assert {bandit.ask().index for _ in range(1_000)} == {0}
+
+
+def test_kernels_that_differ_anywhere_have_code_of_their_own():
+    """Machine code is kept under the name, so a variant must not share that of the original."""
+    shape = 0, 0, True, -1
+    whole = late._late_kernels(half.RV, *shape)
+    variant = late._late_kernels(replace(half.RV, near=None), *shape)
+    other = late._late_kernels(half.RV, 1, 0, True, -1)
+    names = {each.note.py_func.__qualname__ for each in (whole, variant, other)}
+    assert len(names) == 3

@@ -1,4 +1,4 @@
-"""Late feedback, compiled: note a decision when it is made, learn from it whenever its loss comes.
+"""Late feedback, compiled: note a decision when it is drawn, learn from it whenever its loss comes.
 
 `bothworlds.bandit.pending` describes what is kept of a decision.  Here is its memory, the array
 ``N``:
@@ -17,6 +17,7 @@ fills them in.  ``indices`` are the indices of the arms in ``F``, by slot.
 from __future__ import annotations
 
 import functools
+import hashlib
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -307,11 +308,19 @@ def width(policy: Policy, program: Program, known: int) -> int:
 
 
 def late_kernels(policy: Policy, program: Program) -> LateKernels:
-    """Return the compiled templates for a policy, made once for all with the same kernels."""
+    """Return the compiled templates for a policy, built once for all with the same kernels."""
     traits = policy.traits
     skipped = -1 if traits.skipped_row is None else traits.skipped_row
     shape = traits.carried_rows, program.head_rows, traits.estimates, skipped
     return _late_kernels(program.kernels, *shape)
+
+
+def _name(value: Any) -> str:
+    """Return the module and name of a function, compiled or not; of a number the number."""
+    function = getattr(value, "py_func", value)
+    if isinstance(function, types.FunctionType):
+        return f"{function.__module__}.{function.__qualname__}"
+    return repr(value)
 
 
 @functools.cache
@@ -336,8 +345,10 @@ def _late_kernels(
         "head": head,
     }
     parts = [kernels.ask.py_func, kernels.tell.py_func]
-    # Numba's cache knows a function by its name but not by its globals.
-    suffix = ".".join(f"{part.__module__}.{part.__qualname__}" for part in parts)
+    # Numba's cache knows a function by its name but not by its globals: the name covers them all.
+    bound = [_name(value) for value in names.values()]
+    digest = hashlib.sha256("/".join(bound).encode()).hexdigest()[:16]
+    suffix = ".".join([*map(_name, parts), digest])
 
     def made(template: Any, release: bool = False, **more: Any) -> Any:
         scope = {**template.__globals__, **names, **more}
