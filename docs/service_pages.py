@@ -38,7 +38,7 @@ def api() -> str:
         " caller's own if it sent one of at most 64 letters, digits, dots, dashes and underscores."
         " Refusals are `application/problem+json` with a [code](codes.md).",
         "",
-        "With `--require-keys` a request says `Authorization: Bearer bw_...`; the key must have the"
+        "With `--require-keys` requests send `Authorization: Bearer bw_...`; the key must have the"
         " scope of the route.",
     ]
     known = schemas(ROUTES)
@@ -167,7 +167,7 @@ def codes() -> str:
         " `detail`, `code`, `request_id`. The code is stable: programs may branch on it."
         " A request that is refused has changed nothing."
         " An asterisk marks codes after which the same request may"
-        " be sent again; `Retry-After` says when.",
+        " be sent again; `Retry-After` gives the time.",
         "",
         "| code | status | what happened | what to do |",
         "|---|--:|---|---|",

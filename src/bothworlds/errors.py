@@ -3,15 +3,15 @@
 ::
 
     BothworldsError
-    ├── InvalidParameter   (ValueError)      a constructor or function got a value it cannot use
+    ├── InvalidParameter   (ValueError)      a parameter has a value that is not accepted
     ├── InvalidFeedback    (ValueError)      a reward, loss or winner that cannot be accepted
     ├── UnknownDecision    (KeyError)        feedback for a decision this bandit is not waiting for
     │   └── DecisionClosed                   ... because it was already answered, or expired
     ├── StateFileError     (ValueError)      a saved bandit that is damaged, foreign or too new
     ├── ResultFileError    (ValueError)      a saved result that is damaged, foreign or too new
     ├── KernelError        (RuntimeError)    a user's own policy or environment misbehaved
-    ├── ForkError          (RuntimeError)    a bandit was made in the parent of this process
-    ├── ClusterError       (RuntimeError)    workers, or what schedules them, cannot be used
+    ├── ForkError          (RuntimeError)    a bandit was created in the parent process
+    ├── ClusterError       (RuntimeError)    workers, or their scheduler, cannot be used
     ├── ServiceError       (RuntimeError)    the decision service refused a request
     │   └── ServiceAway    (ConnectionError) ... or cannot be reached, or is overloaded
     ├── StoreError         (RuntimeError)    a store of decisions that cannot be opened or used
@@ -96,7 +96,7 @@ class KernelError(BothworldsError, RuntimeError):
 
 
 class ForkError(BothworldsError, RuntimeError):
-    """A bandit made before a fork would draw the same arms in every child."""
+    """A bandit created before a fork would draw the same arms in every child."""
 
 
 class ClusterError(BothworldsError, RuntimeError):

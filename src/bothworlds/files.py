@@ -118,7 +118,7 @@ def _mode(target: pathlib.Path, path: str | os.PathLike[str]) -> int | None:
 def _new_draft(target: pathlib.Path, made: list[tuple[pathlib.Path, int | None]]) -> pathlib.Path:
     """Make a draft and lock it; ``made`` gets its path, and the handle that holds the lock.
 
-    It gets them before anything is made, so that Ctrl-C at any moment leaves no draft.
+    It receives them before anything is created, so that Ctrl-C at any moment leaves no draft.
     """
     while True:
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -273,7 +273,7 @@ class RangeLock:
     Parameters
     ----------
     path : path
-        The file that carries the locks; made when it is first needed.
+        The file that carries the locks; created when it is first needed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

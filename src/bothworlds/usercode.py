@@ -1,4 +1,4 @@
-"""Functions and classes a user writes in plain Python, made into kernels, policies, environments.
+"""A user's functions and classes in plain Python, compiled to kernels, policies, environments.
 
 A function is compiled by `unchecked` as it stands, for the engine, and by `checked` with every
 index checked against its array.  A `Bandit` and the checks only run checked functions; before a

@@ -36,9 +36,9 @@ from bothworlds.policies.base import Array, Policy
 from bothworlds.seeding import checked_seed, stream_words
 
 Origin = tuple[int, tuple[Arm, ...], tuple[Arm, ...]]
-"""Of a decision: the bandit's seed, its arms and its experts then."""
+"""Context of a decision: the bandit's seed, its arms and its experts at that time."""
 Waiting = tuple[Array, float]
-"""Of a decision that waits for feedback: its numbers, and when it was drawn."""
+"""A decision that waits for feedback: its numbers, and the time of its draw."""
 
 MOST_EXPERTS = 64
 """How many experts a bandit may have: the regret grows with the root of their number."""

@@ -34,7 +34,7 @@ class Alarm:
     arm : str or int
         The arm whose losses have changed.
     round : int
-        The decision whose feedback made it certain.
+        The decision whose feedback raised the alarm.
     confidence : float
         How sure it is: 1 less the probability of a false alarm in a whole run, were the threshold
         where this one sounded.
@@ -141,7 +141,7 @@ class Alarms:
         return made
 
     def document(self) -> dict[str, Any]:
-        """Return the alarms as JSON values; of the sums only the levels in use."""
+        """Return the alarms as JSON values, with the levels of the sums that are in use."""
         tests = self.A[alarm.TESTS :].reshape(-1, alarm.FIELDS)
         used = int(np.flatnonzero(tests.any(axis=0)).max(initial=alarm.SUM)) + 1
         return {

@@ -684,7 +684,7 @@ def started(policy: Policy, names: list[Arm], seed: int, evidence: bool) -> Core
 
 
 def _shares(F: Array, lineup: Lineup) -> dict[Arm, float]:
-    """Return the probabilities of the draw just made from ``F``, by name."""
+    """Return the probabilities of the last draw from ``F``, by name."""
     w = np.empty(len(lineup.names))
     lineup.weights(F, w)
     return dict(zip(lineup.names, w.tolist(), strict=True))

@@ -283,7 +283,7 @@ def _reopened(
 
 
 class Decisions(Sequence[Decision]):
-    """Decisions made in one go by `Bandit.ask_many`, each of which is a `Decision` when read.
+    """Decisions drawn at once by `Bandit.ask_many`, each of which is a `Decision` when read.
 
     Attributes
     ----------
@@ -366,7 +366,7 @@ class Decisions(Sequence[Decision]):
 
 
 class ListedDecisions(list[Decision]):
-    """Decisions of `Bandit.ask_many` that were made one by one, as a list."""
+    """Decisions of `Bandit.ask_many` that were drawn one by one, as a list."""
 
     @property
     def ids(self) -> list[int]:

@@ -102,7 +102,7 @@ class DuelingBandit(Persistent[Sparring]):
 
     Winners may come late, in any order, for any number of pending pairs, once each. They are
     weighted with the probabilities at decision time. Threads may share a bandit. In a process
-    forked after it was made, it refuses to ask and tell; its ``copy(seed=...)`` does not.
+    forked after it was created, it refuses `ask` and `tell`; its ``copy(seed=...)`` does not.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ class EvidenceKeeper:
         self.alarms.hear(index, loss, number)
 
     def _weights(self, lineup: Lineup, F: Array) -> Array | None:
-        """Return the probabilities by index of the draw just made; NaN where an arm was away."""
+        """Return the probabilities by index of the last draw; NaN where an arm was away."""
         assert self.evidence is not None
         if lineup.weights is None:
             return None

@@ -43,7 +43,7 @@ class Pending:
     lineup: Lineup
     """The arms it was drawn from."""
     time: float
-    """When it was made, in seconds since 1970."""
+    """Time of the decision, in seconds since 1970."""
     evidence: Array | None
     """The numbers that `bothworlds.bandit.evidence_keeper` needs to add it to the sums."""
     learn: bool

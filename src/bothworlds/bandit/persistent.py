@@ -79,8 +79,8 @@ class Forked:
 
     def __enter__(self) -> None:
         raise ForkError(
-            "A bandit must be used in the process that created it, got a child of that "
-            "process, which would draw the same arms: use its copy(seed=...), bw.shared or "
+            "A bandit must be used in the process that created it, got a "
+            "fork of it, which would draw the same arms: use its copy(seed=...), bw.shared or "
             "bothworlds serve."
         )
 

@@ -1,6 +1,6 @@
 """`SegmentedBandit`: one bandit per segment, such as a country or a kind of device.
 
-Segments are made when they are first asked for.  Each draws by a seed that follows from its name.
+A segment is created at its first decision.  Each draws by a seed that follows from its name.
 Without a prior, what a segment does depends on its own decisions and feedback and on nothing else;
 with one, it also draws from the estimates of all others, see `bothworlds.bandit.borrowed`.  Beyond
 the limit the least recently used segment is dropped, with all it has learned and all that is
@@ -116,7 +116,7 @@ def _parsed(id: str) -> tuple[int, int, str] | None:
 class SegmentedBandit(Persistent[Policy]):
     """One bandit per segment, where segments may have different best arms.
 
-    A segment is made when it is first asked for. Feedback may come late, in any order, for any
+    A segment is created at its first decision. Feedback may come late, in any order, for any
     number of pending decisions, once each. Without a ``prior``, segments do not learn from one
     another, so their regrets add up: make them large. Threads may share a bandit.
 
@@ -216,7 +216,7 @@ class SegmentedBandit(Persistent[Policy]):
         self._guard()
 
     def _made(self, segment: str) -> Bandit:
-        """Return the bandit with which a segment begins."""
+        """Return the first bandit of a segment."""
         seed = derived_seed(self._seed, "segment", segment)
         return Bandit(self._policy, self._arms, seed=seed, **self._options)
 
@@ -307,7 +307,7 @@ class SegmentedBandit(Persistent[Policy]):
         InvalidFeedback
             If the reward or loss is missing, given twice, not a number or out of bounds.
         DecisionClosed
-            If the decision was already told, has expired, or its segment was dropped.
+            If the decision was already answered, has expired, or its segment was dropped.
         UnknownDecision
             If the decision is not one of this bandit's.
         """
@@ -329,7 +329,7 @@ class SegmentedBandit(Persistent[Policy]):
         Raises
         ------
         DecisionClosed
-            If the decision was already told, has expired, or its segment was dropped.
+            If the decision was already answered, has expired, or its segment was dropped.
         UnknownDecision
             If the decision is not one of this bandit's.
 
@@ -479,7 +479,7 @@ class SegmentedBandit(Persistent[Policy]):
 
     @property
     def round(self) -> int:
-        """How many decisions were made, in all segments together."""
+        """Number of decisions, in all segments together."""
         return self._round
 
     @property
@@ -515,7 +515,7 @@ class SegmentedBandit(Persistent[Policy]):
         return float(low), float(high)
 
     def probabilities(self, segment: str) -> dict[Arm, float]:
-        """Return how likely each arm is to be drawn next in a segment; a new one is not made."""
+        """Return how likely each arm is to be drawn next in a segment; a new one is not created."""
         self._check_name(segment, "probabilities")
         with self._quiet:
             bandit = self._segments.get(segment) or self._made(segment)

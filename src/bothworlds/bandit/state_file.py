@@ -1,7 +1,7 @@
 """State files: versioned JSON with a checksum, and validation of every value read from it.
 
 A file looks like ``{"format": ..., "version": ..., "checksum": ..., "content": {...}}``.  The
-checksum covers the content, so a damaged copy is refused before anything is made of it.  A file
+checksum covers the content, so a damaged copy is refused before it is used.  A file
 may contain anything, also with a valid checksum.  Compiled code checks no index and trusts every
 number, so nothing reaches it unread: each reader returns a valid value or raises `ValueError`.
 """

@@ -1,7 +1,7 @@
 """Continuing shorter runs: where a longer run goes on from, and its outcome put together.
 
 Only this module, the store and the snapshots of the engine know that runs can be continued.  The
-store asks `continued` which tiles need not begin at round 1; the campaign passes every outcome
+store asks `continued` which tiles need not start at round 1; the campaign passes every outcome
 through `whole`, and puts back what cannot go on as `from_the_start` returns it.
 """
 

@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: one that is running somewhere, or one made on this machine."""
+"""Workers of a Dask cluster: one that is running somewhere, or one started on this machine."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _local(distributed: Any, workers: int) -> Any:
 
 @contextlib.contextmanager
 def _alone_with_ctrl_c() -> Iterator[None]:
-    """Keep Ctrl-C from processes that are started here, now and by the threads that are made here.
+    """Keep Ctrl-C from processes that are started here, now and by threads started here.
 
     A terminal sends it to all processes, and this process ends the other ones in good order.
     """
@@ -183,7 +183,7 @@ def _alone_with_ctrl_c() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unhurried() -> Iterator[None]:
-    """Do not let one more Ctrl-C get in between while workers are ended; the next one does."""
+    """Ignore one more Ctrl-C while workers are ended; the next one interrupts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -84,7 +84,7 @@ def run_shard(
     world = shard[0].environment
     late = world.delays() is not None
     outcomes = []
-    # Tiles that go on from a snapshot may have another program than those that begin.
+    # Tiles that continue from a snapshot may have another program than those that start.
     for _, jobs in itertools.groupby(shard, key=lambda job: job.final):
         alike = list(jobs)
         table = Table(alike)

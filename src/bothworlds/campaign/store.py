@@ -43,7 +43,7 @@ class Store(StoreView):
     Parameters
     ----------
     folder : path
-        Where the files are; made when the first one is saved.
+        Folder of the files; created when the first one is saved.
     say : callable
         Takes a sentence about a file that could not be used.
 

@@ -94,7 +94,7 @@ class Inspected:
         self.kernels.tell(F, arm, inverse_p, loss)
 
     def weights(self, F: Array) -> Array:
-        """Return the distribution the last draw was made from."""
+        """Return the distribution of the last draw."""
         w = np.full(self.n_arms, np.nan)
         self.kernels.weights(F, w)
         return w

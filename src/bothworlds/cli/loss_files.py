@@ -46,7 +46,7 @@ def read_losses(path: Path, bounds: Bounds | None = None) -> LossTable:
     Parameters
     ----------
     path : Path
-        A file ending in .csv, .tsv, .parquet or .npy. Text begins with the arms' names; if its
+        A file ending in .csv, .tsv, .parquet or .npy. Text starts with the arms' names; if its
         first line holds numbers only, the arms are numbered from 0.
     bounds : pair of float, optional
         The smallest and largest possible loss, which become 0 and 1. Without it, losses must lie

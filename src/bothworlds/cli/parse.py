@@ -142,7 +142,7 @@ def policy(text: str, horizon: int | None = None) -> tuple[str, Policy]:
     name, given = _described("policy", text, known)
     entry, variant = known[name]
     maker = entry.load()
-    # Of several variants each is made by its preset; that of a single one is what it usually has.
+    # Each of several variants has its own preset; the preset of a single one is its usual value.
     fixed = dict(variant.preset) if len(entry.variants) > 1 else {}
     told = {**({} if fixed else variant.preset), **given}
     if horizon is not None and maker.traits.needs_horizon:

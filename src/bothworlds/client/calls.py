@@ -559,7 +559,7 @@ def change(name: str, version: int, settings: Any) -> Call[Any]:
 
 
 def act(name: str, action: Action, arm: str | None) -> Call[Any]:
-    """Pin, pause, resume and so on; a reset is not repeated, each begins an epoch."""
+    """Pin, pause, resume and so on; a reset is not repeated, because each starts an epoch."""
     document = None if arm is None else {"arm": arm}
     path = experiment_path(name, f"/{action}")
     return Call("POST", path, record, document, repeatable=action != "reset")

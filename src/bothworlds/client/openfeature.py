@@ -58,7 +58,7 @@ class BothworldsProvider(OFREPProvider):
     the attribute ``decision_id`` from the evaluation's ``flag_metadata``.
 
     Feedback is sent by a thread of its own. Tracking neither waits nor raises; what could not be
-    told is logged.
+    reported is logged.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ COLOURS = {
 }
 """The house's colours of the players."""
 WIDTH, HEIGHT, HEAD, FOOT = 340, 132, 22, 18
-"""Of a chart, in its own units: wide enough for a phone, and letters grow with the screen."""
+"""Size of a chart, in its own units: wide enough for a phone, and letters grow with the screen."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #59636e; --line: #d1d9e0; --paper: #fff;

@@ -142,7 +142,7 @@ class Served:
             )
 
     def _decided(self, count: int) -> list[Decision]:
-        """Return decisions; of a default if a visitor has stopped the experiment."""
+        """Return decisions; the default if a visitor has stopped the experiment."""
         try:
             return self._client.decide_many(self._name, count)
         except ServiceError as error:

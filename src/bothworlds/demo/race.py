@@ -148,7 +148,7 @@ class Race:
     client : Client
         Of the service, on which the experiments are created.
     seed : int
-        Where chance begins.
+        Seed of the random numbers.
     rate : int
         Rounds a second of every experiment.
     copies : int

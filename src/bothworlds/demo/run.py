@@ -50,7 +50,7 @@ def demonstration(
     Parameters
     ----------
     seed : int
-        Where the chance of the traffic and of the rivals begins.
+        Seed of the traffic and of the competing policies.
     rate : int
         Rounds a second of every experiment.
     copies : int

@@ -44,7 +44,7 @@ class World(ABC):
     Parameters
     ----------
     seed : int
-        Where chance begins.
+        Seed of the random numbers.
     rate : int
         Rounds a second, by which moments are chosen.
     """

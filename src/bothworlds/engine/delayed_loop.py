@@ -2,7 +2,7 @@
 
 A repetition is a bandit packed in one array; its decisions go through the kernels of
 `bothworlds.policies.late`, as those of a `bothworlds.Bandit` do.  Decisions whose feedback is on
-its way wait in a heap, by the round it arrives in and then by the round they were made in.
+its way wait in a heap, by the round of its arrival and then by the round of the decision.
 
 ======== ==========================================================================
 ``Q``    of every waiting decision the round of arrival, its own round and the arm

@@ -1,8 +1,8 @@
 """Table of a shard: streams and memory for its tiles, which are played on it one after another.
 
 A tile of short runs is over in less time than it takes to seed its repetitions one by one and to
-make room for them.  So the streams and first states of many are made at once, and the memory of a
-tile, with all addresses in it, serves the next one.
+make room for them.  So the streams and first states of many are prepared at once, and the memory of
+a tile, with all addresses in it, serves the next one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bothworlds.engine.tile import TileJob
 
 AHEAD = 1024
-"""Repetitions that are made ready at once, at most."""
+"""Largest number of repetitions that are prepared at once."""
 AHEAD_NUMBERS = 2**20
 """About how many numbers their first states may have."""
 
@@ -231,7 +231,7 @@ class Memory:
         return self.cost.reshape(-1, self._room)[1:, : self._job.count].T.copy()
 
     def tracked(self) -> Floats | None:
-        """Return the sums that the environment tracks, if any: of the arms, of the least."""
+        """Return the sums that the environment tracks, if any: one per arm, and the least."""
         if not self._tracked.size:
             return None
         found = self._tracked.reshape(-1, self._K + 1, self._room)[:, :, : self._job.count]

@@ -102,7 +102,7 @@ class TileJob:
 
     @property
     def final(self) -> int | None:
-        """The round with which the repetitions end for good; None where one may go on.
+        """The last round of the repetitions for good; None where they may continue.
 
         Those that go on from a snapshot have the state that every later round needs.
         """

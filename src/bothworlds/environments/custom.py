@@ -70,7 +70,7 @@ def custom(cls: type) -> Any:
         The loss of ``arm`` in round t (from 1), in [0, 1]; ``u`` is the round's one uniform
         number in [0, 1), the same for every arm. Must not change ``state``.
     ``mean(state, parameters, n_arms, t, arm)``
-        The expected loss over ``u``, from which the pseudo-regret is made. Must not change
+        The expected loss over ``u``, from which the pseudo-regret is computed. Must not change
         ``state``.
     ``start(n_arms, rng)``, optional
         The state of one repetition before round 1, a flat array of floats. ``rng`` is a NumPy

@@ -23,7 +23,7 @@ from bothworlds.errors import InvalidParameter, must
 class Delayed(Wrapped):
     """An environment whose feedback arrives later, or never.
 
-    Losses and regret are those of the base; what a decision costs counts when it is made. Memory
+    Losses and regret are those of the base; the cost of a decision counts in its own round. Memory
     is taken for decisions whose feedback is on its way, nothing else. Runs with late feedback
     cannot be continued to a longer horizon.
 

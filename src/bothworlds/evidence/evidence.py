@@ -55,7 +55,7 @@ class Evidence:
 
     R: Array
     address: int
-    """Of the numbers in memory, for compiled functions."""
+    """Address of the numbers in memory, for compiled functions."""
     n_arms: int
     """How many arms there are or were."""
 

@@ -57,7 +57,7 @@ def noting(place: float, F: Any, out: Any) -> None:
 
 
 def noting_all(place: float, snapshots: Any, out: Any) -> None:
-    """Same as `noting`, for decisions made before any of them has feedback."""
+    """Same as `noting`, for decisions drawn before any of them has feedback."""
     R = numbers_at(to_int(place))
     K, size = to_int(R[ARMS]), out.shape[1]
     for n in range(snapshots.shape[0]):

@@ -190,7 +190,7 @@ def add_weighted(
 ) -> None:
     """Add ``times`` decisions with the weighted loss X to the sums of one side.
 
-    The type of ``lam`` says whether it is the arm i or a block of arms (`lanes.vectors`).
+    The type of ``lam`` shows whether it is the arm i or a block of arms (`lanes.vectors`).
     """
     d = (X - guess) * (X - guess) * times
     first = SIDE * side
@@ -335,7 +335,7 @@ def enter(
 ) -> Any:  # fmt: skip
     """Add a decision of the past to the sums of some arms; tell if all of them were there.
 
-    The type of ``like`` says whether it is the arm i or a block of arms (`lanes.vectors`).
+    The type of ``like`` shows whether it is the arm i or a block of arms (`lanes.vectors`).
     """
     first = i + block * width(like)
     # This decision is entered here and not by the next fold.

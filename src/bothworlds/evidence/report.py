@@ -42,7 +42,7 @@ class ArmReport:
     """Where the mean is, at a time fixed in advance; None where that would not be sound, and
     always with ``drift=True``."""
     sequence: Pair | None
-    """Where the mean is, whenever one looks; None where that would not be sound."""
+    """Range of the mean, valid at any time; None where that would not be sound."""
     why: str
     """Why something is missing, in words; empty where nothing is."""
 
@@ -176,7 +176,7 @@ class Report(Mapping[Arm, ArmReport]):
     def gap(self, a: Arm, b: Arm) -> float:
         """Return the largest x such that a is better than b by at least x, with confidence.
 
-        In the user's units, at the report's confidence, whenever one looks: one may stop at the
+        In the user's units, at the report's confidence, at any time: you may stop at the
         first positive answer. Negative where one is not sure.
 
         Parameters

@@ -43,7 +43,7 @@ class Moment:
     Parameters
     ----------
     experiment, cell, algorithm : str
-        What is running; the algorithm is "drawing" while figures are made.
+        What is running; the algorithm is "drawing" while figures are drawn.
     place, cells : int
         Number of the cell in the experiment, and how many there are.
     rate : float

@@ -35,7 +35,7 @@ class Plan:
     """How long until it is certain that the best arm beats every other one."""
 
     rounds: NDArray[np.float64]
-    """Of every run the round at which it was certain; infinite where it was not in time."""
+    """Round at which each run was certain; infinite where it was not in time."""
     checkpoints: NDArray[np.int64]
     """The rounds at which was looked."""
     regret: NDArray[np.float64]
@@ -43,7 +43,7 @@ class Plan:
     gap: float
     """The gap that was looked for."""
     confidence: float
-    """How sure one wants to be."""
+    """Confidence of the answer."""
     policy: Policy
     """The policy."""
 
@@ -92,7 +92,7 @@ def rounds_needed(
     """Return how many rounds it takes until the best arm surely beats every other one.
 
     Rewards are 0 or 1. A run is certain when `Report.gap` of the best arm and each other arm
-    is positive; one may look at any time.
+    is positive; you may look at any time.
 
     Parameters
     ----------

@@ -183,7 +183,7 @@ def gap(
 ) -> float:
     """Return the largest x such that arm a is better than b by at least x, with confidence.
 
-    It holds whenever one looks, so a log may be read again and again while it grows. Negative
+    It is valid at any time, so a log may be read repeatedly while it grows. Negative
     where one is not sure.
 
     Parameters

@@ -57,7 +57,7 @@ class Value:
     interval: tuple[float, float] | None
     """Where the value is, at a time fixed in advance; None where that would not be sound."""
     sequence: tuple[float, float]
-    """Where a weighted average of the value is, whenever one looks."""
+    """Range of a weighted average of the value, valid at any time."""
     ess: float
     """Effective sample size, (sum of rho)^2 / sum of rho^2."""
     rows: int

@@ -74,12 +74,12 @@ class BanditEnv(Env[np.int64, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """Begin an episode.
+        """Start an episode.
 
         Parameters
         ----------
         seed : int, optional
-            Begins repetition 0 of this seed; without it the next repetition begins.
+            Starts repetition 0 of this seed; without it the next repetition starts.
         options : dict, optional
             Not used.
 

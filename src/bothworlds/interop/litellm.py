@@ -101,7 +101,7 @@ class _Request:
 class _Listener(CustomLogger):  # type: ignore[misc]
     """LiteLLM's logger: passes the outcome of every request to the router that sent it.
 
-    There is one for all routers: of several loggers of a class, LiteLLM calls the first.
+    There is one for all routers, because LiteLLM calls only the first logger of a class.
     """
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ class CompileClock(event.Listener):  # type: ignore[misc]
         self._began = 0.0
 
     def on_start(self, event: Any) -> None:
-        """Start the clock when a kernel begins that no other kernel asked for."""
+        """Start the clock with a kernel that no other kernel asked for."""
         self._depth += 1
         if self._depth == 1:
             self._began = time.monotonic()
@@ -47,7 +47,7 @@ class CompileClock(event.Listener):  # type: ignore[misc]
             self.ended(event.data["dispatcher"], time.monotonic() - self._began)
 
     def began(self, kernel: Any) -> None:
-        """Take note that a kernel begins to compile."""
+        """Record that the compilation of a kernel starts."""
 
     def ended(self, kernel: Any, seconds: float) -> None:
         """Take note that a kernel is compiled."""
@@ -75,7 +75,7 @@ class CompileNotice(CompileClock):
         self._said = False
 
     def began(self, kernel: Any) -> None:
-        """Set a timer for the moment a person begins to wonder."""
+        """Set a timer for the message to a waiting user."""
         sentence = None if self._said or not watched() else self._sentence(kernel)
         if sentence is not None:
             self._kernels += 1

@@ -22,7 +22,7 @@ from numba.core.environment import lookup_environment
 from bothworlds.lanes.shortened import Lowering, Shortened
 
 ENVIRONMENT = "_ZN08NumbaEnv"
-"""How the names begin under which LLVM knows the environments of functions."""
+"""Prefix of LLVM's names of the environments of functions."""
 
 
 class Part(JITCodeLibrary):  # type: ignore[misc]

@@ -116,7 +116,7 @@ class Lowering(lowering.Lower):  # type: ignore[misc]
     """Lowering that does not look up operators twice, and aligns vectors in memory."""
 
     def setup_function(self, fndesc: Any) -> None:
-        """Begin a function; one with narrow vectors starts its part of the stack at a cache line.
+        """Start a function; one with narrow vectors starts its part of the stack at a cache line.
 
         LLVM puts vectors there for which no register is left, and does not align them by itself:
         those that straddle two lines take several times as long.  Where a vector is a whole tile,

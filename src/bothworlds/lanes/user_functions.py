@@ -54,7 +54,7 @@ def code_key(function: Any, *settings: Any) -> str:
 
 
 def joint_key(keys: list[Any], *settings: Any) -> str:
-    """Return a key for machine code made of functions with these keys; empty if one has none.
+    """Return a key for machine code of functions with these keys; empty if one has none.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Wrappers for one bandit: kernels called with one packed array, made from templates.
+"""Wrappers for one bandit: kernels called with one packed array, built from templates.
 
 `bothworlds.Bandit` holds its numbers in one array ``F`` and calls ``ask(F)``, ``tell(F, ...)`` and
 the like; a policy's kernels have the shape ``(K, t, C, S, G, ...)`` of `bothworlds.lanes.kernels`.

@@ -73,7 +73,7 @@ class Rows:
     arms: NDArray[np.int64]
     """Numbers of the played arms."""
     probability: Array
-    """Of the played arm; NaN where unknown."""
+    """Probability of the played arm; NaN where unknown."""
     losses: Array
     """In [0, 1]; NaN where no answer came."""
     values: Array

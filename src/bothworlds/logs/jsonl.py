@@ -184,7 +184,7 @@ class Log:
     Parameters
     ----------
     target : path or callable
-        A file of JSON lines, made if there is none, or a function of a mapping.
+        A file of JSON lines, created if missing, or a function of a mapping.
     owner : str
         The bandit's class, for error messages.
     """

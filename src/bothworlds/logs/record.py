@@ -42,7 +42,7 @@ class LoggedDecision:
     Parameters
     ----------
     round : int
-        When it was made, from 1.
+        Number of the decision, from 1.
     arm : str or int
         What was played.
     probability : float, optional

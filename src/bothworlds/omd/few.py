@@ -22,7 +22,7 @@ up to 16 arms, because S_2 S_4 < (4/3) S_3^2 there; a smaller z is taken back to
 
 Every look also finds the arm at which the cumulative weights pass u.  On the way to the root all
 weights rise or all fall, so that none of the cumulative ones changes by more than E; the arm is
-certain when all are further than that from u.  Otherwise one looks again from z + d.
+certain when all are further than that from u.  Otherwise the solver looks again from z + d.
 
 The functions work on one bandit or on a tile of repetitions (see `bothworlds.lanes.vectors`); the
 rows of the state are those of `bothworlds.omd.half`.

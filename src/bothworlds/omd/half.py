@@ -20,7 +20,7 @@ decreases monotonically; a step that comes near a pole or passes it (some y_i < 
 taken back to min L - c^(-1/2), where one weight is 1, so the wrong root is never accepted.  Near
 the root the Taylor series of the inverse function adds one or two orders.
 
-A round evaluates S_2..S_5 once, at a prediction of the root made from the previous round's sums
+A round evaluates S_2..S_5 once, at a prediction of the root from the previous round's sums
 (`move_drawn`, `shift_near`, `predict`), and counts the cumulative sums below u * c on the way.  Two
 arms share a division: with one for each, a pass would be little else.  The drawn arm is certain
 when no cumulative sum comes so close to u * c that the remaining step could carry it across;

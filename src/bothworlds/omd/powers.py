@@ -35,7 +35,7 @@ of the next root, early rounds apart, so that most rounds look once.
 
 **Draw.**  Every look also finds the arm at which the cumulative weights pass u.  On the way to the
 root all weights rise or all fall, so that none of the cumulative ones changes by more than E; the
-arm is certain when all are further than that from u.  Otherwise one looks again from z + d.
+arm is certain when all are further than that from u.  Otherwise the solver looks again from z + d.
 
 **Rounding.**  An error of E moves weight i by q_i / D_1 times as much relatively, at most by
 K^(b / (1 + b)) / 2 where all xi are equal and max xi / min xi times that otherwise: what is far

@@ -37,7 +37,7 @@ class Played(Curves, Protocol):
 
     @property
     def plays_at(self) -> Mapping[str, NDArray[np.int64]]:
-        """Of every policy an array (repetitions, checkpoints, arms); may be empty."""
+        """An array (repetitions, checkpoints, arms) per policy; may be empty."""
 
 
 def plot_arms(

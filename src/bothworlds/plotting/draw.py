@@ -1,6 +1,6 @@
 """Drawing of curves, bounds, axes and legends, in one style.
 
-Figures are made without pyplot and without changing anyone's settings.
+Figures are drawn without pyplot and without changing global settings.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def plot_ranking(ranking: Pairs, path: str | os.PathLike[str] | None = None) -> 
     ranking : Ranking
         What `bothworlds.Result.ranking` returned.
     path : path, optional
-        Where to save the figure; the ending says as what.
+        Where to save the figure; the ending selects the format.
     """
     pairs = sorted(ranking.pairs, key=lambda pair: pair.difference)
     with style():
@@ -135,7 +135,7 @@ def plot_regret_table(
     results : mapping or sequence of Result
         Results by the names of their columns; a sequence is named by the environments.
     path : path, optional
-        Where to save the figure; the ending says as what.
+        Where to save the figure; the ending selects the format.
     at : int, optional
         A checkpoint that all results have; the last of each by default.
     title : str

@@ -56,11 +56,11 @@ class Curves(Protocol):
 
     @property
     def regret(self) -> Mapping[str, NDArray[np.float64]]:
-        """Of every policy an array (repetitions, checkpoints)."""
+        """An array (repetitions, checkpoints) per policy."""
 
     @property
     def plays(self) -> Mapping[str, NDArray[np.int64]]:
-        """Of every policy an array (repetitions, arms)."""
+        """An array (repetitions, arms) per policy."""
 
     @property
     def policies(self) -> Mapping[str, str]:

@@ -114,7 +114,7 @@ class Wrapper(Policy):
     kept_groups: ClassVar[int | None] = None
     """How many of these groups it keeps, the first ones; None for all."""
     for_drift: ClassVar[bool] = True
-    """Whether it forgets; of such wrappers only one may be put around a policy."""
+    """Whether it forgets; only one such wrapper may be put around a policy."""
 
     @property
     def inner(self) -> Policy:

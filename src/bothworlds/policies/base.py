@@ -104,7 +104,7 @@ class Kernels:
     wide : bool
         Whether ``choose`` and ``update`` also compile for tiles of repetitions.
     parts : InnerKernels, optional
-        Of what the wrappers are made.
+        Components of the wrappers.
     """
 
     choose: Any
@@ -600,7 +600,7 @@ class Policy(Player):
         return {**saved, **head}
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
-        """Return a state with these numbers, and everything else made of them again."""
+        """Return a state with these numbers, and everything else computed from them."""
         if self.traits.saved_rows is None:
             return saved["state"].copy()
         state = self.start(n_arms)
@@ -627,7 +627,7 @@ class Policy(Player):
         """Return the per-arm numbers of an arm that joins ``rows``, the other arms' columns.
 
         Policies that place an arm give it the probability in round ``t``, by default 1 / K.
-        Others, as this one, let it begin like any arm at the start, and take no probability.
+        Others, as this one, let it start like any arm, and take no probability.
         """
         if probability is not None:
             expected = f"None for {self!r}, which treats a new arm like any arm at the start"

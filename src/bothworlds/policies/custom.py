@@ -169,7 +169,7 @@ class CustomPolicy(Policy):
         return state
 
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
-        """Return the kernels; in lanes without checks of indices, which a rehearsal has made."""
+        """Return the kernels; in lanes without checks of indices, after a checked rehearsal."""
         own: Any = type(self)
         return Program.of(self, n_arms, _kernels_of(own, not lanes))
 
@@ -204,7 +204,7 @@ class CustomPolicy(Policy):
         extra = (generator,) if self.draws else ()
         for t in range(1, min(horizon, REHEARSED) + 1):
             arm, p = self._decision(state, n_arms, t, generator, name, rng.random())
-            # Both ends of the losses, because an index may be made of one.
+            # Both ends of the losses, because an index may be computed from one.
             loss = float(rng.choice([0.0, 1.0, rng.random()]))
             call(learn, "update", name, state, record_of(self), n_arms, t, arm, p, loss, *extra)
 

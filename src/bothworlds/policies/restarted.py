@@ -81,7 +81,7 @@ def handed_back(S: Any, before: int, rows: int, like: Any) -> None:
 
 @jit
 def caught_up(b: int, C: Any, S: Any, before: int, like: Any) -> None:
-    """Begin again where the state belongs to an earlier block."""
+    """Restart where the state belongs to an earlier block."""
     if any_lane(load(S, before - 1, like) < b):
         first_rows(int(C[ROWS]), C, FIRST, S, before, like)
         store(S, before - 1, splat(float(b), like))

@@ -16,7 +16,7 @@ DEFAULT = TsallisINF()
 
 @dataclass(frozen=True, repr=False)
 class Sparring(Player):
-    """A dueling algorithm made of any policy.
+    """A dueling algorithm built from any policy.
 
     Every round the left side draws an arm and the right side draws an arm; they duel, and the
     losing side has loss 1, the winning side loss 0. The side counts, not the arm: where both hold

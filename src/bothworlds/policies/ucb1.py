@@ -144,7 +144,7 @@ class UCB1(Policy):
         return state
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
-        """Return the saved counts and sums, with the means and roots made of them."""
+        """Return the saved counts and sums, with their means and roots."""
         state = super().state_from(n_arms, saved)
         n, total, means, roots, o = state[self.traits.head_rows :].reshape(
             self.traits.rows_per_arm, -1

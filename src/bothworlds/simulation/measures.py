@@ -13,7 +13,7 @@ MEASURES = {
 
 
 def title(regret: str) -> str:
-    """Return the words for a kind of regret, to begin a line with.
+    """Return the words for a kind of regret, for the start of a line.
 
     Examples
     --------

@@ -137,7 +137,7 @@ class Result:
     interrupted : bool
         Whether the run was stopped early and holds only what was finished.
     versions : dict of str to str
-        Software that made it.
+        Software that computed it.
     plays_at : dict of str to ndarray (repetitions, checkpoints, arms)
         How often each arm was played by every checkpoint, where ``simulate(shares=True)`` asked
         for it; empty elsewhere.

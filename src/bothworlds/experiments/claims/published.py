@@ -2,7 +2,7 @@
 
 The curves of Zimmert and Seldin's conference article (AISTATS 2019, Figures 1 and 2) could be
 digitised, with a reading error of about one percent: 8 arms with gap 1/8, and copies of the
-best arm. They were made with importance-weighted estimates and 1000 repetitions.
+best arm. They were computed with importance-weighted estimates and 1000 repetitions.
 
 What the figures do not show, or show with settings that had to be inferred, was simulated with
 independent code; those means come with their standard errors.

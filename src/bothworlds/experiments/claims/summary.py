@@ -22,7 +22,7 @@ _VERBS: dict[Verdict, tuple[str, str]] = {
 """Verbs of each verdict for one claim and for several, in the order of a sentence."""
 
 WHOSE: dict[Owner, str] = {"paper": "the paper's", "authors": "the authors'", "ours": "our own"}
-"""Whose claims they are, in the order of a report."""
+"""Owners of claims, in the order of a report."""
 
 OWNERS: dict[Owner, str] = {"paper": "The paper's", "authors": "The authors'", "ours": "Ours"}
 """The same as a heading, or before the place of one claim."""

@@ -198,7 +198,7 @@ def enter(
     K: int, t: int, L: Any, stride: int, x: float, M: Any, place: int, W: int, eta: float,
     near_below: Any,
 ) -> None:  # fmt: skip
-    """Begin the mode in a lane, from its estimates, ``stride`` numbers apart, and the root x."""
+    """Start the mode in a lane, from its estimates, ``stride`` numbers apart, and the root x."""
     enter_lane(K, t, L, stride, x, 0.5 * eta, M, place, W, None, eta, near_below)
 
 

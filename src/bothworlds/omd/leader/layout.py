@@ -14,7 +14,7 @@ from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader.membership import OWN
 
 ORDER = 9
-"""Of the series: they have the terms c_0 to c_9."""
+"""Number of terms of the series, c_0 to c_9."""
 
 PREDICTED, SLOPE, BASE, RATE, REACH = OWN, OWN + 1, OWN + 2, OWN + 3, OWN + 4
 """Rows: z, its slope, ``base``, eta_0 and the largest |s|."""

@@ -272,7 +272,7 @@ def enter(
     K: int, t: int, L: Any, stride: int, x: float, unit: float, M: Any, place: int, W: int, B: Any,
     eta: float, near_below: Any,
 ) -> None:  # fmt: skip
-    """Begin the mode in a lane; a template.
+    """Start the mode in a lane; a template.
 
     From its estimates, ``stride`` numbers apart, and the root x; v_i is ``unit`` (L_i - x).
     """

@@ -4,10 +4,10 @@ Symbols, beyond those of `bothworlds.omd.half`:
 
 =========== =======================================================================
 ``V_i``     what is stored of arm i's estimate: L_i, or L_i - O for near arms
-``O``       sum of the baselines the near arms got since they became near
+``O``       sum of the baselines of the near arms since they became near
 ``X``       x in the frame of a bucket: y_i = V_i - X, X = x - O for near, else x
 ``b``       a bucket: arms of one family with floor(log2 y) equal, about
-``x_b``     centre of a bucket, the X its sums were made at
+``x_b``     centre of a bucket, the X at which its sums were computed
 ``s``       2^floor(log2 y) of a bucket
 ``T_k``     sum over a bucket of (s / (V_i - x_b))^k, k = 2, ..., 11
 ``q``       (X - x_b) / s

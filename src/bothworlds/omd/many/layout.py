@@ -39,7 +39,7 @@ TALLY = SCRATCH + TERMS * LANES
 BUCKETS = TALLY + KEYS
 """The buckets, by increasing key, and one more that only marks the end of the arms."""
 
-# A bucket: the words first slot, key, number of changes since the sums were made; centre x_b,
+# A bucket: the words first slot, key, number of changes since the sums were computed; centre x_b,
 # least y, 1 / s, compensation of T_2, T_2 ... T_11, and S_2 ... S_5 at the last evaluation.
 START, KEY, CHANGES, CENTRE, LOW, SCALE, REST, T2 = 0, 1, 2, 3, 4, 5, 6, 7
 P2 = T2 + TERMS
@@ -116,9 +116,9 @@ def frame(S: Any, key: int, x: float) -> Any:
 # --- states that come from a file -----------------------------------------------------------
 
 LARGEST_EXPONENT = 900
-"""Of bucket 0, either way: the powers of 2 of all buckets are then ordinary numbers."""
+"""Largest exponent of bucket 0, either way: powers of 2 of all buckets are then normal."""
 LARGEST = 1e100
-"""Of any number: no product that the kernels form of some of them overflows."""
+"""Largest magnitude of any number: no product in the kernels overflows."""
 SPREAD = 1e-3
 """Least share of a bucket's greatest y that its least y can be: members are drawn by rejection."""
 

@@ -1,4 +1,4 @@
-"""A round with many arms: solve, draw, learn; and where the structure begins and ends.
+"""A round with many arms: solve, draw, learn; and the start and end of the structure.
 
 Any change of the state sets the inverse probability of the last draw to 0: the weights of that
 draw can be read only as long as it stands.
@@ -156,7 +156,7 @@ def next_step(S: Any, c: float) -> Any:
 
 @jit
 def solve(K: int, S: Any, eta: float, limit: Any) -> None:
-    """Find the root from the prediction made of the sums."""
+    """Find the root from the prediction by the sums."""
     c = 0.25 * eta * eta
     x = S[half.CENTRE] + next_step(S, c)
     for _ in range(half.MAX_PASSES):

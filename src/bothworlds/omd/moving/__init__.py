@@ -5,7 +5,7 @@ Where every near arm rises by its own baseline m_i in every round, the buckets o
 
 =========== =======================================================================
 ``N``       rounds learned from; a near arm rises by g_i = m_i in each, others by g_i = 0
-``x_b, N_b`` where x and N stood when the sums of bucket b were made, its origin
+``x_b, N_b`` x and N when the sums of bucket b were computed, its origin
 ``V_i``     y_i at the origin of its bucket: y_i = V_i + g_i (N - N_b) - (x - x_b)
 ``v_b``     a common speed of a bucket; mu_i = g_i - v_b
 ``tau``     N - N_b

@@ -17,7 +17,7 @@ from bothworlds.omd.many.buckets import exponent
 from bothworlds.omd.many.layout import LARGEST, LARGEST_EXPONENT, LEAST, TERMS
 
 BUILT = half.ESTIMATES
-"""Word: whether the buckets are made. The row after it is `layout.LEAST`."""
+"""Word: whether the buckets are built. The row after it is `layout.LEAST`."""
 TIME, BASE, NEAR, FAR, ACTIVE = (LEAST + 1 + i for i in range(5))
 """N; words: exponent of octave 0, near arms, far arms, buckets that are not empty."""
 EXPONENTS = 32

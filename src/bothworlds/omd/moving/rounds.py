@@ -117,7 +117,7 @@ def evaluate(K: int, P: Any, M: Any, x: float, limit: float) -> None:
 
 @jit
 def solve(K: int, P: Any, M: Any, eta: float, limit: float) -> None:
-    """Find the root from the prediction made of the sums."""
+    """Find the root from the prediction by the sums."""
     c = 0.25 * eta * eta
     x = P[half.CENTRE] + next_step(P, c)
     d = 0.0

@@ -150,7 +150,7 @@ class AllWorlds(Policy):
         return {**super().saved_state(n_arms, state), **groups}
 
     def state_from(self, n_arms: int, saved: Mapping[str, Array]) -> Array:
-        """Return a state with these numbers, and everything else made of them again."""
+        """Return a state with these numbers, and everything else computed from them."""
         state = super().state_from(n_arms, saved)
         for kind, first, n in _GROUPS:
             state[_rows(first, n, n_arms)] = saved[kind.name]

@@ -97,7 +97,7 @@ CARRIED = (
 Q_1 = 0.25
 MOST_COUNTED = 8.0
 SIDE_SLOPE = 0.5
-"""What ln N adds to the limit of an arm that does not lead."""
+"""Factor of ln N in the limit of an arm that does not lead."""
 BASE_OF_SIZE = 2.0**32
 """More than there are arms."""
 

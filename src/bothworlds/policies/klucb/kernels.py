@@ -120,7 +120,7 @@ def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
 
 @jit
 def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """o_I -= 1: the decision was counted when it was made, so its answer is not."""
+    """o_I -= 1: the decision was counted when it was drawn, so its answer is not."""
     if S[ARMS + 2 * K + arm] > 0.0:
         S[ARMS + arm] -= 1.0
         S[ARMS + 2 * K + arm] -= 1.0

@@ -105,7 +105,7 @@ def program(policy: Policy, n_arms: int, estimator: Estimator) -> Program:
     groups = layout.FIELDS_RV if reduced else layout.FIELDS_IW
 
     def start() -> Array:
-        """Return L = 0, with the buckets to be made by the first ``ask``."""
+        """Return L = 0, with the buckets to be built by the first ``ask``."""
         return np.zeros(layout.SHARED + groups * n_arms)
 
     def sound(state: Array) -> bool:

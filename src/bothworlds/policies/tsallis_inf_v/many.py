@@ -148,7 +148,7 @@ def program(policy: Policy, n_arms: int) -> Program:
     head, groups = SOLVER + layout.SHARED, layout.FIELDS
 
     def start() -> Array:
-        """Return L = 0 and means of 1/2, with the buckets to be made by the first ``ask``."""
+        """Return L = 0 and means of 1/2, with the buckets to be built by the first ``ask``."""
         state = np.zeros(head + groups * n_arms)
         state[BETA] = state[PACE] = BETA_1
         state[WAITING:SOLVER] = waiting.FIRST

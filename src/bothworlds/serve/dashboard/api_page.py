@@ -1,4 +1,4 @@
-"""Interactive page of the wire API, made from the OpenAPI document: ``/docs``."""
+"""Interactive page of the wire API, built from the OpenAPI document: ``/docs``."""
 
 from __future__ import annotations
 

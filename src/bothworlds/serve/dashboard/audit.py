@@ -1,4 +1,4 @@
-"""Audit log of an experiment: who changed what and when, in words."""
+"""Audit log of an experiment: changes with their author and time, in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ACTED = {
 }
 """Actions of the audit log in words."""
 INNER = frozenset({"place", "entry", "ids"})
-"""What a change holds for programs only."""
+"""Fields of a change that are for programs only."""
 _DEFAULTS = msgspec.json.decode(msgspec.json.encode(ExperimentSettings()))
 
 

@@ -14,7 +14,7 @@ from bothworlds.markup import Markup, h
 Values = Sequence[float | None]
 
 WIDTH, HEIGHT = 720, 200
-"""Of a chart, in its own units."""
+"""Size of a chart, in its own units."""
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 8, 20
 SPARK = (880, 200)
 

@@ -29,7 +29,7 @@ class Viewer:
     admin: bool
     token: str
     version: str
-    """Of the static files, in their addresses."""
+    """Version of the static files, in their addresses."""
     origin: str
     """Address of the service, as the browser has it."""
 

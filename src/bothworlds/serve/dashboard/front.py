@@ -1,6 +1,6 @@
 """Front of the dashboard: its addresses, access rights, live and static pages.
 
-The pages stand next to the wire API in one application. They ask for the same keys: one logs in
+The pages stand next to the wire API in one application. They ask for the same keys: a user logs in
 with a key, and what the key may do is what the pages offer.
 """
 
@@ -148,7 +148,7 @@ class Dashboard:
     app : Context
         The app of the service that is displayed.
     keys : bool
-        Whether one must log in with a key.
+        Whether users must log in with a key.
     """
 
     def __init__(self, app: Context, *, keys: bool) -> None:
@@ -488,8 +488,8 @@ class Dashboard:
         if visit.query.get("v") != self._version:
             kept = b"no-cache"
         headers = [(b"cache-control", kept), (b"vary", b"accept-encoding")]
-        # Only what holds no secret: from the length of a compressed page one could guess at its
-        # tokens.
+        # Only what holds no secret: an attacker could guess tokens from the length of a compressed
+        # page.
         if _GZIP.search(visit.asked.headers.get(b"accept-encoding", b"")):
             body = _packed(body)
             headers.append((b"content-encoding", b"gzip"))

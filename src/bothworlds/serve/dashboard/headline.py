@@ -74,7 +74,7 @@ def headline(shown: Shown) -> Markup:
 
 
 def _verdict(shown: Shown) -> list[Any]:
-    """Return what decisions receive, how certain that is, and what is missing, as sentences."""
+    """Return the headline as sentences: the leading arm, its confidence, the missing feedback."""
     described, window = shown.described, shown.window
     mode, best = described["mode"], leader(described)
     decided = sum(arm["decided"] for arm in described["arms"])
@@ -129,7 +129,7 @@ _FIXED = {
     "pinned": "nothing is learned",
     "shadow": "what the policy would choose is only logged",
 }
-"""What else a mode with one arm means."""
+"""Explanations of the modes with one arm."""
 
 
 def _favoured(shown: Shown) -> list[str]:

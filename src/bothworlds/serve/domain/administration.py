@@ -163,7 +163,7 @@ class Administration:
 
         ``pin`` and ``shadow`` play ``arm`` alone, with probability 1, so that nothing is learned;
         ``shadow`` also logs what the policy would have drawn. ``pause`` and ``archive`` decide
-        nothing; feedback is still learned. ``reset`` begins a new epoch with nothing learned.
+        nothing; feedback is still learned. ``reset`` starts a new epoch with nothing learned.
         """
 
         async def attempt() -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Administration:
         probability: float | None = None,
         request_id: str = "",
     ) -> dict[str, Any]:
-        """Add an arm, which begins with a probability, by default 1 / K."""
+        """Add an arm with an initial probability, by default 1 / K."""
         check_arm(arm)
         if probability is not None and not (is_number(probability) and 0 < probability < 1):
             raise Problem("invalid_request", "The probability must be strictly between 0 and 1.")

@@ -107,7 +107,7 @@ def log_document(
 ) -> dict[str, Any]:
     """Return a row of the log as JSON values, in the experiment's units.
 
-    ``decision_id`` is what the caller got, None if its token key is forgotten; ``id`` is shorter
+    ``decision_id`` is the caller's id, None if its token key is forgotten; ``id`` is shorter
     and always there. With experts, ``advised`` is the probability that each gave to the arm.
     ``segments`` are the names of the segments by id.
     """

@@ -260,7 +260,7 @@ class Deciding:
     def _count(
         self, experiment: Experiment, counts: Counts, decided: Decided, segment: Segment | None
     ) -> None:
-        """Count a decision for its arm, among those of the epoch in which it was made."""
+        """Count a decision for its arm, in the epoch of the decision."""
         place = experiment.places[decided.arm]
         if segment is not None:
             segment.counts.grow(experiment.known)

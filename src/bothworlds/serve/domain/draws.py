@@ -112,7 +112,7 @@ def check_served(policy: object) -> Policy:
     >>> check_served(bw.UCB1())
     Traceback (most recent call last):
     ...
-    bothworlds.errors.InvalidParameter: The policy of an experiment must be one that draws its ...
+    bothworlds.errors.InvalidParameter: The policy of an experiment must be one with a known ...
     """
     expected = "a policy such as TsallisINF()"
     if isinstance(policy, Policy) and policy.traits.kind == "bandit":
@@ -222,7 +222,7 @@ class Lineup:
         return Draw(self.places[int(u * n)], float(n), NEAR_NONE, 0.0, b"")
 
     def _drawn(self, slot: int) -> Draw:
-        """Return the draw of an arm whose notes have been made."""
+        """Return the draw of an arm whose notes exist."""
         inverse_p = self._numbers[INVERSE_P]
         size = self._size
         if not size:

@@ -57,7 +57,7 @@ class Experiment:
         self.fold: Fold | None = None
         self.own = Sums.blank(0)
         self.peers: Sums | None = None
-        # Shards and versions of the states that the peers' sums are made of.
+        # Shards and versions of the states that the peers' sums consist of.
         self.peer_versions: list[tuple[int, int]] = []
         self.counts = Counts()
         self.peer_counts = Counts()
@@ -81,7 +81,7 @@ class Experiment:
     # --- configuration ---------------------------------------------------------------------------
 
     def configure(self, row: ExperimentRow, fold: FoldRow | None = None) -> None:
-        """Take another configuration; a new epoch begins with nothing learned."""
+        """Take another configuration; a new epoch starts with nothing learned."""
         self.row = row
         if row.epoch != self.epoch:
             self.fold = None

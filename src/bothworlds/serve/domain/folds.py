@@ -5,7 +5,7 @@ state is no sum.  The store numbers the feedback of such an experiment when it c
 state is the *fold* over that sequence.  All replicas continue one fold, which the store keeps, and
 a replay gives the same bits.
 
-A feedback is folded as a decision that is made and answered at this moment: the policy adds its
+A feedback is folded as a decision that is drawn and answered at this moment: the policy adds its
 baselines to the arms that could be drawn, and then learns from the loss with the probability and
 the carried numbers of the record.  Feedback that never comes therefore adds nothing.  What the fold
 cannot know is how many decisions are outstanding; a draw counts them as the rounds that were
@@ -256,7 +256,7 @@ class Fold:
     # --- arms ------------------------------------------------------------------------------------
 
     def newcomer(self, probability: float | None) -> Array:
-        """Return the numbers of a new arm, which begins with a probability, by default 1 / K."""
+        """Return the numbers of a new arm with an initial probability, by default 1 / K."""
         F, traits = self.F, self.order.policy.traits
         head = F[first_row(F) :][: traits.head_rows]
         t = int(F[ROUND]) + 1
@@ -345,7 +345,7 @@ def drawing(
         few[first + outstanding] = max(t - 1.0 - begun - F[start + answers], 0.0)
         few[first + decisions] = t - 1.0
     K, now, C, S, G = unpack(few)
-    # A second number, for policies that draw twice, is made of the first.
+    # A second number, for policies that draw twice, is derived from the first.
     word = np.uint64(u * 2.0**53)
     for i in range(WORDS):
         word += np.uint64(0x9E3779B97F4A7C15)

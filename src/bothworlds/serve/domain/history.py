@@ -92,7 +92,7 @@ class History:
         """Return the gaps of the log: ``missing`` decisions, and runs that ended ``unclean``.
 
         A decision is known to be missing if its feedback came. A process that was killed may have
-        lost decisions of its last moments; no one can know how many.
+        lost decisions of its last moments; their number is unknown.
         """
         experiment = self._state.experiments.find(who.tenant, name)
         missing, unclean = await self._state.read(lambda reader: reader.lost(experiment.id))

@@ -12,7 +12,7 @@ epoch       2      how often the experiment was reset before
 arm         2      index of the arm that was drawn
 known       2      how many arms the experiment ever had by then
 round       5      the round, from 1
-id          16     UUIDv7: the decision's identity, and the millisecond it was made
+id          16     UUIDv7: the decision's identity, and its millisecond
 inverse_p   8      1 / the probability it was drawn with, a double
 flags       1      see below
 baseline    8      mean baseline, a double; only if some of the arms present are near
@@ -76,7 +76,7 @@ SEGMENTED = END + SEGMENT_SIZE
 """Bytes that a record with a segment has at least; most are shorter, which costs no call."""
 
 MODES = ("learn", "uniform", "pinned", "shadow")
-"""Modes a decision can be made in, by their number in the flags."""
+"""Modes of decisions, by their number in the flags."""
 LEARNABLE = ("learn", "uniform")
 """Modes in which every arm had a probability, so that there is something to learn."""
 UNLEARNABLE_FROM = len(LEARNABLE)
@@ -126,7 +126,7 @@ class Record(NamedTuple):
 
     @property
     def mode(self) -> str:
-        """The mode the decision was made in."""
+        """Mode of the decision."""
         return MODES[mode_number(self.flags)]
 
     @property
@@ -155,7 +155,7 @@ class Record(NamedTuple):
 
     @property
     def at(self) -> float:
-        """When it was made, in seconds since 1970."""
+        """Time of the decision, in seconds since 1970."""
         return made_at(self.id)
 
 

@@ -79,7 +79,7 @@ class Replicas:
         self.polled_at = time.monotonic()
         # Numbers of the folds that were polled last.
         self._folded: dict[Place, int] = {}
-        # Versions of the segments: as polled last, and the newest that this replica has made.
+        # Versions of the segments: as polled last, and the newest that this replica has written.
         self._segments_polled = self._segments_made = 0
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
@@ -294,7 +294,7 @@ class Replicas:
             seen = await self._state.watch(self._look)
         except Problem as problem:
             if isinstance(problem.__cause__, StoreError):
-                # After a failover a reader waits for a writer that begins an incarnation; the
+                # After a failover a reader waits for a writer that starts an incarnation; the
                 # writer of a replica that has nothing to write would connect at the next sweep.
                 await self._state.committer.run(lambda writer: writer.probe())
             raise

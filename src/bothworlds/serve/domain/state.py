@@ -100,7 +100,7 @@ class State:
     offset : float
         Seconds by which the database's clock is ahead of this machine's, as last measured.
     latest : float
-        When the newest decision was made, here or by an earlier run.
+        Time of the newest decision, here or by an earlier run.
     """
 
     configuration: Configuration

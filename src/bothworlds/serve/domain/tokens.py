@@ -95,7 +95,7 @@ class Keyring:
         seals: Mapping[tuple[int, int, int], bytes] = MappingProxyType({}),
     ) -> None:
         self.current = current
-        # A hash that has taken its key is copied faster than it is made.
+        # A keyed hash is copied faster than it is created.
         salted = [
             {
                 number: blake2b(digest_size=SIGNATURE, key=key, salt=each.salt, person=b"bw-token")
@@ -224,7 +224,7 @@ _UUID = struct.Struct(">QQ")
 
 
 def first_identity(seconds: float) -> bytes:
-    """Return the smallest identity of a moment: those made before are smaller.
+    """Return the smallest identity of a moment: earlier ones are smaller.
 
     Examples
     --------

@@ -68,7 +68,7 @@ SHARE = 4
 class Turns:
     """Turns of tenants in the event loop: a busy tenant does not delay other tenants.
 
-    In every pass of the loop a tenant may begin `SHARE` requests; the rest of them wait. One that
+    In every pass of the loop a tenant may start `SHARE` requests; the rest of them wait. One that
     weighs more than others is begun as well, and the passes that follow pay for it. A tenant that
     was alone for a minute is not limited.
     """
@@ -82,7 +82,7 @@ class Turns:
         self._waiting: dict[int, deque[tuple[int, Callable[[], None]]]] = {}
 
     def enter(self, tenant: int) -> bool:
-        """Begin a request and return True; False if it must wait."""
+        """Start a request and return True; False if it must wait."""
         if tenant != self._latest:
             if self._latest is not None:
                 self._shared_until = time.monotonic() + SHARED_SECONDS

@@ -1,4 +1,4 @@
-"""Examples of requests and answers, made from the OpenAPI document."""
+"""Examples of requests and answers, built from the OpenAPI document."""
 
 from __future__ import annotations
 

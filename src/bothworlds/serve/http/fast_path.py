@@ -103,7 +103,7 @@ class LimitedConnection(HttpToolsProtocol):
                 self._refuse(Problem("headers_too_large"))
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Start a request."""
         self._begin()
         super().on_message_begin()
 
@@ -438,7 +438,7 @@ class FastConnection(LimitedConnection):
         self._request: Request | None = None
         self._query = self._body = b""
         self._waiting = _Waiting()
-        # Whether the parser waits for a request to begin, and what arrived when it did.
+        # Whether the parser waits for the start of a request, and when that arrived.
         self._between = True
         self._piece = b""
         # How often the server's task checked since a request was answered without ASGI.

@@ -155,7 +155,7 @@ def _held(running: list[Experiment]) -> float:
 def _tag(running: list[Experiment], context: wire.Context, made: int) -> str:
     """Return the ETag of a bulk evaluation: the same while nothing about it was changed.
 
-    Every evaluation would draw again, so the tag covers what the draws were made from, and when.
+    Every evaluation would draw again, so the tag covers the inputs of the draws, and the time.
     """
     unit = context.targeting_key or None
     about: list[Any] = [made, unit, [[each.id, each.version, each.epoch] for each in running]]

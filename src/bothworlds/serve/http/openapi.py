@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 document of the decision service, made from its routes and wire format."""
+"""OpenAPI 3.1 document of the decision service, built from its routes and wire format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Wire format of the decision service: the JSON of every request and every answer.
 
 Fields that a request does not have are refused, so a misspelt option is never ignored. The
-schemas of the OpenAPI document are made from these classes.
+schemas of the OpenAPI document are derived from these classes.
 """
 
 from __future__ import annotations

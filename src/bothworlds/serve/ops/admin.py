@@ -24,7 +24,7 @@ def create_key(
     Parameters
     ----------
     where : str
-        A path, or ``postgresql://...``; made if there is none.
+        A path, or ``postgresql://...``; created if missing.
     scopes : sequence of str
         Some of decide, feedback, read, admin.
     label : str
@@ -104,7 +104,7 @@ def revoke_key(where: str, id: str) -> None:
 
 
 def begin_incarnation(where: str) -> None:
-    """Begin a new incarnation of a deployment whose store was restored from a backup.
+    """Start a new incarnation of a deployment whose store was restored from a backup.
 
     Ids that the service gave out after the backup are refused from now on.
 

@@ -26,7 +26,7 @@ COLUMNS = (
     "decision_id", "id", "at", "epoch", "round", "arm", "probability", "mode", "available", "unit",
     "loss", "status", "source", "told_at", "logged", "advised", "segment",
 )  # fmt: skip
-"""Of a row of the log, in the order of the CSV file."""
+"""Columns of a row of the log, in the order of the CSV file."""
 _EXTRA = (
     "decision_id", "id", "at", "epoch", "mode", "unit", "segment", "status", "source", "told_at",
 )  # fmt: skip

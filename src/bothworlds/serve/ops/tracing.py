@@ -1,6 +1,6 @@
 """Traces of requests for OpenTelemetry: one span each, in the caller's trace if it names one.
 
-A span is made when a request is answered, from times that are measured anyway, so that the fast
+A span is created when a request is answered, from times that are measured anyway, so that the fast
 path needs nothing more. Keys, decision ids, units and bodies are in no span.
 """
 

@@ -26,7 +26,7 @@ CHECKPOINTS = 2000
 
 
 class Upkeep:
-    """Periodic work of a service; of several replicas, the one that leads does it.
+    """Periodic work of a service; among several replicas, the leader does it.
 
     Parameters
     ----------

@@ -371,7 +371,7 @@ class PostgresWriter(Writer):
         self.begin_run()
 
     def follow_timeline(self) -> None:
-        """Begin a new incarnation if the database has another history than before.
+        """Start a new incarnation if the database has another history than before.
 
         A standby that was promoted may have lost transactions that were acknowledged.
         """
@@ -396,7 +396,7 @@ class PostgresWriter(Writer):
             self.administer(audit, change)
 
     def last_certain_id(self) -> bytes:
-        """Return the last id that certainly was made before everything the store may have lost."""
+        """Return the last id that is certainly older than everything the store may have lost."""
         beat = self.rows(
             "SELECT COALESCE(MAX(alive_at), 0.0) FROM replica WHERE shard <> ?",
             (self.replica.shard,),
@@ -572,7 +572,7 @@ class PostgresStore(Store):
         self.reporter = PostgresReader(url, address, self.replica)
         self.watcher = PostgresReader(url, address, self.replica, polls=serve)
         try:
-            # Asked also of a store that is not to be made: the first question connects.
+            # Also checked for a store that must not be created: the first query connects.
             if schema.version(self.writer) == 0 and create:
                 schema.migrate(self.writer)
             if alone:

@@ -301,7 +301,7 @@ class CheckpointRow:
     told: bytes
     lost: bytes
     probabilities: bytes
-    """Of the arms, then the weights of the experts."""
+    """Probabilities of the arms, then the weights of the experts."""
     id: int = 0
 
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -89,7 +89,7 @@ def evict(writer: Writer, experiment: int, ids: Sequence[bytes], at: float) -> N
 
 
 def evict_all(writer: Writer, experiment: int, at: float) -> None:
-    """Evict the segments of an experiment, which begins a new epoch."""
+    """Evict the segments of an experiment that starts a new epoch."""
     found = writer.rows(
         "SELECT id FROM segment WHERE experiment = ? AND evicted_at IS NULL ORDER BY id",
         (experiment,),

@@ -145,7 +145,7 @@ class SqliteStore(Store):
     Parameters
     ----------
     path : path
-        The file; made if there is none, unless ``create`` is False.
+        The file; created if missing, unless ``create`` is False.
     serve : bool
         Whether to serve from it, which one process may; otherwise to administer or read.
     create : bool

@@ -77,7 +77,7 @@ class Outcome:
     over_caps: set[tuple[int, bytes]]
     """New feedback that went into quarantine, by experiment and id."""
     claimed_before: dict[int, Claimed]
-    """Claims that other requests had made already, by their place in the batch."""
+    """Claims of earlier requests, by their place in the batch."""
     states: list[StateRow]
     """The states of this replica that have changed, with their new versions."""
     folds: folding.Folds
@@ -98,7 +98,7 @@ class Writer(ABC):
     dialect: str
     """Name of the folder with the tables."""
     begin = "BEGIN IMMEDIATE"
-    """Statement that begins a transaction."""
+    """Statement that starts a transaction."""
     for_update = ""
     """Clause that a dialect appends to a query to lock the rows it returns."""
     for_share = ""
@@ -244,9 +244,9 @@ class Writer(ABC):
         )
 
     def begin_incarnation(self, at: float, timeline: str | None) -> None:
-        """Begin a new incarnation: ids that the store cannot know are refused for good.
+        """Start a new incarnation: ids that the store cannot know are refused for good.
 
-        For a transaction. What a decision was made from was committed before it, and before every
+        For a transaction. The inputs of a decision were committed before it, and before every
         later decision: an id before the newest decision in the store is of no time that was lost.
         """
         self.execute(
@@ -258,7 +258,7 @@ class Writer(ABC):
         )
 
     def last_certain_id(self) -> bytes:
-        """Return the last id that certainly was made before everything the store may have lost."""
+        """Return the last id that is certainly older than everything the store may have lost."""
         return self.newest_id()
 
     def newest_id(self) -> bytes:
@@ -302,7 +302,7 @@ class Writer(ABC):
         )
 
     def clear_entries(self, experiment: int) -> None:
-        """Let all arms begin level, for a new epoch."""
+        """Give all arms equal estimates, for a new epoch."""
         self.execute("UPDATE arm SET entry = 0 WHERE experiment = ?", (experiment,))
 
     def put_key(self, key: KeyRow) -> None:
@@ -339,7 +339,7 @@ class Writer(ABC):
         """Write a batch as one transaction.
 
         Raises what the database raises, and `Conflict`; then nothing was written, or, where
-        the connection broke during the commit itself, no one knows.
+        the connection broke during the commit itself, the outcome is unknown.
         """
         with self.transaction():
             new = batch.feedback
@@ -567,7 +567,7 @@ class Writer(ABC):
                     self.execute_many("DELETE FROM checkpoint WHERE id = ?", ids[1:-1:2])
 
     def begin_run(self) -> None:
-        """Note that this replica begins to serve."""
+        """Record that this replica starts to serve."""
         with self.transaction():
             last = self.rows("SELECT MAX(run) FROM run WHERE shard = ?", (self.replica.shard,))
             self.replica.run = int(last[0][0] or 0) + 1
