@@ -24,7 +24,9 @@ Statistics 16, 1988; B. Efron and R. Tibshirani, *An Introduction to the Bootstr
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,8 +161,7 @@ def means(
     low, high = np.full(columns, -np.inf), np.full(columns, np.inf)
     if stated.any():
         errors = standard_error(influence[:, stated])
-        rng = np.random.default_rng(seed)
-        below, above = _extremes(influence[:, stated], level, resamples, rng)
+        below, above = _extremes(influence[:, stated], level, resamples, seed)
         # Runs that do not differ at all have a certain mean, however far others reach.
         with np.errstate(invalid="ignore"):
             low[stated] = value[stated] - np.where(errors > 0.0, above * errors, 0.0)
@@ -168,24 +169,43 @@ def means(
     return value, low, high, resting
 
 
-def _extremes(
-    influence: Floats, level: float, resamples: int, rng: np.random.Generator
-) -> tuple[float, float]:
+def _extremes(influence: Floats, level: float, resamples: int, seed: int) -> tuple[float, float]:
     """Return the quantiles of the least and of the greatest t* over all columns."""
     n = len(influence)
     least, greatest = np.zeros(resamples), np.zeros(resamples)
-    step = max(1, 2**22 // n)
-    for first in range(0, resamples, step):
-        some = slice(first, min(resamples, first + step))
-        weights = resampled(n, some.stop - first, rng)
+    first = 0
+    for weights in _samples(n, resamples, seed):
+        some = slice(first, first + len(weights))
         t = pivots(weights @ influence, influence, weights)
         least[some], greatest[some] = t.min(axis=1), t.max(axis=1)
+        first = some.stop
     tail = (1.0 - level) / 2.0
     below = np.quantile(least, tail, method="lower")
     above = np.quantile(greatest, 1.0 - tail, method="higher")
     return float(below), float(above)
 
 
+def _samples(n: int, resamples: int, seed: int) -> Iterable[Floats]:
+    """Return the weights of all bootstrap samples, in blocks of limited size."""
+    if resamples <= _most_samples(n):
+        return (_one_block(n, resamples, seed),)
+    rng = np.random.default_rng(seed)
+    starts = range(0, resamples, _most_samples(n))
+    return (resampled(n, min(resamples - first, _most_samples(n)), rng) for first in starts)
+
+
+def _most_samples(n: int) -> int:
+    """Return how many samples of so many runs are a block."""
+    return max(1, 2**22 // n)
+
+
+@functools.lru_cache(maxsize=1)
+def _one_block(n: int, resamples: int, seed: int) -> Floats:
+    """Return the weights of all samples; the cells of a table ask for the same ones."""
+    return resampled(n, resamples, np.random.default_rng(seed))
+
+
+@functools.lru_cache(maxsize=1024)
 def exact_share(count: int, runs: int, level: float) -> tuple[float, float]:
     """Return the interval of Clopper and Pearson for a share, which holds for any true share.
 
