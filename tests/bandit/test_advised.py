@@ -17,6 +17,7 @@ from bothworlds.errors import (
     StateFileError,
     UnknownDecision,
 )
+from bothworlds.lanes.direct import direct
 from bothworlds.logs.jsonl import joined_rows, read_jsonl
 from bothworlds.omd import weights
 from bothworlds.policies import advice as step
@@ -149,15 +150,19 @@ def test_the_expected_loss_and_weights_by_enumeration():
     assert weight == pytest.approx(expected, abs=1e-12)
 
 
-def numbers_of(F, A, arm, K):
-    """Return the weights and numbers of a decision in which this arm is drawn."""
+def numbers_of(F, A, K):
+    """Return the weights of experts, and the numbers of a decision for every arm that has one."""
     N = A.shape[0]
+    own, q, D, G = F.copy(), np.empty(N), np.empty(step.width(N, K)), np.empty(4, np.int64)
+    awake, here = np.ones(N, np.uint8), np.ones(K, np.uint8)
+    draw = direct(step.draw, own, G, A, awake, here, q, D)
+    found = {}
     for seed in itertools.count():
-        own, q, D = F.copy(), np.empty(N), np.empty(step.width(N, K))
-        G = np.array([seed + 1, 2 * seed + 3, 5, 7], np.int64) * 0x1234567
-        awake, here = np.ones(N, np.uint8), np.ones(K, np.uint8)
-        if step.draw(own, G, A, awake, here, q, D) == arm:
-            return q, D
+        own[:] = F
+        G[:] = (seed + 1) * 0x1234567, (2 * seed + 3) * 0x1234567, 5 * 0x1234567, 7 * 0x1234567
+        found.setdefault(draw(own, G, A, awake, here, q, D), D.copy())
+        if len(found) == np.count_nonzero(D[-K:]):
+            return q, found
 
 
 @pytest.mark.parametrize("policy", POLICIES[:4] + POLICIES[5:7], ids=repr)
@@ -169,13 +174,10 @@ def test_estimates_are_unbiased_by_enumeration(policy):
         F = step.first_state(step.setting_of(policy, "test"), N, K)
         F[step.ROUND] = 99.0
         F[step.HEAD : step.HEAD + N] = generator.random(N) * 30.0
-        q, D = numbers_of(F, A, 0 if A[:, 0].sum() else int(A.sum(axis=0).argmax()), K)
-        mixed = D[-K:].copy()
+        q, numbers = numbers_of(F, A, K)
         found, biased, total = np.zeros(N), np.zeros(N), 0.0
-        for arm in range(K):
-            if mixed[arm] <= 0.0:
-                continue
-            _, D = numbers_of(F, A, arm, K)
+        for arm, D in numbers.items():
+            mixed = D[-K:]
             r, s = D[step.PER_EXPERT :][:N], D[step.PER_EXPERT + N :][:N]
             d = losses[arm] - D[step.BASE]
             found += mixed[arm] * (s + d * r)

@@ -9,7 +9,8 @@ import pytest
 import bothworlds as bw
 
 CALLS = 20
-BUSY = "while True: pass"
+AT_ONCE = 6
+"""Three times as many as a small machine has cores: each is interrupted wherever it is."""
 
 
 @pytest.mark.processes
@@ -28,12 +29,6 @@ def test_showing_a_store_never_aborts(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode, done.stderr
 
-    load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
-    try:
-        with ThreadPoolExecutor(4) as several:
-            ends = list(several.map(show, range(CALLS)))
-    finally:
-        for each in load:
-            each.kill()
-            each.wait()
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        ends = list(several.map(show, range(CALLS)))
     assert ends == [(0, "")] * CALLS
