@@ -55,21 +55,42 @@ class LaneKernels:
 
 @dataclass(frozen=True)
 class InnerKernels:
-    """The kernels of which `Kernels.of` made the wrappers, for policies around other policies.
+    """The kernels of which `Kernels.of` makes the wrappers, for policies around other policies.
 
-    All have the shape ``(K, t, C, S, G, ...)``; see there.
+    Every kernel has the shape ``(K, t, C, S, G, ...)``.
+
+    Parameters
+    ----------
+    weights, near : dispatcher, optional
+        ``(..., out)``; without ``weights`` the distribution of a draw is not known. Where
+        ``choose`` leaves it in the state, not normalised, ``weights`` is where: the number of
+        rows before the arms', and which of their groups.
+    draws : bool
+        Whether ``choose`` is given a random number, or 0.
+    asked, answered : dispatcher, optional
+        ``(..., arm)``: run by ``ask`` after ``choose`` and by ``tell`` after ``update``, for
+        what only late feedback needs. Together they leave the state as ``update`` does.
+    late : dispatcher, optional
+        ``(..., arm, inverse_p, loss, near)``.
+    estimates_changed, write_back : dispatcher, optional
+        ``(K, t, C, S, G)``.
+    any_draw : bool
+        Whether ``update`` takes any arm and any probability of the round, as a policy around
+        this one may draw, although there is ``late``.
+    in_lanes : LaneKernels, optional
+        What policies around this one need to run in lanes as well.
     """
 
-    weights: Any
-    draws: bool
-    asked: Any
-    answered: Any
-    near: Any
-    late: Any
-    estimates_changed: Any
-    write_back: Any
-    any_draw: bool
-    in_lanes: LaneKernels | None
+    weights: Any = None
+    draws: bool = True
+    asked: Any = None
+    answered: Any = None
+    near: Any = None
+    late: Any = None
+    estimates_changed: Any = None
+    write_back: Any = None
+    any_draw: bool = False
+    in_lanes: LaneKernels | None = None
 
 
 @dataclass(frozen=True)
@@ -132,23 +153,9 @@ class Kernels:
 
     @classmethod
     def of(
-        cls,
-        choose: Any,
-        update: Any,
-        weights: Any = None,
-        *,
-        roots: Any = None,
-        draws: bool = True,
-        asked: Any = None,
-        answered: Any = None,
-        near: Any = None,
-        late: Any = None,
-        estimates_changed: Any = None,
-        write_back: Any = None,
-        any_draw: bool = False,
-        in_lanes: LaneKernels | None = None,
-        wide: bool = True,
-    ) -> Kernels:
+        cls, choose: Any, update: Any, weights: Any = None, *, roots: Any = None,
+        wide: bool = True, **inner: Any,
+    ) -> Kernels:  # fmt: skip
         """Return the kernels of a policy with wrappers for one bandit around them.
 
         Every argument is a kernel of the shape ``(K, t, C, S, G, ...)``.
@@ -157,37 +164,27 @@ class Kernels:
         ----------
         choose, update : dispatcher
             The policy; see `bothworlds.lanes.kernels`.
-        weights, near : dispatcher, optional
-            ``(..., out)``; without ``weights`` the distribution of a draw is not known. Where
-            ``choose`` leaves it in the state, not normalised, ``weights`` is where: the number of
-            rows before the arms', and which of their groups.
+        weights : dispatcher, optional
+            As in `InnerKernels`.
         roots : dispatcher, optional
             ``(..., out)``: the square roots of ``weights``.
-        draws : bool
-            Whether ``choose`` is given a random number, or 0.
-        asked, answered : dispatcher, optional
-            ``(..., arm)``: run by ``ask`` after ``choose`` and by ``tell`` after ``update``, for
-            what only late feedback needs. Together they leave the state as ``update`` does.
-        late : dispatcher, optional
-            ``(..., arm, inverse_p, loss, near)``.
-        estimates_changed, write_back : dispatcher, optional
-            ``(K, t, C, S, G)``.
-        any_draw : bool
-            Whether ``update`` takes any arm and any probability of the round, as a policy around
-            this one may draw, although there is ``late``.
-        in_lanes : LaneKernels, optional
-            What policies around this one need to run in lanes as well.
         wide : bool
             Whether ``choose`` and ``update`` also compile for tiles of repetitions.
+        **inner
+            Other fields of `InnerKernels`.
         """
+        parts = InnerKernels(weights, **inner)
+        asked, answered = parts.asked, parts.answered
 
         def around(template: Any, kernel: Any) -> Any:
             return None if kernel is None else wrap.wrapped(template, kernel)
 
         if asked is None:
-            ask = wrap.wrapped(wrap.drawing if draws else wrap.choosing, choose)
+            ask = wrap.wrapped(wrap.drawing if parts.draws else wrap.choosing, choose)
         else:
-            ask = wrap.wrapped(wrap.drawing_then if draws else wrap.choosing_then, choose, asked)
+            ask = wrap.wrapped(
+                wrap.drawing_then if parts.draws else wrap.choosing_then, choose, asked
+            )
         return cls(
             choose,
             update,
@@ -200,23 +197,12 @@ class Kernels:
             else around(wrap.filling, weights),
             roots=around(wrap.filling, roots),
             asked=around(wrap.of_an_arm, asked),
-            near=around(wrap.filling, near),
-            late=around(wrap.telling_late, late),
-            estimates_changed=around(wrap.changing, estimates_changed),
-            write_back=around(wrap.changing, write_back),
+            near=around(wrap.filling, parts.near),
+            late=around(wrap.telling_late, parts.late),
+            estimates_changed=around(wrap.changing, parts.estimates_changed),
+            write_back=around(wrap.changing, parts.write_back),
             wide=wide,
-            parts=InnerKernels(
-                weights=weights,
-                draws=draws,
-                asked=asked,
-                answered=answered,
-                near=near,
-                late=late,
-                estimates_changed=estimates_changed,
-                write_back=write_back,
-                any_draw=any_draw,
-                in_lanes=in_lanes,
-            ),
+            parts=parts,
         )
 
 

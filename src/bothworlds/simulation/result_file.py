@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FORMAT = "bothworlds.result"
 VERSION = 1
+STATED = ("wall", "cpu", "policies", "environment", "seed", "interrupted", "versions")
+"""Fields of a result that are in the settings as they are."""
 BY_RUN = "comparator: "
 """Start of the names of columns with a comparator that every run has its own numbers of."""
 
@@ -57,13 +59,7 @@ def write(result: Result, path: Path) -> None:
         "version": VERSION,
         "checkpoints": result.checkpoints.tolist(),
         "names": result.names,
-        "wall": result.wall,
-        "cpu": result.cpu,
-        "policies": result.policies,
-        "environment": result.environment,
-        "seed": result.seed,
-        "interrupted": result.interrupted,
-        "versions": result.versions,
+        **{name: getattr(result, name) for name in STATED},
         "comparators": common,
     }
     table = table.replace_schema_metadata({FORMAT: json.dumps(settings)})
@@ -123,13 +119,7 @@ def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
         regret={name: regret[owners == name] for name in names},
         plays={name: plays[owners == name] for name in names},
         repetitions={name: repetition[owners == name] for name in names},
-        wall=settings["wall"],
-        cpu=settings["cpu"],
-        policies=settings["policies"],
-        environment=settings["environment"],
-        seed=settings["seed"],
-        interrupted=settings["interrupted"],
-        versions=settings["versions"],
+        **{name: settings[name] for name in STATED},
         plays_at=plays_at,
         comparators={
             **{c.removeprefix(BY_RUN): by_policy(c) for c in columns if c.startswith(BY_RUN)},

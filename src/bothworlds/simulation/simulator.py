@@ -300,10 +300,17 @@ def assemble(
     """
     finished = {name: part for name, part in parts.items() if part[1]}
     about = next(iter(finished.values()))[0]
+
+    def joined(field: str) -> dict[str, Any]:
+        """Join a field of a policy's outcomes, where all of them have it."""
+        found = {n: [getattr(o, field) for o in part[1]] for n, part in finished.items()}
+        complete = {n: each for n, each in found.items() if all(x is not None for x in each)}
+        return {n: np.concatenate(each) for n, each in complete.items()}
+
     return Result(
         checkpoints=np.asarray(about["checkpoints"], dtype=np.int64),
         regret={name: regret_of(*part) for name, part in finished.items()},
-        plays={n: np.concatenate([o.plays for o in part[1]]) for n, part in finished.items()},
+        plays=joined("plays"),
         repetitions={
             name: np.concatenate([np.arange(o.first, o.first + o.count) for o in part[1]])
             for name, part in finished.items()
@@ -315,16 +322,8 @@ def assemble(
         seed=about["seed"],
         interrupted=interrupted,
         versions=provenance(),
-        plays_at={
-            name: np.concatenate([o.shares for o in part[1] if o.shares is not None])
-            for name, part in finished.items()
-            if all(o.shares is not None for o in part[1])
-        },
-        realised={
-            name: np.concatenate([o.realised for o in part[1] if o.realised is not None])
-            for name, part in finished.items()
-            if all(o.realised is not None for o in part[1])
-        },
+        plays_at=joined("shares"),
+        realised=joined("realised"),
         comparators=_by_run(finished),
     )
 

@@ -288,12 +288,11 @@ def _cell(regret: float) -> str:
     return grouped(regret, below=10)
 
 
-def regret_table(outcome: Outcome, cells: Iterable[Cell] | None = None) -> Table:
+def regret_table(outcome: Outcome) -> Table:
     """Return mean regret and its standard error at the horizon, a row per cell."""
-    chosen = list(outcome.cells if cells is None else cells)
-    names = list(dict.fromkeys(name for cell in chosen for name in cell.policies))
+    names = list(dict.fromkeys(name for cell in outcome.cells for name in cell.policies))
     rows = []
-    for cell in chosen:
+    for cell in outcome.cells:
         row = [cell.id]
         for name in names:
             if name not in cell.policies:

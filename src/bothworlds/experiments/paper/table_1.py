@@ -303,24 +303,11 @@ def tables(outcome: Outcome) -> list[Table]:
     for name in NAMES:
         ratios = [float(stochastic_ratio(outcome, cell, name)[0]) for cell in row]
         hardest = [float(ratio[0]) for ratio in hardest_ratios(outcome, name).values()]
-        rows.append(
-            (
-                name,
-                "stochastic",
-                PAPER[name, STOCHASTIC],
-                f"{min(ratios):.2f}",
-                f"{max(ratios):.2f}",
-            )
-        )
-        rows.append(
-            (
-                name,
-                "hardest instances",
-                PAPER[name, HARDEST],
-                f"{min(hardest):.2f}",
-                f"{max(hardest):.2f}",
-            )
-        )
+        for regime, kind, found in (
+            ("stochastic", STOCHASTIC, ratios), ("hardest instances", HARDEST, hardest),
+        ):  # fmt: skip
+            ends = f"{min(found):.2f}", f"{max(found):.2f}"
+            rows.append((name, regime, PAPER[name, kind], *ends))
     head = ("algorithm", "regime", "proved / lower bound", "measured, least", "measured, most")
     title = "Table 1: regret divided by the lower bound, over all K and T run"
     return [Table(title, head, tuple(rows)), rules.bound_table(outcome)]
