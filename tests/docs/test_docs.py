@@ -134,6 +134,7 @@ FEWEST = {
     "a setting of an experiment": 2,
     "a metric of the service": 3,
     "a panel of the dashboard": 3,
+    "an experiment": 4,
 }
 """Files that a contributor edits to add something, at most; generated files do not count."""
 
