@@ -13,7 +13,7 @@ from benchmarks import compare, results
 
 NAMES = (
     *("decide", "advised", "simulate", "own", "many", "duel"),
-    *("campaign", "late", "inference", "serve"),
+    *("campaign", "late", "inference", "serve", "cold"),
 )
 SLOW = ("thresholds", "coverage", "segments")
 """Benchmarks that run only by name."""

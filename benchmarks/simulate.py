@@ -6,8 +6,6 @@ the line says otherwise.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -261,23 +259,6 @@ def across_threads() -> None:
     print(f"Two threads against one: {ratio:.2f} times faster\n")
 
 
-def cold_process() -> None:
-    """Print the time from process start to the first small simulation, caches warm."""
-    code = (
-        "import time; began = time.perf_counter(); import numba;"
-        "imported = time.perf_counter(); import bothworlds as bw;"
-        "bw.simulate(bw.TsallisINF(), bw.environments.Stochastic.gap(8, 0.125), horizon=1000,"
-        "repetitions=16, progress=False); print(time.perf_counter() - imported)"
-    )
-
-    def once() -> float:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        return float(done.stdout)
-
-    once()
-    print(f"New process, warm cache: {best_of(once, 3):.2f} s beyond importing Numba")
-
-
 def main() -> None:
     """Run all of it."""
     if hand_written.compiler() is None:
@@ -290,7 +271,6 @@ def main() -> None:
     across_alphas()
     by_a_level()
     across_threads()
-    cold_process()
 
 
 if __name__ == "__main__":

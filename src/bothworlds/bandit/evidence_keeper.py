@@ -5,6 +5,11 @@ and silence is closed later, the answers so far are mostly clicks, and sums of t
 an answer waits here while an earlier decision is pending.  The weighted sums of every arm use every
 decision, therefore the order is that of all decisions and not of each arm by itself.
 
+The function that learns and adds to the sums takes two seconds to compile, and a short program
+never asks for a report.  Until it is compiled, decisions wait in a queue, each with the state it
+was drawn from.  It is compiled when the sums are read, or when the queue takes as much memory as
+the sums.
+
 Late feedback needs the probability, guess and bet of every arm at decision time: 4 K + 1 numbers,
 kept with the pending decision and then with the answer that waits.  Waiting answers take at most
 `MOST_NUMBERS` numbers.  Beyond that the oldest pending decisions are passed over: evidence goes on
@@ -28,7 +33,7 @@ from bothworlds.bandit.state_file import MOST, listed, number, raw_bytes, record
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence.evidence import Array, Evidence
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
-from bothworlds.lanes.direct import address, direct, placed
+from bothworlds.lanes.direct import address, at_hand, direct, placed
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.wrap import telling_code
 from bothworlds.policies.alarm import BANDIT, EVIDENCE, listening_late_of, listening_of
@@ -36,6 +41,10 @@ from bothworlds.policies.base import LARGEST, Kernels, Policy
 
 MANY = 512
 """Number of arms from which nothing is kept: a look at every arm would cost more than a round."""
+
+
+TELLING = (0.0, 0, 0.0, 0.0)
+"""Arguments of the types that the compiled function behind `tell` takes."""
 
 
 MOST_NUMBERS = 2**20
@@ -67,8 +76,8 @@ class EvidenceKeeper:
     """Evidence on the arms a bandit has or had, by index."""
 
     __slots__ = (
-        "_fused", "_kernels", "_late", "_lineup", "_one", "_place", "alarms", "evidence",
-        "frontier", "overtaken", "waiting",
+        "_alarms", "_evidence", "_fused", "_heard", "_kernels", "_late", "_lineup", "_one",
+        "_place", "_queue", "frontier", "overtaken", "waiting",
     )  # fmt: skip
 
     frontier: int
@@ -79,12 +88,13 @@ class EvidenceKeeper:
     """Answers behind the frontier, a heap by round."""
 
     def __init__(self, n_arms: int, wanted: bool) -> None:
-        self.evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
-        self.alarms = None if self.evidence is None else Alarms(n_arms)
+        self._evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
+        self._alarms = None if self._evidence is None else Alarms(n_arms)
         # That of the bandit, if it has every arm that ever was.
         self._lineup: Lineup | None = None
         # Compiled for these kernels, when first needed.
         self._kernels: Any = None
+        self._heard: Any = None
         self._fused: Any = None
         self._late: Any = None
         self._one: Any = None
@@ -92,51 +102,100 @@ class EvidenceKeeper:
         self._place = 0
         self.frontier = self.overtaken = 0
         self.waiting = []
+        # Decisions whose evidence waits for its code: state, slot, 1 / probability and loss.
+        self._queue: list[tuple[bytes, int, float, float]] = []
         self._locate()
 
     def _locate(self) -> None:
         """Write down where the alarms and the evidence are."""
-        if self.evidence is not None and self.alarms is not None:
-            self._place = address(self.alarms.A)
-            self.alarms.A[EVIDENCE] = self.evidence.address
+        if self._evidence is not None and self._alarms is not None:
+            self._place = address(self._alarms.A)
+            self._alarms.A[EVIDENCE] = self._evidence.address
             self._late = None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether sums are kept."""
+        return self._evidence is not None
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The sums, with every decision learned from; None where none are kept."""
+        if self._queue:
+            self._empty_queue()
+        return self._evidence
+
+    @property
+    def alarms(self) -> Alarms | None:
+        """The alarms, likewise."""
+        if self._queue:
+            self._empty_queue()
+        return self._alarms
+
+    def queued(self, F: Array, slot: int, inverse_p: float, loss: float) -> bool:
+        """Let a decision's evidence wait for its code; return False once that is compiled."""
+        assert self._evidence is not None
+        if self._fused is None and len(self._queue) * F.size < self._evidence.R.size:
+            self._queue.append((F.tobytes(), slot, inverse_p, loss))
+            return True
+        self._empty_queue()
+        return False
+
+    def _empty_queue(self) -> None:
+        """Add the decisions in the queue, in their order."""
+        assert self._alarms is not None
+        if self._fused is None:
+            self._fused = direct(self._heard, *TELLING)
+        A, add = self._alarms.A, placed(self._fused, self._place)
+        queue, self._queue = self._queue, []
+        bandit = A[BANDIT]
+        for state, slot, inverse_p, loss in queue:
+            # The same call as ever, on a copy: what it learns is learned already.
+            F = np.frombuffer(bytearray(state))
+            A[BANDIT] = address(F)
+            add(slot, inverse_p, loss)
+        A[BANDIT] = bandit
 
     def telling(
         self, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
-    ) -> Callable[..., None]:
+    ) -> Callable[..., None] | None:
         """Return the function that learns from the last decision of ``F``, with evidence.
 
         It takes the slot of the arm, 1 / its probability and the loss; ``where`` is the address
-        of ``F``.
+        of ``F``. None where it would have to be compiled: then `queued` takes decisions.
         """
-        evidence = self.evidence
+        evidence = self._evidence
         whole = evidence is not None and _every_arm(lineup, evidence)
         self._lineup = lineup if whole else None
         if kernels is not self._kernels:
-            self._kernels, self._fused, self._one = kernels, None, None
+            if self._queue:
+                self._empty_queue()
+            self._kernels, self._heard, self._fused, self._one = kernels, None, None, None
         if evidence is not None and policy.traits.trusted and whole:
-            if self._fused is None:
+            if self._heard is None:
                 weights = kernels.weights if policy.traits.knows_probability else None
-                heard = listening_of(telling_of(kernels.tell, weights, kernels.roots))
-                self._fused = direct(heard, 0.0, 0, 0.0, 0.0)
-            return self._telling_whole(where)
+                self._heard = listening_of(telling_of(kernels.tell, weights, kernels.roots))
+            if self._fused is None and at_hand(self._heard, *TELLING):
+                self._empty_queue()
+            return None if self._fused is None else self._telling_whole(where)
         tell = learning(policy, kernels, F, where)
         return tell if evidence is None else partial(self._tell_some, tell, lineup, F)
 
     def telling_again(
         self, tell: Any, policy: Policy, kernels: Kernels, F: Array, where: int, lineup: Lineup
-    ) -> Callable[..., None]:
+    ) -> Callable[..., None] | None:
         """Return `telling` for the copy of a bandit, to which it returned ``tell``."""
-        if not policy.traits.trusted or (self.evidence is not None and self._lineup is None):
+        whole = self._evidence is None or (self._lineup is not None and self._fused is not None)
+        if not policy.traits.trusted or not whole:
             return self.telling(policy, kernels, F, where, lineup)
-        if self.evidence is None:
+        if self._evidence is None:
             return placed(tell.__func__, where)
         self._lineup = lineup
         return self._telling_whole(where)
 
     def _telling_whole(self, where: int) -> Callable[..., None]:
-        assert self.alarms is not None
-        self.alarms.A[BANDIT] = where
+        assert self._alarms is not None
+        self._alarms.A[BANDIT] = where
         return placed(self._fused, self._place)
 
     def _tell_some(
@@ -156,10 +215,10 @@ class EvidenceKeeper:
 
     def _weights(self, lineup: Lineup, F: Array) -> Array | None:
         """Return the probabilities by index of the last draw; NaN where an arm was away."""
-        assert self.evidence is not None
+        assert self._evidence is not None
         if lineup.weights is None:
             return None
-        w, out = np.empty(len(lineup.names)), np.full(self.evidence.n_arms, np.nan)
+        w, out = np.empty(len(lineup.names)), np.full(self._evidence.n_arms, np.nan)
         lineup.weights(F, w)
         out[lineup.index_array] = w
         return out
@@ -168,7 +227,10 @@ class EvidenceKeeper:
 
     def noted(self, lineup: Lineup, F: Array) -> Array | None:
         """Return the notes for late feedback of the decision just drawn, if any."""
-        evidence = self.evidence
+        # The property would cost a call on the way of all late feedback.
+        if self._queue:
+            self._empty_queue()
+        evidence = self._evidence
         if evidence is None or lineup.weights is None:
             return None
         if lineup is not self._lineup and not _every_arm(lineup, evidence):
@@ -196,7 +258,7 @@ class EvidenceKeeper:
         self, number: int, index: int, inverse_p: float, loss: float, noted: Array | None
     ) -> None:
         """Add a decision of the past, of which `noted` was kept, or let it wait for its turn."""
-        if self.evidence is None:
+        if self._evidence is None:
             return
         if number > self.frontier > 0:
             heappush(self.waiting, (number, index, inverse_p, loss, noted))
@@ -207,8 +269,8 @@ class EvidenceKeeper:
     @property
     def overfull(self) -> bool:
         """Whether waiting answers take more memory than they may."""
-        assert self.evidence is not None
-        return len(self.waiting) * (4 * self.evidence.n_arms + 1) > MOST_NUMBERS
+        assert self._evidence is not None
+        return len(self.waiting) * (4 * self._evidence.n_arms + 1) > MOST_NUMBERS
 
     def advance(self, frontier: int) -> None:
         """Add the answers that waited for the decisions before ``frontier``, in their order."""
@@ -218,8 +280,8 @@ class EvidenceKeeper:
 
     def waiting_by_arm(self) -> list[int]:
         """Return how many answers of every arm wait."""
-        assert self.evidence is not None
-        counts = [0] * self.evidence.n_arms
+        assert self._evidence is not None
+        counts = [0] * self._evidence.n_arms
         for _, index, *_ in self.waiting:
             counts[index] += 1
         return counts
@@ -227,7 +289,9 @@ class EvidenceKeeper:
     def _add(
         self, number: int, index: int, inverse_p: float, loss: float, noted: Array | None
     ) -> None:
-        evidence = self.evidence
+        if self._queue:
+            self._empty_queue()
+        evidence = self._evidence
         assert evidence is not None
         if noted is not None and noted.size == 4 * evidence.n_arms + 1 and inverse_p:
             if self._late is None:
@@ -288,12 +352,13 @@ class EvidenceKeeper:
     def grow(self, n_arms: int) -> None:
         """Make room for arms that came."""
         if n_arms >= MANY:
-            self.evidence = self.alarms = None
+            self._evidence = self._alarms = None
+            self._queue = []
             self.frontier, self.waiting = 0, []
         elif self.evidence is not None and self.evidence.n_arms < n_arms:
             self.evidence.grow(n_arms)
-            assert self.alarms is not None
-            self.alarms = self.alarms.grown(n_arms)
+            assert self._alarms is not None
+            self._alarms = self._alarms.grown(n_arms)
             self._locate()
 
     # --- keeping -------------------------------------------------------------------------------
@@ -334,15 +399,15 @@ class EvidenceKeeper:
         ``newest`` is the last round.
         """
         made = cls(n_arms, wanted)
-        made.frontier = min(pending, default=0) if made.evidence is not None else 0
+        made.frontier = min(pending, default=0) if made.keeps else 0
         noted: dict[int, Array] = {}
         if value is None or n_arms >= MANY:
             return made, noted
         document = record(value, "evidence")
-        made.evidence = Evidence.from_document(document, n_arms)
+        made._evidence = Evidence.from_document(document, n_arms)
         # Older files have no alarms; they start with the losses to come.
         found = document.get("alarms")
-        made.alarms = Alarms(n_arms) if found is None else Alarms.from_document(found, n_arms)
+        made._alarms = Alarms(n_arms) if found is None else Alarms.from_document(found, n_arms)
         made._locate()
         for each in listed(document["notes"], "notes"):
             note = record(each, "notes")
@@ -385,9 +450,11 @@ class EvidenceKeeper:
     def copy(self) -> Self:
         """Return an independent keeper of the same content."""
         made = type(self).__new__(type(self))
-        made.evidence = None if self.evidence is None else self.evidence.copy()
-        made.alarms = None if self.alarms is None else self.alarms.copy()
-        made._kernels, made._fused, made._one = self._kernels, self._fused, self._one
+        made._evidence = None if self._evidence is None else self._evidence.copy()
+        made._alarms = None if self._alarms is None else self._alarms.copy()
+        made._queue = self._queue.copy()
+        made._kernels, made._heard = self._kernels, self._heard
+        made._fused, made._one = self._fused, self._one
         # The other bandit's lineup: `telling_again` only asks whether there is one.
         made._lineup = self._lineup
         made._late = None

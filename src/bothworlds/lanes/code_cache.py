@@ -201,6 +201,16 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             # If anything is wrong with a file, the function can be compiled.
             return None
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Return whether there seems to be code for these types on disk."""
+        if not self._open():
+            return False
+        try:
+            key = self._index_key(sig, target_context.codegen())
+            return key in self._cache_file._load_index()
+        except Exception:
+            return False
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep newly compiled code, if there is a place to keep it."""
         if not self._open():

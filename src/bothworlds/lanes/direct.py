@@ -34,6 +34,13 @@ def direct(kernel: Any, *arguments: Any) -> Any:
         return kernel
 
 
+def at_hand(kernel: Any, *arguments: Any) -> bool:
+    """Return whether `direct` need not compile: the code is in memory or on disk."""
+    given = tuple(map(_type_of, arguments))
+    holds = getattr(getattr(kernel, "_cache", None), "holds", None)
+    return given in kernel.overloads or (holds is not None and holds(given, kernel.targetctx))
+
+
 def address(array: Any) -> int:
     """Return where the numbers of an array are; someone must hold the array meanwhile."""
     # In half the time that `array.ctypes.data` takes.
