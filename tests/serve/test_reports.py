@@ -13,6 +13,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.service import Arm, Service
 from bothworlds.serve.http import handlers, wire
 from bothworlds.serve.ops import reports, tallies
+from bothworlds.serve.ops.away import REPORT
 from bothworlds.serve.ops.exports import logged
 from bothworlds.serve.ops.reports import report
 from bothworlds.serve.problems import Problem
@@ -29,6 +30,10 @@ async def played(service, count, **given):
     for _ in range(count):
         made = await service.decide(ME, "headline", **given)
         await service.feedback(ME, made.decision_id, loss=told(made.arm))
+
+
+def desk(service):
+    return service.state.desks[REPORT][1]
 
 
 async def rows(service):
@@ -159,7 +164,7 @@ def test_a_report_reads_only_what_is_new_and_equals_a_fresh_one(on_service, monk
             await service.flushed()
             kept = await report(service, ME, "headline", 0.95, targets)
             assert reading.rows == 40 * (1 + len(targets))
-            service.tallies = tallies.Tallies()
+            desk(service).tallies = tallies.Tallies()
             fresh = await report(service, ME, "headline", 0.95, targets)
             assert kept["arms"] == [
                 {**arm, "mean": pytest.approx(arm["mean"])} for arm in fresh["arms"]
@@ -206,7 +211,7 @@ def test_answers_wait_behind_an_earlier_pending_decision(on_service, monkeypatch
         assert any("end of the feedback window" in arm["why"] for arm in found["arms"])
         await service.feedback(ME, first.decision_id, loss=1.0)
         assert summed(await report(service, ME, "headline", 0.95)) == (13, 0)
-        assert service.tallies.find(next(iter(service.tallies._kept))).overtaken == 0
+        assert next(iter(desk(service).tallies._kept.values())).overtaken == 0
         # Beyond its window a decision without feedback holds nothing back.
         await service.decide(ME, "headline")
         await played(service, 3)
@@ -232,7 +237,7 @@ def test_a_decision_that_holds_back_too_many_is_passed_over(on_service, monkeypa
         await played(service, 13)
         await service.flushed()
         assert summed(await report(service, ME, "headline", 0.95)) == (30, 0)
-        (tally,) = service.tallies._kept.values()
+        (tally,) = desk(service).tallies._kept.values()
         for place, each in enumerate(late, 1):
             await service.feedback(ME, each.decision_id, loss=1.0)
             found = await report(service, ME, "headline", 0.95)

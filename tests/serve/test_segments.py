@@ -283,6 +283,30 @@ def test_what_cannot_be_a_segment_is_refused(served, where):
     served(body)
 
 
+def test_a_decision_that_waits_for_its_segment_is_refused_if_the_store_goes_back(served):
+    # Seeds 5274, 5799, 59136 and 70166 of the simulation: arms that the store had lost were drawn.
+    async def body(service):
+        await service.create(ME, spec(max_segments=2))
+        begin = service.replicas.begin_segment
+
+        async def meanwhile(*given):
+            found = await begin(*given)
+            await service.replicas._rebuild()
+            return found
+
+        service.replicas.begin_segment = meanwhile
+        for decide in (
+            lambda: service.decide(ME, "headline", segment="de"),
+            lambda: service.decide_many(ME, "headline", 3, segment="fr"),
+        ):
+            with pytest.raises(Problem) as problem:
+                await decide()
+            assert problem.value.code == "store_unavailable"
+        assert (await service.decide(ME, "headline", segment="de")).arm
+
+    served(body)
+
+
 # --- the store ------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ A code is a promise: programs branch on it. Sentences may change.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bothworlds.errors import BothworldsError
@@ -221,6 +222,9 @@ class Problem(BothworldsError):
         super().__init__(detail or f"{kind.title}.")
         self.code = code
         self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Problem, self.code, str(self), retry_after=self.retry_after), ()
 
     @property
     def status(self) -> int:

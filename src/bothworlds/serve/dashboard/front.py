@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
 from bothworlds.markup import Markup
@@ -40,6 +40,8 @@ from bothworlds.serve.problems import KINDS, Problem
 
 if TYPE_CHECKING:
     from bothworlds.serve.domain.answers import Principal
+
+T = TypeVar("T")
 
 HTML = b"text/html; charset=utf-8"
 POLICY = (
@@ -187,6 +189,10 @@ class Dashboard:
     def _service(self) -> Service:
         return self._app.service
 
+    async def _compute(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Compute what a page shows, away from the event loop."""
+        return await self._service.state.compute(work, *arguments)
+
     @property
     def _reading(self) -> Watching:
         if self._watching is None:
@@ -314,14 +320,14 @@ class Dashboard:
     async def _overview(self, visit: Visit) -> Reply:
         listed = await self._listed(visit)
         figured = {**self._service.counters(), **self._service.gauges()}
-        page = await asyncio.to_thread(overview.page, self._viewer(visit), listed, figured)
+        page = await self._compute(overview.page, self._viewer(visit), listed, figured)
         return _html(page)
 
     async def _overview_made(self, visit: Visit) -> tuple[dict[str, str], int]:
         listed = await self._listed(visit)
         figured = {**self._service.counters(), **self._service.gauges()}
         origin = self._viewer(visit).origin
-        parts = await asyncio.to_thread(overview.parts, listed, figured, origin)
+        parts = await self._compute(overview.parts, listed, figured, origin)
         return _texts(parts), 0
 
     async def _overview_parts(self, visit: Visit) -> Reply:
@@ -358,13 +364,13 @@ class Dashboard:
         shown = replace(await self._shown(visit), acted=wrong is not None)
         said = said_of(visit.query.get("done"))
         refusal = None if wrong is None else wrong.detail
-        page = await asyncio.to_thread(experiment.page, self._viewer(visit), shown, said, refusal)
+        page = await self._compute(experiment.page, self._viewer(visit), shown, said, refusal)
         return _html(page, 200 if wrong is None else wrong.status)
 
     async def _made(self, visit: Visit) -> tuple[dict[str, str], int]:
         shown = await self._shown(visit)
         admin = "admin" in visit.who.scopes
-        parts = await asyncio.to_thread(experiment.parts, shown, admin)
+        parts = await self._compute(experiment.parts, shown, admin)
         return _texts(parts), 0 if shown.history is None else shown.history.last
 
     async def _parts(self, visit: Visit) -> Reply:
@@ -377,7 +383,7 @@ class Dashboard:
 
     async def _chart(self, visit: Visit) -> Reply:
         shown = await self._shown(visit, window=False)
-        return _json(await asyncio.to_thread(experiment.charts, shown))
+        return _json(await self._compute(experiment.charts, shown))
 
     async def _log(self, visit: Visit) -> Reply | Stream:
         """Hand the log or the report out as the wire API does."""

@@ -34,7 +34,7 @@ from bothworlds.serve.store.rows import from_bytes
 
 if TYPE_CHECKING:
     from bothworlds.serve.domain.answers import Principal
-    from bothworlds.serve.domain.experiment import Experiment
+    from bothworlds.serve.domain.experiment import Snapshot
     from bothworlds.serve.domain.service import Service
     from bothworlds.serve.store.reader import Reader
     from bothworlds.serve.store.rows import AuditRow, CheckpointRow, LogRow, ReplicaRow
@@ -165,8 +165,8 @@ class Watching:
         service = self._service
 
         async def make() -> Window:
-            found = await service.looked_up(who, name, _newest)
-            return await asyncio.to_thread(counted, *found)
+            found: Window = await service.looked_up(who, name, _newest)
+            return found
 
         return await self._shared(who, name, "window", 5.0, patience, make)
 
@@ -174,9 +174,8 @@ class Watching:
         """Return where the experiment stood over time."""
 
         async def make() -> History:
-            rows, experiment = await self._service.looked_up(who, name, _checkpoints)
-            experts = len(experiment.config.experts)
-            return await asyncio.to_thread(told_by, rows, experiment.known, experts)
+            found: History = await self._service.looked_up(who, name, _checkpoints)
+            return found
 
         return await self._shared(who, name, "history", 5.0, patience, make)
 
@@ -236,24 +235,22 @@ class _Entry:
         self.took = min(1.0, self.at - begun)
 
 
-# --- in the reading thread ---------------------------------------------------------------------
+# --- in another process ------------------------------------------------------------------------
 
 
-def _newest(
-    reader: Reader, experiment: Experiment
-) -> tuple[list[LogRow], Experiment, float, bytes]:
+def _newest(reader: Reader, experiment: Snapshot) -> Window:
     after = queries.nth_newest(reader, experiment.id, WINDOW)
     now = time.time()
     rows = reader.log(experiment.id, after, first_identity(now + DAY), WINDOW)
-    return rows, experiment, now, reader.swept(experiment.id)
+    return counted(rows, experiment, now, reader.swept(experiment.id))
 
 
-def _checkpoints(reader: Reader, experiment: Experiment) -> tuple[list[CheckpointRow], Experiment]:
+def _checkpoints(reader: Reader, experiment: Snapshot) -> History:
     found = queries.some_checkpoints(reader, experiment.id, experiment.epoch, POINTS)
-    return found, experiment
+    return told_by(found, experiment.known, len(experiment.config.experts))
 
 
-def _facts(reader: Reader, experiment: Experiment) -> Facts:
+def _facts(reader: Reader, experiment: Snapshot) -> Facts:
     now = time.time()
     recent = queries.count_since(reader, experiment.id, first_identity(now - RATE_SECONDS), MOST)
     lags = [
@@ -277,10 +274,7 @@ def _facts(reader: Reader, experiment: Experiment) -> Facts:
     )
 
 
-# --- in a thread of its own --------------------------------------------------------------------
-
-
-def counted(rows: list[LogRow], experiment: Experiment, now: float, swept: bytes = b"") -> Window:
+def counted(rows: list[LogRow], experiment: Snapshot, now: float, swept: bytes = b"") -> Window:
     """Return the statistics of some rows of the log, those of the current epoch.
 
     What is reported on is what `bothworlds.serve.ops.reports` reports on: decisions that can be

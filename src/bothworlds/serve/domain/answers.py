@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds.serve.domain import records
-from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.experiment import Snapshot
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.store.rows import LogRow
 
@@ -103,7 +103,7 @@ class Told(msgspec.Struct, omit_defaults=True):
 
 
 def log_document(
-    experiment: Experiment, row: LogRow, keyring: Keyring, segments: Mapping[bytes, str]
+    experiment: Snapshot, row: LogRow, keyring: Keyring, segments: Mapping[bytes, str]
 ) -> dict[str, Any]:
     """Return a row of the log as JSON values, in the experiment's units.
 
@@ -113,7 +113,7 @@ def log_document(
     """
     record = records.decode(row.record)
     low, high = experiment.config.bounds
-    names = [arm.name for arm in experiment.arms]
+    names = experiment.names
     there = None
     if record.present is not None:
         bits = np.unpackbits(np.frombuffer(record.present, np.uint8), count=record.known)

@@ -104,7 +104,11 @@ class Deciding:
         self._state.check_open()
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         hashed = b"" if unit is None else self._unit(experiment, unit)
-        part = None if segment is None else await self._segment(experiment, segment, lineup)
+        part = None
+        if segment is not None:
+            part = await self._segment(experiment, segment, lineup)
+            # Arms may have come and gone meanwhile.
+            lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         decided, row = self._draw(
             experiment, lineup, hashed, deferred, vector, advice, asleep, part
         )  # fmt: skip
@@ -182,6 +186,7 @@ class Deciding:
             if place % CHUNK == CHUNK - 1:
                 # Requests of other tenants must not wait for all of them.
                 await asyncio.sleep(0)
+                self._check_current(experiment)
             drawn = self._draw(
                 experiment, experiment.lineup, b"", False, False, advice, asleep, part
             )  # fmt: skip
@@ -211,7 +216,16 @@ class Deciding:
         if found is None:
             experiment.draw(lineup, 0.5)
             found = await self._replicas.begin_segment(experiment, name)
+            self._check_current(experiment)
         return found
+
+    def _check_current(self, experiment: Experiment) -> None:
+        """Refuse a request if the store went back in time while it waited.
+
+        It would draw from arms that the store has lost, and sign with the keys of now.
+        """
+        if self._experiments.by_id.get(experiment.id) is not experiment:
+            raise Problem("store_unavailable", retry_after=1.0)
 
     def _draw(
         self, experiment: Experiment, lineup: Lineup, unit: bytes, deferred: bool, vector: bool,

@@ -13,7 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,32 @@ FEWEST = 100
 """Decisions of an arm before its missing rate is judged."""
 
 MODE_NUMBERS = {name: number for number, name in enumerate(records.MODES)}
+
+
+class Snapshot(NamedTuple):
+    """An experiment at one moment, for work that another thread or process does."""
+
+    id: int
+    tenant: int
+    name: str
+    epoch: int
+    config: Config
+    arms: tuple[ArmRow, ...]
+    active: tuple[int, ...]
+    weights: dict[str, float]
+    """The weight of every expert in the next decision."""
+    rewarded: bool
+    """Whether the newest feedback came as a reward."""
+
+    @property
+    def known(self) -> int:
+        """How many arms there ever were."""
+        return len(self.arms)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all arms, by place."""
+        return [arm.name for arm in self.arms]
 
 
 class Experiment:
@@ -358,6 +384,13 @@ class Experiment:
             basis = segment.drawn_from(self)
         lineup.draw(basis[0], basis[1] + 1, 0.5)
         return dict(zip(names, lineup.probabilities().tolist(), strict=True))
+
+    def snapshot(self) -> Snapshot:
+        """Return what other threads and processes may read of it."""
+        return Snapshot(
+            self.id, self.tenant, self.name, self.epoch, self.config, self.arms, self.active,
+            self.weights(), self.rewarded,
+        )  # fmt: skip
 
     def weights(self) -> dict[str, float]:
         """Return the weight of every expert in the next decision, by name."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal, log_document
-from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.experiment import Experiment, Snapshot
 from bothworlds.serve.domain.state import DAY, State
-from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.domain.tokens import Keyring, first_identity
+from bothworlds.serve.ops.away import Desk
+from bothworlds.serve.ops.exports import format_of
 from bothworlds.serve.ops.upkeep import CHECKPOINTS, PAGE
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import CheckpointRow, from_bytes
@@ -62,31 +64,27 @@ class History:
 
         Decisions that a clock dates more than a day ahead are left out.
         """
+        async for page in self._state.stream(log_pages, *self._log(who, name, since)):
+            yield page
+
+    def export(
+        self, who: Principal, name: str, form: str, *, since: float | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield the log in pieces of a file, in a format by its name."""
+        return self._state.stream(export_pieces, form, *self._log(who, name, since))
+
+    def _log(
+        self, who: Principal, name: str, since: float | None
+    ) -> tuple[Snapshot, Keyring, float | None]:
         experiment = self._state.experiments.find(who.tenant, name)
-        after = b"" if since is None else first_identity(since)
-        before = first_identity(time.time() + DAY)
-
-        def following(reader: Reader) -> tuple[list[dict[str, Any]], bytes | None]:
-            rows = reader.log(experiment.id, after, before, PAGE)
-            segmented = any(records.segment_of(row.record) for row in rows)
-            names = reader.segment_names(experiment.id) if segmented else {}
-            # In the thread: signing the ids of a page takes 20 ms, which decisions must not wait.
-            page = [log_document(experiment, row, self._state.keyring, names) for row in rows]
-            return page, rows[-1].id if len(rows) >= PAGE else None
-
-        last: bytes | None = after
-        while last is not None:
-            after = last
-            page, last = await self._state.read(following)
-            if page:
-                yield page
+        return experiment.snapshot(), self._state.keyring, since
 
     async def looked_up(
-        self, who: Principal, name: str, work: Callable[[Reader, Experiment], T]
+        self, who: Principal, name: str, work: Callable[[Reader, Snapshot], T]
     ) -> T:
-        """Let the reading thread look something up about an experiment."""
+        """Look something up about an experiment, away from the event loop."""
         experiment = self._state.experiments.find(who.tenant, name)
-        return await self._state.read(lambda reader: work(reader, experiment))
+        return await self._state.look_up(_looked_up, work, experiment.snapshot())
 
     async def gaps(self, who: Principal, name: str) -> dict[str, int]:
         """Return the gaps of the log: ``missing`` decisions, and runs that ended ``unclean``.
@@ -97,6 +95,37 @@ class History:
         experiment = self._state.experiments.find(who.tenant, name)
         missing, unclean = await self._state.read(lambda reader: reader.lost(experiment.id))
         return {"missing": missing, "unclean": unclean}
+
+
+def log_pages(
+    reader: Reader, experiment: Snapshot, keyring: Keyring, since: float | None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the log of an experiment in pages."""
+    after = b"" if since is None else first_identity(since)
+    before = first_identity(time.time() + DAY)
+    while True:
+        rows = reader.log(experiment.id, after, before, PAGE)
+        segmented = any(records.segment_of(row.record) for row in rows)
+        names = reader.segment_names(experiment.id) if segmented else {}
+        if rows:
+            yield [log_document(experiment, row, keyring, names) for row in rows]
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].id
+
+
+def export_pieces(
+    reader: Reader, form: str, experiment: Snapshot, keyring: Keyring, since: float | None
+) -> Iterator[bytes]:
+    """Yield the log of an experiment in pieces of a file."""
+    made = format_of(form, experiment.names)
+    for page in log_pages(reader, experiment, keyring, since):
+        yield made.piece(page)
+    yield made.end()
+
+
+def _looked_up(desk: Desk, work: Callable[[Reader, Snapshot], T], experiment: Snapshot) -> T:
+    return work(desk.reader, experiment)
 
 
 def _checkpoint(experiment: Experiment, row: CheckpointRow) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from bothworlds.serve.domain.records import made_at
 from bothworlds.serve.domain.replicas import Replicas
 from bothworlds.serve.domain.state import Settings, State
 from bothworlds.serve.domain.sums import prepare
-from bothworlds.serve.ops.tallies import Tallies
 from bothworlds.serve.ops.upkeep import Upkeep
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
@@ -75,8 +74,6 @@ class Service:
         What follows the other replicas.
     upkeep : Upkeep
         What sweeps missing feedback and notes checkpoints.
-    tallies : Tallies
-        The sums that reports keep; for the thread that computes them.
 
     Examples
     --------
@@ -105,7 +102,6 @@ class Service:
         self.replicas = replicas = Replicas(state)
         self.upkeep = Upkeep(state)
         self._tasks: list[asyncio.Task[None]] = []
-        self.tallies = Tallies()
         self._experiments = state.experiments
         # The methods of the parts are the service's own: a call costs no second one.
         deciding = Deciding(state, replicas)
@@ -141,6 +137,7 @@ class Service:
         self.audit = history.audit
         self.checkpoints = history.checkpoints
         self.rows = history.rows
+        self.export = history.export
         self.looked_up = history.looked_up
         self.gaps = history.gaps
         self.state_age = replicas.state_age

@@ -7,17 +7,20 @@ for a reading thread is a function that is given its `Reader`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import Experiments
 from bothworlds.serve.domain.sums import Counts, Ledger, StateKey
 from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.ops.away import READ, REPORT, Away, Desk
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.commit import Committer
@@ -101,6 +104,8 @@ class State:
         Seconds by which the database's clock is ahead of this machine's, as last measured.
     latest : float
         Time of the newest decision, here or by an earlier run.
+    away : Away or None
+        The process that makes reports, exports and pages, if there is one.
     """
 
     configuration: Configuration
@@ -133,6 +138,12 @@ class State:
             if store.has_peers
             else self._reading
         )
+        self.away: Away | None = None
+        self._streams = itertools.count(1)
+        self.desks = {
+            READ: (self._reading, Desk(store.reader)),
+            REPORT: (self._reporting, Desk(store.reporter, self.check_open)),
+        }
 
     def now(self) -> float:
         """Return the time by the database's clock, which all replicas share."""
@@ -149,13 +160,58 @@ class State:
         """Let the reading thread call ``work`` with its connection."""
         return await self._call(self._reading, work, self.store.reader)
 
-    async def report(self, work: Callable[[Reader], T]) -> T:
-        """Let the thread of reports call ``work`` with its connection."""
-        return await self._call(self._reporting, work, self.store.reporter)
-
     async def watch(self, work: Callable[[Reader], T]) -> T:
         """Let the thread that polls call ``work`` with its connection."""
         return await self._call(self._watching, work, self.store.watcher)
+
+    async def report(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Let the process of the server, or the thread of reports, call ``work`` with a desk."""
+        return await self._away(REPORT, self.away, work, *arguments)
+
+    async def look_up(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Let the process of the server call ``work`` with a desk; a thread, until it has started.
+
+        For pages, which must not wait until it has.
+        """
+        return await self._away(READ, self._started(), work, *arguments)
+
+    async def compute(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Let the process of the server call ``work``; some thread, until it has started."""
+        away = self._started()
+        if away is None:
+            return await asyncio.to_thread(work, *arguments)
+        found: T = await away.call(READ, _computed, work, *arguments)
+        return found
+
+    async def stream(
+        self, make: Callable[..., Iterator[T]], *arguments: Any
+    ) -> AsyncGenerator[T, None]:
+        """Yield what ``make`` yields, in the process of the server or the reading thread."""
+        number, away = next(self._streams), self.away
+        await self._away(READ, away, Desk.begin, number, make, *arguments)
+        try:
+            while (piece := await self._away(READ, away, Desk.piece, number)) is not None:
+                yield piece
+        finally:
+            with contextlib.suppress(Problem):
+                await self._away(READ, away, Desk.end, number)
+
+    def _started(self) -> Away | None:
+        """Return the process if it takes work at once, else start it."""
+        if self.away is None or self.away.up:
+            return self.away
+        self.away.start()
+        return None
+
+    async def _away(
+        self, lane: int, away: Away | None, work: Callable[..., T], *arguments: Any
+    ) -> T:
+        self.check_open()
+        if away is None:
+            thread, desk = self.desks[lane]
+            return await self._call(thread, lambda reader: work(desk, *arguments), desk.reader)
+        found: T = await away.call(lane, work, *arguments)
+        return found
 
     async def _call(
         self, thread: ThreadPoolExecutor, work: Callable[[Reader], T], reader: Reader
@@ -168,8 +224,14 @@ class State:
             raise Problem("store_unavailable", retry_after=1.0) from error
 
     def close(self, *, wait: bool) -> None:
-        """End the threads that read, and close the store."""
+        """End the threads and the process that read, and close the store."""
+        if self.away is not None:
+            self.away.close()
         self._reading.shutdown(wait, cancel_futures=True)
         self._watching.shutdown(wait, cancel_futures=True)
         self._reporting.shutdown(wait, cancel_futures=True)
         self.store.close()
+
+
+def _computed(desk: Desk, work: Callable[..., T], *arguments: Any) -> T:
+    return work(*arguments)

@@ -22,6 +22,7 @@ from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import Any
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.records import Record
@@ -85,7 +86,7 @@ class Keyring:
     (76, 41)
     """
 
-    __slots__ = ("_former", "_hashes", "_seals", "_signer", "current")
+    __slots__ = ("_former", "_given", "_hashes", "_seals", "_signer", "current")
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Keyring:
         seals: Mapping[tuple[int, int, int], bytes] = MappingProxyType({}),
     ) -> None:
         self.current = current
+        self._given = keys, current, incarnations, seals
         # A keyed hash is copied faster than it is created.
         salted = [
             {
@@ -110,6 +112,9 @@ class Keyring:
         ]
         self._signer = self._hashes[current]
         self._seals = seals
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Keyring, self._given
 
     def sign(self, raw: bytes) -> str:
         """Return the token of a record, which names `current` as its key."""

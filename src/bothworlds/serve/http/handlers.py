@@ -317,14 +317,7 @@ async def export(app: Context, request: Request) -> Stream:
     described = app.service.experiment(request.who, name)
     form = exports.format_of(request.query.format, [arm["name"] for arm in described["arms"]])
     gaps = await app.service.gaps(request.who, name)
-    rows = app.service.rows(request.who, name, since=request.query.since)
-
-    async def pieces() -> AsyncIterator[bytes]:
-        async for some in rows:
-            # A thread: formatting a piece takes milliseconds, which decisions must not wait.
-            yield await asyncio.to_thread(form.piece, some)
-        yield await asyncio.to_thread(form.end)
-
+    pieces = app.service.export(request.who, name, request.query.format, since=request.query.since)
     file = f"{name}.{form.suffix}"
     extra: list[Header] = [
         (b"content-disposition", f'attachment; filename="{file}"'.encode("ascii", "replace")),
@@ -332,7 +325,7 @@ async def export(app: Context, request: Request) -> Stream:
         (b"x-log-missing", b"%d" % gaps["missing"]),
         (b"x-log-unclean-runs", b"%d" % gaps["unclean"]),
     ]
-    return Stream(pieces(), form.media.encode(), extra)
+    return Stream(pieces, form.media.encode(), extra)
 
 
 @route(

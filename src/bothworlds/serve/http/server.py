@@ -23,6 +23,7 @@ from bothworlds.serve.http import fast_path
 from bothworlds.serve.http.app import Application
 from bothworlds.serve.http.fast_path import FastApplication, FastConnection, LimitedConnection
 from bothworlds.serve.http.origins import exact_origins
+from bothworlds.serve.ops.away import Away
 from bothworlds.serve.ops.logs import LOGGER
 from bothworlds.serve.ops.tracing import Tracing
 
@@ -188,6 +189,8 @@ def run(
         except BothworldsError as error:
             failed.append(error)
             raise
+        if sys.executable:
+            service.state.away = Away(service.store.where)
         return service
 
     most = _raise_the_limit_of_files()

@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bothworlds.serve.domain.experiment import Experiment
+from bothworlds.serve.domain.experiment import Snapshot
 from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import first_identity
+from bothworlds.serve.ops.away import Desk
 from bothworlds.serve.ops.experts import Experts
-from bothworlds.serve.ops.tallies import Closing, Decisions, Means, Summed, Tallies, Tally, Worth
+from bothworlds.serve.ops.tallies import Closing, Decisions, Means, Summed, Tally, Worth
 from bothworlds.serve.ops.upkeep import GRACE
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store.reader import Reader
 
 if TYPE_CHECKING:
     from bothworlds.serve.domain.service import Principal, Service
-    from bothworlds.serve.domain.state import State
 
 MOST_TARGETS = 16
 """Targets of one report: each reads the log once."""
@@ -40,8 +39,8 @@ async def report(
     """Return how good every arm is and how sure that is, from the log of the current epoch.
 
     Decisions count whose mode was learn or uniform, and feedback that was learned, in the order of
-    the decisions (`bothworlds.serve.ops.tallies`). A thread of its own reads and counts what is
-    new since the last report; it computes one report at a time.
+    the decisions (`bothworlds.serve.ops.tallies`). A process of its own (`ops.away`) reads and
+    counts what is new since the last report; it computes one report at a time.
 
     Parameters
     ----------
@@ -59,34 +58,42 @@ async def report(
     """
     if len(targets) > MOST_TARGETS:
         raise Problem("invalid_request", f"A report has at most {MOST_TARGETS} targets.")
-    asked = _Asked(service.state, service.experiment_state(who, name), service.tallies)
+    state, experiment = service.state, service.experiment_state(who, name).snapshot()
     for target in targets:
-        _check_target(target, asked.names)
-    return await service.state.report(lambda reader: asked.answer(reader, confidence, targets))
+        _check_target(target, experiment.names)
+    salt = state.configuration.incarnations[-1].salt
+    return await state.report(computed, experiment, salt, state.now(), confidence, tuple(targets))
+
+
+def computed(
+    desk: Desk, experiment: Snapshot, salt: bytes, now: float, confidence: float,
+    targets: Sequence[str],
+) -> dict[str, Any]:  # fmt: skip
+    """Return a report as JSON values; by the thread or the process that makes reports."""
+    return _Asked(desk, experiment, salt, now).answer(confidence, targets)
 
 
 class _Asked:
-    """An experiment as it was when its report was asked for; the thread of reports computes it."""
+    """A report of an experiment, as that was when the report was asked for."""
 
-    def __init__(self, state: State, experiment: Experiment, tallies: Tallies) -> None:
-        self.names = [arm.name for arm in experiment.arms]
-        self._state = state
-        self._tallies = tallies
+    def __init__(self, desk: Desk, experiment: Snapshot, salt: bytes, now: float) -> None:
+        self.names = experiment.names
+        self._desk = desk
         self._id, self._epoch = experiment.id, experiment.epoch
         self._config = experiment.config
-        self._now = state.now()
+        self._now = now
         # What closes a decision is part of the key: a wider window opens decisions again.
         self._key = (
-            self._id, self._epoch, state.configuration.incarnations[-1].salt,
+            self._id, self._epoch, salt,
             self._config.feedback_window, self._config.missing,
         )  # fmt: skip
         self._source = f"{experiment.name}, epoch {self._epoch}"
-        self._weights = experiment.weights()
+        self._weights = experiment.weights
 
-    def answer(self, reader: Reader, confidence: float, targets: Sequence[str]) -> dict[str, Any]:
+    def answer(self, confidence: float, targets: Sequence[str]) -> dict[str, Any]:
         """Return the report as JSON values."""
         bounds = self._config.bounds
-        now, waiting = self._followed(reader, None, Means())
+        now, waiting = self._followed(None, Means())
         assert isinstance(now.sums, Means)
         made = now.sums.report(
             waiting, now.overtaken, self.names, bounds, confidence, self._source,
@@ -96,34 +103,33 @@ class _Asked:
             raise Problem("nothing_logged")
         found = made.as_dict()
         if self._weights:
-            now, _ = self._followed(reader, Experts, Experts(self._config.experts))
+            now, _ = self._followed(Experts, Experts(self._config.experts))
             assert isinstance(now.sums, Experts)
             found["experts"] = now.sums.document(self._weights, bounds, confidence)
         if targets:
-            found["targets"] = {
-                target: self._worth(reader, target, confidence) for target in targets
-            }
+            found["targets"] = {target: self._worth(target, confidence) for target in targets}
         return found
 
-    def _worth(self, reader: Reader, target: str, confidence: float) -> dict[str, Any] | None:
+    def _worth(self, target: str, confidence: float) -> dict[str, Any] | None:
         arm = None if target == UNIFORM else self.names.index(target.removeprefix(ARM))
-        now, _ = self._followed(reader, target, Worth(arm, self._config.bounds))
+        now, _ = self._followed(target, Worth(arm, self._config.bounds))
         assert isinstance(now.sums, Worth)
         value = now.sums.value(confidence)
         return None if value is None else value.as_dict()
 
-    def _followed(self, reader: Reader, kind: Hashable, blank: Summed) -> tuple[Tally, Decisions]:
+    def _followed(self, kind: Hashable, blank: Summed) -> tuple[Tally, Decisions]:
         """Return the current sums, and the pending decisions; cache the settled ones."""
+        reader, tallies = self._desk.reader, self._desk.tallies
         key, known = (*self._key, kind), len(self.names)
         strict = self._config.missing != "drop"
         over = self._now - self._config.feedback_window - GRACE
         closing = Closing(reader.swept(self._id) if strict else first_identity(over), strict)
-        tally = self._tallies.find(key)
+        tally = tallies.find(key)
         if tally is None or not tally.sound(reader, closing, known):
             tally = Tally(blank, self._id, self._epoch)
-        self._tallies.keep(key, tally)
+        tallies.keep(key, tally)
         before = first_identity(self._now + DAY)
-        pages = tally.pages(reader, before, self._state.check_open)
+        pages = tally.pages(reader, before, self._desk.check)
         return tally.follow(pages, closing, first_identity(self._now - FRESH), known)
 
 

@@ -19,6 +19,8 @@ class Store(ABC):
 
     Attributes
     ----------
+    where : str
+        The address by which another process opens it.
     replica : Replica
         Which of the processes that serve from the store this one is.
     writer : Writer
@@ -37,6 +39,7 @@ class Store(ABC):
     """How long a commit may take while a service closes before it is given up."""
     failures: tuple[type[Exception], ...]
     """Errors that a driver raises when the database fails."""
+    where: str
     replica: Replica
     writer: Writer
     reader: Reader

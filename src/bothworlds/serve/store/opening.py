@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bothworlds.errors import StoreError, missing_extra
 from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
+from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ def is_new(where: str) -> bool:
     store = _postgres()(where, serve=False, create=False)
     with sentences(store), contextlib.closing(store):
         return schema.version(store.writer) == 0
+
+
+def reading(where: str) -> tuple[Reader, tuple[type[Exception], ...]]:
+    """Return a connection that only reads a store that another process serves.
+
+    Also return what its driver raises when the database fails.
+    """
+    if is_postgres(where):
+        kind = _postgres()
+        return kind.reading(where), kind.failures
+    return SqliteStore.reading(where), SqliteStore.failures
 
 
 @contextlib.contextmanager

@@ -513,6 +513,10 @@ class PostgresReader(Reader):
             self._beaten = now
         return True
 
+    def look(self) -> None:
+        """Cut the connection if it does not answer; called by another thread."""
+        self.line.cut(now=time.monotonic())
+
     def serving(self) -> set[int]:
         """Return the shards of the replicas that serve now."""
         found = self.rows(
@@ -562,7 +566,7 @@ class PostgresStore(Store):
             raise StoreError("The address of the store must be postgresql://...") from None
         port = f":{given['port']}" if given.get("port") else ""
         address = f"postgresql://{given.get('host') or ''}{port}/{given.get('dbname') or ''}"
-        self._url = url
+        self.where = url
         self._listener: threading.Thread | None = None
         self._closing = threading.Event()
         self._aborted = False
@@ -590,13 +594,21 @@ class PostgresStore(Store):
             self.close()
             raise
 
+    @staticmethod
+    def reading(url: str) -> PostgresReader:
+        """Return a connection that only reads a database that other processes serve."""
+        reader = PostgresReader(url, "", Replica(-1))
+        reader.line = _Line(url, "bothworlds away", READ_SECONDS, _read_only)
+        reader.execute = reader.line.run
+        return reader
+
     @property
     def _lines(self) -> tuple[_Line, ...]:
         return self.writer.line, self.reader.line, self.reporter.line, self.watcher.line
 
     def listen(self, heard: Callable[[], None]) -> None:
         """Call ``heard``, in a thread, when there may be another configuration, or more learned."""
-        line = _Line(self._url, "bothworlds listening", LOOK * 10)
+        line = _Line(self.where, "bothworlds listening", LOOK * 10)
 
         def listening() -> None:
             while not self._closing.is_set():
@@ -646,6 +658,10 @@ class PostgresStore(Store):
                 self.writer.give_shard_back()
         for line in self._lines:
             line.close()
+
+
+def _read_only(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("SET default_transaction_read_only = on")
 
 
 @functools.lru_cache(maxsize=256)

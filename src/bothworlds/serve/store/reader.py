@@ -78,6 +78,10 @@ class Reader(ABC):
     def pulse(self) -> bool:
         """Tell, cheaply, whether other connections may have written since the last call."""
 
+    def look(self) -> None:
+        """Cut a connection that does not answer, where there may be one."""
+        return
+
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
         """Run a query and return its rows."""
         return self.execute(sql, values).fetchall()

@@ -168,6 +168,7 @@ class SqliteStore(Store):
         self, path: str | os.PathLike[str], *, serve: bool = True, create: bool = True
     ) -> None:
         self.path = Path(path)
+        self.where = str(self.path.absolute())
         self.replica = Replica(0 if serve else -1)
         if not serve:
             self.has_peers = True
@@ -245,6 +246,17 @@ class SqliteStore(Store):
                     f"({error.strerror}). Restore it and restart the service."
                 )
         return self._why
+
+    @staticmethod
+    def reading(path: str) -> SqliteReader:
+        """Return a connection that only reads a file that another process serves."""
+        # With a mode, so that no file is created where there is none.
+        connection = sqlite3.connect(
+            f"{Path(path).absolute().as_uri()}?mode=rw", BUSY, isolation_level=None,
+            check_same_thread=False, cached_statements=256, uri=True,
+        )  # fmt: skip
+        connection.execute("PRAGMA query_only = ON")
+        return SqliteReader(connection, Replica(-1))
 
     def _reading(self, opening: contextlib.ExitStack) -> SqliteReader:
         connection = opening.enter_context(contextlib.closing(self._connect()))
