@@ -54,8 +54,8 @@ class Snapshot(NamedTuple):
     active: tuple[int, ...]
     weights: dict[str, float]
     """The weight of every expert in the next decision."""
-    rewarded: bool
-    """Whether the newest feedback came as a reward."""
+    rewarded: bool | None
+    """Whether the newest feedback came as a reward; None before there is any."""
 
     @property
     def known(self) -> int:
