@@ -386,7 +386,7 @@ class Experiment:
         return dict(zip(names, lineup.probabilities().tolist(), strict=True))
 
     def snapshot(self) -> Snapshot:
-        """Return what other threads and processes may read of it."""
+        """Return the part that other threads and processes may read."""
         return Snapshot(
             self.id, self.tenant, self.name, self.epoch, self.config, self.arms, self.active,
             self.weights(), self.rewarded,

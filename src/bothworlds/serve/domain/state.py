@@ -186,7 +186,7 @@ class State:
     async def stream(
         self, make: Callable[..., Iterator[T]], *arguments: Any
     ) -> AsyncGenerator[T, None]:
-        """Yield what ``make`` yields, in the process of the server or the reading thread."""
+        """Yield the pieces of ``make``, in the process of the server or the reading thread."""
         number, away = next(self._streams), self.away
         await self._away(READ, away, Desk.begin, number, make, *arguments)
         try:

@@ -43,7 +43,7 @@ PROGRAM = "import sys; sys.path[:] = {path!r}; from bothworlds.serve.ops.away im
 
 
 class Desk:
-    """What work away from the event loop has: a connection, and sums that are kept.
+    """Tools of work away from the event loop: a connection, and sums that are kept.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Desk:
         return next(self._streams[number], None)
 
     def end(self, number: int) -> None:
-        """Forget what was made piece by piece."""
+        """Forget a stream of pieces."""
         self._streams.pop(number, None)
 
 
@@ -230,7 +230,7 @@ class _Lane:
 
 
 def main() -> None:
-    """Do what the server asks for until it closes the pipe."""
+    """Work for the server until it closes the pipe."""
     source: BinaryIO = sys.stdin.buffer
     sink = os.fdopen(os.dup(1), "wb")
     # Nothing else may write to the pipe.
