@@ -1,12 +1,17 @@
-"""Selection of the tests that need nothing but the core dependencies: ``pytest --core``.
+"""Selection and order of the tests: ``pytest --core`` and ``pytest --shuffle SEED``.
 
-A file whose imports reach a package of an extra is left out, found by following them; so are the
-rooms of the extras. A test that needs an extra among others that do not is marked `extra`. Nothing
-else is skipped: any other test must pass without any extra.
+With ``--core``, tests run that need nothing but the core dependencies. A file whose imports reach a
+package of an extra is left out, found by following them; so are the rooms of the extras. A test
+that needs an extra among others that do not is marked `extra`. Nothing else is skipped: any other
+test must pass without any extra.
+
+With ``--shuffle``, files run in a random order, and so do the tests of each: no test may depend on
+another one.
 """
 
 import ast
 import functools
+import random
 import sys
 from pathlib import Path
 
@@ -113,6 +118,7 @@ def needs_an_extra(path):
 def pytest_addoption(parser):
     """Add the option."""
     parser.addoption("--core", action="store_true", help="leave out what needs an extra")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run in a random order")
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -122,8 +128,22 @@ def pytest_ignore_collect(collection_path, config):
     return True if needs_an_extra(collection_path) else None
 
 
+def shuffled(items, seed):
+    """Return tests in an order that the seed gives, those of a file together."""
+    chance, files = random.Random(seed), {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    groups = list(files.values())
+    chance.shuffle(groups)
+    for group in groups:
+        chance.shuffle(group)
+    return [item for group in groups for item in group]
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests that are marked."""
+    """Leave out the tests that are marked, and shuffle the others."""
+    if config.getoption("shuffle") is not None:
+        items[:] = shuffled(items, config.getoption("shuffle"))
     if not config.getoption("core"):
         return
     kept, left_out = [], []

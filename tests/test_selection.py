@@ -1,4 +1,4 @@
-"""Selection of tests: what ``pytest --core`` leaves out, and which floors are installed."""
+"""Selection of tests: what ``pytest --core`` leaves out, their order, and floors of versions."""
 
 import importlib.util
 from pathlib import Path
@@ -75,3 +75,11 @@ def test_floors_that_say_nothing_or_two_things_are_refused(line, sentence):
     extras = {**PROJECT["optional-dependencies"], "inner": ["two>=2.5", line]}
     with pytest.raises(SystemExit, match=sentence):
         MINIMUMS.floors({**PROJECT, "optional-dependencies": extras})
+
+
+def test_a_seed_gives_one_order_in_which_files_stay_together():
+    tests = [SimpleNamespace(path=path, name=name) for path in "abcdef" for name in range(5)]
+    one, again, other = (CORE.shuffled(list(tests), seed) for seed in (1, 1, 2))
+    assert one == again != other != tests
+    assert sorted(map(tests.index, one)) == list(range(30))
+    assert [len({test.path for test in one[i : i + 5]}) for i in range(0, 30, 5)] == [1] * 6
