@@ -23,8 +23,8 @@ the sum of abs(q) s and the largest abs(mu) tau exceeds 1/32 of its least V.
 **Families.**  A near arm has y <= limit.  Arms within `INNER` of the limit are in the band, where
 each is examined in every round; every other arm has an alarm, in a heap of its family.  A far arm
 comes near when x + limit exceeds its estimate.  A near arm approaches the limit by at most the
-advance of N - x - limit, because no baseline exceeds 1; when its alarm rings the distance is looked
-at again.
+advance of N - x - limit, because no baseline exceeds 1; when its alarm rings the distance is
+computed again.
 
 Slots are as in `buckets`, but every key has its bucket, empty or not, so a bucket is found by its
 key.

@@ -364,7 +364,7 @@ class Committer:
         first: dict[tuple[int, bytes], FeedbackRow] = {}
         for item in items:
             for row in item.feedback:
-                # Of several for one decision the first counts, as if it had come alone.
+                # The first of several for one decision counts, as if it had come alone.
                 first.setdefault(row[:2], row)
             if item.decisions:
                 batch.decisions = [*batch.decisions, *item.decisions]
