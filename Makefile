@@ -9,10 +9,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Of the whole, each worker takes a stretch of its own; one that ends early takes from the other's
 # end. Neighbours, which share fixtures and kernels, so stay together.
-SHARED := -n 2 --dist worksteal
+# ORDER="--shuffle 7" runs them in the random order of a seed.
+SHARED := -n 2 --dist worksteal $(ORDER)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast programs check-core check-minimums lint bench bench-peers docs clean
+.PHONY: help run test test-fast coverage programs check-core check-minimums lint bench bench-peers docs clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,13 @@ test: $(VENV)/.stamp programs  ## Run the tests and the examples of the docstrin
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
 	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow" \
 	    --ignore src/bothworlds/interop/litellm.py --ignore tests/interop/test_litellm.py
+
+coverage: $(VENV)/.stamp programs  ## Measure which lines the tests run
+	mkdir -p .cache/coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q $(SHARED) -m "not statistical"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --sort cover
 
 check-core: .venv-core/.stamp  ## Run what needs no extra where nothing but the core is installed
 	.venv-core/bin/python -m pytest -q --core
