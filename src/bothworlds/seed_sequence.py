@@ -39,18 +39,33 @@ _SPREAD = POOL * (POOL - 1)  # how often a word of the pool is hashed into anoth
 _MIXED = _multiples(0x43B0D7E5, 0x931E8875, POOL + _SPREAD + POOL * (ENTROPY - POOL))
 _DRAWN = _multiples(0x8B51F9DD, 0x58F38DED, STATE)
 _LEFT, _RIGHT, _SHIFT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), np.uint32(16)
-_OTHERS = [[place for place in range(POOL) if place != own] for own in range(POOL)]
 
 
-def _hashed(words: Words, factors: Words, first: int, count: int) -> Words:
-    """Return the hash of ``count`` rows of words, with the factors from ``first`` on."""
-    made = (words ^ factors[first : first + count]) * factors[first + 1 : first + count + 1]
+def _pair(places: list[int]) -> tuple[Words, Words]:
+    """Return the factors of the pool's hash with these numbers, and those that follow them."""
+    return _MIXED[places], _MIXED[[place + 1 for place in places]]
+
+
+# Those for a word of the pool that goes into the others (and any where it meets itself), and those
+# for the further words of the entropy.
+_INTO = [_pair([POOL + 3 * own + k - (k > own) for k in range(POOL)]) for own in range(POOL)]
+_AFTER = [
+    each.reshape(-1, POOL, 1)
+    for each in _pair(list(range(POOL + _SPREAD, POOL + _SPREAD + POOL * (ENTROPY - POOL))))
+]
+
+
+def _hashed(words: Words, first: Words, second: Words) -> Words:
+    """Return the hash of words, with two factors each."""
+    made = words ^ first
+    made *= second
     made ^= made >> _SHIFT
     return made
 
 
 def _mixed(one: Words, other: Words) -> Words:
-    made = one * _LEFT - other * _RIGHT
+    made = one * _LEFT
+    made -= other
     made ^= made >> _SHIFT
     return made
 
@@ -66,15 +81,14 @@ def first_states(E: Words) -> NDArray[np.uint64]:
     True
     """
     E = np.ascontiguousarray(E.T)
-    P = _hashed(E[:POOL], _MIXED, 0, POOL)
-    at = POOL
-    for own in range(POOL):
-        P[_OTHERS[own]] = _mixed(P[_OTHERS[own]], _hashed(P[own], _MIXED, at, POOL - 1))
-        at += POOL - 1
-    for own in range(POOL, ENTROPY):
-        P = _mixed(P, _hashed(E[own], _MIXED, at, POOL))
-        at += POOL
-    halves = _hashed(np.concatenate([P, P]), _DRAWN, 0, STATE).astype(np.uint64)
+    P = _hashed(E[:POOL], _MIXED[:POOL], _MIXED[1 : POOL + 1])
+    for own, factors in enumerate(_INTO):
+        itself = P[own]
+        P = _mixed(P, _hashed(itself, *factors) * _RIGHT)
+        P[own] = itself
+    for more in _hashed(E[POOL:, np.newaxis], *_AFTER) * _RIGHT:
+        P = _mixed(P, more)
+    halves = _hashed(np.concatenate([P, P]), _DRAWN[:-1], _DRAWN[1:]).astype(np.uint64)
     return np.ascontiguousarray((halves[::2] | halves[1::2] << np.uint64(32)).T)
 
 
