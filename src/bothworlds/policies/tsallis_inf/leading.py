@@ -12,7 +12,18 @@ import numpy as np
 
 from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.vectors import advance, any_lane, load, negate, select, store, stride
+from bothworlds.lanes.vectors import (
+    advance,
+    any_lane,
+    counting,
+    load,
+    negate,
+    select,
+    store,
+    stride,
+    to_int,
+    width,
+)
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import BASELINE
@@ -25,23 +36,31 @@ from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 
 @jit
-def foresee(K: int, t: int, C: Any, N: Any) -> None:
-    """Note the learning rate of round t and the values that follow from it."""
-    eta = rate_now(K, t, C)
-    N[0] = t
-    N[1] = eta
-    N[2] = 1.0 / eta
-    N[3] = near_limit(eta)
+def foresee(K: int, t: int, C: Any, M: Any, like: Any) -> None:
+    """Note the learning rates of round t and the next ones, and the values that follow from them.
+
+    As many rounds as a vector has lanes.
+    """
+    eta = rate_now(K, counting(t, like), C)
+    M[layout.NEXT * stride(like)] = t
+    store(M, layout.NEXT + 1, eta)
+    store(M, layout.NEXT + 2, 1.0 / eta)
+    store(M, layout.NEXT + 3, near_limit(eta))
 
 
 @jit
 def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
-    """Return eta, 1 / eta and the limit of the near arms, noted a round ago; look ahead again."""
-    N = advance(M, layout.NEXT * stride(like))
-    if N[0] != t:
-        foresee(K, t, C, N)
-    eta, over, limit = N[1], N[2], N[3]
-    foresee(K, t + 1, C, N)
+    """Return eta, 1 / eta and the limit of the near arms, noted before; look ahead if need be."""
+    W = stride(like)
+    N = advance(M, layout.NEXT * W)
+    first = to_int(N[0])
+    k = t - first
+    if first == 0 or k < 0 or k >= width(like):
+        foresee(K, t, C, M, like)
+        k = 0
+    eta, over, limit = N[W + k], N[2 * W + k], N[3 * W + k]
+    if k == width(like) - 1:
+        foresee(K, t + 1, C, M, like)
     return eta, over, limit
 
 
