@@ -10,8 +10,7 @@ Each module needs its own package only when it is imported.
 ======================= =========================================================================
 
 ``pip install "bothworlds[interop]"`` installs river and Gymnasium, ``"bothworlds[litellm]"``
-LiteLLM,
-``"bothworlds[lab]"`` Parquet.
+LiteLLM, ``"bothworlds[lab]"`` Parquet.
 """
 
 from typing import TYPE_CHECKING

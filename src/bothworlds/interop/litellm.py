@@ -188,7 +188,8 @@ class ModelRouter:
         ``model`` among them.
     chooser : Bandit or Client
         Source of decisions: a bandit with these arms and the bounds (0, 1), or a client of the
-    service. experiment : str, optional
+        service.
+    experiment : str, optional
         The experiment of the service, with these arms and the bounds (0, 1).
     loss : RequestLoss
         The weights.
