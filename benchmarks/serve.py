@@ -173,9 +173,9 @@ class Running:
 
 
 @contextmanager
-def empty() -> Iterator[Running]:
+def empty(program: str = EMPTY) -> Iterator[Running]:
     """Yield the empty server."""
-    running = Running([sys.executable, "-c", EMPTY])
+    running = Running([sys.executable, "-c", program])
     try:
         yield running
     finally:
@@ -432,6 +432,10 @@ def main(turns: int = TURNS) -> None:
         folder = Path(name)
         found = measured(folder, (str(folder / "bench.db"), str(folder / "single.db")), turns)
         print("\n".join(lines(figured(found))), flush=True)
+        # Imported here: it measures with the tools of this module.
+        from benchmarks import sized
+
+        print("\n".join(lines(sized.measured(folder))), flush=True)
         longer = f"groups, with syncs {1e3 * storing.SLOW:g} ms longer"
         print("\n".join(lines([(longer, slowly(folder), None)])), flush=True)
         print("\n".join(lines(storing.measured(folder))), flush=True)
