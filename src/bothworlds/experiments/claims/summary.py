@@ -88,27 +88,33 @@ def lead(
     >>> made = [Claim(name, "", "", "", "open", "paper") for name in ("a.b", "a.c")]
     >>> known = {"scale": "100 rounds", "claims": {"a.b": {"verdict": "holds"}}}
     >>> print(*lead(made, known), sep=" / ")  # doctest: +NORMALIZE_WHITESPACE
-    At the paper's own scale, 100 rounds: The paper's only claim holds. / This shorter run agrees
-    on 0 of them, contradicts 0 and cannot settle 1. / All other claims, judged by this run: The
-    paper's only claim is open at this scale.
+    At the paper's own scale, 100 rounds: the paper's only claim holds. / Of the 1 settled there,
+    this shorter run confirms 0, contradicts 0 and cannot settle 1. / All other claims, judged by
+    this run: the paper's only claim is open at this scale.
     """
     known = {name: each["verdict"] for name, each in full.get("claims", {}).items()}
     both = [claim for claim in claims if claim.id in known and claim.owner == "paper"]
     if not both:
         return said(claims)
     at_scale = [replace(claim, verdict=known[claim.id]) for claim in both]
-    agree = sum(claim.verdict == known[claim.id] for claim in both)
-    unsettled = sum(claim.verdict == "open" != known[claim.id] for claim in both)
+    settled = [claim for claim in both if known[claim.id] != "open"]
+    confirmed = sum(claim.verdict == known[claim.id] for claim in settled)
+    unsettled = sum(claim.verdict == "open" for claim in settled)
     told = [
-        f"At the paper's own scale, {full['scale']}: {sentence(at_scale, 'paper')}",
+        f"At the paper's own scale, {full['scale']}: {_lowered(sentence(at_scale, 'paper'))}",
         "" if reproduced is None else str(reproduced),
-        f"This shorter run agrees on {agree} of them, contradicts "
-        f"{len(both) - agree - unsettled} and cannot settle {unsettled}.",
+        f"Of the {len(settled)} settled there, this shorter run confirms {confirmed}, contradicts "
+        f"{len(settled) - confirmed - unsettled} and cannot settle {unsettled}.",
     ]
     others = said([claim for claim in claims if claim not in both])
     if others:
-        told.append("All other claims, judged by this run: " + " ".join(others))
+        told.append("All other claims, judged by this run: " + _lowered(" ".join(others)))
     return [each for each in told if each]
+
+
+def _lowered(text: str) -> str:
+    """Return a sentence as it continues after a colon."""
+    return text[:1].lower() + text[1:]
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:

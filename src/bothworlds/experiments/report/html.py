@@ -56,13 +56,15 @@ figure { margin: 1.2rem 0; }
 .measured, .why, .full { font-size: .9rem; }
 .why { border-left: 3px solid var(--line); padding-left: .6rem; }
 code { font-size: .9em; overflow-wrap: anywhere; }
-.matrix td:first-child { white-space: normal; min-width: 14rem; }
+.matrix td:first-child { width: 100%; white-space: normal; }
+.matrix th { white-space: normal; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; }
 th, td { text-align: left; padding: .28rem .6rem; border-bottom: 1px solid var(--line);
   vertical-align: top; white-space: nowrap; }
 th { font-weight: 600; background: var(--soft); }
 details { margin: .8rem 0; } summary { cursor: pointer; }
+@media (max-width: 36rem) { .matrix :is(th, td) { padding: .28rem .3rem; } }
 @media (max-width: 36rem) { .claims li { grid-template-columns: 1fr; } body { font-size: 15px; } }
 """
 
@@ -127,23 +129,29 @@ def _overview(finished: Sequence[Finished]) -> list[Markup]:
     """Show all claims in the order of the paper, then those that do not hold with the reason."""
     claims = [claim for each in finished for claim in each.claims]
     doubtful = [claim for claim in ordered(claims) if claim.verdict != "holds"]
-    shown = [h.h3(f"All {len(claims)} claims"), _matrix(claims)]
+    shown = [h.h3(f"All {len(claims)} claims, in the order of the paper"), _matrix(finished)]
     if doubtful:
         shown += [h.h3("What differs or is open, and why"), _claims(doubtful, finished)]
     return shown
 
 
-def _matrix(claims: Sequence[Claim]) -> Markup:
+def _matrix(finished: Sequence[Finished]) -> Markup:
     """Return a table of all claims, with the verdict of this run and at the paper's scale."""
+    claims = [claim for each in finished for claim in each.claims]
     full = [claim.full.partition(":")[0] for claim in claims]
-    head = ["", "this run", "the paper's scale"] if any(full) else ["", "this run"]
+    head = ["claim", "this run", "paper's scale"] if any(full) else ["claim", "this run"]
     listed = []
-    for claim, known in zip(claims, full, strict=True):
-        cells = [h.td(f"{claim.sentence}. ", h.span(OWNERS[claim.owner], class_="quiet"))]
-        verdicts = [claim.verdict, known] if any(full) else [claim.verdict]
-        cells += [h.td(h.span(_MARKS.get(each, ""), class_="verdict"), class_=each or None)
-                  for each in verdicts]  # fmt: skip
-        listed.append(h.tr(cells))
+    for each in finished:
+        title = h.a(each.title, href=f"#{each.id}")
+        listed.append(h.tr(h.th(title, colspan=len(head), scope="rowgroup")))
+        for claim in each.claims:
+            cells = [h.td(f"{claim.sentence}. ", h.span(OWNERS[claim.owner], class_="quiet"))]
+            verdicts = [claim.verdict, claim.full.partition(":")[0]][: len(head) - 1]
+            cells += [
+                h.td(h.span(_MARKS.get(word, "-"), class_="verdict"), class_=word or None)
+                for word in verdicts
+            ]
+            listed.append(h.tr(cells))
     totals = [_total([claim.verdict for claim in claims])]
     totals += [_total([each for each in full if each])] if any(full) else []
     listed.append(h.tr(h.th("total"), map(h.th, totals)))
