@@ -109,7 +109,7 @@ def test_pages_are_quiet_ask_nobody_else_and_fit_a_phone(opened):
     assert page.noise == ["heard"]
 
 
-WIDTHS = (320, 375, 768, 1280, 1600)
+WIDTHS = (320, 375, 768, 1024, 1280, 1600)
 LEAVING = """() => {
   const scrolled = (each) => each && (/auto|scroll|hidden/.test(getComputedStyle(each).overflowX)
     || scrolled(each.parentElement));
@@ -120,7 +120,7 @@ LEAVING = """() => {
     const own = each.getBoundingClientRect();
     return own.width && (own.right > width + 1 || own.left < -1);
   });
-  const all = document.querySelectorAll("td, tbody th, .tiles > div, .panel");
+  const all = document.querySelectorAll("td, tbody th, .tiles > div, .panel, .scroll:has(.wide)");
   const cells = [...all].filter((each) => each.checkVisibility()
     && each.scrollWidth > each.clientWidth + 1);
   return [...out, ...cells].map((each) => each.outerHTML.slice(0, 80));
