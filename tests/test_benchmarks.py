@@ -98,10 +98,23 @@ def test_one_replica_is_a_bandit_however_often_it_refreshes():
 
 @pytest.mark.slow
 def test_replicas_that_refresh_seldom_lose_more():
-    policy = bw.TsallisINF(estimator="iw")
+    policy, runs = bw.TsallisINF(), 64
     play = replicas.player(policy)
-    often, seldom = (replicas.regrets(play, policy, 20, every, 2_000, 16) for every in (0.01, 1))
-    assert np.mean(seldom) > 1.5 * np.mean(often)
+    often, seldom = (replicas.regrets(play, policy, 20, every, 2_000, runs) for every in (0.01, 5))
+    error = np.hypot(np.std(often), np.std(seldom)) / np.sqrt(runs)
+    assert np.mean(seldom) > np.mean(often) + 4.0 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["rv", "iw"])
+def test_replicas_that_sum_have_at_most_twice_the_regret_of_one(estimator):
+    """With the default interval, and the announcements of the service."""
+    policy, runs = bw.TsallisINF(estimator=estimator), 300
+    play = replicas.player(policy)
+    one = replicas.regrets(play, policy, 1, replicas.POLL, 40_000, runs)
+    ten = replicas.regrets(play, policy, 10, replicas.POLL, 4_000, runs)
+    error = np.hypot(2.0 * np.std(one), np.std(ten)) / np.sqrt(runs)
+    assert np.mean(ten) + 4.0 * error < 2.0 * np.mean(one)
 
 
 @pytest.mark.slow
