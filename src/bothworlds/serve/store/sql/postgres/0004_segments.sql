@@ -16,9 +16,6 @@ CREATE UNIQUE INDEX segment_living ON segment (experiment, name) WHERE evicted_a
 -- How often segments were created, changed or evicted.
 ALTER TABLE deployment ADD COLUMN segments BIGINT NOT NULL DEFAULT 0;
 
--- Whether the newest feedback came as a reward (1) or as a loss (0); NULL before any.
-ALTER TABLE experiment ADD COLUMN rewarded BIGINT;
-
 -- A state is of a segment, or of all decisions of an experiment: then the segment is no bytes.
 -- used_at: when the latest decision or feedback of a segment came.
 ALTER TABLE state ADD COLUMN segment BYTEA NOT NULL DEFAULT '';
