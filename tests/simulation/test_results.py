@@ -289,7 +289,7 @@ def test_a_ranking_has_every_pair_the_better_one_second(result):
     (pair,) = ranking.pairs
     assert (pair.first, pair.second) == ("Uniform()", "TsallisINF()")
     assert 0 < pair.low < pair.difference < pair.high
-    assert "Not told apart" not in str(ranking)
+    assert "No clear difference" not in str(ranking)
     assert len(ranking.plot().axes) == 1
 
 
@@ -298,7 +298,7 @@ def test_equal_policies_are_not_told_apart():
     ranking = made_up({name: rng.normal(10, 2, 40) for name in "abc"}).ranking()
     assert len(ranking.pairs) == 3
     assert all(pair.low < 0 < pair.high for pair in ranking.pairs)
-    assert "Not told apart" in str(ranking)
+    assert "No clear difference" in str(ranking)
 
 
 def test_pairs_of_runs_that_share_their_noise_are_told_apart():

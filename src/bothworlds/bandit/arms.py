@@ -255,12 +255,18 @@ def checked_newcomer(name: object, roster: Roster) -> Arm:
     return arm
 
 
-def html_table(caption: str, history: Mapping[Arm, ArmHistory], known: Mapping[Arm, float]) -> str:
-    """Return the arms as a table; ``known`` are the next probabilities, empty if unknown."""
-    table = []
+def html_table(
+    caption: str, history: Mapping[Arm, ArmHistory], known: Mapping[Arm, float], rewards: bool
+) -> str:
+    """Return the arms as a table; ``known`` are the next probabilities, empty if unknown.
+
+    The means are those of rewards if feedback is reported as rewards.
+    """
+    table, unit = [], "reward" if rewards else "loss"
     for name, arm in history.items():
         p = "retired" if arm.retired else f"{known[name]:.4f}" if known else "unknown"
-        mean = "" if arm.mean_loss is None else f"{arm.mean_loss:.4f}"
+        value = arm.mean_reward if rewards else arm.mean_loss
+        mean = "" if value is None else f"{value:.4f}"
         table.append((name, arm.pulls, arm.told, mean, p))
-    titles = ("arm", "pulls", "told", "mean loss", "next probability")
+    titles = ("arm", "decisions", "feedback", f"mean {unit}", "next probability")
     return h.table(h.caption(caption), h.tr(map(h.th, titles)), rows(table))

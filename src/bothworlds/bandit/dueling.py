@@ -441,7 +441,7 @@ class DuelingBandit(Persistent[Sparring]):
 
     def _repr_html_(self) -> str:
         known = self.probabilities() if self._policy.policy.traits.knows_probability else {}
-        return html_table(f"{self._policy!r}, round {self._round}", self.history(), known)
+        return html_table(f"{self._policy!r}, round {self._round}", self.history(), known, False)
 
     # --- keeping -----------------------------------------------------------------------------
 

@@ -292,7 +292,7 @@ class Inspectable(Persistent[Policy]):
         caption = f"{self._policy!r}, round {self.round}"
         if self._policy.traits.skipped_row is not None:
             caption += f", {self.skipped} losses skipped"
-        return html_table(caption, self.history(), known)
+        return html_table(caption, self.history(), known, self._units.rewards)
 
     # --- keeping -------------------------------------------------------------------------------
 

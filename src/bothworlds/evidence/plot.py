@@ -220,9 +220,9 @@ def plot_bandit(
         heights = np.arange(len(listed))[::-1]
         arms = [report[names[place]] for place in listed]
         drawn = [each.decisions for each in arms]
-        axes.barh(heights, drawn, color="white", edgecolor=GREY, height=0.62, label="drawn")
+        axes.barh(heights, drawn, color="white", edgecolor=GREY, height=0.62, label="decisions")
         told = [each.told for each in arms]
-        axes.barh(heights, told, color="#56B4E9", height=0.4, label="told")
+        axes.barh(heights, told, color="#56B4E9", height=0.4, label="feedback")
         axes.set_yticks(heights, [clipped(str(each.arm), NAME) for each in arms])
         axes.set_ylim(-0.6, len(listed) - 0.4)
         axes.grid(axis="y", visible=False)

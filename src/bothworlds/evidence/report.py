@@ -248,7 +248,7 @@ class Report(Mapping[Arm, ArmReport]):
         """Return the heads of the table's columns; intervals only where an arm has one."""
         percent = f"{100 * self.confidence:g} %"
         fixed = (f"{percent} at a set time",) if self._with_intervals else ()
-        return ("arm", "drawn", "told", f"mean {self.units.word}", *fixed,
+        return ("arm", "decisions", "feedback", f"mean {self.units.word}", *fixed,
                 f"{percent} at all times")  # fmt: skip
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -76,8 +76,8 @@ class Ranking:
         lines += [pair.robust for pair in against.values() if pair.rests_on]
         unclear = [pair for pair in self.pairs if not pair.apart]
         if unclear:
-            told = "; ".join(f"{pair.second} and {pair.first}" for pair in unclear)
-            lines.append(f"Not told apart: {told}.")
+            named = "; ".join(f"{pair.second} and {pair.first}" for pair in unclear)
+            lines.append(f"No clear difference: {named}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
