@@ -143,7 +143,7 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
         assert re.search(rf"^{name}: (\d+ \w+(, )?)+; ", result.stdout, re.MULTILINE)
     verdict = lines[-3]
     assert verdict.startswith("Verdict: At the paper's own scale, 10,000,000 rounds and 100 ")
-    assert re.search(r"repetitions: of the paper's 18 claims \d+ hold", verdict)
+    assert re.search(r"repetitions: \d+ of the paper's 18 claims hold", verdict)
     assert "this shorter run confirms " in verdict
     assert "All other claims, judged by this run: of the paper's 19 claims " in verdict
     assert "Of our own 24 claims " in verdict

@@ -71,7 +71,7 @@ def plot_experts(
                 label = clipped(look.label, NAME)
                 grid[0, 1].plot(history[:, place], color=look.colour, label=label)
         means.set_yticks(range(len(names)), [clipped(str(name), NAME) for name in names])
-        means.invert_yaxis()
+        means.set_ylim(len(names) - 0.4, -0.6)
         means.set_xlabel(f"mean {word}")
         if len(history):
             grid[0, 1].set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))

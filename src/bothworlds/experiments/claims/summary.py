@@ -42,7 +42,7 @@ def sentence(claims: Sequence[Claim], owner: Owner) -> str:
     >>> from bothworlds.experiments.model import Claim
     >>> made = [Claim("a.b", "", "", "", word, "paper") for word in ("holds", "holds", "open")]
     >>> sentence(made, "paper")
-    "Of the paper's 3 claims 2 hold and 1 is open at this scale."
+    "2 of the paper's 3 claims hold and 1 is open at this scale."
     >>> sentence(made[:1], "paper")
     "The paper's only claim holds."
     """
@@ -53,13 +53,14 @@ def sentence(claims: Sequence[Claim], owner: Owner) -> str:
     if total == 1:
         verdict = next(verdict for verdict in _VERBS if found[verdict])
         return f"{WHOSE[owner].capitalize()} only claim {_VERBS[verdict][0]}."
-    told = [
-        f"{found[verdict]} {one if found[verdict] == 1 else many}"
-        for verdict, (one, many) in _VERBS.items()
-        if found[verdict]
-    ]
-    listed = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
-    return f"Of {WHOSE[owner]} {total} claims {listed}."
+    whose = f" of {WHOSE[owner]} {total} claims"
+    parts = []
+    for verdict, (one, many) in _VERBS.items():
+        if found[verdict]:
+            verb = one if found[verdict] == 1 else many
+            parts.append(f"{found[verdict]}{'' if parts else whose} {verb}")
+    *first, last = parts
+    return f"{', '.join(first)} and {last}." if first else f"{last}."
 
 
 def said(claims: Sequence[Claim]) -> list[str]:
