@@ -72,10 +72,7 @@ MEANT = {
 }
 """Names in code, and where a word is meant literally: the end of a path, and part of the line."""
 LONGEST_SENTENCE = 25
-TECHNICAL = {
-    "solver.md", "design.md", "speed.md", "many_arms.md", "errata.md", "sizing.md", "invariants.md",
-    "reliability.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.md", "contributing.md",
-}  # fmt: skip
+TECHNICAL = {"solver.md", "design.md", "errata.md", "CHANGELOG.md", "changelog.md"}
 """Pages for readers of the code, whose sentences may be longer."""
 
 
