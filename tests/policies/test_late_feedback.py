@@ -189,3 +189,10 @@ def test_kernels_that_differ_anywhere_have_code_of_their_own():
     other = late._late_kernels(half.RV, 1, 0, True, -1)
     names = {each.note.py_func.__qualname__ for each in (whole, variant, other)}
     assert len(names) == 3
+
+
+def test_the_code_of_wrapped_policies_can_be_kept():
+    """A name is part of a file's name, which may have 255 bytes, Numba's own part included."""
+    policy = bw.Floor(bw.Discounted(bw.TsallisINF()), scale=0.1)
+    made = late.late_kernels(policy, policy.program(8))
+    assert max(len(each.py_func.__qualname__) for each in (made.note, made.tell_many)) < 100

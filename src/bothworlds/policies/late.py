@@ -345,14 +345,14 @@ def _late_kernels(
         "head": head,
     }
     parts = [kernels.ask.py_func, kernels.tell.py_func]
-    # Numba's cache knows a function by its name but not by its globals: the name covers them all.
-    bound = [_name(value) for value in names.values()]
-    digest = hashlib.sha256("/".join(bound).encode()).hexdigest()[:16]
-    suffix = ".".join([*map(_name, parts), digest])
+    # Numba's cache knows a function by its name but not by its globals: the name covers them all,
+    # as a digest, because it becomes part of a file's name.
+    bound = "/".join(map(_name, names.values()))
+    suffix = hashlib.sha256(bound.encode()).hexdigest()[:16]
 
     def made(template: Any, release: bool = False, **more: Any) -> Any:
         scope = {**template.__globals__, **names, **more}
-        name = f"{template.__name__}.{suffix}".replace("bothworlds.", "")
+        name = f"{template.__name__}.{suffix}"
         clone = types.FunctionType(template.__code__, scope, name)
         clone.__qualname__ = name
         if all(in_package(part) and "<locals>" not in part.__qualname__ for part in parts):
