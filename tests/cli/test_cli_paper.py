@@ -281,7 +281,7 @@ def test_ctrl_c_loses_at_most_the_running_parts(tmp_path):
     assert running.returncode == 130, errors
     assert "Traceback" not in said + errors
     words = " ".join(said.split())
-    assert "What is finished is kept in" in words
+    assert "Finished runs are kept in" in words
     assert "the same command continues from there" in words
     kept = {path.name: path.read_bytes() for path in tmp_path.glob("store/*.parquet")}
     assert {path.name for path in seen} <= set(kept)

@@ -494,7 +494,7 @@ def test_they_print_as_their_constructors():
         (lambda: bw.Discounted(bw.UCB1()), "The policy of Discounted must be one with cumulative"),
         (lambda: bw.Discounted(bw.Exp3(), 1), "The window of Discounted must be a number larger"),
         (lambda: bw.Discounted(bw.Exp3(), math.inf), "The window of Discounted must be a number"),
-        (lambda: bw.Alarmed(bw.UCB1()), "must be one that draws its arms and knows the probabilit"),
+        (lambda: bw.Alarmed(bw.UCB1()), "must be one that draws from known probabilities"),
         (lambda: bw.Alarmed(bw.HTINF(1.0)), "The policy of Alarmed must be one for losses in"),
         (lambda: bw.Alarmed(bw.Exp3(), 1.5), r"The floor of Alarmed must be a number in \[0, 1\]"),
         (lambda: bw.Alarmed(bw.Exp3(), 0.1, 0), "The confidence of Alarmed must be a number in"),

@@ -205,7 +205,7 @@ def test_it_prints_as_its_constructor():
     ("arguments", "sentence"),
     [
         (("tsallis",), "The policy of Floor must be a policy such as TsallisINF"),
-        ((bw.ThompsonSampling(),), "must be one that draws its arms and knows the probability"),
+        ((bw.ThompsonSampling(),), "must be one that draws from known probabilities"),
         ((bw.UCB1(),), "must be one that draws from known probabilities, got UC"),
         ((bw.Exp3(), -0.1), "The scale of Floor must be a finite number >= 0, got -0.1"),
         ((bw.Exp3(), math.inf), "The scale of Floor must be a finite number >= 0, got inf"),

@@ -375,7 +375,7 @@ def test_what_needs_a_store_alone_is_refused_while_it_is_served(where):
     store = opened(where())
     with pytest.raises(StoreError, match="is being served; stop all replicas first"):
         replay(where(), write=True)
-    assert migrate(where()) == (4, 4)
+    assert migrate(where()) == (5, 5)
     query(where(), "DELETE FROM schema_version")
     with pytest.raises(StoreError, match="is being served; stop all replicas first"):
         migrate(where())
@@ -388,7 +388,7 @@ def test_what_is_no_database_is_refused_in_one_sentence(where, tmp_path):
     empty = where()
     with pytest.raises(StoreError, match="run: bothworlds serve migrate"):
         verify(empty)
-    assert migrate(empty) == (0, 4)
+    assert migrate(empty) == (0, 5)
     assert all(each.ok for each in verify(empty))
     nowhere = f"postgresql://eve:secret@/none?host={tmp_path}"
     for url in (nowhere, "postgresql://eve:secret@[::1", empty.replace("/test", "/no_test")):

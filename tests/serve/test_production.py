@@ -25,7 +25,7 @@ FOLDERS = ("bin", "run", "deploy", "etc/systemd/system", "etc/nginx/conf.d", "et
 
 SYSTEMCTL = """#!{python}
 # Starts and stops what the units state: this machine may have no running systemd.
-import contextlib, os, pathlib, re, shlex, subprocess, sys
+import contextlib, os, pathlib, re, shlex, subprocess, sys, time
 import psutil
 root = pathlib.Path({root!r})
 action, *units = [word for word in sys.argv[1:] if word != "--now"]
@@ -55,6 +55,10 @@ for unit in units:
                 command, env=env, stdout=log, stderr=log, start_new_session=True
             )
         note.write_text(str(started.pid))
+        # A unit is active once it listens: then nginx writes this file.
+        while unit == "nginx" and not (root / "run/nginx.pid").exists():
+            assert started.poll() is None
+            time.sleep(0.01)
 """
 RUNUSER = '#!/bin/sh\nshift 3\nexec "$@"\n'
 CURL = '#!/bin/sh\nexec {curl} -sS --cacert {pem} --resolve {name}:{port}:127.0.0.1 "$@"\n'

@@ -19,6 +19,8 @@ from bothworlds.lanes.vectors import (
     load,
     negate,
     select,
+    splat,
+    splat_int,
     store,
     stride,
     to_int,
@@ -34,15 +36,18 @@ from bothworlds.policies.leading import sound_mode
 from bothworlds.policies.tsallis_inf.half import one_solver
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
+AHEAD = 4
+"""Rounds whose learning rates are computed together: the fewest lanes that a vector has."""
+
 
 @jit
 def foresee(K: int, t: int, C: Any, M: Any, like: Any) -> None:
     """Note the learning rates of round t and the next ones, and the values that follow from them.
 
-    As many rounds as a vector has lanes.
+    The same `AHEAD` rounds at every width, because a run may continue at another one.
     """
-    eta = rate_now(K, counting(t, like), C)
-    M[layout.NEXT * stride(like)] = t
+    eta = rate_now(K, splat_int(t, like) + (counting(0, like) & (AHEAD - 1)), C)
+    store(M, layout.NEXT, splat(float(t), like))
     store(M, layout.NEXT + 1, eta)
     store(M, layout.NEXT + 2, 1.0 / eta)
     store(M, layout.NEXT + 3, near_limit(eta))
@@ -53,13 +58,13 @@ def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
     """Return eta, 1 / eta and the limit of the near arms, noted before; look ahead if need be."""
     W = stride(like)
     N = advance(M, layout.NEXT * W)
-    first = to_int(N[0])
+    first, known = to_int(N[0]), min(AHEAD, width(like))
     k = t - first
-    if first == 0 or k < 0 or k >= width(like):
+    if first == 0 or k < 0 or k >= known:
         foresee(K, t, C, M, like)
         k = 0
     eta, over, limit = N[W + k], N[2 * W + k], N[3 * W + k]
-    if k == width(like) - 1:
+    if k == known - 1:
         foresee(K, t + 1, C, M, like)
     return eta, over, limit
 
