@@ -379,7 +379,7 @@ def test_what_needs_a_store_alone_is_refused_while_it_is_served(where):
     query(where(), "DELETE FROM schema_version")
     with pytest.raises(StoreError, match="is being served; stop all replicas first"):
         migrate(where())
-    query(where(), "INSERT INTO schema_version VALUES (4, 0)")
+    query(where(), "INSERT INTO schema_version VALUES (5, 0)")
     store.close()
     assert replay(where(), write=True) == []
 

@@ -54,7 +54,7 @@ def sentence(claims: Sequence[Claim], owner: Owner) -> str:
         verdict = next(verdict for verdict in _VERBS if found[verdict])
         return f"{WHOSE[owner].capitalize()} only claim {_VERBS[verdict][0]}."
     whose = f" of {WHOSE[owner]} {total} claims"
-    parts = []
+    parts: list[str] = []
     for verdict, (one, many) in _VERBS.items():
         if found[verdict]:
             verb = one if found[verdict] == 1 else many
