@@ -145,8 +145,8 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     assert verdict.startswith("Verdict: At the paper's own scale, 10,000,000 rounds and 100 ")
     assert re.search(r"repetitions: \d+ of the paper's 18 claims hold", verdict)
     assert "this shorter run confirms " in verdict
-    assert "All other claims, judged by this run: of the paper's 19 claims " in verdict
-    assert "Of our own 24 claims " in verdict
+    assert re.search(r"All other claims, judged by this run: \d+ of the paper's 19 cl", verdict)
+    assert re.search(r"\. \d+ of our own 24 claims ", verdict)
     # Three repetitions judge nothing by themselves; published values are compared all the same.
     assert result.stdout.count("\nopen ") > 50
     assert lines[-1].startswith("Next: bothworlds paper ")
