@@ -267,7 +267,7 @@ def test_worlds_that_last_longer_have_policies_that_know_it():
 def test_the_authors_are_named_before_us():
     owners = ("ours", "authors", "ours", "authors")
     claims = [Claim("a.b", "s", "m", "t", "fails", owner) for owner in owners]
-    assert said(claims) == ["Of the authors' 2 claims 2 fail.", "Of our own 2 claims 2 fail."]
+    assert said(claims) == ["2 of the authors' 2 claims fail.", "2 of our own 2 claims fail."]
     assert [claim.owner for claim in ordered(claims)] == ["authors", "authors", "ours", "ours"]
 
 
