@@ -20,7 +20,7 @@ import numpy as np
 import bothworlds as bw
 from bothworlds.campaign.dask import cluster
 from bothworlds.campaign.store import Store
-from bothworlds.engine.tile import TileOutcome
+from bothworlds.engine.outcome import TileOutcome
 from bothworlds.experiments import experiment
 from bothworlds.experiments.plan import Plan
 from bothworlds.policies.base import Policy

@@ -148,6 +148,7 @@ def test_every_policy_of_an_advised_bandit_can_be_simulated(policy):
     assert step.setting_of(policy, "test").kind in (step.TSALLIS, step.EXPONENTIAL)
 
 
+@pytest.mark.extra
 def test_results_do_not_depend_on_the_number_of_threads(tmp_path):
     few = {"horizon": 50, "repetitions": 40, "seed": 3, "progress": False}
     one = bw.simulate(POLICIES, FOUR, threads=1, **few)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.engine import duel_loop as duel
 from bothworlds.engine import loop as engine
 from bothworlds.environments.duels import left_loses
 from bothworlds.errors import InvalidParameter, KernelError
@@ -100,7 +99,7 @@ def test_other_processes_give_the_same(reference):
 def test_nothing_recompiles():
     run({"shared rv": ALL["shared rv"], "two rv": ALL["two rv"]})
     choose = ALL["two rv"].program(len(U)).kernels.choose
-    loop = engine.of_width(duel.run_duels, native.lanes())
+    loop = engine.of_width(engine.run_tile, native.lanes(), "duel")
     before = len(choose.signatures), len(loop.signatures)
     other = bw.environments.Preferences(MATRIX)
     run({"a": ALL["shared rv"], "b": ALL["two rv"], "c": ALL["ucb1"]}, other, 321, 5)

@@ -99,6 +99,7 @@ def test_the_runs_are_those_of_the_compiled_policy(world):
     assert result.ranking().means["plain"] == pytest.approx(result.ranking().means["compiled"])
 
 
+@pytest.mark.extra
 def test_a_store_keeps_and_finds_the_runs(tmp_path):
     given = {"horizon": 50, "seed": 2, "store": tmp_path, "progress": False}
     world = Stochastic.gap(2, 0.5)

@@ -68,6 +68,17 @@ def test_every_policy(monkeypatch, policy):
         same(outcomes(monkeypatch, policy, bw.environments.Switching(12, 0.25), count=13))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["iw", "rv"])
+@pytest.mark.parametrize("n_arms", [2, 5, 8, 9, 25, 132])
+def test_vectors_in_halves(monkeypatch, n_arms, estimator):
+    """From 5 arms on the narrower vectors are taken half by half; up to 8, plays count in bytes."""
+    policy = bw.TsallisINF(estimator=estimator)
+    last = same(outcomes(monkeypatch, policy, bw.environments.Stochastic.gap(n_arms, 0.9)))
+    assert (last.plays.sum(axis=1) == HORIZON).all()
+    assert n_arms > 25 or (last.plays.max(axis=1) > 300).all()  # more than a byte counts
+
+
 LEADERS = {
     "rv": (bw.TsallisINF(), 8, half.ESTIMATES + 8),
     "iw": (bw.TsallisINF(estimator="iw"), 12, half.ESTIMATES + 12),

@@ -1,5 +1,6 @@
 """The machine-code cache: never stale, never in the way."""
 
+import gc
 import importlib
 import json
 import os
@@ -297,10 +298,26 @@ class Clock:
                 ring()
 
 
-def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
-    class Event:
-        data = {"dispatcher": None}  # noqa: RUF012
+class Event:
+    data = {"dispatcher": None}  # noqa: RUF012
 
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_while_kernels_compile(collects):
+    notice = compile_events.CompileNotice(lambda dispatcher: None)
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        for happens in (notice.on_start, notice.on_start, notice.on_end):
+            happens(Event)
+            assert not gc.isenabled()
+        notice.on_end(Event)
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_the_notice_adds_up_what_kernels_take(monkeypatch, capsys):
     monkeypatch.setattr(compile_events, "watched", lambda: True)
     monkeypatch.setattr(compile_events, "PATIENCE", 0.4)
     clock = Clock()

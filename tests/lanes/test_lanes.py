@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bothworlds.lanes import distributions, functions, random, vectors
-from bothworlds.lanes.types import LANES
+from bothworlds.lanes.types import LANES, WIDTHS
 from bothworlds.lanes.vectors import load, pointer, store, zeros
 
 RNG = np.random.default_rng(20)
@@ -151,6 +151,33 @@ def test_lanes_in_which_a_condition_holds_are_found_one_by_one():
         A, out = np.zeros(LANES), np.zeros(LANES, np.int64)
         A[holders] = 1.0
         assert out[: found(A, out)].tolist() == holders
+
+
+@pytest.mark.parametrize("lanes", WIDTHS)
+def test_halves_of_a_vector_are_its_lanes(lanes):
+    """Vectors of 8 have halves; 4 lanes and a whole tile stay as they are."""
+    zero = vectors.ZEROS[lanes]
+
+    @compiled
+    def halves(A, B):
+        like = zero()
+        T = vectors.group(pointer(A), 0, like)
+        low, high = vectors.lower(load(T, 0, like)), vectors.upper(load(T, 0, like))
+        same_high = load(vectors.upper_rows(T, like), 0, high)
+        out = vectors.group(pointer(B), 0, like)
+        store(out, 0, vectors.joined(low, high, like))
+        store(out, 1, vectors.joined(low, same_high, like))
+        store(out, 2, vectors.joined(high + 1.0, low, like))
+        B[3 * LANES] = vectors.width(low)
+
+    A, B = np.arange(float(LANES)), np.zeros(4 * LANES)
+    halves(A, B)
+    split = lanes == 8
+    assert B[3 * LANES] == (4 if split else lanes)
+    assert np.array_equal(B[:lanes], A[:lanes])
+    assert np.array_equal(B[LANES : LANES + lanes], A[:lanes])
+    swapped = np.append(A[4:8] + 1.0, A[:4]) if split else A[:lanes] + 1.0
+    assert np.array_equal(B[2 * LANES : 2 * LANES + lanes], swapped)
 
 
 def test_generator_is_xoshiro256plusplus_in_every_lane():

@@ -40,7 +40,8 @@ PARTS = {
     # lanes/shortened.py: Numba's compiler without what kernels do not need.
     "numba.core.compiler:CompilerBase._compile_core": "extended: one refresh for a whole kernel",
     "numba.core.compiler:DefaultPassBuilder.define_nopython_pipeline": "shortened",
-    "numba.core.compiler_machinery:PassManager._ENFORCING": "no check after every pass",
+    "numba.core.compiler_machinery:PassManager._runPass": "no notes and checks after every pass",
+    "numba.core.compiler_machinery:PassManager.dependency_analysis": "made before the passes run",
     "numba.core.compiler_machinery:register_pass": "our passes",
     "numba.core.analysis:dead_branch_prune": "branches of None are dropped",
     "numba.core.untyped_passes:DeadBranchPrune": "replaced",

@@ -226,10 +226,10 @@ def looks(K, state, eta, u):
     if not few.fits(K):
         return many, 0
     low, z, n = state[half.ESTIMATES : half.ESTIMATES + K].min(), 1.0, 1
-    _, _, d, unsure = few.look(K, S, 0.5 * eta, low, z, u, None, None)
+    _, _, d, unsure = few.look(K, S, 0.5 * eta, low, z, u, None, None, None)
     while unsure and n < half.MAX_PASSES:
         z = max(z + d, 1.0)
-        _, _, d, unsure = few.look(K, S, 0.5 * eta, low, z, u, None, None)
+        _, _, d, unsure = few.look(K, S, 0.5 * eta, low, z, u, None, None, None)
         n += 1
     return many, n
 

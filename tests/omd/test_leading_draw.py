@@ -112,6 +112,7 @@ def tolerance(n_arms):
     return 30.0 + 2.0 * n_arms
 
 
+@pytest.mark.slow
 @ALL
 @ARMS
 @pytest.mark.parametrize("share", [-0.98, 0.0, 0.98])
@@ -120,6 +121,7 @@ def test_points_of_a_grid_fall_to_arms_by_their_weights(n_arms, name, share):
     assert lane.surplus(*lane.at(share, -share)) < tolerance(n_arms)
 
 
+@pytest.mark.slow
 @ALL
 @ARMS
 def test_they_do_after_arms_have_moved(n_arms, name):

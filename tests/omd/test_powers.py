@@ -105,6 +105,7 @@ def chosen(policy, L, state, t=50):
     return S[:LANES], w[np.arange(LANES), arms]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(settings(8))))
 def test_any_start_leads_to_the_root(place):
     rng = np.random.default_rng(place)

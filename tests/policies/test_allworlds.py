@@ -81,6 +81,7 @@ def plain(K):
     return Reference(K, near=True, scheduled=True, floor=False, alarms=False, on_arrival=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 100])
 def test_without_its_parts_the_definition_is_reduced_variance_bit_for_bit(delay):
     for seed in range(40):
@@ -373,6 +374,7 @@ def holds(found, cell):
     return abs(mean - expected) <= 4.0 * math.hypot(error, other) + 0.01 * expected
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CELLS)
 def test_the_cells_of_the_arena(name):
     found = regret(bw.AllWorlds(), WORLDS[name].make(5, 0.2, 10_000))
@@ -398,6 +400,7 @@ OTHERS = {
 """Mean and standard error of 100 runs, where the best of the clicks moves every 5,000 rounds."""
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_cells(name):
     world, mean, error, horizon = OTHERS[name]
@@ -443,6 +446,7 @@ class InFull(bw.AllWorlds):
         return IN_FULL
 
 
+@pytest.mark.statistical
 def test_the_share_matters_where_feedback_is_lost():
     """With 80 % of the answers missing, baselines in full mislead."""
     mean, error = regret(InFull(), MOSTLY_LOST, 20_000)

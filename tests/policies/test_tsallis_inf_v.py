@@ -243,6 +243,7 @@ def test_batches_of_one_equal_single_decisions(rate, arms):
 RUNS = 100
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize(
     ("world", "rounds"),

@@ -51,15 +51,18 @@ def same_seed(world: World) -> str:
     if not np.array_equal(second.E, start):
         raise Violation("with the same seed, a repetition starts in another state")
     again = world.walk(second, played)
+    _require_same("with the same seed", before, again)
+    return f"{rounds} rounds repeated"
+
+
+def _require_same(when: str, before: tuple[Array, Array], again: tuple[Array, Array]) -> None:
+    """Compare the losses and the regrets of two walks, round by round."""
     for name, one, other in zip(("loss", "regret"), before, again, strict=True):
         differs = one != other
         if differs.any():
             n = int(differs.argmax())
-            raise Violation(
-                f"with the same seed, the {name} of round {n + 1} was {other[n]:.9g} instead of "
-                f"{one[n]:.9g}"
-            )
-    return f"{rounds} rounds repeated"
+            found = f"{other[n]:.9g} instead of {one[n]:.9g}"
+            raise Violation(f"{when}, the {name} of round {n + 1} was {found}")
 
 
 def repetitions_differ(world: World) -> str:
@@ -135,14 +138,7 @@ def enquiries(world: World) -> str:
     played = world.actions(rounds, "enquiries")
     plain = world.walk(world.repetition(0), played, attacked=False)
     asked = world.walk(world.repetition(0), played, attacked=False, enquire=True)
-    for name, one, other in zip(("loss", "regret"), plain, asked, strict=True):
-        differs = one != other
-        if differs.any():
-            n = int(differs.argmax())
-            raise Violation(
-                f"after enquiries, the {name} of round {n + 1} was {other[n]:.9g} instead of "
-                f"{one[n]:.9g}"
-            )
+    _require_same("after enquiries", plain, asked)
     return f"{rounds} rounds"
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from bothworlds.engine import advised_loop as loop
 from bothworlds.engine.delayed import FEWEST, Waiting
 from bothworlds.engine.delayed_loop import FULL, NEXT, PROGRESS
-from bothworlds.engine.tile import TileJob, TileOutcome, stretches
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import TileJob, stretches
 from bothworlds.environments.advised import Advised
 from bothworlds.lanes.types import LANES
 from bothworlds.omd import few, half

@@ -15,18 +15,11 @@ from numpy.typing import NDArray
 
 from bothworlds.engine import delayed_loop as loop
 from bothworlds.engine import loop as engine
+from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.policy_loops import ASK, TELL, compiled, entry
 from bothworlds.engine.realised import realised_regret
 from bothworlds.engine.table import by_label
-from bothworlds.engine.tile import (
-    TileJob,
-    TileOutcome,
-    blame,
-    compiling,
-    crashed,
-    rehearse,
-    stretches,
-)
+from bothworlds.engine.tile import TileJob, blame, compiling, crashed, rehearse, stretches
 from bothworlds.environments.base import InOrder
 from bothworlds.errors import BothworldsError
 from bothworlds.lanes.kernels import ATTACK_ONE, LOSS_ONE

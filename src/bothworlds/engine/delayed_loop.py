@@ -38,7 +38,7 @@ NEXT, MARK, WAITING, PROGRESS = 0, 1, 2, 3
 
 
 @jit
-def sooner(Q: Any, one: int, other: int) -> bool:
+def sooner(Q: Any, one: int, other: int) -> Any:
     """Tell whether the feedback of one waiting decision comes before that of another."""
     if Q[one, ARRIVES] != Q[other, ARRIVES]:
         return Q[one, ARRIVES] < Q[other, ARRIVES]
@@ -59,7 +59,7 @@ def lift(H: Any, Q: Any, at: int) -> None:
 
 
 @jit
-def take_first(H: Any, Q: Any, waiting: int) -> int:
+def take_first(H: Any, Q: Any, waiting: int) -> Any:
     """Remove the first of the heap; its place becomes the first free one."""
     first = H[0]
     last = waiting - 1

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.kernels import calling, shapes
 from bothworlds.lanes.random import WORDS, uniform
-from bothworlds.lanes.rows import FEW, add_to
+from bothworlds.lanes.rows import add_to
 from bothworlds.lanes.types import LANES
 from bothworlds.lanes.vectors import (
     ZEROS,
@@ -31,10 +31,13 @@ from bothworlds.lanes.vectors import (
     negate,
     numbers_at,
     pointer,
+    shift_left,
+    shift_right,
     splat,
     splat_int,
     store,
     stride,
+    to_float,
     width,
     words_at,
 )
@@ -48,33 +51,56 @@ kernels that could take vectors, compiled for one."""
 DONE, BAD_ARM, BAD_LOSS = 0, 1, 2
 """Codes that `run_tile` returns."""
 
+BYTES, FULL = 8, 255
+"""Arms that have a byte each of a word to count their plays in, and the largest count."""
+
 zeros: Any = None
-"""A template's ``like``, which `of_width` fills in."""
+duel = False
+"""A template's ``like``, and whether there is a rival; `of_width` fills them in."""
 
 
 @functools.cache
-def of_width(template: Any, lanes: int) -> Any:
-    """Return a loop for vectors of so many lanes."""
-    return bound(template, release=True, lanes=(lanes,), zeros=ZEROS[lanes])
+def of_width(template: Any, lanes: int, *kind: str) -> Any:
+    """Return a loop for vectors of so many lanes; of the kind "duel", for two sides."""
+    names = {"zeros": ZEROS[lanes], "duel": "duel" in kind}
+    return bound(template, release=True, lanes=(lanes, *kind), **names)
 
 
-@jit
+@inlined
 def count_plays(N: Any, K: int, arm: Any, times: int) -> None:
     """Count that the chosen arms were played so many times."""
     add_to(N, 0, K, arm, splat(float(times), arm))
 
 
-@jit
+@inlined
 def count_held(N: Any, K: int, arm: Any, held: Any, times: int) -> Any:
     """Count the chosen arms; return the count held back, and the number of plays in it.
 
-    Late in a run every lane plays the arm it played before: those are counted together.
+    Few arms have a byte each of a lane's word.  With more, plays of the arm that a lane played
+    before are counted together: late in a run they are nearly all.
     """
-    if K <= FEW or any_lane(arm != held):
+    if K <= BYTES:
+        if times == FULL:
+            release_held(N, K, held, times)
+            held = splat_int(0, arm)
+            times = 0
+        held = held + shift_left(splat_int(1, arm), shift_left(arm, 3))
+    elif any_lane(arm != held):
         count_plays(N, K, held, times)
         held = arm
         times = 0
     return held, times + 1
+
+
+@jit
+def release_held(N: Any, K: int, held: Any, times: int) -> None:
+    """Add the count held back to the plays."""
+    if K <= BYTES:
+        for i in range(K):
+            plays = to_float(shift_right(held, 8 * i) & FULL)
+            store(N, i, load(N, i, plays) + plays)
+    else:
+        count_plays(N, K, held, times)
 
 
 @jit
@@ -156,7 +182,7 @@ def play_group(
             total = total + load(E, 0, like)
             held, times = count_held(N, K, arm, held, times)
         t = until + 1
-    count_plays(N, K, held, times)
+    release_held(N, K, held, times)
     store(X, 0, total)
     return DONE
 
@@ -215,21 +241,54 @@ def run_one(
     )
 
 
+@inlined
+def choose_lanes(
+    choose: Any, ours: Any, K: int, t: int, side: Any, arms: Any, inverse_p: Any
+) -> bool:
+    """Choose for each of ``ours``; return whether all chose an arm."""
+    C, S, G, rows = numbers_at(side[0]), numbers_at(side[1]), words_at(side[2]), side[3]
+    for lane in ours:
+        s = advance(S, lane * rows)
+        g = advance(G, lane * WORDS)
+        arms[lane] = choose(K, t, C, s, g, uniform(g, 0.0))
+        inverse_p[lane] = s[0]
+        if not 0 <= arms[lane] < K:
+            return False
+    return True
+
+
+@inlined
+def update_lanes(
+    update: Any, ours: Any, K: int, t: int, side: Any, arms: Any, inverse_p: Any, losses: Any
+) -> None:
+    """Let each of ``ours`` learn."""
+    C, S, G, rows = numbers_at(side[0]), numbers_at(side[1]), words_at(side[2]), side[3]
+    for lane in ours:
+        s = advance(S, lane * rows)
+        g = advance(G, lane * WORDS)
+        update(K, t, C, s, g, arms[lane], inverse_p[lane], losses[lane])
+
+
 def run_tile(
     choose_wide: Any,
     update_wide: Any,
-    loss_wide: Any,
+    lose_wide: Any,
     attack_wide: Any,
+    rival_choose_wide: Any,
+    rival_update_wide: Any,
     choose_one: Any,
     update_one: Any,
-    loss_one: Any,
+    lose_one: Any,
     attack_one: Any,
+    rival_choose_one: Any,
+    rival_update_one: Any,
     mode: int,
     lanes: int,
     K: int,
     first: int,
     last: int,
     policy: Any,
+    rival: Any,
     environment: Any,
     attack: Any,
     checkpoints: Any,
@@ -237,7 +296,8 @@ def run_tile(
 ) -> Any:
     """Play rounds ``first`` to ``last``; return `DONE` or the fault of a scalar kernel.
 
-    A template.
+    A template.  In a ``duel`` the policy has a rival, whose state may be the same memory.  They
+    choose one after the other and learn in that order once the duel is over.
 
     Parameters
     ----------
@@ -245,7 +305,7 @@ def run_tile(
         Sum of `WIDE_POLICY`, `WIDE_ENVIRONMENT`, `ATTACKED`, `UNTRUSTED`.
     lanes : int
         Repetitions in use; scalar kernels skip the rest.
-    policy, environment : array of int
+    policy, rival, environment : array of int
         Addresses of configuration, state and generator, and the rows of a repetition.
     attack : array of int
         Addresses of its configuration and state, and the rows of a repetition.
@@ -256,94 +316,103 @@ def run_tile(
         the first tracked row or -1.
     """
     C = numbers_at(policy[0])
-    S = numbers_at(policy[1])
-    G = words_at(policy[2])
-    policy_rows = policy[3]
     CE = numbers_at(environment[0])
-    E = numbers_at(environment[1])
-    GE = words_at(environment[2])
     environment_rows = environment[3]
     CA = numbers_at(attack[0])
-    A = numbers_at(attack[1])
-    attack_rows = attack[2]
-    X = numbers_at(outputs[0])
     attacked = mode & ATTACKED != 0
     untrusted = mode & UNTRUSTED != 0
     wide_policy = mode & WIDE_POLICY != 0
     wide_environment = mode & WIDE_ENVIRONMENT != 0
     like = zeros()
-    arms = np.zeros(LANES, np.int64)
-    values = np.zeros(LANES)
-    draws = np.zeros(LANES)
+    arms, others = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    draws, other_draws = np.zeros(LANES), np.zeros(LANES)
+    values, other_values = np.zeros(LANES), np.zeros(LANES)
     t = first
     while t <= last:
         stop = stretch_end(last, checkpoints, outputs)
         for begin in range(0, LANES, width(like)):
             ours = range(begin, min(begin + width(like), lanes))
             a = group(pointer(arms), begin, like)
+            b = group(pointer(others), begin, like)
             x = group(pointer(values), begin, like)
-            S_here = group(S, begin, like)
-            G_here = group(G, begin, like)
-            E_here = group(E, begin, like)
-            GE_here = group(GE, begin, like)
-            A_here = group(A, begin, like)
-            X_here = group(X, begin, like)
-            N_here = group(numbers_at(outputs[1]), begin, like)
+            y = group(pointer(other_values), begin, like)
+            S = group(numbers_at(policy[1]), begin, like)
+            G = group(words_at(policy[2]), begin, like)
+            SR = group(numbers_at(rival[1]), begin, like)
+            GR = group(words_at(rival[2]), begin, like)
+            E = group(numbers_at(environment[1]), begin, like)
+            GE = group(words_at(environment[2]), begin, like)
+            A = group(numbers_at(attack[1]), begin, like)
+            X = group(numbers_at(outputs[0]), begin, like)
+            N = group(numbers_at(outputs[1]), begin, like)
             held = splat_int(0, like)
             times = 0
+            inverse_p = splat(0.0, like)
+            other_inverse_p = inverse_p
             for now in range(t, stop + 1):
                 if wide_policy:
-                    arm = choose_wide(K, now, C, S_here, G_here, uniform(G_here, like))
-                else:
-                    for lane in ours:
-                        g = advance(G, lane * WORDS)
-                        s = advance(S, lane * policy_rows)
-                        arms[lane] = choose_one(K, now, C, s, g, uniform(g, 0.0))
-                        draws[lane] = s[0]
-                        if not 0 <= arms[lane] < K:
-                            return BAD_ARM
+                    arm = choose_wide(K, now, C, S, G, uniform(G, like))
+                    inverse_p = load(S, 0, like)
+                elif choose_lanes(choose_one, ours, K, now, policy, arms, draws):
                     arm = load(a, 0, like)
-                if wide_environment:
-                    v = uniform(GE_here, like)
-                    if attacked:
-                        loss = attack_wide(
-                            loss_wide, K, now, CE, E_here, GE_here, v, arm, CA, A_here
-                        )
+                else:
+                    return BAD_ARM
+                if duel:
+                    if wide_policy:
+                        other = rival_choose_wide(K, now, C, SR, GR, uniform(GR, like))
+                        other_inverse_p = load(SR, 0, like)
+                    elif choose_lanes(rival_choose_one, ours, K, now, rival, others, other_draws):
+                        other = load(b, 0, like)
                     else:
-                        loss = loss_wide(K, now, CE, E_here, GE_here, v, arm)
-                    if untrusted and out_of_range(loss):
-                        return BAD_LOSS
-                    store(X_here, 0, load(X_here, 0, like) + load(E_here, 0, like))
+                        return BAD_ARM
+                if wide_environment:
+                    v = uniform(GE, like)
+                    if duel:
+                        loss = lose_wide(K, now, CE, E, GE, v, arm, other)
+                    elif attacked:
+                        loss = attack_wide(lose_wide, K, now, CE, E, GE, v, arm, CA, A)
+                    else:
+                        loss = lose_wide(K, now, CE, E, GE, v, arm)
+                    store(X, 0, load(X, 0, like) + load(E, 0, like))
                 else:
                     store(a, 0, arm)
+                    if duel:
+                        store(b, 0, other)
                     for lane in ours:
-                        g = advance(GE, lane * WORDS)
-                        e = advance(E, lane * environment_rows)
+                        g = advance(words_at(environment[2]), lane * WORDS)
+                        e = advance(numbers_at(environment[1]), lane * environment_rows)
                         w = uniform(g, 0.0)
-                        if attacked:
+                        if duel:
+                            values[lane] = lose_one(K, now, CE, e, g, w, arms[lane], others[lane])
+                        elif attacked:
                             values[lane] = attack_one(
-                                loss_one, K, now, CE, e, g, w, arms[lane], CA,
-                                advance(A, lane * attack_rows),
+                                lose_one, K, now, CE, e, g, w, arms[lane], CA,
+                                advance(numbers_at(attack[1]), lane * attack[2]),
                             )  # fmt: skip
                         else:
-                            values[lane] = loss_one(K, now, CE, e, g, w, arms[lane])
-                        X[lane] += e[0]
-                        if out_of_range(values[lane]):
-                            return BAD_LOSS
+                            values[lane] = lose_one(K, now, CE, e, g, w, arms[lane])
+                        X[lane - begin] += e[0]
                     loss = load(x, 0, like)
+                if (untrusted or not wide_environment) and out_of_range(loss):
+                    return BAD_LOSS
                 if wide_policy:
-                    update_wide(K, now, C, S_here, G_here, arm, load(S_here, 0, like), loss)
+                    update_wide(K, now, C, S, G, arm, inverse_p, loss)
+                    if duel:
+                        rival_update_wide(K, now, C, SR, GR, other, other_inverse_p, 1.0 - loss)
                 else:
                     store(x, 0, loss)
-                    for lane in ours:
-                        update_one(
-                            K, now, C, advance(S, lane * policy_rows), advance(G, lane * WORDS),
-                            arms[lane], draws[lane], values[lane],
-                        )  # fmt: skip
-                held, times = count_held(N_here, K, arm, held, times)
-            count_plays(N_here, K, held, times)
+                    update_lanes(update_one, ours, K, now, policy, arms, draws, values)
+                    if duel:
+                        store(y, 0, 1.0 - loss)
+                        update_lanes(
+                            rival_update_one, ours, K, now, rival, others, other_draws, other_values
+                        )
+                held, times = count_held(N, K, arm, held, times)
+                if duel:
+                    held, times = count_held(N, K, other, held, times)
+            release_held(N, K, held, times)
         rows = 0 if wide_environment else environment_rows
-        record(stop, checkpoints, outputs, K, E, rows, LANES)
+        record(stop, checkpoints, outputs, K, numbers_at(environment[1]), rows, LANES)
         t = stop + 1
     return DONE
 
@@ -352,14 +421,17 @@ _integers = types.int64[::1]
 RUN_ALIKE = types.int64(_integers, types.boolean, *(types.int64,) * 3, *(_integers,) * 4)
 
 
-def run_tile_shape(lanes: int) -> Any:
+def run_tile_shape(lanes: int, duel: bool) -> Any:
     """Return the signature of `run_tile` for vectors of so many lanes."""
     functions = [
         types.FunctionType(signature)
         for own in (shapes(lanes), shapes(1))
-        for signature in (own.choose, own.update, own.loss, own.attack)
-    ]
-    return types.int64(*functions, *(types.int64,) * 5, *(_integers,) * 5)
+        for signature in (
+            own.choose, own.update, own.prefer if duel else own.loss, own.attack,
+            own.choose, own.update,
+        )
+    ]  # fmt: skip
+    return types.int64(*functions, *(types.int64,) * 5, *(_integers,) * 6)
 
 
 # Stand-ins for the flavour a pair of kernels does not use; never called.

@@ -17,17 +17,10 @@ import numpy as np
 from numba.core import types
 
 from bothworlds.engine import loop as engine
+from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.realised import realised_regret
 from bothworlds.engine.table import by_label
-from bothworlds.engine.tile import (
-    Interrupted,
-    TileJob,
-    TileOutcome,
-    blame,
-    compiling,
-    rehearse,
-    stretches,
-)
+from bothworlds.engine.tile import Interrupted, TileJob, blame, compiling, rehearse, stretches
 from bothworlds.environments.base import ORDER
 from bothworlds.errors import BothworldsError
 from bothworlds.lanes.random import uniform

@@ -78,4 +78,4 @@ def _attacked(kernel: Any) -> Any:
 def realised_regret(state: Array, n_arms: int) -> Array:
     """Return the regret so far from a measuring stage's state, a column per repetition."""
     *arms, own = state[-n_arms - 1 :]
-    return own - np.min(arms, axis=0)
+    return np.asarray(own - np.min(arms, axis=0))

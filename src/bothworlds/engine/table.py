@@ -178,14 +178,13 @@ class Memory:
         self._attack = aligned(configured.size)
         self._attack[:] = configured
         C, CE = table.parameters, table.world_parameters
-        blocks = [block(*map(address, (C, S, G)), rows) for S, G in self.players]
+        sides = [block(*map(address, (C, S, G)), rows) for S, G in self.players]
         places = address(self.world), address(self.world_words)
-        blocks.append(block(CE.ctypes.data, *places, begun.world.shape[1]))
-        if table.program.right is None:
-            blocks.append(block(address(self._attack), address(self.stage), self.stage_rows))
+        own = block(CE.ctypes.data, *places, begun.world.shape[1])
+        attack = block(address(self._attack), address(self.stage), self.stage_rows)
         tracked = self._tracked.ctypes.data
         outputs = block(address(self.cost), address(self.plays), tracked, 0, tracked_row)
-        self.blocks = [*blocks, self.checkpoints, outputs]
+        self.blocks = [sides[0], sides[-1], own, attack, self.checkpoints, outputs]
 
     def begin(self, job: TileJob) -> None:
         """Put the repetitions of a tile where they are before the first round."""

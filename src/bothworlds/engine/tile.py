@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.engine import duel_loop as duel
 from bothworlds.engine import loop as engine
 from bothworlds.engine import snapshot
+from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.policy_loops import compiled, entry
 from bothworlds.engine.realised import measuring, realised_regret
 from bothworlds.engine.table import Table, block, columns
@@ -114,48 +114,6 @@ class TileJob:
         return program_in(self.policy, self.environment, self.final)
 
 
-@dataclass(frozen=True)
-class TileOutcome:
-    """Measurements of consecutive repetitions, one row each.
-
-    Parameters
-    ----------
-    first : int
-        Number of the first repetition.
-    cost : ndarray (count, checkpoints)
-        Sum of the environment's contributions to regret.
-    plays : ndarray (count, arms)
-        How often each arm was played, in the order of the environment's constructor; in duels
-        both sides together.
-    tracked : ndarray (count, checkpoints, arms + 1) or None
-        Cumulative expected loss of every arm, then that of the best arm of each round, where the
-        environment tracks them.
-    cpu, wall : float
-        Seconds.
-    state : bytes or None
-        Snapshot of a tile after its last round, see `TileJob.keep`.
-    shares : ndarray (count, checkpoints, arms) or None
-        How often each arm was played by every checkpoint, see `TileJob.shares`.
-    realised : ndarray (count, checkpoints) or None
-        The realised regret, see `TileJob.realised`.
-    """
-
-    first: int
-    cost: NDArray[np.float64]
-    plays: NDArray[np.int64]
-    tracked: NDArray[np.float64] | None
-    cpu: float
-    wall: float
-    state: bytes | None = None
-    shares: NDArray[np.int64] | None = None
-    realised: NDArray[np.float64] | None = None
-
-    @property
-    def count(self) -> int:
-        """How many repetitions there are."""
-        return len(self.cost)
-
-
 def program_in(policy: Player, environment: Environment, final: int | None = None) -> Program:
     """Return the program of a policy in an environment, until round ``final`` for good if given."""
     prompt = environment.delays() is None
@@ -179,17 +137,48 @@ compiling = threading.Lock()
 def compile_kernels(
     program: Program, environment: Environment, stage: Attack | None = None, alone: bool = False
 ) -> tuple[list[Any], int]:
-    """Return the functions `engine.run_tile` or `duel.run_duels` takes, and the mode.
+    """Return the functions `engine.run_tile` takes, and the mode.
 
     Where `engine.run_wide` or `engine.run_one` runs, it is one array of their addresses. The stage
     is the environment's own unless another is given; ``alone`` is whether there is only one
     repetition.
     """
+    attack = environment.stage() if stage is None else stage
     with compiling:
-        if program.right is not None:
-            return _duel_kernels(program.by_side, environment)
-        attack = environment.stage() if stage is None else stage
-        return _bandit_kernels(program, environment, attack, alone)
+        return _kernels(program, environment, attack, alone)
+
+
+def compile_all(
+    pairs: Iterable[tuple[Program, Environment]], compiling: Callable[[int, int], Any]
+) -> None:
+    """Compile the kernels of programs in environments, each kernel once.
+
+    ``compiling`` receives how many kernels are ready, of how many.
+    """
+    todo = {_called(*pair): pair for pair in pairs}
+    kernels = frozenset[Any]().union(*todo)
+    ready: set[Any] = set()
+    for called, pair in todo.items():
+        compiling(len(ready), len(kernels))
+        compile_kernels(*pair)
+        ready |= called
+    if todo:
+        compiling(len(ready), len(kernels))
+
+
+def _called(program: Program, environment: Environment) -> frozenset[Any]:
+    """Return the kernels that the loop calls for a program in an environment."""
+    owners: list[Kernels | Leaderless] = [*program.by_side]
+    if program.leaderless is not None:
+        owners.append(program.leaderless)
+    stage = environment.stage()
+    return frozenset(
+        [
+            environment.unchecked_kernel(),
+            *(kernel for owner in owners for kernel in (owner.choose, owner.update)),
+            *([] if stage is None else [stage.kernel]),
+        ]
+    )
 
 
 def rehearse(job: TileJob) -> None:
@@ -207,19 +196,25 @@ def _rehearsed(user: Any, *arguments: Any) -> None:
     user.rehearse(*arguments)
 
 
-def _bandit_kernels(
+def _kernels(
     program: Program, environment: Environment, attack: Attack | None, alone: bool
 ) -> tuple[list[Any], int]:
     choose, update, wide = program.kernels.choose, program.kernels.update, program.kernels.wide
+    rival, duel = program.right or program.kernels, program.right is not None
     loss = environment.unchecked_kernel()
-    mode = _mode(wide, environment) + engine.ATTACKED * (attack is not None)
-    if _all_wide(mode):
+    mode = (
+        engine.WIDE_POLICY * wide
+        + engine.WIDE_ENVIRONMENT * environment.wide
+        + engine.UNTRUSTED * (not environment.trusted)
+        + engine.ATTACKED * (attack is not None)
+    )
+    if _all_wide(mode) and not duel:
         mode |= engine.ALONE * (alone and program.alone)
         lanes = 1 if mode & engine.ALONE else native.lanes()
         _loop(lanes)
         return [_codes(choose, update, loss, program.leaderless, lanes)], mode
     lanes = native.lanes()
-    _mixed_loop(lanes)
+    _mixed_loop(lanes, duel)
     strike = engine.idle_attack if attack is None else attack.kernel
     wanted = [
         each
@@ -227,8 +222,12 @@ def _bandit_kernels(
         for each in (
             (choose, engine.idle_choose, own.choose, wide == vectors),
             (update, engine.idle_update, own.update, wide == vectors),
-            (loss, engine.idle_loss, own.loss, environment.wide == vectors),
+            (loss, engine.idle_prefer, own.prefer, environment.wide == vectors)
+            if duel
+            else (loss, engine.idle_loss, own.loss, environment.wide == vectors),
             (strike, engine.idle_attack, own.attack, environment.wide == vectors),
+            (rival.choose, engine.idle_choose, own.choose, wide == vectors),
+            (rival.update, engine.idle_update, own.update, wide == vectors),
         )
     ]
     return [compiled(k if used else idle, sig) for k, idle, sig, used in wanted], mode
@@ -256,38 +255,10 @@ def _loop(lanes: int) -> Any:
 
 
 @functools.cache
-def _mixed_loop(lanes: int) -> Any:
+def _mixed_loop(lanes: int, duel: bool) -> Any:
     """Return the machine code of `engine.run_tile`."""
-    return entry(engine.of_width(engine.run_tile, lanes), engine.run_tile_shape(lanes))
-
-
-@functools.cache
-def _duel_loop(lanes: int) -> Any:
-    """Return the machine code of `duel.run_duels`."""
-    return entry(engine.of_width(duel.run_duels, lanes), duel.run_duels_shape(lanes))
-
-
-def _duel_kernels(sides: tuple[Kernels, ...], environment: Environment) -> tuple[list[Any], int]:
-    lanes = native.lanes()
-    _duel_loop(lanes)
-    prefer = environment.unchecked_kernel()
-    functions = []
-    for shape, wide in ((shapes(lanes), True), (shapes(1), False)):
-        used = sides[0].wide == wide
-        functions += [
-            *(compiled(own.choose if used else engine.idle_choose, shape.choose) for own in sides),
-            *(compiled(own.update if used else engine.idle_update, shape.update) for own in sides),
-            compiled(prefer if environment.wide == wide else engine.idle_prefer, shape.prefer),
-        ]
-    return functions, _mode(sides[0].wide, environment)
-
-
-def _mode(wide_policy: bool, environment: Environment) -> int:
-    return (
-        engine.WIDE_POLICY * wide_policy
-        + engine.WIDE_ENVIRONMENT * environment.wide
-        + engine.UNTRUSTED * (not environment.trusted)
-    )
+    kind = ("duel",) if duel else ()
+    return entry(engine.of_width(engine.run_tile, lanes, *kind), engine.run_tile_shape(lanes, duel))
 
 
 def _all_wide(mode: int) -> bool:
@@ -411,15 +382,13 @@ def _sound(
 def _play(job: TileJob, functions: list[Any], mode: int, K: int, first: int, last: int,
           *blocks: NDArray[np.int64]) -> int:  # fmt: skip
     try:
-        if job.policy.traits.kind == "duel":
-            run = _duel_loop(native.lanes())
-        elif _all_wide(mode):
+        duel = job.policy.traits.kind == "duel"
+        if _all_wide(mode) and not duel:
             run = _loop(1 if mode & engine.ALONE else native.lanes())
-            policy, environment, _, *rest = blocks
+            policy, _, environment, _, *rest = blocks
             untrusted = mode & engine.UNTRUSTED != 0
             return int(run(*functions, untrusted, K, first, last, policy, environment, *rest))
-        else:
-            run = _mixed_loop(native.lanes())
+        run = _mixed_loop(native.lanes(), duel)
         return int(run(*functions, mode, job.count, K, first, last, *blocks))
     except BothworldsError:
         raise

@@ -106,7 +106,7 @@ def checked_table(parameter: str, value: object, owner: str) -> Array:
 def _mapped(parameter: str, path: str | os.PathLike[str], owner: str) -> Array:
     """Open a file of losses without reading it into memory."""
     try:
-        table = np.load(path, mmap_mode="r", allow_pickle=False)
+        table: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         expected = "the path of a readable .npy file"
         raise InvalidParameter(must(parameter, owner, expected, os.fspath(path))) from None
@@ -218,7 +218,7 @@ class Adversarial(Environment):
 
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the best arm's cumulative loss at each of the increasing checkpoints."""
-        return self._sums(checkpoints)[:, : self.n_arms].min(axis=1)
+        return np.asarray(self._sums(checkpoints)[:, : self.n_arms].min(axis=1))
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the sum of the least loss of every round up to each checkpoint."""

@@ -127,7 +127,7 @@ class AdversarialWithGap(Environment):
         edges = np.array([0, *self._turns(), _END], dtype=np.int64)
         inside = np.clip(rounds[:, None] - edges[:-1], 0, np.diff(edges))
         its = inside[:, 0::2].sum(axis=1)
-        return np.minimum(its, rounds - its).astype(np.float64)
+        return np.asarray(np.minimum(its, rounds - its), dtype=np.float64)
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return 0 at each checkpoint: in every round some arm has no loss."""

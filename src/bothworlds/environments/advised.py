@@ -129,32 +129,32 @@ class Advised(Environment):
 
     def values(self, phase: int = 0) -> Array:
         """Return the mean loss of every expert's advice, levels apart; later on in phase 1."""
-        return self._by_context()[phase].mean(axis=0)
+        return np.asarray(self._by_context()[phase].mean(axis=0))
 
     def _by_context(self) -> Array:
         """Return the mean loss of all advice: phases by contexts by experts."""
-        return np.einsum("pcja,ca->pcj", self.phases, np.asarray(self.means))
+        return np.asarray(np.einsum("pcja,ca->pcj", self.phases, np.asarray(self.means)))
 
     def costs(self) -> Array:
         """Return the cost of every arm: phases by contexts by arms."""
         found = self._by_context()
         best = int(self.values().argmin())
         noise = found[:, :, best] - found[:, :, best].mean(axis=1, keepdims=True)
-        return np.asarray(self.means)[np.newaxis] - noise[:, :, np.newaxis]
+        return np.asarray(np.asarray(self.means)[np.newaxis] - noise[:, :, np.newaxis])
 
     def best_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
         """Return the least cumulative expected loss of an expert, levels apart."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
         later = np.maximum(0, rounds - (self.turn - 1))
-        return (np.outer(rounds - later, self.values()) + np.outer(later, self.values(1))).min(
-            axis=1
-        )
+        sums = np.outer(rounds - later, self.values()) + np.outer(later, self.values(1))
+        return np.asarray(sums.min(axis=1))
 
     def least_cumulative(self, checkpoints: NDArray[np.int64]) -> Array:
         """Return the expected loss of the expert that is best at each time, levels apart."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
         later = np.maximum(0, rounds - (self.turn - 1))
-        return (rounds - later) * self.values().min() + later * self.values(1).min()
+        least = float(self.values().min()), float(self.values(1).min())
+        return (rounds - later) * least[0] + later * least[1]
 
     def comparators(self, checkpoints: NDArray[np.int64]) -> dict[str, Array]:
         """Return the correction for the regret against the best expert at each time.

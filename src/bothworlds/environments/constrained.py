@@ -81,7 +81,7 @@ def kernel_of_action(level: Any, check: bool = True) -> Any:
     remember = memory.remember
 
     @numba.njit(nogil=True, error_model="numpy")
-    def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> float:
+    def loss(K: int, t: int, C: Any, E: Any, G: Any, v: float, arm: int) -> Any:
         last, _ = remember(E, 1 + 2 * K, t, gather(E, ORDER, arm))
         return at_level(K, C, E, v, arm, float(level(t, int(last))))
 

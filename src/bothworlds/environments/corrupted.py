@@ -223,14 +223,6 @@ class Corrupted(Wrapped):
             expected = f"given, as {type(base).__name__} has no fixed best arm"
             raise InvalidParameter(must("targets", "Corrupted", expected, None))
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "base": self.base,
-            "budget": self.budget,
-            "attack": self.attack,
-            "targets": self.targets,
-        }
-
     def stage(self) -> Attack:
         """Return the attack; row 0 of its state is the budget spent."""
         needed = _TARGETS[self.attack]

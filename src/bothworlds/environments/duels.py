@@ -68,7 +68,7 @@ def kernel_of_function(utility: Any, check: bool = True) -> Any:
     utility = twin_of_whole(utility, 2, "u", "Utilities", check)
 
     @numba.njit(nogil=True, error_model="numpy")
-    def prefer(K: int, t: int, C: Any, E: Any, G: Any, v: float, left: int, right: int) -> float:
+    def prefer(K: int, t: int, C: Any, E: Any, G: Any, v: float, left: int, right: int) -> Any:
         u_left = float(utility(t, left))
         u_right = float(utility(t, right))
         E[0] = (1.0 - u_left) + (1.0 - u_right)
@@ -160,7 +160,7 @@ class Utilities(Environment):
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return 2 t less twice the best arm's cumulative utility, at each checkpoint."""
         rounds = np.asarray(checkpoints, dtype=np.int64)
-        return 2.0 * (rounds - self._sums(rounds)[:, : self.n_arms].max(axis=1))
+        return np.asarray(2.0 * (rounds - self._sums(rounds)[:, : self.n_arms].max(axis=1)))
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return 2 t less twice the sum of the largest utility of every round."""

@@ -200,7 +200,7 @@ class HeavyTailed(Environment):
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
-        return self.means - self.means.min()
+        return self.means - float(self.means.min())
 
     def parameters(self) -> Array:
         """Return the smallest mean and the shape."""

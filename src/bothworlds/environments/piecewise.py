@@ -156,15 +156,6 @@ class Piecewise(Environment):
         means[np.arange(B), np.arange(B) % K] = 0.5 * (1.0 - D)
         return cls(means, every, comparator=comparator, shuffle=shuffle)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "means": self.means,
-            "every": self.every,
-            "starts": self.starts,
-            "comparator": self.comparator,
-            "shuffle": self.shuffle,
-        }
-
     def changes(self, horizon: int) -> NDArray[np.int64]:
         """Return the rounds up to ``horizon`` that are the first of a new block."""
         return np.array([t for t in self._later if t <= horizon], dtype=np.int64)
@@ -173,15 +164,15 @@ class Piecewise(Environment):
         """Return the gap of every arm, where there is one block only."""
         if self.means.shape[0] > 1:
             return np.zeros(0)
-        return self.means[0] - self.means[0].min()
+        return np.asarray(self.means[0] - self.means[0].min())
 
     def best_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the best fixed arm's sum of means at each of the checkpoints."""
-        return (self._lengths(checkpoints) @ self.means).min(axis=1)
+        return np.asarray((self._lengths(checkpoints) @ self.means).min(axis=1))
 
     def least_cumulative(self, checkpoints: ArrayLike) -> Array:
         """Return the sum of the least mean of every round at each of the checkpoints."""
-        return self._lengths(checkpoints) @ self.means.min(axis=1)
+        return np.asarray(self._lengths(checkpoints) @ self.means.min(axis=1))
 
     def comparators(self, checkpoints: ArrayLike) -> dict[str, Array]:
         """Return the correction that measures the regret against another comparator.
@@ -200,7 +191,7 @@ class Piecewise(Environment):
         rounds = np.asarray(checkpoints, dtype=np.float64)[:, None]
         first = np.array([0, *(t - 1 for t in self._later)], dtype=np.float64)
         last = np.append(first[1:], np.inf)
-        return np.clip(np.minimum(rounds, last) - first, 0.0, None)
+        return np.asarray(np.clip(np.minimum(rounds, last) - first, 0.0, None))
 
     def parameters(self) -> Array:
         """Return the first rounds of the blocks, the comparator of the regret, and the means."""

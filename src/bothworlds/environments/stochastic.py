@@ -185,7 +185,7 @@ class Stochastic(Environment):
 
     def fixed_gaps(self) -> Array:
         """Return the gap of every arm."""
-        return self.means - self.means.min()
+        return self.means - float(self.means.min())
 
     def parameters(self) -> Array:
         """Return the smallest mean, then a quantile table for every distinct mean."""
@@ -198,7 +198,7 @@ class Stochastic(Environment):
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return the labels, means and noise parameters, in this repetition's order."""
-        return self._ordered(ordered(rng, self.n_arms, self.shuffle)[np.newaxis])[0]
+        return np.asarray(self._ordered(ordered(rng, self.n_arms, self.shuffle)[np.newaxis])[0])
 
     def start_all(self, rngs: Iterable[np.random.Generator]) -> Array:
         """Return the same for several repetitions, a row each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -58,6 +59,9 @@ class CompileClock(event.Listener):  # type: ignore[misc]
 class CompileNotice(CompileClock):
     """Adds up the time this package's kernels compile, and speaks once on a terminal.
 
+    It also stops the collection of cyclic garbage while kernels compile. Compiling allocates so
+    much that the collector visits every object of the process again and again and frees little.
+
     Parameters
     ----------
     sentence : callable
@@ -73,9 +77,12 @@ class CompileNotice(CompileClock):
         self._kernels = 0
         self._timer: threading.Timer | None = None
         self._said = False
+        self._collects = False
 
     def began(self, kernel: Any) -> None:
-        """Set a timer for the message to a waiting user."""
+        """Stop collecting garbage, and set a timer for the message to a waiting user."""
+        self._collects = gc.isenabled()
+        gc.disable()
         sentence = None if self._said or not watched() else self._sentence(kernel)
         if sentence is not None:
             self._kernels += 1
@@ -86,7 +93,9 @@ class CompileNotice(CompileClock):
             self._timer.start()
 
     def ended(self, kernel: Any, seconds: float) -> None:
-        """Stop the timer."""
+        """Collect garbage again, and stop the timer."""
+        if self._collects:
+            gc.enable()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -10,6 +10,7 @@ whole numbers, and 53 bits hold every address a process gets.
 """
 
 import functools
+from collections.abc import Callable
 from ctypes import addressof, c_char
 from types import MethodType
 from typing import Any
@@ -47,7 +48,7 @@ def address(array: Any) -> int:
     return addressof(c_char.from_buffer(array))
 
 
-def placed(code: Any, where: int) -> Any:
+def placed(code: Any, where: int) -> Callable[..., Any]:
     """Return machine code that is handed an address before its other arguments.
 
     Examples

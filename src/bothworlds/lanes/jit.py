@@ -33,25 +33,36 @@ if numba.config.DISABLE_JIT:
     )
 
 
-def jit(function: Callable[..., Any], release: bool = True) -> Any:
+def jit(function: Callable[..., Any], release: bool = True, inline: bool = False) -> Any:
     """Compile ``function`` on its first call and keep the machine code on disk.
 
     IEEE arithmetic throughout: no fast-math, and division by zero gives infinity. Called from
     Python, the function lets other threads run meanwhile, if it should ``release`` them: that
-    costs as much as a short kernel takes.
+    costs as much as a short kernel takes. See `inlined` for ``inline``.
     """
-    return _kept(compiled(function, release, keeps=True))
+    return _kept(compiled(function, release, keeps=True, inline=inline))
 
 
-def compiled(function: Callable[..., Any], release: bool = True, keeps: bool = False) -> Any:
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function whose code becomes part of every kernel that calls it.
+
+    LLVM does so by itself only with short functions. A call hands vectors over in memory, which
+    takes up to a fifth of a round; the rare parts of a round are better called.
+    """
+    return jit(function, inline=True)
+
+
+def compiled(
+    function: Callable[..., Any], release: bool = True, keeps: bool = False, inline: bool = False
+) -> Any:
     """Do the same for a function whose machine code must not be kept, such as a user's."""
     options = {"pipeline_class": WholeCompiler} if keeps and KernelCache is not None else {}
     dispatcher = numba.njit(function, nogil=release, error_model="numpy", **options)
-    _call_bare(dispatcher, keeps)
+    _call_bare(dispatcher, keeps, inline)
     return dispatcher
 
 
-def _call_bare(dispatcher: Any, keeps: bool) -> None:
+def _call_bare(dispatcher: Any, keeps: bool, inline: bool) -> None:
     """Let compiled code call a variant of the function that Python cannot call.
 
     What Python needs, taking arguments apart and putting results together, is a third of the time
@@ -62,9 +73,10 @@ def _call_bare(dispatcher: Any, keeps: bool) -> None:
     def bare() -> Any:
         if not twins:
             if keeps and KernelCache is not None:
-                made = _kept(_unwrapped(dispatcher, pipeline_class=PartCompiler), PART)
+                own = {"pipeline_class": PartCompiler, "forceinline": inline}
+                made = _kept(_unwrapped(dispatcher, **own), PART)
             else:
-                made = _unwrapped(dispatcher)
+                made = _unwrapped(dispatcher, forceinline=inline)
             twins.append(made)
         return twins[0]
 

@@ -6,14 +6,14 @@ arms it is cheaper to look at every row and keep what fits.  Both give the same 
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import add_at, gather, load, scatter, select, store, width
 
 FEW = 4
 """Rows up to which comparing is cheaper."""
 
 
-@jit
+@inlined
 def take(A: Any, base: int, K: int, arm: Any) -> Any:
     """Return row ``base + arm`` of the K rows from ``base`` on."""
     if width(arm) == 1 or K > FEW:
@@ -24,7 +24,7 @@ def take(A: Any, base: int, K: int, arm: Any) -> Any:
     return value
 
 
-@jit
+@inlined
 def add_to(A: Any, base: int, K: int, arm: Any, by: Any) -> None:
     """Add ``by`` to row ``base + arm`` of the K rows from ``base`` on."""
     if width(arm) == 1 or K > FEW:

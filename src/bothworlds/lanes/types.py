@@ -124,7 +124,11 @@ def _cast_ints(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -
 # --- operators -------------------------------------------------------------------------------
 
 
-def _binary(op: Any, kind: Any, result: Any, emit: Any, scalars: tuple[Any, ...]) -> None:
+def _compared(compare: Any, sign: str, builder: Any, a: Any, b: Any) -> Any:
+    return compare(builder, sign, a, b)
+
+
+def _binary(op: Any, kind: Any, result: Any, emit: Any, *scalars: Any) -> None:
     @infer_global(op)
     class Template(AbstractTemplate):  # type: ignore[misc]
         def generic(self, args: Any, kws: Any) -> Any:
@@ -138,46 +142,18 @@ def _binary(op: Any, kind: Any, result: Any, emit: Any, scalars: tuple[Any, ...]
         return emit(builder, *args)
 
 
-for _op, _name in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
-):
-    _binary(
-        _op,
-        FloatsType,
-        FloatsType,
-        lambda builder, a, b, name=_name: getattr(builder, name)(a, b),
-        (types.Float, types.Integer),
-    )
+for _name in ("add", "sub", "mul", "truediv"):
+    _emit = getattr(ir.IRBuilder, f"f{_name.removeprefix('true')}")
+    _binary(getattr(operator, _name), FloatsType, FloatsType, _emit, types.Float, types.Integer)
 
-for _op, _name in (
-    (operator.add, "add"),
-    (operator.sub, "sub"),
-    (operator.mul, "mul"),
-    (operator.and_, "and_"),
-    (operator.or_, "or_"),
-    (operator.xor, "xor"),
-):
-    _binary(
-        _op,
-        IntsType,
-        IntsType,
-        lambda builder, a, b, name=_name: getattr(builder, name)(a, b),
-        (types.Integer,),
-    )
+for _name in ("add", "sub", "mul", "and_", "or_", "xor"):
+    _emit = getattr(ir.IRBuilder, _name)
+    _binary(getattr(operator, _name), IntsType, IntsType, _emit, types.Integer)
 
-for _op, _name in ((operator.and_, "and_"), (operator.or_, "or_"), (operator.xor, "xor")):
-    _binary(
-        _op,
-        MaskType,
-        MaskType,
-        lambda builder, a, b, name=_name: getattr(builder, name)(a, b),
-        (),
-    )
+for _name in ("and_", "or_", "xor"):
+    _binary(getattr(operator, _name), MaskType, MaskType, getattr(ir.IRBuilder, _name))
 
-for _op, _name in (
+for _op, _sign in (
     (operator.lt, "<"),
     (operator.le, "<="),
     (operator.gt, ">"),
@@ -185,20 +161,10 @@ for _op, _name in (
     (operator.eq, "=="),
     (operator.ne, "!="),
 ):
-    _binary(
-        _op,
-        FloatsType,
-        MaskType,
-        lambda builder, a, b, name=_name: builder.fcmp_ordered(name, a, b),
-        (types.Float, types.Integer),
-    )
-    _binary(
-        _op,
-        IntsType,
-        MaskType,
-        lambda builder, a, b, name=_name: builder.icmp_signed(name, a, b),
-        (types.Integer,),
-    )
+    _numbers = functools.partial(_compared, ir.IRBuilder.fcmp_ordered, _sign)
+    _binary(_op, FloatsType, MaskType, _numbers, types.Float, types.Integer)
+    _integers = functools.partial(_compared, ir.IRBuilder.icmp_signed, _sign)
+    _binary(_op, IntsType, MaskType, _integers, types.Integer)
 
 
 @infer_global(operator.neg)

@@ -20,6 +20,7 @@ Arrays stay one-dimensional.  Row ``i`` of a state array holds the ``LANES`` val
 the type that decides it.
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -42,26 +43,21 @@ from bothworlds.lanes.types import (
 )
 
 
-@intrinsic
-def splat(typingctx: Any, value: Any, like: Any) -> Any:
-    """Return the number ``value`` in every lane."""
-    result = number_like(like)
+def _splat(like_type: Any, doc: str) -> Any:
+    def splat(typingctx: Any, value: Any, like: Any) -> Any:
+        result = like_type(like)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return context.cast(builder, args[0], sig.args[0], result)
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return context.cast(builder, args[0], sig.args[0], result)
 
-    return signature(result, value, like), codegen
+        return signature(result, value, like), codegen
+
+    splat.__doc__ = doc
+    return intrinsic(splat)
 
 
-@intrinsic
-def splat_int(typingctx: Any, value: Any, like: Any) -> Any:
-    """Return the integer ``value`` in every lane."""
-    result = index_like(like)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return context.cast(builder, args[0], sig.args[0], result)
-
-    return signature(result, value, like), codegen
+splat = _splat(number_like, "Return the number ``value`` in every lane.")
+splat_int = _splat(index_like, "Return the integer ``value`` in every lane.")
 
 
 @intrinsic
@@ -100,48 +96,23 @@ def counting(typingctx: Any, start: Any, like: Any) -> Any:
     return signature(result, start, like), codegen
 
 
-@intrinsic
-def to_int(typingctx: Any, value: Any) -> Any:
-    """Truncate numbers to integers."""
-    result = index_like(value)
+def _converted(like_type: Any, name: str, doc: str) -> Any:
+    def convert(typingctx: Any, value: Any) -> Any:
+        result = like_type(value)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.fptosi(args[0], context.get_value_type(result))
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return getattr(builder, name)(args[0], context.get_value_type(result))
 
-    return signature(result, value), codegen
+        return signature(result, value), codegen
 
-
-@intrinsic
-def to_float(typingctx: Any, value: Any) -> Any:
-    """Convert integers to numbers."""
-    result = number_like(value)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.sitofp(args[0], context.get_value_type(result))
-
-    return signature(result, value), codegen
+    convert.__doc__ = doc
+    return intrinsic(convert)
 
 
-@intrinsic
-def float_bits(typingctx: Any, value: Any) -> Any:
-    """Return the bit pattern of doubles as integers."""
-    result = index_like(value)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(result))
-
-    return signature(result, value), codegen
-
-
-@intrinsic
-def bits_float(typingctx: Any, value: Any) -> Any:
-    """Return the doubles with these bit patterns."""
-    result = number_like(value)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(result))
-
-    return signature(result, value), codegen
+to_int = _converted(index_like, "fptosi", "Truncate numbers to integers.")
+to_float = _converted(number_like, "sitofp", "Convert integers to numbers.")
+float_bits = _converted(index_like, "bitcast", "Return the bit pattern of doubles as integers.")
+bits_float = _converted(number_like, "bitcast", "Return the doubles with these bit patterns.")
 
 
 def _shift(name: str, doc: str) -> Any:
@@ -251,79 +222,52 @@ def _suffix(ty: Any) -> str:
     return f"v{ty.lanes}f64" if is_wide(ty) else "f64"
 
 
-def _math(llvm_name: str, arity: int, doc: str) -> Any:
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        result = context.get_value_type(sig.return_type)
-        fnty = ir.FunctionType(result, [result] * arity)
-        name = f"llvm.{llvm_name}.{_suffix(sig.return_type)}"
-        fn = cgutils.get_or_insert_function(builder.module, fnty, name)
-        operands = [
-            context.cast(builder, a, t, sig.return_type)
-            for a, t in zip(args, sig.args, strict=True)
-        ]
-        return builder.call(fn, operands)
-
-    if arity == 1:
-
-        def unary(typingctx: Any, a: Any) -> Any:
-            return signature(number_like(a), a), emit
-
-        unary.__doc__ = doc
-        return intrinsic(unary)
-
-    def binary(typingctx: Any, a: Any, b: Any) -> Any:
-        return signature(number_like(a, b), a, b), emit
-
-    binary.__doc__ = doc
-    return intrinsic(binary)
+def _called(name: str, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Emit a call of one of LLVM's functions of numbers."""
+    result = context.get_value_type(sig.return_type)
+    fnty = ir.FunctionType(result, [result] * len(args))
+    full = f"llvm.{name}.{_suffix(sig.return_type)}"
+    fn = cgutils.get_or_insert_function(builder.module, fnty, full)
+    given = zip(args, sig.args, strict=True)
+    return builder.call(fn, [context.cast(builder, a, t, sig.return_type) for a, t in given])
 
 
-sqrt = _math("sqrt", 1, "Square root, correctly rounded.")
-absolute = _math("fabs", 1, "Absolute value.")
-floor = _math("floor", 1, "Largest whole number not above the argument.")
+def _math(name: str, doc: str) -> Any:
+    def unary(typingctx: Any, a: Any) -> Any:
+        return signature(number_like(a), a), partial(_called, name)
+
+    unary.__doc__ = doc
+    return intrinsic(unary)
+
+
+sqrt = _math("sqrt", "Square root, correctly rounded.")
+absolute = _math("fabs", "Absolute value.")
+floor = _math("floor", "Largest whole number not above the argument.")
 
 
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a * b + c, rounded once: the same bits wherever it runs."""
-    result = number_like(a, b, c)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        lane = context.get_value_type(result)
-        fnty = ir.FunctionType(lane, [lane] * 3)
-        fn = cgutils.get_or_insert_function(builder.module, fnty, f"llvm.fma.{_suffix(result)}")
-        operands = [
-            context.cast(builder, a, t, result) for a, t in zip(args, sig.args, strict=True)
-        ]
-        return builder.call(fn, operands)
-
-    return signature(result, a, b, c), codegen
+    return signature(number_like(a, b, c), a, b, c), partial(_called, "fma")
 
 
-@intrinsic
-def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the smaller of two numbers (neither may be NaN)."""
-    result = number_like(a, b)
+def _extreme(sign: str, doc: str) -> Any:
+    def extreme(typingctx: Any, a: Any, b: Any) -> Any:
+        result = number_like(a, b)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x = context.cast(builder, args[0], sig.args[0], result)
-        y = context.cast(builder, args[1], sig.args[1], result)
-        return builder.select(builder.fcmp_ordered("<", x, y), x, y)
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            x = context.cast(builder, args[0], sig.args[0], result)
+            y = context.cast(builder, args[1], sig.args[1], result)
+            return builder.select(builder.fcmp_ordered(sign, x, y), x, y)
 
-    return signature(result, a, b), codegen
+        return signature(result, a, b), codegen
+
+    extreme.__doc__ = doc
+    return intrinsic(extreme)
 
 
-@intrinsic
-def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the larger of two numbers (neither may be NaN)."""
-    result = number_like(a, b)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x = context.cast(builder, args[0], sig.args[0], result)
-        y = context.cast(builder, args[1], sig.args[1], result)
-        return builder.select(builder.fcmp_ordered(">", x, y), x, y)
-
-    return signature(result, a, b), codegen
+minimum = _extreme("<", "Return the smaller of two numbers (neither may be NaN).")
+maximum = _extreme(">", "Return the larger of two numbers (neither may be NaN).")
 
 
 @intrinsic
@@ -562,6 +506,70 @@ def _row_pointer(context: Any, builder: Any, sig: Any, array: Any, row: Any, ty:
         return builder.gep(data, [row])
     start = builder.mul(row, ir.Constant(ir.IntType(64), LANES))
     return builder.bitcast(builder.gep(data, [start]), ty.vector.as_pointer())
+
+
+# --- halves ----------------------------------------------------------------------------------
+
+
+def _half_type(ty: Any) -> Any:
+    """Return the type of half a vector; of a value that is not halved, its own.
+
+    A whole tile is not: only AVX-512 takes it as one vector, and has registers for it.
+    """
+    halved = is_wide(ty) and ty.lanes < LANES and ty.lanes // 2 in WIDTHS
+    kind: Any = type(ty)
+    return of_lanes(kind, ty.lanes // 2) if halved else ty
+
+
+def _half(which: int, doc: str) -> Any:
+    def half(typingctx: Any, value: Any) -> Any:
+        result = _half_type(value)
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if result == value:
+                return args[0]
+            undefined = ir.Constant(value.vector, ir.Undefined)
+            places = _places(which * result.lanes, result.lanes)
+            return builder.shuffle_vector(args[0], undefined, places)
+
+        return signature(result, value), codegen
+
+    half.__doc__ = doc
+    return intrinsic(half)
+
+
+lower = _half(0, "Return the first half of a vector, or a value that has no halves.")
+upper = _half(1, "Return the second half of a vector, or a value that has no halves.")
+
+
+@intrinsic
+def joined(typingctx: Any, low: Any, high: Any, like: Any) -> Any:
+    """Return the vector of two halves, if ``like`` has halves, else the first value."""
+    kind: Any = type(low)
+    result = low
+    if is_wide(low) and _half_type(like) != like:
+        result = of_lanes(kind, 2 * low.lanes)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if result == low:
+            return args[0]
+        return builder.shuffle_vector(args[0], args[1], _places(0, result.lanes))
+
+    return signature(result, low, high, like), codegen
+
+
+@intrinsic
+def upper_rows(typingctx: Any, rows: Any, like: Any) -> Any:
+    """Return the place in rows of the second half of the lanes, if ``like`` has halves."""
+    if _half_type(like) == like:
+        return signature(rows, rows, like), lambda context, builder, sig, args: args[0]
+    by = ir.Constant(ir.IntType(64), like.lanes // 2)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = builder.gep(_data(context, builder, rows, args[0]), [by])
+        return builder.insert_value(args[0], data, 0) if isinstance(rows, GroupType) else data
+
+    return signature(rows, rows, like), codegen
 
 
 @intrinsic

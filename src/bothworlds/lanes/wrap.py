@@ -155,7 +155,9 @@ def telling_code(tell: Any) -> Any:
     return direct(wrapped(telling_at, tell), 0.0, 0, 0.0, 0.0)
 
 
-def bound(template: Callable[..., Any], *, release: bool = False, **names: Any) -> Any:
+def bound(
+    template: Callable[..., Any], *, release: bool = False, inline: bool = False, **names: Any
+) -> Any:
     """Return a compiled function: a template in whose body these names stand for these things.
 
     Parameters
@@ -165,6 +167,8 @@ def bound(template: Callable[..., Any], *, release: bool = False, **names: Any) 
     release : bool
         Whether other threads may run during a call from Python. One decision takes less time than
         letting them; many decisions do not.
+    inline : bool
+        Whether its code becomes part of the kernels that call it, see `lanes.jit.inlined`.
     **names : dispatcher or other constant
         What the names stand for. Kernels and tuples of numbers become part of the function's own
         name, by which caches know it; single numbers must follow from the kernels.
@@ -179,8 +183,8 @@ def bound(template: Callable[..., Any], *, release: bool = False, **names: Any) 
     clone.__qualname__ = name
     clone.__doc__ = template.__doc__
     if all(map(in_package, sources)) and not any("<locals>" in s.__qualname__ for s in sources):
-        return jit(clone, release)
-    return compiled(clone, release)
+        return jit(clone, release, inline)
+    return compiled(clone, release, inline=inline)
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -34,18 +34,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
     fma,
+    joined,
     load,
+    lower,
     maximum,
     minimum,
     negate,
     only_lanes,
     select,
     splat_int,
+    upper,
+    upper_rows,
 )
 from bothworlds.omd.half import (
     CUBES,
@@ -61,6 +65,9 @@ from bothworlds.omd.half import (
 
 FEW = 8
 """Number of arms up to which looking again is cheaper than keeping sums up to date, measured."""
+HALVED = 5
+"""Number of arms from which it pays to look at half of the lanes at a time with AVX2, measured.
+AVX-512 has registers for all."""
 LEAST = SHARE
 """Row of z.  The root is found from any number that an earlier version left there."""
 
@@ -88,13 +95,9 @@ def count_arm(v: Any, r: Any, u: Any, sums: Any) -> Any:
     return S1 + r, S2 + w, fma(w, r, S3), fma(w, w, S4), arm, drawn, distance
 
 
-@jit
-def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: Any) -> Any:
-    """Evaluate the sums at z and see where u falls; ``scale`` is eta / 2.
-
-    Returns the arm, its v, the step d to the root, and the lanes whose root or arm is not certain
-    yet.  ``M`` is None, or rows for the sums of `half.draw`, kept in the lanes of ``pending``.
-    """
+@inlined
+def scan(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any) -> Any:
+    """Return the sums at z, the arm at which they pass u, its v, and the distance of u to them."""
     v0 = fma(load(S, ESTIMATES, u) - low, scale, z)
     v1 = fma(load(S, ESTIMATES + 1, u) - low, scale, z)
     r0, r1 = invert(v0, v1)
@@ -118,6 +121,31 @@ def look(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: 
     if K % 2 != 0:
         v0 = fma(load(S, ESTIMATES + K - 1, u) - low, scale, z)
         sums = count_arm(v0, 1.0 / v0, u, sums)
+    return sums
+
+
+@inlined
+def scan_halves(K: int, S: Any, scale: Any, low: Any, z: Any, u: Any) -> Any:
+    """Do the same for one half of the lanes after the other."""
+    one = scan(K, S, lower(scale), lower(low), lower(z), lower(u))
+    other = scan(K, upper_rows(S, u), upper(scale), upper(low), upper(z), upper(u))
+    return (
+        joined(one[0], other[0], u), joined(one[1], other[1], u), joined(one[2], other[2], u),
+        joined(one[3], other[3], u), joined(one[4], other[4], u), joined(one[5], other[5], u),
+        joined(one[6], other[6], u),
+    )  # fmt: skip
+
+
+@inlined
+def look(
+    K: int, S: Any, scale: Any, low: Any, z: Any, u: Any, pending: Any, M: Any, halves: Any
+) -> Any:
+    """Evaluate the sums at z and see where u falls; ``scale`` is eta / 2.
+
+    Returns the arm, its v, the step d to the root, and the lanes whose root or arm is not certain
+    yet.  ``M`` is None, or rows for the sums of `half.draw`, kept in the lanes of ``pending``.
+    """
+    sums = scan(K, S, scale, low, z, u) if halves is None else scan_halves(K, S, scale, low, z, u)
     S1, S2, S3, S4, arm, drawn, distance = sums
     E = S2 - 1.0
     h = 0.5 * E
@@ -141,24 +169,36 @@ def finish(S: Any, eta: Any, low: Any, z: Any, drawn: Any, pending: Any) -> None
     keep(S, INVERSE_P, drawn * drawn, pending)
 
 
-@jit
+@inlined
 def draw(K: int, S: Any, eta: Any, u: Any, M: Any) -> Any:
     """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
 
     ``M`` is None, or rows for the sums `half.ROOTS` and `half.CUBES`.
     """
+    return solve_and_draw(K, S, eta, u, M, None)
+
+
+@inlined
+def draw_by_halves(K: int, S: Any, eta: Any, u: Any) -> Any:
+    """Do the same where the sums of all lanes do not fit the registers."""
+    return solve_and_draw(K, S, eta, u, None, True)
+
+
+@inlined
+def solve_and_draw(K: int, S: Any, eta: Any, u: Any, M: Any, halves: Any) -> Any:
+    """Solve and draw; ``halves`` is None, or True to look at half of the lanes at a time."""
     scale = 0.5 * eta
     low = minimum(load(S, ESTIMATES, u), load(S, ESTIMATES + 1, u))
     for i in range(ESTIMATES + 2, ESTIMATES + K):
         low = minimum(low, load(S, i, u))
     z = minimum(maximum(load(S, LEAST, u), 1.0), MOST)
-    arm, drawn, d, pending = look(K, S, scale, low, z, u, None, M)
+    arm, drawn, d, pending = look(K, S, scale, low, z, u, None, M, halves)
     finish(S, eta, low, z + d, drawn + d, None)
     passes = 1
     while any_lane(pending) and passes < MAX_PASSES:
         z = maximum(load(S, LEAST, u), 1.0)
         lanes = only_lanes(pending)
-        again, drawn, d, unsure = look(K, S, scale, low, z, u, lanes, M)
+        again, drawn, d, unsure = look(K, S, scale, low, z, u, lanes, M, halves)
         finish(S, eta, low, z + d, drawn + d, lanes)
         arm = select(pending, again, arm)
         pending = pending & unsure

@@ -37,14 +37,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import (
     absolute,
     any_lane,
     fma,
     gather,
+    joined,
     load,
+    lower,
     maximum,
     minimum,
     negate,
@@ -56,6 +58,8 @@ from bothworlds.lanes.vectors import (
     store,
     stride,
     to_int,
+    upper,
+    upper_rows,
     width,
 )
 from bothworlds.omd import recentring
@@ -91,7 +95,7 @@ def exact_if_far(h: Any, e: Any) -> Any:
     return h
 
 
-@jit
+@inlined
 def predict(S2: Any, S3: Any, S4: Any, S5: Any, c: float) -> Any:
     """Return the step d from x to the root of S_2 = c, to fourth order.
 
@@ -111,7 +115,7 @@ def predict(S2: Any, S3: Any, S4: Any, S5: Any, c: float) -> Any:
     return fma(d, select(absolute(correction) < 0.25, correction, 0.0), d)
 
 
-@jit
+@inlined
 def polish(S2: Any, S3: Any, S4: Any, c: float) -> Any:
     """Return the step d from x to the root of S_2 = c, to third order, and 1 / S_3.
 
@@ -193,7 +197,7 @@ def sum_arm(y: Any, r: Any, near_below: Any, sums: Any) -> Any:
     return s2 + r2, S3 + r3, fma(r2, r2, S4), fma(r3, r2, S5), minimum(nearest, y), N3, N4
 
 
-@jit
+@inlined
 def sum_and_find(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
     """Evaluate the sums at x and find the arm at which those of r^2 pass ``target``.
 
@@ -238,6 +242,24 @@ def sum_and_find(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
     return S2, S3, S4, S5, N3, N4, nearest, place, drawn, after
 
 
+@inlined
+def sum_halves(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
+    """Do the same for one half of the lanes after the other where all do not fit the registers.
+
+    That is with reduced variance; otherwise both together hide each other's latency.
+    """
+    if near_below is None:
+        return sum_and_find(K, S, x, target, None)
+    a = sum_and_find(K, S, lower(x), lower(target), lower(near_below))
+    T = upper_rows(S, target)
+    b = sum_and_find(K, T, upper(x), upper(target), upper(near_below))
+    return (
+        joined(a[0], b[0], x), joined(a[1], b[1], x), joined(a[2], b[2], x), joined(a[3], b[3], x),
+        joined(a[4], b[4], x), joined(a[5], b[5], x), joined(a[6], b[6], x), joined(a[7], b[7], x),
+        joined(a[8], b[8], x), joined(a[9], b[9], x),
+    )  # fmt: skip
+
+
 @jit
 def pass_arm(K: int, arm: Any, y: Any, r: Any, rest: Any, found: Any) -> Any:
     """See whether the draw passes an arm, if it has passed those before."""
@@ -250,7 +272,7 @@ def pass_arm(K: int, arm: Any, y: Any, r: Any, rest: Any, found: Any) -> Any:
     return s2, passed, select(passed, place + 1.0, place), drawn, after
 
 
-@jit
+@inlined
 def find_within(K: int, S: Any, x: Any, place: Any, s2: Any, rest: Any) -> Any:
     """Find the arm among the four from ``place`` on; ``s2`` is the sum of those before."""
     first = to_int(place)
@@ -267,7 +289,7 @@ def find_within(K: int, S: Any, x: Any, place: Any, s2: Any, rest: Any) -> Any:
     return place, drawn, after
 
 
-@jit
+@inlined
 def step_and_draw(
     K: int, S: Any, x: Any, c: Any, near_below: Any, u: Any, pending: Any, M: Any
 ) -> Any:
@@ -292,7 +314,7 @@ def step_and_draw(
     if M is not None:
         by_fours = False
     if by_fours:
-        S2, S3, S4, S5, N3, N4, nearest, place, drawn, after = sum_and_find(
+        S2, S3, S4, S5, N3, N4, nearest, place, drawn, after = sum_halves(
             K, S, x, target, near_below
         )
     else:
@@ -348,7 +370,7 @@ def step_and_draw(
     return arm, unsure
 
 
-@jit
+@inlined
 def draw(K: int, S: Any, eta: Any, near_below: Any, u: Any, M: Any) -> Any:
     """Solve the round's OMD step and draw the arm at which the weights sum past ``u``.
 
@@ -396,14 +418,14 @@ def draw_again(K: int, S: Any, eta: float, u: Any) -> Any:
     return select(position < K, position, K - 1)
 
 
-@jit
+@inlined
 def move_drawn(K: int, S: Any, arm: Any, by: Any) -> None:
     """Add ``by`` to the estimate of the arm just drawn, and let the sums know."""
     add_to(S, ESTIMATES, K, arm, by)
     replace_drawn(S, by)
 
 
-@jit
+@inlined
 def replace_drawn(S: Any, by: Any) -> None:
     """Let the sums know that the estimate of the arm just drawn rose by ``by``."""
     y0 = load(S, DRAWN, by)
@@ -497,7 +519,7 @@ def recentre_where(K: int, S: Any, where: Any, like: Any) -> None:
         store(S, CENTRE, load(S, CENTRE, like) - low)
 
 
-@jit
+@inlined
 def recentre_if_due(K: int, t: Any, S: Any, like: Any) -> None:
     """Recentre in the lanes in which it is time; t is the round, or one for every lane."""
     if recentring.is_due(t):

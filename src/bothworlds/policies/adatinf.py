@@ -52,7 +52,6 @@ from bothworlds.policies.base import (
 )
 from bothworlds.policies.htinf import FAR, count_skipped, moderate, raise_one, theta, within
 from bothworlds.policies.tsallis_inf.half import fade_estimates
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: T + 1, Theta.
 ROUNDS, THETA = 0, 1
@@ -180,7 +179,6 @@ class AdaTINF(Policy):
 
     horizon: int
 
-    registered: ClassVar[Entry | None] = POLICIES["AdaTINF"]
     traits: ClassVar[Traits] = Traits(
         needs_horizon=True,
         order_invariant=False,

@@ -54,7 +54,6 @@ from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.policies.floor import Floor
 from bothworlds.policies.restarted import copied, handed_back
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: log(2 K / delta), whether an alarm restarts, how many rows the policy has, their first
 # values; then the policy's parameters.
@@ -258,7 +257,6 @@ class Alarmed(Wrapper):
     confidence: float = 0.99
     restart: bool = True
 
-    registered: ClassVar[Entry | None] = POLICIES["Alarmed"]
     traits: ClassVar[Traits] = Traits(
         unproved="its false-alarm probability is argued and its regret measured, neither is proved"
     )
@@ -298,7 +296,8 @@ class Alarmed(Wrapper):
     @property
     def inner(self) -> Policy:
         """The policy above its floor."""
-        return self._inner  # type: ignore[attr-defined]
+        inner: Policy = vars(self)["_inner"]
+        return inner
 
     def own_numbers(self, n_arms: int) -> Array:
         """Return log(2 K / delta), whether alarms restart, and the policy's first state."""

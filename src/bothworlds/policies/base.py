@@ -24,7 +24,7 @@ from bothworlds.arguments import Arm
 from bothworlds.errors import BothworldsError, InvalidParameter, must
 from bothworlds.lanes import wrap
 from bothworlds.lanes.kernels import ARMS
-from bothworlds.registry import Entry
+from bothworlds.registry import POLICIES, Entry
 from bothworlds.usercode import call, fault, no_arm
 
 Array = NDArray[np.float64]
@@ -556,6 +556,12 @@ class Policy(Player):
     registered: ClassVar[Entry | None] = None
     """Its entry in `bothworlds.registry`: names and looks. None for a policy of the user."""
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        entry = POLICIES.get(cls.__name__)
+        if entry is not None and entry.module == cls.__module__:
+            cls.registered = entry
+
     def program(self, n_arms: int, *, lanes: bool = False, horizon: int | None = None) -> Program:
         """Return the program of this configuration: `kernels`, for any number of arms."""
         return Program.of(self, n_arms, self.kernels())
@@ -603,7 +609,7 @@ class Policy(Player):
 
     def estimated(self, rows: Array) -> Array:
         """Return the cumulative loss estimates of the arms, from their ``rows``."""
-        return rows[0]
+        return np.asarray(rows[0])
 
     def sounded(self, rows: Array) -> list[Sounded]:
         """Return the alarms that the policy has acted on, from the ``rows`` of its arms."""

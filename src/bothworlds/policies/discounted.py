@@ -29,7 +29,6 @@ from bothworlds.omd.recentring import least
 from bothworlds.policies.around import Wrapper, checked_policy, kernels_around, near_none
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: the window, what remains of an estimate, where the estimates are, which group of rows
 # is a prediction in them (0 for none); then the policy's.
@@ -204,7 +203,6 @@ class Discounted(Wrapper):
     policy: Policy = DEFAULT
     window: float = 1000.0
 
-    registered: ClassVar[Entry | None] = POLICIES["Discounted"]
     traits: ClassVar[Traits] = Traits(unproved="no theorem covers discounted estimates")
 
     def __post_init__(self) -> None:

@@ -29,7 +29,6 @@ from bothworlds.lanes.vectors import load, maximum, select, splat, splat_int, sq
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: c, g. Rows: inverse probability (1), the arm; then of every arm N, the sum of its
 # losses with the same weights, and o.
@@ -117,7 +116,6 @@ class DiscountedUCB(Policy):
     window: float = 1000.0
     c: float = 2.0
 
-    registered: ClassVar[Entry | None] = POLICIES["DiscountedUCB"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(10.0, 1.5),
         unproved="its bound needs the number of changes, see Garivier and Moulines 2011",

@@ -49,7 +49,6 @@ from bothworlds.policies.around import ALONE, Wrapper, near_none, weights_of
 from bothworlds.policies.base import Array, Kernels, LaneKernels, Policy, Program, Saved
 from bothworlds.policies.shares import GROUPS, HIGH, KEPT, LOW, OWN, P, Shares, limit
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.registry import POLICIES, Entry
 
 OWN_ROWS = 1
 SCALE, POWER, OWN_NUMBERS = 0, 1, 2
@@ -339,7 +338,6 @@ class Floor(Wrapper):
     control: Arm | None = None
     control_share: float = 0.1
 
-    registered: ClassVar[Entry | None] = POLICIES["Floor"]
     for_drift: ClassVar[bool] = False
     before: ClassVar[int] = OWN_ROWS
 

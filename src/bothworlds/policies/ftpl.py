@@ -29,7 +29,6 @@ from bothworlds.lanes.jit import jit
 from bothworlds.lanes.random import uniform
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: c, whether perturbations are Pareto. Rows: inverse probability (0, unknown); carried
 # with a decision M; then L.
@@ -121,7 +120,6 @@ class FTPL(Policy):
     perturbation: Perturbation = "frechet"
     rate: float = 1.0
 
-    registered: ClassVar[Entry | None] = POLICIES["FTPL"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(40.0, 60.0),
         unproved="the articles state the order of its regret, without constants",

@@ -39,7 +39,6 @@ from bothworlds.policies.alarm import COUNT, FIELDS, change_beyond, observe, sil
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.klucb.kernels import budget_at, least_index
 from bothworlds.policies.outstanding import LAST, point_mass
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: floor(K / a), ln(3 / delta). Rows: inverse probability (1), the arm, t_0, the last
 # round decided, the number of restarts; then of every arm n + o, the sum of its losses, o, and the
@@ -140,7 +139,6 @@ class GLRKLUCB(Policy):
 
     horizon: int
 
-    registered: ClassVar[Entry | None] = POLICIES["GLRKLUCB"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(60.0, 10.0),
         needs_horizon=True,

@@ -50,7 +50,6 @@ from bothworlds.policies import base
 from bothworlds.policies.base import LARGEST_LOSS, Array, Kernels, LaneKernels, Policy, Traits
 from bothworlds.policies.tsallis_inf import general, half
 from bothworlds.policies.tsallis_inf.parameters import FACTORS, rate_now
-from bothworlds.registry import POLICIES, Entry
 
 Skip = Literal["below", "both"]
 
@@ -247,7 +246,6 @@ class HTINF(Policy):
     skip: Skip = "below"
     tail: float = 2.0
 
-    registered: ClassVar[Entry | None] = POLICIES["HTINF"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(12.0, 0.7),
         estimates=True,

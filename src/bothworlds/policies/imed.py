@@ -34,7 +34,6 @@ from bothworlds.lanes.vectors import load, select, splat, splat_int, store
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
-from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (1), the arm; then of every arm n, the sum of its losses, o, N, m, H
 # and ln N.
@@ -141,7 +140,6 @@ class IMED(Policy):
     Rewards*, Journal of Machine Learning Research 16, 2015.
     """
 
-    registered: ClassVar[Entry | None] = POLICIES["IMED"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(9.0, 0.8),
         unproved=base.ASYMPTOTIC,

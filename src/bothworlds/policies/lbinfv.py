@@ -40,7 +40,6 @@ from bothworlds.omd.recentring import RECENTRE_EVERY, recentre
 from bothworlds.policies import base, waiting
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Traits
 from bothworlds.policies.waiting import BASE, NUMBER
-from bothworlds.registry import POLICIES, Entry
 
 Prediction = Literal["ls", "gd"]
 
@@ -204,7 +203,6 @@ class LBINFV(Policy):
     prediction: Prediction = "ls"
     step: float = 0.25
 
-    registered: ClassVar[Entry | None] = POLICIES["LBINFV"]
     traits: ClassVar[Traits] = Traits(
         needs_horizon=True,
         nanoseconds=(200.0, 130.0),

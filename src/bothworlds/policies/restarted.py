@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from bothworlds.lanes.wrap import bound
 from bothworlds.policies.around import Wrapper, checked_policy, kernels_around
 from bothworlds.policies.base import Array, Kernels, Policy, Saved
 from bothworlds.policies.tsallis_inf import TsallisINF
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: the length of a block, how many rows the policy has, their first values; then the
 # policy's parameters.
@@ -199,8 +198,6 @@ class Restarted(Wrapper):
 
     policy: Policy = DEFAULT
     every: int = 1000
-
-    registered: ClassVar[Entry | None] = POLICIES["Restarted"]
 
     def __post_init__(self) -> None:
         policy = checked_policy(self.policy, "Restarted")

@@ -40,7 +40,6 @@ from bothworlds.lanes.vectors import (
 from bothworlds.policies import thompson
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.thompson import THIRD, ThompsonSampling
-from bothworlds.registry import POLICIES, Entry
 
 # Parameters: the window. Rows: inverse probability (0, unknown), the place of the next observation,
 # the ring; then those of every arm in `bothworlds.policies.thompson`.
@@ -119,7 +118,6 @@ class SlidingWindowThompson(Policy):
 
     window: int = 1000
 
-    registered: ClassVar[Entry | None] = POLICIES["SlidingWindowThompson"]
     traits: ClassVar[Traits] = Traits(
         unproved="its bound is for piecewise constant means only, see Trovo et al. 2020",
         nanoseconds=(18.0, 7.0),

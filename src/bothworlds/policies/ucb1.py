@@ -29,7 +29,6 @@ from bothworlds.lanes.vectors import load, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Traits
 from bothworlds.policies.outstanding import ARMS, LAST, WORST, point_mass
-from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (1), the arm; then of every arm n, the sum of its losses, m,
 # 1 / sqrt(n + o) and o.
@@ -116,7 +115,6 @@ class UCB1(Policy):
 
     c: float = 1.5
 
-    registered: ClassVar[Entry | None] = POLICIES["UCB1"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(9.0, 0.6),
         head_rows=ARMS,

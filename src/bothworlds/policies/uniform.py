@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.vectors import splat, store, to_int
 from bothworlds.policies.base import Kernels, Policy, Traits
-from bothworlds.registry import POLICIES, Entry
 
 
 @jit
@@ -44,7 +43,6 @@ class Uniform(Policy):
     Uniform()
     """
 
-    registered: ClassVar[Entry | None] = POLICIES["Uniform"]
     traits: ClassVar[Traits] = Traits(
         resizable=True,
         unproved="its regret grows linearly: the horizon times the mean gap",

@@ -27,7 +27,7 @@ a whole number.
 from types import SimpleNamespace
 from typing import Any
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import fma, load, store
 from bothworlds.lanes.wrap import bound
 from bothworlds.omd.leader import drawing, rebuilding, rounds, series
@@ -40,12 +40,15 @@ TEMPLATES = (
     rounds.learn_other, rounds.learn_others, rounds.learn,
 )  # fmt: skip
 """Each calls only those before it."""
+EVERY_ROUND = (rounds.step, rounds.draw, rounds.learn)
+"""Those that every round calls, which the kernels have in them."""
 
 
 def bind(**family: Any) -> SimpleNamespace:
     """Return the functions of a family, bound to the names that the templates call."""
     for template in TEMPLATES:
-        family[template.__name__] = bound(template, **family)
+        own = bound(template, inline=template in EVERY_ROUND, **family)
+        family[template.__name__] = own
     return SimpleNamespace(**family)
 
 
@@ -64,14 +67,14 @@ def keep_inverse(Y: Any, z: Any, pending: Any, B: Any) -> Any:
     return Y
 
 
-@jit
+@inlined
 def note_root(M: Any, B: Any, eta: Any, z: Any, Y: Any, a_over_z: Any, a: Any, weight: Any) -> None:
     """Write z, and its movement to first order, for c times the movement of L_b."""
     store(M, SLOPE, eta * fma(a, a, a))
     store(M, PREDICTED, z)
 
 
-@jit
+@inlined
 def predict_root(M: Any, B: Any, by: Any) -> None:
     """Move z with the estimate of the leader."""
     store(M, PREDICTED, fma(-load(M, SLOPE, by), by, load(M, PREDICTED, by)))

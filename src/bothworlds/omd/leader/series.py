@@ -5,7 +5,7 @@ Symbols and equations are those of `bothworlds.omd.leader`.  ``first`` is the ro
 
 from typing import Any
 
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import fma, load, select, splat, sum_lanes, zeros
 from bothworlds.omd.leader.layout import ORDER, far_marks, others, table, vectors
 
@@ -13,7 +13,7 @@ from bothworlds.omd.leader.layout import ORDER, far_marks, others, table, vector
 coefficient: Any = None
 
 
-@jit
+@inlined
 def evaluate(M: Any, first: int, s: Any) -> Any:
     """Return sum_n c_n s^n, and its derivative to three terms."""
     c1 = load(M, first + 1, s)

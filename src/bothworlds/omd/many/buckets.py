@@ -22,6 +22,7 @@ from bothworlds.lanes.vectors import (
     store,
     zeros,
 )
+from bothworlds.omd.many.band import BLOCK, lane_min, lane_sum
 from bothworlds.omd.many.layout import (
     BAND,
     BASE,
@@ -48,7 +49,6 @@ from bothworlds.omd.many.layout import (
 )
 
 DRIFT = 1 / 32  # of the least y: how far x may move before the series loses digits
-BLOCK = 64  # vectors summed before they join the total: the error of a sum stays near rounding
 
 
 @jit
@@ -206,24 +206,6 @@ def transfer(K: int, S: Any, slot: int, key: int, y: float, X: float) -> Any:
 
 
 @jit
-def lane_sum(S: Any, k: int) -> Any:
-    """Return the sum of the elements of vector k of the scratch rows."""
-    total = 0.0
-    for row in range(SCRATCH + k * LANES, SCRATCH + (k + 1) * LANES):
-        total += S[row]
-    return total
-
-
-@jit
-def lane_min(S: Any, k: int) -> Any:
-    """Return the least element of vector k of the scratch rows."""
-    low = S[SCRATCH + k * LANES]
-    for row in range(SCRATCH + k * LANES, SCRATCH + (k + 1) * LANES):
-        low = min(low, S[row])
-    return low
-
-
-@jit
 def extremes(K: int, S: Any, rank: int) -> Any:
     """Return the least and the greatest V of a bucket."""
     first = value_row(K, as_words(S)[bucket(rank) + START])
@@ -239,8 +221,8 @@ def extremes(K: int, S: Any, rank: int) -> Any:
         lowest_negative = minimum(lowest_negative, -v)
     store(room, 0, lows)
     store(room, 1, lowest_negative)
-    low = lane_min(S, 0)
-    high = -lane_min(S, 1)
+    low = lane_min(room, 0)
+    high = -lane_min(room, 1)
     for i in range(first + whole * LANES, first + n):
         low = min(low, S[i])
         high = max(high, S[i])
@@ -298,9 +280,9 @@ def sum_powers(K: int, S: Any, rank: int, X: float) -> None:
         store(room, 8, t10)
         store(room, 9, t11)
         for k in range(TERMS):
-            S[row + T2 + k] += lane_sum(S, k)
+            S[row + T2 + k] += lane_sum(room, k)
     store(room, 0, lows)
-    low = lane_min(S, 0)
+    low = lane_min(room, 0)
     for i in range(first + whole * LANES, first + n):
         y = S[i] - X
         low = min(low, y)

@@ -6,28 +6,16 @@ Arms that close are kept in the band: each of them is examined every round, as t
 does with all.  Other arms change family only through the band, and the heaps give the round.
 """
 
-import math
 from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
-from bothworlds.lanes.types import LANES
-from bothworlds.lanes.vectors import (
-    absolute,
-    advance,
-    any_lane,
-    fma,
-    load,
-    minimum,
-    select,
-    splat,
-    store,
-    zeros,
-)
+from bothworlds.lanes.vectors import advance
 from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE, baseline
 from bothworlds.omd.many import heaps
-from bothworlds.omd.many.buckets import BLOCK, find, lane_min, lane_sum, octave, transfer
+from bothworlds.omd.many.band import raise_band, sum_band
+from bothworlds.omd.many.buckets import find, octave, transfer
 from bothworlds.omd.many.layout import (
     BAND,
     CENTRE,
@@ -39,18 +27,14 @@ from bothworlds.omd.many.layout import (
     NEAR,
     OFFSET,
     P2,
-    P3,
-    P4,
-    P5,
     SCRATCH,
     SHARED,
     START,
     arm_row,
     bucket,
     frame,
-    heap_row,
+    heap,
     members,
-    place_row,
     slot_row,
     value_row,
 )
@@ -79,74 +63,14 @@ def band(S: Any) -> Any:
 
 
 @jit
-def sum_band(K: int, S: Any, rank: int, x: float, limit: float) -> Any:
+def evaluate_band(K: int, S: Any, rank: int, x: float, limit: float) -> Any:
     """Evaluate the band at x; return N_3 and N_4 of its near arms."""
     row = bucket(rank)
-    first = value_row(K, as_words(S)[row + START])
-    n = members(S, rank)
-    whole = n // LANES
-    S2 = 0.0
-    S3 = 0.0
-    S4 = 0.0
-    S5 = 0.0
-    N3 = 0.0
-    N4 = 0.0
-    p = advance(S, first)
+    p = advance(S, value_row(K, as_words(S)[row + START]))
     room = advance(S, SCRATCH)
-    lows = splat(math.inf, zeros())
-    for start in range(0, whole, BLOCK):
-        s2 = splat(0.0, lows)
-        s3 = s2
-        s4 = s2
-        s5 = s2
-        n3 = s2
-        n4 = s2
-        for i in range(start, min(start + BLOCK, whole)):
-            y = load(p, i, lows) - x
-            lows = minimum(lows, y)
-            r = 1.0 / y
-            r2 = r * r
-            r3 = r2 * r
-            s2 = s2 + r2
-            s3 = s3 + r3
-            s4 = fma(r2, r2, s4)
-            s5 = fma(r3, r2, s5)
-            near_r3 = select(y <= limit, r3, 0.0)
-            n3 = n3 + near_r3
-            n4 = fma(near_r3, r, n4)
-        store(room, 0, s2)
-        store(room, 1, s3)
-        store(room, 2, s4)
-        store(room, 3, s5)
-        store(room, 4, n3)
-        store(room, 5, n4)
-        S2 += lane_sum(S, 0)
-        S3 += lane_sum(S, 1)
-        S4 += lane_sum(S, 2)
-        S5 += lane_sum(S, 3)
-        N3 += lane_sum(S, 4)
-        N4 += lane_sum(S, 5)
-    store(room, 0, lows)
-    low = lane_min(S, 0)
-    for i in range(first + whole * LANES, first + n):
-        y = S[i] - x
-        low = min(low, y)
-        r = 1.0 / y
-        r2 = r * r
-        r3 = r2 * r
-        S2 += r2
-        S3 += r3
-        S4 += r2 * r2
-        S5 += r3 * r2
-        if y <= limit:
-            N3 += r3
-            N4 += r2 * r2
+    low, N3, N4, _ = sum_band(p, None, members(S, rank), x, limit, room, advance(S, row + P2))
     S[row + CENTRE] = x
     S[row + LOW] = low
-    S[row + P2] = S2
-    S[row + P3] = S3
-    S[row + P4] = S4
-    S[row + P5] = S5
     return N3, N4
 
 
@@ -158,11 +82,11 @@ def enter_band(K: int, S: Any, limit: float) -> None:
     X = frame(S, 0, x)
     family = NEAR
     while True:
-        arm = W[heap_row(K, 0 if family == NEAR else K - 1)]
+        arm = W[heaps.cell(heap(K, family), 0)]
         y = S[SHARED + arm] - (X if family == NEAR else x)
         outside = y <= limit - INNER if family == NEAR else y > limit + INNER
         if W[family] > 0 and not outside:
-            heaps.drop(K, S, family, arm)
+            heaps.drop(S, heap(K, family), arm)
             transfer(K, S, W[slot_row(K, arm)], BAND, y, x)
         elif family == NEAR:
             family = FAR
@@ -188,24 +112,8 @@ def raise_near(K: int, S: Any, limit: float) -> Any:
     rank = band(S)
     if rank < 0:
         return False
-    x = S[half.ROOT]
-    n = members(S, rank)
-    first = value_row(K, as_words(S)[bucket(rank) + START])
-    whole = n // LANES
-    p = advance(S, first)
-    like = zeros()
-    outside = like < 0.0
-    for i in range(whole):
-        v = load(p, i, like)
-        y = v - x
-        outside = outside | (absolute(y - limit) > OUTER)
-        store(p, i, v + baseline(y <= limit, y))
-    leaving = any_lane(outside)
-    for i in range(first + whole * LANES, first + n):
-        y = S[i] - x
-        leaving = leaving or abs(y - limit) > OUTER
-        S[i] += baseline(y <= limit, 0.0)
-    return leaving
+    p = advance(S, value_row(K, as_words(S)[bucket(rank) + START]))
+    return raise_band(p, None, members(S, rank), S[half.ROOT], limit, OUTER)
 
 
 @jit
@@ -240,12 +148,13 @@ def place(K: int, S: Any, arm: int, family: int, y: float, key: int) -> None:
     to = NEAR if key < BAND else FAR if key > BAND else 0
     if to == family and to != 0:
         S[SHARED + arm] = v
-        heaps.sift(K, S, family, arm, W[place_row(K, arm)])
+        heaps.moved(S, heap(K, family), arm)
         return
     if family != 0:
-        heaps.drop(K, S, family, arm)
+        heaps.drop(S, heap(K, family), arm)
     if to != 0:
-        heaps.push(K, S, to, arm, v)
+        S[SHARED + arm] = v
+        heaps.push(S, heap(K, to), arm)
 
 
 @jit

@@ -1,96 +1,101 @@
-"""Two heaps that know which arms come closest to changing family.
+"""Heaps of arms, from which the next arm to come close to the limit is read.
 
-The near arm with the greatest V and the far arm with the least V are the next to reach the
-threshold: within a family all y differ from V by the same number.  The heaps share one array, the
-near one from its beginning, the far one from its end backwards.
+A heap is a tuple: the word that counts its arms, the rows of the keys by arm, of the places by arm,
+and of its top, the step from one cell to the next, and the sign of the keys.  The arm with the
+least key times sign is on top.  Two heaps share one array, the near one from its beginning, the far
+one from its end backwards.
 """
 
 from typing import Any
 
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import as_words
-from bothworlds.omd.many.layout import NEAR, SHARED, arm_row, heap_row, place_row
+
+SIZE, KEYS, PLACES, TOP, STEP, SIGN = range(6)
 
 
 @jit
-def cell(K: int, family: int, i: int) -> Any:
-    """Return the row of place i in the heap of a family (the row of its size names it)."""
-    return heap_row(K, i if family == NEAR else K - 1 - i)
+def cell(H: Any, i: int) -> Any:
+    """Return the row of place i in a heap."""
+    return H[TOP] + i * H[STEP]
 
 
 @jit
-def precedes(S: Any, family: int, a: int, b: int) -> Any:
-    """Tell whether arm a is closer to the threshold than arm b of the same family."""
-    va = S[SHARED + a]
-    vb = S[SHARED + b]
-    return va > vb if family == NEAR else va < vb
+def precedes(S: Any, H: Any, a: int, b: int) -> Any:
+    """Tell whether arm a is to be above arm b."""
+    return H[SIGN] * S[H[KEYS] + a] < H[SIGN] * S[H[KEYS] + b]
 
 
 @jit
-def sink(K: int, S: Any, family: int, arm: int, i: int) -> None:
-    """Put ``arm``, for which place i is free, there or as far below as its V demands."""
+def sink(S: Any, H: Any, arm: int, i: int) -> None:
+    """Put ``arm``, for which place i is free, there or as far below as its key demands."""
     W = as_words(S)
-    n = W[family]
+    n = W[H[SIZE]]
     while 2 * i + 1 < n:
         child = 2 * i + 1
-        other = W[cell(K, family, child)]
+        other = W[cell(H, child)]
         if child + 1 < n:
-            right = W[cell(K, family, child + 1)]
-            if precedes(S, family, right, other):
+            right = W[cell(H, child + 1)]
+            if precedes(S, H, right, other):
                 child += 1
                 other = right
-        if not precedes(S, family, other, arm):
+        if not precedes(S, H, other, arm):
             break
-        W[cell(K, family, i)] = other
-        W[place_row(K, other)] = i
+        W[cell(H, i)] = other
+        W[H[PLACES] + other] = i
         i = child
-    W[cell(K, family, i)] = arm
-    W[place_row(K, arm)] = i
+    W[cell(H, i)] = arm
+    W[H[PLACES] + arm] = i
 
 
 @jit
-def sift(K: int, S: Any, family: int, arm: int, i: int) -> None:
-    """Put ``arm``, for which place i is free, where its V belongs."""
+def sift(S: Any, H: Any, arm: int, i: int) -> None:
+    """Put ``arm``, for which place i is free, where its key belongs."""
     W = as_words(S)
     while i > 0:
         parent = (i - 1) // 2
-        other = W[cell(K, family, parent)]
-        if not precedes(S, family, arm, other):
+        other = W[cell(H, parent)]
+        if not precedes(S, H, arm, other):
             break
-        W[cell(K, family, i)] = other
-        W[place_row(K, other)] = i
+        W[cell(H, i)] = other
+        W[H[PLACES] + other] = i
         i = parent
-    sink(K, S, family, arm, i)
+    sink(S, H, arm, i)
 
 
 @jit
-def push(K: int, S: Any, family: int, arm: int, v: float) -> None:
-    """Add an arm with V = v."""
+def push(S: Any, H: Any, arm: int) -> None:
+    """Add an arm, whose key is written."""
     W = as_words(S)
-    S[SHARED + arm] = v
-    W[family] += 1
-    sift(K, S, family, arm, W[family] - 1)
+    W[H[SIZE]] += 1
+    sift(S, H, arm, W[H[SIZE]] - 1)
 
 
 @jit
-def drop(K: int, S: Any, family: int, arm: int) -> None:
+def moved(S: Any, H: Any, arm: int) -> None:
+    """Put an arm, whose key has changed, where it belongs."""
+    sift(S, H, arm, as_words(S)[H[PLACES] + arm])
+
+
+@jit
+def drop(S: Any, H: Any, arm: int) -> None:
     """Take an arm out."""
     W = as_words(S)
-    i = W[place_row(K, arm)]
-    W[family] -= 1
-    last = W[cell(K, family, W[family])]
+    i = W[H[PLACES] + arm]
+    W[H[SIZE]] -= 1
+    last = W[cell(H, W[H[SIZE]])]
     if last != arm:
-        sift(K, S, family, last, i)
+        sift(S, H, last, i)
 
 
 @jit
-def heapify(K: int, S: Any, family: int, first: int, n: int) -> None:
-    """Make the heap of a family whose arms have the n slots from ``first`` on."""
+def heapify(S: Any, H: Any, arms: int, n: int) -> None:
+    """Make a heap of the n arms in the rows from ``arms`` on."""
     W = as_words(S)
-    W[family] = n
+    W[H[SIZE]] = n
     for i in range(n):
-        arm = W[arm_row(K, first + i)]
-        W[cell(K, family, i)] = arm
-        W[place_row(K, arm)] = i
+        arm = W[arms + i]
+        W[cell(H, i)] = arm
+        W[H[PLACES] + arm] = i
     for i in range(n // 2 - 1, -1, -1):
-        sink(K, S, family, W[cell(K, family, i)], i)
+        sink(S, H, W[cell(H, i)], i)

@@ -22,7 +22,7 @@ COUNT, NEAR, FAR, BASE = LEAST + 1, LEAST + 2, LEAST + 3, LEAST + 4
 LIMIT = BASE + 1
 """Row of the limit of the near arms in the round last drawn, by which the families are kept."""
 SCRATCH = LIMIT + 1
-"""Room for as many vectors as there are terms."""
+"""Room for as many vectors as there are terms, more than the band has sums."""
 
 EXPONENTS = 40
 """Buckets of a family: y doubles from one to the next; the outer two are open."""
@@ -80,15 +80,15 @@ def slot_row(K: int, arm: int) -> Any:
 
 
 @jit
-def heap_row(K: int, place: int) -> Any:
-    """Return the row of a place of the heaps."""
-    return SHARED + 4 * K + place
+def heap(K: int, family: int) -> Any:
+    """Return the heap of a family, for `heaps`; the word that counts its arms names it.
 
-
-@jit
-def place_row(K: int, arm: int) -> Any:
-    """Return the row of the place of an arm in its heap."""
-    return SHARED + 5 * K + arm
+    The near arm with the greatest V and the far arm with the least V are the next to reach the
+    limit: within a family all y differ from V by the same number.
+    """
+    if family == NEAR:
+        return NEAR, SHARED, SHARED + 5 * K, SHARED + 4 * K, 1, -1.0
+    return FAR, SHARED, SHARED + 5 * K, SHARED + 5 * K - 1, -1, 1.0
 
 
 @jit

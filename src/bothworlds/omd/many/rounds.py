@@ -28,13 +28,13 @@ from bothworlds.omd.many.families import (
     band,
     between,
     enter_band,
+    evaluate_band,
     is_near,
     key_of,
     leave_band,
     place,
     raise_marked,
     raise_near,
-    sum_band,
 )
 from bothworlds.omd.many.layout import (
     BAND,
@@ -63,6 +63,7 @@ from bothworlds.omd.many.layout import (
     arm_row,
     bucket,
     frame,
+    heap,
     members,
     put,
     slot_row,
@@ -113,7 +114,7 @@ def evaluate(K: int, S: Any, x: float, limit: Any) -> None:
         row = bucket(rank)
         key = W[row + KEY]
         if limit is not None and key == BAND:
-            n3, n4 = sum_band(K, S, rank, x, limit)
+            n3, n4 = evaluate_band(K, S, rank, x, limit)
             N3 += n3
             N4 += n4
         else:
@@ -386,8 +387,8 @@ def make_heaps(K: int, S: Any) -> None:
     # What is left in the tally is where each bucket ends.
     near = W[TALLY + BAND - 1]
     far = W[TALLY + BAND]
-    heaps.heapify(K, S, NEAR, 0, near)
-    heaps.heapify(K, S, FAR, far, K - far)
+    heaps.heapify(S, heap(K, NEAR), arm_row(K, 0), near)
+    heaps.heapify(S, heap(K, FAR), arm_row(K, far), K - far)
 
 
 @jit

@@ -67,6 +67,17 @@ def field(K: int, which: int) -> Any:
 
 
 @jit
+def heap(K: int, family: int) -> Any:
+    """Return the heap of a family's alarms, the earliest on top; see `bothworlds.omd.many.heaps`.
+
+    The word that counts its arms names a family.
+    """
+    if family == NEAR:
+        return NEAR, field(K, ALARM), field(K, PLACE), field(K, HEAP), 1, 1.0
+    return FAR, field(K, ALARM), field(K, PLACE), field(K, HEAP) + K - 1, -1, 1.0
+
+
+@jit
 def members(P: Any, key: int) -> Any:
     """Return the number of arms in a bucket."""
     W = as_words(P)

@@ -15,7 +15,7 @@ from bothworlds.omd.many.buckets import exponent, power_of_two
 from bothworlds.omd.many.layout import LEAST
 from bothworlds.omd.many.rounds import CLOSE, next_step, series
 from bothworlds.omd.moving.alarms import drop_alarm, ring, set_alarm
-from bothworlds.omd.moving.band import leave_band, raise_band, sum_band
+from bothworlds.omd.moving.band import evaluate_band, leave_band, raise_near
 from bothworlds.omd.moving.buckets import (
     collapse,
     drift,
@@ -76,7 +76,7 @@ def evaluate(K: int, P: Any, M: Any, x: float, limit: float) -> None:
         key = W[LISTED + place]
         row = bucket(key)
         if key == BAND:
-            n3, n4, q4 = sum_band(K, P, x, limit)
+            n3, n4, q4 = evaluate_band(K, P, x, limit)
             N3 += n3
             N4 += n4
             Q4 += q4
@@ -204,7 +204,7 @@ def learn(K: int, P: Any, M: Any, arm: int, by: float, mean: float, limit: float
     if key != BAND:
         drop_alarm(K, P, arm)
     leave(K, P, arm)
-    leaving = raise_band(K, P, x, limit)
+    leaving = raise_near(K, P, x, limit)
     P[TIME] += 1.0
     P[bucket(BAND) + BORN] = P[TIME]  # its arms have moved
     P[field(K, MEANS) + arm] = mean

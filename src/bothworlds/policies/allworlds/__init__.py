@@ -48,7 +48,6 @@ from bothworlds.policies.allworlds.kernels import (
     few_losses,
 )
 from bothworlds.policies.base import Array, Kernels, Policy, Saved, Sounded, Traits
-from bothworlds.registry import POLICIES, Entry
 
 SOUNDED = Saved("alarms", low=0.0, high=2.0**53)
 """Records of the last alarms of every arm, group by group."""
@@ -92,7 +91,6 @@ class AllWorlds(Policy):
     >>> bandit.tell(decision, reward=1.0)
     """
 
-    registered: ClassVar[Entry | None] = POLICIES["AllWorlds"]
     traits: ClassVar[Traits] = Traits(
         unproved=(
             "the regrets of its phases add up (proved), but the bound of a phase is argued, about "

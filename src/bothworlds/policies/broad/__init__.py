@@ -14,7 +14,6 @@ from bothworlds.omd.entering import entry_estimate
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
 from bothworlds.policies.broad.kernels import ESTIMATES, KERNELS, RATE, RATE_1, ROOT, SPREAD
-from bothworlds.registry import POLICIES, Entry
 
 LEAST_RATE = 1e-60  # reached by no run: a bound of what is read from a file
 
@@ -41,7 +40,6 @@ class Broad(Policy):
 
     horizon: int
 
-    registered: ClassVar[Entry | None] = POLICIES["Broad"]
     traits: ClassVar[Traits] = Traits(
         needs_horizon=True,
         unproved="the article quotes the order of BROAD's regret only, without constants",

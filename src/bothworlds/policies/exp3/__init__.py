@@ -12,7 +12,6 @@ from bothworlds.omd.exponential import anytime_rate
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.policies.exp3.kernels import KERNELS
-from bothworlds.registry import POLICIES, Entry
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +30,6 @@ class Exp3(Policy):
     Problems*, Foundations and Trends in Machine Learning 5, 2012, section 3.1.
     """
 
-    registered: ClassVar[Entry | None] = POLICIES["Exp3"]
     traits: ClassVar[Traits] = Traits(
         rows_per_arm=2,
         estimates=True,

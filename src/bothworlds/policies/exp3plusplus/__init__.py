@@ -16,7 +16,6 @@ from bothworlds.omd.leader.membership import FIRST
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.policies.exp3plusplus.kernels import FACTOR, KERNELS, PLAYED
-from bothworlds.registry import POLICIES, Entry
 
 FACTORS = {"doubled": 1.0, "published": 0.5}
 
@@ -59,7 +58,6 @@ class Exp3PlusPlus(Policy):
     alpha: float = 3.0
     beta: float = 256.0
 
-    registered: ClassVar[Entry | None] = POLICIES["Exp3PlusPlus"]
     traits: ClassVar[Traits] = Traits(
         unproved="the article quotes the order of EXP3++'s regret only, without constants",
         rows_per_arm=6,

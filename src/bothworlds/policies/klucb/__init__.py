@@ -13,7 +13,6 @@ from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.policies.klucb.kernels import KERNELS
 from bothworlds.policies.outstanding import ARMS, LAST
-from bothworlds.registry import POLICIES, Entry
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +43,6 @@ class KLUCB(Policy):
 
     c: float = 0.0
 
-    registered: ClassVar[Entry | None] = POLICIES["KLUCB"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(40.0, 8.0),
         unproved=base.ASYMPTOTIC,

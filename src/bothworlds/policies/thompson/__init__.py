@@ -30,7 +30,6 @@ from bothworlds.lanes.random import uniform
 from bothworlds.lanes.vectors import gather, load, scatter, select, splat, splat_int, sqrt, store
 from bothworlds.policies import base
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Saved, Traits
-from bothworlds.registry import POLICIES, Entry
 
 # Rows: inverse probability (0, unknown); then of every arm the d and c of `gamma_pair`'s table
 # for a_i and for b_i, so that a draw costs no division: fields d_a, c_a, d_b, c_b.
@@ -104,7 +103,6 @@ class ThompsonSampling(Policy):
     Regret Bounds for Thompson Sampling*, AISTATS 2013.
     """
 
-    registered: ClassVar[Entry | None] = POLICIES["ThompsonSampling"]
     traits: ClassVar[Traits] = Traits(
         unproved=base.ASYMPTOTIC,
         nanoseconds=(12.0, 1.0),

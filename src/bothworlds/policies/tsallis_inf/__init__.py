@@ -40,7 +40,6 @@ from bothworlds.policies import base, waiting
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.policies.tsallis_inf import general, half, soft, soft_general
 from bothworlds.policies.tsallis_inf.parameters import rate_now
-from bothworlds.registry import POLICIES, Entry
 
 __all__ = ["MANY", "TsallisINF", "rate_now"]
 
@@ -102,7 +101,6 @@ class TsallisINF(Policy):
     learning_rate: float | Schedule | None = None
     gaps: Sequence[float] | None = None
 
-    registered: ClassVar[Entry | None] = POLICIES["TsallisINF"]
     traits: ClassVar[Traits] = Traits(
         nanoseconds=(10.0, 0.7),
         estimates=True,
@@ -196,11 +194,12 @@ class TsallisINF(Policy):
 
             return leading_many.program(own, n_arms, estimator, horizon)
         # Of the two solvers, the one for this number of arms; tiles have no other number.
-        one_solver = half.one_solver(estimator, few.fits.py_func(n_arms))
+        fitting = few.fits.py_func(n_arms)
         if not lanes:
             both = half.RV if estimator == "rv" else half.IW
-            return Program.of(self, n_arms, both, prompt=one_solver)
-        own = Program.of(self, n_arms, one_solver)
+            return Program.of(self, n_arms, both, prompt=half.one_solver(estimator, fitting))
+        solver = half.one_solver(estimator, fitting, fitting and n_arms >= few.HALVED)
+        own = Program.of(self, n_arms, solver)
         if n_arms < LEADING[estimator]:
             return own
         from bothworlds.policies.tsallis_inf import leading

@@ -28,6 +28,13 @@ def choose_few(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
 
 
 @jit
+def choose_several(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
+    """Do the same by `few.draw_by_halves`."""
+    half.recentre_if_due(K, t, S, u)
+    return few.draw_by_halves(K, S, rate_now(K, t, C), u)
+
+
+@jit
 def update_few_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
@@ -268,11 +275,15 @@ RV = _kernels(choose_half_rv, update_half_rv, True)
 
 
 @functools.cache
-def one_solver(estimator: Estimator, fitting: bool) -> Kernels:
-    """Return kernels with less to compile: those for few arms, or for all other numbers of them."""
+def one_solver(estimator: Estimator, fitting: bool, several: bool = False) -> Kernels:
+    """Return kernels with less to compile: those for few arms, or for all other numbers of them.
+
+    ``several`` of the few arms have a kernel of their own for tiles; see `few.HALVED`.
+    """
     reduced = estimator == "rv"
     if fitting:
-        return _kernels(choose_few, update_few_rv if reduced else update_few_iw, reduced)
+        choose = choose_several if several else choose_few
+        return _kernels(choose, update_few_rv if reduced else update_few_iw, reduced)
     if reduced:
         return _kernels(choose_beyond_rv, update_beyond_rv, True)
     return _kernels(choose_beyond_iw, update_beyond_iw, False)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bothworlds.arguments import Estimator
-from bothworlds.lanes.jit import jit
+from bothworlds.lanes.jit import inlined, jit
 from bothworlds.lanes.vectors import (
     advance,
     any_lane,
@@ -27,13 +27,12 @@ from bothworlds.lanes.vectors import (
     width,
 )
 from bothworlds.lanes.wrap import bound
-from bothworlds.omd import few, half
+from bothworlds.omd import half
 from bothworlds.omd.estimators import BASELINE
 from bothworlds.omd.leader import half as mode
 from bothworlds.omd.leader import layout, membership
 from bothworlds.policies.base import Array, Kernels, Leaderless, Program
 from bothworlds.policies.leading import sound_mode
-from bothworlds.policies.tsallis_inf.half import one_solver
 from bothworlds.policies.tsallis_inf.parameters import near_limit, rate_now
 
 AHEAD = 4
@@ -53,7 +52,7 @@ def foresee(K: int, t: int, C: Any, M: Any, like: Any) -> None:
     store(M, layout.NEXT + 3, near_limit(eta))
 
 
-@jit
+@inlined
 def foreseen(K: int, t: int, C: Any, M: Any, like: Any) -> Any:
     """Return eta, 1 / eta and the limit of the near arms, noted before; look ahead if need be."""
     W = stride(like)
@@ -78,7 +77,7 @@ def nobody_leads(t: int, M: Any, like: Any) -> Any:
     return not (membership.is_due(t) or any_lane(load(M, membership.LEADS, like) != 0.0))
 
 
-@jit
+@inlined
 def who_leads(K: int, t: int, S: Any, M: Any, eta: float, near_below: Any, like: Any) -> Any:
     """Let lanes enter and leave the mode if it is time, and tell which are in it."""
     if membership.is_due(t):
@@ -175,10 +174,8 @@ def update_leaderless_rv(
 
 
 @functools.cache
-def kernels_in_tiles(estimator: Estimator, fitting: bool) -> tuple[Kernels, Any, Any]:
-    """Return the kernels of an estimator, and ``choose`` and ``update`` while no lane leads."""
-    own = one_solver(estimator, fitting)
-    reduced = estimator == "rv"
+def kernels_in_tiles(own: Kernels, reduced: bool) -> tuple[Kernels, Any, Any]:
+    """Return the kernels around a solver's, and ``choose`` and ``update`` while no lane leads."""
     choose = bound(choose_rv if reduced else choose_iw, release=True, choose_by_pass=own.choose)
     update = bound(update_rv if reduced else update_iw, release=True, update_by_pass=own.update)
     leaderless = own.update
@@ -205,7 +202,7 @@ def program(own: Program, n_arms: int, estimator: Estimator, horizon: int | None
         """Tell whether the mode is sound in every lane."""
         return sound_mode(n_arms, state[rows:]) and own.sound(state)
 
-    kernels, choose, update = kernels_in_tiles(estimator, few.fits.py_func(n_arms))
+    kernels, choose, update = kernels_in_tiles(own.kernels, estimator == "rv")
     leaderless = Leaderless(choose, update, rows + membership.LEADS, membership.LOOK_EVERY)
     return own._replace(
         kernels=kernels, start=start, sound=sound, plain=False, leaderless=leaderless

@@ -27,7 +27,6 @@ from bothworlds.policies.tsallis_inf_v.kernels import (
     SUMS,
     WAITING,
 )
-from bothworlds.registry import POLICIES, Entry
 
 Rate = Literal["matched", "residual"]
 
@@ -74,7 +73,6 @@ class TsallisINFV(Policy):
     rate: Rate = "matched"
     prior: float = 1.0
 
-    registered: ClassVar[Entry | None] = POLICIES["TsallisINFV"]
     traits: ClassVar[Traits] = Traits(
         unproved=(
             "its regret is argued and measured, not proved: order r sqrt(K T) against "
@@ -125,7 +123,8 @@ class TsallisINFV(Policy):
 
     def estimated(self, rows: Array) -> Array:
         """Return L, which the matched rate keeps with the prediction m added."""
-        return rows[0] - rows[self.traits.predicted] if self.traits.predicted else rows[0]
+        predicted = self.traits.predicted
+        return np.asarray(rows[0] - rows[predicted] if predicted else rows[0])
 
     def newcomer(self, head: Array, rows: Array, t: int, probability: float | None) -> Array:
         """Return an estimate with which the arm has this probability, and a mean of 1/2."""
