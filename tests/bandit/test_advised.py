@@ -165,6 +165,7 @@ def numbers_of(F, A, K):
             return q, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES[:4] + POLICIES[5:7], ids=repr)
 def test_estimates_are_unbiased_by_enumeration(policy):
     generator = np.random.default_rng(11)
@@ -389,6 +390,7 @@ def test_the_log_has_advice_and_weights(tmp_path):
     assert (row.reward, row.probability) == (1.0, decision.probability)
 
 
+@pytest.mark.extra
 def test_a_plot_shows_means_and_the_weights_of_the_log(tmp_path):
     bandit = bw.AdvisedBandit(bw.TsallisINF(), 2, ["a", "b"], seed=4, log=tmp_path / "log.jsonl")
     for _ in range(40):

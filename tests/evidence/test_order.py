@@ -10,7 +10,7 @@ import bothworlds as bw
 from bothworlds.bandit import evidence_keeper
 from bothworlds.bandit.core import Core
 from bothworlds.evidence import bounds, layout
-from bothworlds.evidence.evidence import Evidence
+from bothworlds.evidence.sums import Evidence
 
 RUNS, ROUNDS, LOOK = 300, 1000, 100
 SETTINGS = [(rate, closed) for rate in (0.5, 0.1) for closed in (5, 20, 100)]
@@ -50,6 +50,7 @@ def errors(rate, closed, runs=RUNS):
     return differ / runs, wrong / runs
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rate", "closed"), SETTINGS)
 def test_silence_that_is_closed_late_misleads_no_report(rate, closed):
     """Each statement errs in at most 5 % of the runs, however often the report is read."""
@@ -58,6 +59,7 @@ def test_silence_that_is_closed_late_misleads_no_report(rate, closed):
     assert wrong <= 0.05
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rate", "closed"), [(0.5, 100), (0.1, 20), (0.1, 100)])
 def test_the_order_of_the_answers_would_mislead(monkeypatch, rate, closed):
     """The control: evidence in the order of the answers claims differences that are not there."""

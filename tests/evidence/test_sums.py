@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 import pytest
 
-from bothworlds.evidence import bounds, layout, observing
-from bothworlds.evidence.evidence import Evidence, grid_of_means
+from bothworlds.evidence import bounds, layout, update
+from bothworlds.evidence.sums import Evidence, grid_of_means
 
 TUNED = math.log(40)
 
@@ -135,7 +135,7 @@ def test_rows_at_once_are_rows_one_by_one():
     W, arms, losses, rounds = a_log()
     one_by_one = evidence_of(W, arms, losses, rounds)
     at_once = Evidence(3)
-    known = np.full(arms.size, observing.ALL)
+    known = np.full(arms.size, update.ALL)
     at_once.add_rows(arms, 1 / W[np.arange(arms.size), arms], losses, rounds, known, W)
     assert np.array_equal(one_by_one.R, at_once.R)
 
@@ -264,7 +264,7 @@ def test_bets_of_the_drift_form_grow_by_at_most_1_on_average():
             # X is y / p for the played arm; y is 0 or 1.
             grown = 0.0
             for X, q in ((0.0, 1 - p * mu), (1 / p, p * mu)):
-                grown += q * math.exp(lam * (X - mu) - observing.psi(lam) * (X - guess) ** 2)
+                grown += q * math.exp(lam * (X - mu) - update.psi(lam) * (X - guess) ** 2)
             assert grown <= 1 + 1e-12
 
 

@@ -24,8 +24,8 @@ from bothworlds.bandit.persistent import Persistent
 from bothworlds.bandit.standing import ROWS, Standing, draw_once, hear
 from bothworlds.bandit.state_file import listed, record, truth, whole
 from bothworlds.errors import InvalidParameter, UnknownDecision, must
-from bothworlds.evidence.evidence import Evidence
 from bothworlds.evidence.report import Report, Units
+from bothworlds.evidence.sums import Evidence
 from bothworlds.lanes.direct import direct
 from bothworlds.logs.jsonl import Log, Target
 from bothworlds.logs.record import LoggedDecision
@@ -264,7 +264,8 @@ class AdvisedBandit(Persistent[Policy]):
             self._lock.wait()
         try:
             if key is not None and key in self._keys.decisions:
-                return self._keys.decisions[key]
+                known: AdvisedDecision = self._keys.decisions[key]
+                return known
             reader = self._reader
             reader.read(advice, asleep, None if available is None else reader.present(available))
             D, q = np.empty(self._size[0]), np.empty(self._size[1])

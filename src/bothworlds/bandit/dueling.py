@@ -195,7 +195,8 @@ class DuelingBandit(Persistent[Sparring]):
                 if key not in self._keys.decisions:
                     pair = replace(self.ask(), key=key)
                     self._keys.add(key, pair.round, pair)
-                return self._keys.decisions[key]
+                known: Pair = self._keys.decisions[key]
+                return known
         try:
             self._take()
         except IndexError:

@@ -31,8 +31,8 @@ from bothworlds.bandit.alarms import Alarms
 from bothworlds.bandit.decision import Lineup
 from bothworlds.bandit.state_file import MOST, listed, number, raw_bytes, record, text, whole
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.evidence.evidence import Array, Evidence
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
+from bothworlds.evidence.sums import Array, Evidence
 from bothworlds.lanes.direct import address, at_hand, direct, placed
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.wrap import telling_code

@@ -157,7 +157,7 @@ class FeedbackUnits:
 
     def listed(self, rewards: Any, losses: Any, owner: str) -> list[Any]:
         """Return many rewards or losses as a list, none of which `loss_of` will refuse."""
-        given = rewards if losses is None else losses
+        given: Any = rewards if losses is None else losses
         if isinstance(given, Iterable) and not isinstance(given, str):
             given = list(given)
         bounds = self.bounds
@@ -170,4 +170,5 @@ class FeedbackUnits:
             given if one and losses is not None else losses,
             owner,
         )
-        return given
+        found: list[Any] = given
+        return found

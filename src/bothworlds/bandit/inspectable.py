@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bothworlds.bandit.alarms import Alarm
-    from bothworlds.evidence.evidence import Evidence
     from bothworlds.evidence.report import Report
+    from bothworlds.evidence.sums import Evidence
 
 
 class Inspectable(Persistent[Policy]):

@@ -260,7 +260,7 @@ class SegmentedBandit(Persistent[Policy]):
                 expected = "a text that does not look like a decision's id"
                 raise InvalidParameter(must("key", owner, expected, key))
         with self._lock:
-            known = None if key is None else self._keys.decisions.get(key)
+            known: SegmentDecision | None = None if key is None else self._keys.decisions.get(key)
             if known is not None:
                 if known.segment != segment:
                     expected = f"one that is not pending in another segment, {known.segment!r}"

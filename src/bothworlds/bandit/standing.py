@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.evidence import observing
+from bothworlds.evidence import update
 from bothworlds.evidence.bounds import checked_confidence
-from bothworlds.evidence.observing import LARGEST_BET, TUNED, psi
 from bothworlds.evidence.report import Units
+from bothworlds.evidence.update import LARGEST_BET, TUNED, psi
 from bothworlds.lanes.jit import jit
 from bothworlds.policies import advice as step
 from bothworlds.policies.advice import PER_EXPERT
@@ -119,13 +119,13 @@ def hear(F: Any, E: Any, R: Any, D: Any, loss: float, plays: Any) -> None:
     if away:
         # Arms that no expert recommends are away.
         noted = np.empty(3 * K + 1)
-        observing.note(R, noted[:K], noted[K:])
+        update.note(R, noted[:K], noted[K:])
         shares = np.where(w > 0.0, 1.0, np.nan)
-        observing.observe_late(
-            R, arm, inverse_p, loss, round, observing.ALL, shares, noted[:K], noted[K:]
+        update.observe_late(
+            R, arm, inverse_p, loss, round, update.ALL, shares, noted[:K], noted[K:]
         )
     else:
-        observing.observe(R, arm, inverse_p, loss, round, observing.OWN)
+        update.observe(R, arm, inverse_p, loss, round, update.OWN)
     step.learn(F, D, loss)
 
 

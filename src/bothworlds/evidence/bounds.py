@@ -22,8 +22,8 @@ from statistics import NormalDist
 import numpy as np
 
 from bothworlds.arguments import number
-from bothworlds.evidence import layout, observing
-from bothworlds.evidence.evidence import Evidence
+from bothworlds.evidence import layout, update
+from bothworlds.evidence.sums import Evidence
 
 Pair = tuple[float, float]
 
@@ -52,7 +52,8 @@ def checked_confidence(confidence: object, owner: str) -> float:
 
 def mean_and_error(evidence: Evidence, arm: int) -> Pair:
     """Return the AIPW mean of an arm's losses and its standard error; NaN before any weight."""
-    return observing.mean_and_error(evidence.R, arm)
+    mean, error = update.mean_and_error(evidence.R, arm)
+    return float(mean), float(error)
 
 
 def interval(evidence: Evidence, arm: int, confidence: float) -> Pair:
@@ -103,7 +104,7 @@ def drifting_sequence(evidence: Evidence, arm: int, confidence: float) -> Pair:
     The weights are the bets, which fall with the number of decisions.
     """
     ends = []
-    guess = float(observing.mean_before(*(evidence.row(r)[arm] for r in (layout.N, layout.S))))
+    guess = float(update.mean_before(*(evidence.row(r)[arm] for r in (layout.N, layout.S))))
     since = evidence.R[layout.WEIGHTED] - evidence.row(layout.FOLDED)[arm]
     for side in range(2):
         first = layout.SIDE * side

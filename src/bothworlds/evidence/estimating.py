@@ -7,7 +7,7 @@ rho       target probability / logged probability of the played arm
 ``q_a``   mean of the arm's earlier answers, the middle of the bounds counting once
 ========= =========================================================================
 
-The anytime interval bets on X = rho y >= 0 as `bothworlds.evidence.observing` does, and on
+The anytime interval bets on X = rho y >= 0 as `bothworlds.evidence.update` does, and on
 rho (1 - y) for the other end.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bothworlds.evidence.observing import LARGEST_BET, bet_on, psi
+from bothworlds.evidence.update import LARGEST_BET, bet_on, psi
 from bothworlds.lanes.jit import jit
 
 COUNT, RHO, RHO2, R2V, RV, RV2, CV, CV2, DR, DR2 = range(10)

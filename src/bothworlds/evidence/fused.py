@@ -17,7 +17,7 @@ from typing import Any
 from numba import carray
 
 from bothworlds.evidence.layout import ARMS, weights_at
-from bothworlds.evidence.observing import ALL, NOTHING, ROOTS, note_at, observe_at, observe_late_at
+from bothworlds.evidence.update import ALL, NOTHING, ROOTS, note_at, observe_at, observe_late_at
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.kernels import ROUND
 from bothworlds.lanes.vectors import advance, numbers_at, pointer, to_int

@@ -97,7 +97,7 @@ def capital_at(K: int, cells: int, arm: int, side: int) -> Any:
 
 def history_place(n_arms: int, point: int = 0) -> int:
     """Same as `history_at`, without compiling it; the tables start after `POINTS`."""
-    return history_at.py_func(n_arms, point)
+    return int(history_at.py_func(n_arms, point))
 
 
 def size(n_arms: int, grid: int) -> int:

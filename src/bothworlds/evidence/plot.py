@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.evidence.evidence import Evidence
+from bothworlds.evidence.sums import Evidence
 from bothworlds.plotting import LOOKS, Look, note, panels, save, shared_legend, style
 from bothworlds.plotting.draw import log_rounds
 from bothworlds.text import clipped

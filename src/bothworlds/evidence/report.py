@@ -11,7 +11,7 @@ from bothworlds.arguments import is_name
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import layout
-from bothworlds.evidence.evidence import Evidence
+from bothworlds.evidence.sums import Evidence
 from bothworlds.markup import h, rows, together
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.engine.policy_loops import ASK, PLAY, TELL, compiled, loop, play
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
-from bothworlds.evidence import observing
-from bothworlds.evidence.evidence import Evidence
+from bothworlds.evidence import update
+from bothworlds.evidence.sums import Evidence
 from bothworlds.policies.base import Policy
 from bothworlds.seeding import checked_seed, numpy_generator, stream_words
 
@@ -49,7 +49,7 @@ class Plan:
 
     def certain(self) -> NDArray[np.float64]:
         """Return the share of runs that are certain at every checkpoint."""
-        return (self.rounds[:, None] <= self.checkpoints).mean(axis=0)
+        return np.asarray((self.rounds[:, None] <= self.checkpoints).mean(axis=0))
 
     def quantile(self, share: float) -> float:
         """Return the rounds within which this share of the runs is certain; may be infinite."""
@@ -194,7 +194,7 @@ def _run(
         regret[place] = total
         if not np.isfinite(certain):
             told = losses[np.arange(size), arms]
-            observing.bet_all(evidence.R, arms, told)
+            update.bet_all(evidence.R, arms, told)
             sure = (read.gap(evidence, best, b, confidence) for b in range(K) if b != best)
             if all(bound > 0.0 for bound in sure):
                 certain = float(mark)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bothworlds.bandit.decision import Arm
 from bothworlds.evidence import bounds as read
-from bothworlds.evidence import observing
-from bothworlds.evidence.evidence import CELLS, FINE, Evidence
+from bothworlds.evidence import update
 from bothworlds.evidence.report import Report, Units
+from bothworlds.evidence.sums import CELLS, FINE, Evidence
 from bothworlds.inference.order import InOrder
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.logs.columns import Log, Reading, Rows
@@ -23,8 +23,8 @@ MANY = 64
 
 def _known(rows: Rows) -> NDArray[np.int64]:
     """Return which probabilities of every row are known, as `bothworlds.evidence` counts."""
-    own = np.where(np.isnan(rows.probability), observing.NOTHING, observing.OWN)
-    return np.where(rows.whole, observing.ALL, own)
+    own = np.where(np.isnan(rows.probability), update.NOTHING, update.OWN)
+    return np.where(rows.whole, update.ALL, own)
 
 
 class Tally:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import Arm, checked_bounds, is_name
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.files import parquet_file, pyarrow
 from bothworlds.logs.jsonl import joined_rows, read_jsonl
 from bothworlds.logs.open_bandit import read_open_bandit
+from bothworlds.logs.parquet import whole_file
 from bothworlds.logs.record import SUM_TOLERANCE, LoggedDecision, fault
 from bothworlds.logs.vowpal_wabbit import read_vw
 
@@ -355,23 +355,15 @@ class Reading:
             )  # fmt: skip
 
     def _parquet(self, path: Path) -> Iterator[Rows]:
-        arrow = pyarrow()
         before = 0
-        try:
-            with parquet_file(path) as file:
-                if "arm" not in file.schema_arrow.names:
-                    expected = "a table with the column arm"
-                    found = sorted(file.schema_arrow.names)
-                    raise InvalidParameter(must("log", self.owner, expected, found))
-                for batch in file.iter_batches(BLOCK, use_threads=False):
-                    yield self._batch(batch, before)
-                    before += batch.num_rows
-        except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            # A missing or forbidden file keeps its error; Arrow's about content have no number.
-            if getattr(error, "errno", None) is not None:
-                raise
-            expected = "a Parquet file that is complete"
-            raise InvalidParameter(must("log", self.owner, expected, str(path))) from error
+        with whole_file(path, "log", self.owner) as file:
+            if "arm" not in file.schema_arrow.names:
+                expected = "a table with the column arm"
+                found = sorted(file.schema_arrow.names)
+                raise InvalidParameter(must("log", self.owner, expected, found))
+            for batch in file.iter_batches(BLOCK, use_threads=False):
+                yield self._batch(batch, before)
+                before += batch.num_rows
 
     def _batch(self, batch: Any, before: int) -> Rows:
         held = {name: batch.column(n) for n, name in enumerate(batch.schema.names)}
@@ -403,7 +395,7 @@ class Reading:
 
         def column(name: str) -> Sequence[Any]:
             if name in held and name != "extra":
-                return held[name].to_pylist()
+                return list(held[name].to_pylist())
             texts = held["extra"].to_pylist() if "extra" in held else [None] * batch.num_rows
             return [json.loads(text or "{}")[name] for text in texts]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -88,23 +89,30 @@ def read_parquet(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:
 
 
 def _batches(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Yield the columns of decisions, some thousand rows at a time."""
+    """Yield the batches of a file that has the columns of a log."""
+    with whole_file(path, "path", "read_parquet") as file:
+        held = set(file.schema_arrow.names)
+        if not {"round", "arm"} <= held:
+            expected = "a table with the columns round and arm"
+            raise InvalidParameter(must("path", "read_parquet", expected, sorted(held)))
+        known = ("round", "arm", *_NUMBERS, "arms", "probabilities", "extra")
+        wanted = [column for column in known if column in held]
+        yield from file.iter_batches(_BATCH, columns=wanted, use_threads=False)
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str], parameter: str, owner: str) -> Iterator[Any]:
+    """Open a Parquet file; one that is damaged is refused, also while it is read."""
     arrow = pyarrow()
     try:
         with parquet_file(path) as file:
-            held = set(file.schema_arrow.names)
-            if not {"round", "arm"} <= held:
-                expected = "a table with the columns round and arm"
-                raise InvalidParameter(must("path", "read_parquet", expected, sorted(held)))
-            known = ("round", "arm", *_NUMBERS, "arms", "probabilities", "extra")
-            wanted = [column for column in known if column in held]
-            yield from file.iter_batches(_BATCH, columns=wanted, use_threads=False)
+            yield file
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        # A missing or forbidden file keeps its error; Arrow's about content have no number.
+        # Errors of the file system have a number, those of the format have none.
         if getattr(error, "errno", None) is not None:
             raise
         expected = "a Parquet file that is complete"
-        raise InvalidParameter(must("path", "read_parquet", expected, str(path))) from error
+        raise InvalidParameter(must(parameter, owner, expected, str(path))) from error
 
 
 def _parsed(row: dict[str, Any], where: str) -> LoggedDecision:

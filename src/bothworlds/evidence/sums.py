@@ -10,7 +10,7 @@ from zlib import error as zlib_error
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.evidence import layout, observing
+from bothworlds.evidence import layout, update
 from bothworlds.lanes.direct import address
 
 Array = NDArray[np.float64]
@@ -66,12 +66,12 @@ class Evidence:
         R = np.zeros(layout.size(n_arms, cells))
         R[layout.ARMS], R[layout.GRID] = n_arms, cells
         R[layout.CHECKPOINT], R[layout.RATIO] = 1.0, 1.1
-        R[layout.LAM] = observing.LARGEST_BET
-        R[layout.LAM_PSI] = observing.psi.py_func(observing.LARGEST_BET)
+        R[layout.LAM] = update.LARGEST_BET
+        R[layout.LAM_PSI] = update.psi.py_func(update.LARGEST_BET)
         self._hold(R)
         self.row(layout.LEAST)[:] = np.inf
         for side in range(2):
-            self.row(layout.BET + layout.SIDE * side)[:] = observing.LARGEST_BET
+            self.row(layout.BET + layout.SIDE * side)[:] = update.LARGEST_BET
             self.row(layout.PSI + layout.SIDE * side)[:] = R[layout.LAM_PSI]
         for level in range(len(layout.LEVELS)):
             self.row(layout.ENDS + 2 * level + 1)[:] = cells
@@ -152,17 +152,17 @@ class Evidence:
             The return value of `note` at the decision, if others were answered since.
         """
         K = self.n_arms
-        known = observing.NOTHING
+        known = update.NOTHING
         if inverse_p:
-            known = observing.OWN if weights is None else observing.ALL
-        if noted is None and known == observing.ALL:
+            known = update.OWN if weights is None else update.ALL
+        if noted is None and known == update.ALL:
             assert weights is not None
             if (weights > 0.0).all():
                 self.weights()[:] = weights
             else:
                 noted = self.note()
         if noted is None:
-            observing.observe(self.R, arm, inverse_p, loss, round, known)
+            update.observe(self.R, arm, inverse_p, loss, round, known)
             return
         w = np.full(K, np.nan) if weights is None else _widened(weights, K, np.nan)
         then = noted.size // 3
@@ -170,22 +170,22 @@ class Evidence:
         bets = np.empty(2 * K + 1)
         for side in range(2):
             part = noted[(1 + side) * then : (2 + side) * then]
-            bets[side * K : (side + 1) * K] = _widened(part, K, observing.LARGEST_BET)
+            bets[side * K : (side + 1) * K] = _widened(part, K, update.LARGEST_BET)
         bets[2 * K] = noted[-1]
-        observing.observe_late(self.R, arm, inverse_p, loss, round, known, w, guesses, bets)
+        update.observe_late(self.R, arm, inverse_p, loss, round, known, w, guesses, bets)
 
     def note(self) -> Array:
         """Return the notes for late feedback of a decision of this moment: 3 K + 1 numbers."""
         K = self.n_arms
         noted = np.empty(3 * K + 1)
-        observing.note(self.R, noted[:K], noted[K:])
+        update.note(self.R, noted[:K], noted[K:])
         return noted
 
     def add_rows(
         self, arms: Any, inverse_p: Any, losses: Any, rounds: Any, known: Any, weights: Any
     ) -> None:
         """Add rows of a log in order, as `add` would one after the other."""
-        observing.observe_all(self.R, arms, inverse_p, losses, rounds, known, weights)
+        update.observe_all(self.R, arms, inverse_p, losses, rounds, known, weights)
 
     def grow(self, n_arms: int) -> None:
         """Make room for more arms, up to ``n_arms``, of which nothing is known yet.
