@@ -1,7 +1,8 @@
-"""Numbers, sizes and durations as text, for tables, reports and terminals."""
+"""Text: numbers, sizes and durations for tables and reports, and what docstrings describe."""
 
 from __future__ import annotations
 
+import re
 import sys
 
 
@@ -170,3 +171,15 @@ def watched() -> bool:
     if sys.stderr is None or sys.stderr.closed:
         return False
     return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def descriptions(docstring: str) -> dict[str, str]:
+    r"""Return the descriptions of parameters in a docstring, by name.
+
+    Examples
+    --------
+    >>> descriptions("Parameters\n----------\nx, y : int\nlow : float\n    The\n    least.")
+    {'low': 'The least.'}
+    """
+    found = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", docstring, re.MULTILINE)
+    return {name: " ".join(lines.split()) for name, lines in found}

@@ -32,7 +32,9 @@ def first_round(name, n_arms):
 
 def without_mode(name, n_arms):
     """Return the kernels that play short runs."""
-    return half.one_solver(name, n_arms <= 8) if name in ("iw", "rv") else POLICIES[name].kernels()
+    if name in ("iw", "rv"):
+        return half.one_solver(name, n_arms <= 8, 5 <= n_arms <= 8)
+    return POLICIES[name].kernels()
 
 
 def curve(name, horizon, n_arms=9, checkpoints=(100, 5_000)):
@@ -116,13 +118,13 @@ def test_tiles_that_begin_and_tiles_that_go_on_run_in_one_shard():
             assert np.array_equal(outcome.plays, whole.plays)
 
 
-@pytest.mark.parametrize("n_arms", [2, 8, 9, 20])
+@pytest.mark.parametrize("n_arms", [2, 5, 8, 9, 20])
 @pytest.mark.parametrize("name", ["iw", "rv"])
 def test_one_solver_plays_as_both_do(name, n_arms):
     policy = POLICIES[name]
     world = bw.environments.Stochastic.gap(n_arms, 0.3)
     job = TileJob("P", policy, world, 3, 0, 16, (300,))
-    assert job.program.kernels is half.one_solver(name, n_arms <= 8)
+    assert job.program.kernels is without_mode(name, n_arms)
     both = replace(job, policy=plain(policy))
     assert both.program.kernels is policy.kernels()
     one, other = run_job(job), run_job(both)

@@ -31,7 +31,7 @@ from bothworlds.campaign.store import Store
 from bothworlds.engine.tile import run_job
 from bothworlds.errors import InvalidParameter, ResultFileError
 from bothworlds.files import ABANDONED
-from bothworlds.simulation.simulator import assemble
+from bothworlds.simulation.assembly import assemble
 
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
 T = 200

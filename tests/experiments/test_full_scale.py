@@ -87,6 +87,7 @@ def test_the_verdicts_are_those_of_known_claims():
     )
 
 
+@pytest.mark.slow
 def test_a_repeated_sample_is_compared_run_by_run(table, monkeypatch, tmp_path):
     chosen = compute.and_(
         compute.equal(table["cell"], sample.CELL), compute.equal(table["policy"], "UCB1")
@@ -117,4 +118,6 @@ def test_a_sample_that_was_interrupted_proves_nothing(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         sample.reproduce_sample(threads=1, compiling=lambda *each: counts.append(each))
     total = counts[0][1]
-    assert counts == [(n, total) for n in range(total + 1)]
+    assert counts[0] == (0, total)
+    assert counts[-1] == (total, total)
+    assert counts == sorted(counts)

@@ -129,6 +129,18 @@ def test_many_curves_or_long_names_have_a_legend():
     assert plot_result(made_up(["a name that is too long to stand beside its curve"])).legends
 
 
+@pytest.mark.parametrize("plot", ["plot", "plot_tail"])
+def test_a_title_does_not_lie_on_the_legend(plot):
+    figure = getattr(made_up([f"policy {i}" for i in range(12)]), plot)()
+    (legend,) = figure.legends
+    assert figure.get_suptitle() == ""
+    assert legend.get_title().get_text() == "Stochastic(means=[0.4, 0.6]), K = 2"
+    figure.draw_without_rendering()
+    title = legend.get_title().get_window_extent()
+    covered = [*(text for text in legend.get_texts()), *figure.axes]
+    assert not any(title.overlaps(each.get_window_extent()) for each in covered)
+
+
 @pytest.mark.slow
 def test_the_figure_says_what_was_run():
     figure = plot_result(made_up())

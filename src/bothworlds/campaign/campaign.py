@@ -15,7 +15,8 @@ from bothworlds.campaign.progress import Progress, reporting
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.work_queue import WorkQueue
 from bothworlds.campaign.workers import Remote, Workers
-from bothworlds.engine.tile import TileJob, TileOutcome
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import TileJob
 from bothworlds.errors import BothworldsError, ClusterError, ResultFileError
 
 ATTEMPTS = 3

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut
-from bothworlds.engine.tile import TileJob, TileOutcome
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import TileJob
 
 
 def shorter(curve: Curve, stems: Iterable[str]) -> list[str]:

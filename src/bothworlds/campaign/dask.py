@@ -18,7 +18,8 @@ from typing import Any
 
 from bothworlds.campaign.shard import run_shard
 from bothworlds.campaign.workers import Remote, gone
-from bothworlds.engine.tile import TileJob, TileOutcome
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import TileJob
 from bothworlds.errors import ClusterError, InvalidParameter, missing_extra, must
 
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?")

@@ -61,7 +61,7 @@ def _numbers(environment: Environment, files: bool) -> bytes:
     # Kept with the object: environments that name the same file are equal, the file may change.
     kept = vars(environment)
     if "_fingerprint" in kept:
-        return kept["_fingerprint"]
+        return bytes(kept["_fingerprint"])
     table = environment.parameters()
     mapped = isinstance(table, np.memmap)
     digest = hashlib.sha256(f"{environment.n_arms} {table.shape}".encode())

@@ -10,8 +10,9 @@ from typing import Any
 from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.identity import fingerprint
 from bothworlds.engine import advised, delayed, plain
+from bothworlds.engine.outcome import TileOutcome
 from bothworlds.engine.table import Table
-from bothworlds.engine.tile import Interrupted, TileJob, TileOutcome, run_job, tile_size
+from bothworlds.engine.tile import Interrupted, TileJob, run_job, tile_size
 from bothworlds.errors import ClusterError
 from bothworlds.policies.plain import PlainPolicy
 

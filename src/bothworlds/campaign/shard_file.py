@@ -16,20 +16,19 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bothworlds
 from bothworlds import sources
+from bothworlds.engine.outcome import TileOutcome
 from bothworlds.errors import BothworldsError, ResultFileError
 from bothworlds.files import parquet_file, pyarrow, replacing
-
-if TYPE_CHECKING:
-    from bothworlds.engine.tile import TileOutcome
 
 FORMAT = "bothworlds.shard"
 VERSION = 1
@@ -40,15 +39,12 @@ About = dict[str, Any]
 
 def versions() -> dict[str, str]:
     """Return the software that computes."""
-    import llvmlite
-    import numba
-
     return {
         "bothworlds": bothworlds.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
-        "llvmlite": llvmlite.__version__,
+        "numba": version("numba"),
+        "llvmlite": version("llvmlite"),
         "kernels": sources.digest(*sources.KERNELS).hex()[:16],
     }
 
@@ -143,9 +139,6 @@ def read(path: Path, states: bool = False) -> tuple[About, list[TileOutcome]]:
     With ``states``, one outcome per tile with its state, none where no states were kept;
     otherwise one for all.
     """
-    # Not above: settings of a shard can be read without loading the engine.
-    from bothworlds.engine.tile import TileOutcome
-
     with _opened(path) as file:
         content = _about(path, file)
         n, arms, count = len(content["checkpoints"]), content["arms"], content["count"]

@@ -29,7 +29,8 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut
 from bothworlds.campaign.store_view import CurveFiles as CurveFiles
 from bothworlds.campaign.store_view import StoreView, content, missing_spans
-from bothworlds.engine.tile import TileJob, TileOutcome
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import TileJob
 from bothworlds.errors import InvalidParameter, ResultFileError, must
 from bothworlds.files import RangeLock, pyarrow, sweep
 

@@ -22,7 +22,7 @@ from bothworlds.campaign.shard_file import About
 from bothworlds.errors import ResultFileError
 
 if TYPE_CHECKING:
-    from bothworlds.engine.tile import TileOutcome
+    from bothworlds.engine.outcome import TileOutcome
 
 _STEM = r"[0-9a-f]{20}-\d+-[0-9a-f]{8}"
 _SHARD = re.compile(rf"({_STEM})-(\d+)-(\d+)\.parquet")

@@ -10,7 +10,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Protocol
 
 from bothworlds.campaign.shard import run_shard, stamp
-from bothworlds.engine.tile import TileJob, TileOutcome
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import TileJob
 from bothworlds.errors import ClusterError
 
 Tick = Callable[[TileJob, int], None]

@@ -99,6 +99,8 @@ def part_of(name: str) -> Part:
 def experiment(name: str) -> Experiment:
     """Return an experiment by its name: what its module states, and its four functions.
 
+    The summary is the module's docstring below its first line.
+
     Raises
     ------
     InvalidParameter
@@ -111,6 +113,7 @@ def experiment(name: str) -> Experiment:
     """
     place = f"bothworlds.experiments.{part_of(name)}.{name.replace('-', '_')}"
     module = import_module(place)
-    return module.ABOUT(
-        name, cells=module.cells, score=module.score, figures=module.figures, tables=module.tables
-    )
+    summary = " ".join((module.__doc__ or "").partition("\n\n")[2].split())
+    parts = {part: getattr(module, part) for part in ("cells", "score", "figures", "tables")}
+    found: Experiment = module.ABOUT(name, summary=summary, **parts)
+    return found

@@ -98,7 +98,8 @@ class Plan:
     def key(self) -> str:
         """Name everything that claims and figures depend on."""
         curves = [f"{curve.stem} {curve.repetitions}" for _, curve in self.curves]
-        parts = [sources.digest(*sources.JUDGING).hex(), repr(self.settings), *curves]
+        digest = sources.digest(*sources.JUDGING).hex()
+        parts = [digest, self.experiment.summary, repr(self.settings), *curves]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

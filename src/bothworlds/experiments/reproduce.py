@@ -16,7 +16,8 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.progress import Progress
 from bothworlds.campaign.store import Store
 from bothworlds.campaign.workers import Threads, Workers
-from bothworlds.engine.tile import TileOutcome, compile_kernels
+from bothworlds.engine.outcome import TileOutcome
+from bothworlds.engine.tile import compile_all
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.claims.statements import with_context
@@ -32,8 +33,8 @@ from bothworlds.experiments.report.archive import (
 )
 from bothworlds.experiments.report.html import write_report
 from bothworlds.seeding import checked_seed
+from bothworlds.simulation.assembly import assemble
 from bothworlds.simulation.result import Result
-from bothworlds.simulation.simulator import assemble
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ def run(
     finished : callable, optional
         Gets every experiment as soon as it is finished.
     compiling : callable, optional
-        Gets, before anything runs in this process, how many pairs of algorithm and environment
-        are compiled and how many there are.
+        Gets, before anything runs in this process, how many kernels are ready, of how many.
 
     Returns
     -------
@@ -165,23 +165,15 @@ def run(
 def _compile(
     plans: list[Plan], store: Store, keep: bool, compiling: Callable[[int, int], Any]
 ) -> None:
-    """Compile the kernels of the plans, one pair of algorithm and environment after another."""
-    needed = {}
-    for plan in plans:
-        for _, curve in plan.curves:
-            program, world = curve.program(keep), curve.environment
-            if world.kind == "advised":
-                continue  # its loops have no kernels of policies in them
-            stage = world.stage()
-            strike = None if stage is None else stage.kernel
-            key = (program.by_side, program.leaderless, world.unchecked_kernel(), strike)
-            if key not in needed and store.missing(curve):
-                needed[key] = (program, world)
-    for done, (program, world) in enumerate(needed.values()):
-        compiling(done, len(needed))
-        compile_kernels(program, world)
-    if needed:
-        compiling(len(needed), len(needed))
+    """Compile the kernels of the plans that the store does not make unnecessary."""
+    pairs = [
+        (curve.program(keep), curve.environment)
+        for plan in plans
+        for _, curve in plan.curves
+        # The loops of advised worlds have no kernels of policies in them.
+        if curve.environment.kind != "advised" and store.missing(curve)
+    ]
+    compile_all(pairs, compiling)
 
 
 def _simulate(
@@ -301,11 +293,11 @@ def _finish(
     with plotting.style():
         figures = chosen.figures(outcome)
         for name, figure in figures.items():
-            plotting.save(figure, folder / f"{name}.png")
             panels[name] = tuple(Panel(*each) for each in plotting.shown_panels(figure))
-            # The first drawing has settled the layout, which takes as long as the drawing.
+            # That has settled the layout, which takes as long as the drawing.
             figure.set_layout_engine("none")
-            plotting.save(figure, folder / f"{name}.pdf")
+            for kind in ("png", "pdf"):
+                plotting.save(figure, folder / f"{name}.{kind}")
     write_results(folder / f"{chosen.id}.parquet", outcome)
     made = Finished(
         id=chosen.id,

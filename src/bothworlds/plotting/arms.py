@@ -14,6 +14,7 @@ from bothworlds.plotting.draw import (
     WIDTH,
     draw_curve,
     end_labels,
+    entitle,
     log_rounds,
     note,
     panels,
@@ -79,7 +80,7 @@ def plot_arms(
             axes.set_ylabel("share of the rounds")
         told = heading(result, width) if title is None else title
         if told:
-            figure.suptitle(told, x=0.012, ha="left", fontsize=9.5)
+            entitle(figure, told)
         note(figure, f"{len(shown)} of {plays.shape[1]} arms by number; mean over the repetitions")
         if path is not None:
             save(figure, path)

@@ -64,6 +64,7 @@ _STYLE: Any = {
     "legend.fontsize": 9.5,
     "legend.frameon": False,
     "legend.handlelength": 3.0,
+    "legend.title_fontsize": 9.5,
     "lines.markersize": 3.8,
     "savefig.dpi": 200.0,
     "pdf.fonttype": 42,
@@ -357,6 +358,16 @@ def shared_legend(figure: Figure, columns: int = 4) -> None:
         entries.values(), entries.keys(), loc="outside upper center",
         ncols=min(columns, fitting, max(1, len(entries))), columnspacing=1.2, handletextpad=0.6,
     )  # fmt: skip
+
+
+def entitle(figure: Figure, text: str) -> None:
+    """Write a title at the top left; above the entries of the legend, if there is one."""
+    if figure.legends:
+        # A title of the figure would lie on the legend, which has the same place.
+        figure.legends[0].set_title(text)
+        figure.legends[0].set_alignment("left")
+    else:
+        figure.suptitle(text, x=0.012, ha="left", fontsize=9.5)
 
 
 def note(figure: Figure, text: str) -> None:

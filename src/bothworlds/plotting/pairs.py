@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from bothworlds.errors import InvalidParameter, must
-from bothworlds.plotting.draw import INK, QUIET, WIDTH, note, panels, save, style
+from bothworlds.plotting.draw import INK, QUIET, WIDTH, entitle, note, panels, save, style
 from bothworlds.text import clipped, narrow
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def plot_regret_table(
         figure, grid = panels(1, 1, 1.2 + 0.34 * len(names), width)
         _heat(grid[0, 0], means, names, list(columns))
         if title:
-            figure.suptitle(title, x=0.012, ha="left", fontsize=9.5)
+            entitle(figure, title)
         note(figure, "mean pseudo-regret; darker: more times the least of the column")
         if path is not None:
             save(figure, path)

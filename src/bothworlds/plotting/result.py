@@ -20,6 +20,7 @@ from bothworlds.plotting.draw import (
     draw_bound,
     draw_curve,
     end_labels,
+    entitle,
     linear_axes,
     log_axes,
     name_line,
@@ -183,7 +184,7 @@ def plot_result(
             _named(figure, grid[0], result, names)
             told = heading(result, figure.get_figwidth()) if title is None else title
             if told:
-                figure.suptitle(told, x=0.012, ha="left", fontsize=9.5)
+                entitle(figure, told)
             note(figure, _told(result, names, band))
         if path is not None:
             save(figure, path)

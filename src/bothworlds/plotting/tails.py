@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.plotting.draw import (
+    entitle,
     log_heights,
     log_rounds,
     note,
@@ -90,7 +91,7 @@ def plot_tail(
             shared_legend(figure, 2)
             told = heading(result, figure.get_figwidth()) if title is None else title
             if told:
-                figure.suptitle(told, x=0.012, ha="left", fontsize=9.5)
+                entitle(figure, told)
             counts = sorted({each.size for each in shown.values()})
             note(figure, f"{' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} repetitions")
         if path is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from bothworlds.campaign.store_view import CurveFiles, StoreView
 from bothworlds.errors import InvalidParameter, ResultFileError, must
 from bothworlds.files import pyarrow, replacing
-from bothworlds.simulation.simulator import regret_of
+from bothworlds.simulation.assembly import regret_of
 
 ENDINGS = (".parquet", ".csv")
 """File name endings that can be written."""

@@ -55,7 +55,7 @@ def resampled(runs: int, samples: int, rng: np.random.Generator) -> Floats:
 def standard_error(influence: Floats) -> Floats:
     """Return the standard error of statistics, from the influence of every run (a row) on them."""
     n = len(influence)
-    return influence.std(axis=0, ddof=1) / np.sqrt(n)
+    return np.asarray(influence.std(axis=0, ddof=1) / np.sqrt(n))
 
 
 def pivots(change: Floats, influence: Floats, weights: Floats) -> Floats:

@@ -45,7 +45,7 @@ def trimmed_mean(values: NDArray[np.float64], share: float = TRIM) -> NDArray[np
     """
     ordered = np.sort(values, axis=0)
     cut = int(share * len(ordered))
-    return ordered[cut : len(ordered) - cut].mean(axis=0)
+    return np.asarray(ordered[cut : len(ordered) - cut].mean(axis=0))
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from bothworlds.arguments import FloatArray, count, numbers, shaped, share, unit_vector
 from bothworlds.errors import InvalidParameter, must
 
-__all__ = [
-    "Horizon",
-    "Horizons",
-    "arm_count",
-    "bernoulli_means",
-    "float_or_array",
-    "gap_vector",
-    "horizons",
-    "path_arrays",
-    "regulariser_of",
-    "require_part",
-]
-
 Horizon: TypeAlias = float | np.integer[Any] | np.floating[Any]
 """One horizon, for which a bound is a float."""
 Horizons: TypeAlias = Sequence[float] | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]

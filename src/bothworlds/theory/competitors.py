@@ -26,8 +26,6 @@ from bothworlds.theory.arguments import (
     horizons,
 )
 
-__all__ = ["exp3", "ucb1"]
-
 
 @overload
 def exp3(n_arms: int, horizon: Horizon) -> float: ...

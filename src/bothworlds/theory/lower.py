@@ -25,8 +25,6 @@ from bothworlds.theory.arguments import (
     horizons,
 )
 
-__all__ = ["asymptotic_factor", "lai_robbins", "minimax"]
-
 
 def _relative_entropy(p: FloatArray, q: float) -> FloatArray:
     """Give kl(p, q) of two Bernoulli distributions, with 0 log 0 = 0 and infinity where it is."""

@@ -15,8 +15,6 @@ import numpy as np
 
 from bothworlds.arguments import FloatArray
 
-__all__ = ["attained", "deformed_log", "gradient", "maximiser", "potential", "regulariser"]
-
 
 def deformed_log(x: FloatArray, a: float) -> FloatArray:
     """Give (x^a - 1)/a without loss near a = 0, where it is log x."""

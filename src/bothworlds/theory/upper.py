@@ -28,16 +28,6 @@ from bothworlds.theory.arguments import (
     horizons,
 )
 
-__all__ = [
-    "adversarial",
-    "corrupted",
-    "dueling_adversarial",
-    "dueling_stochastic",
-    "general_adversarial",
-    "general_stochastic",
-    "self_bounding",
-]
-
 
 @overload
 def adversarial(

@@ -1,4 +1,11 @@
-"""Advice: which of several models to follow, where models are fixed and where one breaks."""
+"""Advice: which of several models to follow, where models are fixed and where one breaks.
+
+Seven models recommend one of four arms in four contexts, which the bandit does not see. One is
+right everywhere, two in half of the contexts, four always recommend the same arm. All losses move
+together, the best model is given six times, it breaks halfway, or clicks are rare. Thompson
+sampling and UCB1 follow one model a round and learn about it alone. Regret is against the best
+model's own advice; claims about the break measure it against the best model at each time.
+"""
 
 from __future__ import annotations
 
@@ -222,14 +229,6 @@ ABOUT = partial(
     Experiment,
     title="Advice: which of your models to follow",
     source="Ours, with the estimator of EXP4 (Auer, Cesa-Bianchi, Freund and Schapire, 2002)",
-    summary=(
-        "Seven models recommend one of four arms in four contexts, which the bandit does not see. "
-        "One is right everywhere, two in half of the contexts, four always recommend the same "
-        "arm. All losses move together, the best model is given six times, it breaks halfway, or "
-        "clicks are rare. Thompson sampling and UCB1 follow one model a round and learn about it "
-        "alone. Regret is against the best model's own advice; claims about the break measure it "
-        "against the best model at each time."
-    ),
     scales=SCALES,
     varies=frozenset(),
 )

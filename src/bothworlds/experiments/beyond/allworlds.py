@@ -1,4 +1,10 @@
-"""AllWorlds next to every other policy: within twice the best of them, world by world."""
+"""AllWorlds next to every other policy: within twice the best of them, world by world.
+
+Every policy of the package plays in the arena's worlds with bounded losses: eight that the
+constants of AllWorlds were chosen on, and twelve more. In each world AllWorlds is compared with the
+policy that has the least regret there, which differs from world to world and is known only
+afterwards. Sine waves, mostly missing feedback and drifting clicks last twice as long as the rest.
+"""
 
 from __future__ import annotations
 
@@ -82,10 +88,9 @@ def score(outcome: Outcome) -> list[Claim]:
 
 def shares(outcome: Outcome, cell: Cell) -> verdicts.Place:
     """Return the regret of AllWorlds in a world, in units of the best other policy's."""
-    own = verdicts.finals(outcome, cell, ALLWORLDS)
-    others = {name: verdicts.finals(outcome, cell, name) for name in rivals(cell)}
-    best = min(others, key=lambda name: float(others[name][0]))
-    return verdicts.Place(best, rules.ratio(own, others[best]), cell.id, LIMIT)
+    best = min(rivals(cell), key=partial(outcome.mean, cell))
+    own, other = (verdicts.finals(outcome, cell, name) for name in (ALLWORLDS, best))
+    return verdicts.Place(best, rules.ratio(own, other), cell.id, LIMIT)
 
 
 def figures(outcome: Outcome) -> dict[str, Figure]:
@@ -116,13 +121,6 @@ ABOUT = partial(
     Experiment,
     title="AllWorlds: one policy for unknown worlds",
     source="Ours",
-    summary=(
-        "Every policy of the package plays in the arena's worlds with bounded losses: eight that "
-        "the constants of AllWorlds were chosen on, and twelve more. In each world AllWorlds is "
-        "compared with the policy that has the least regret there, which differs from world to "
-        "world and is known only afterwards. Sine waves, mostly missing feedback and drifting "
-        "clicks last twice as long as the rest."
-    ),
     scales=SCALES,
     varies=frozenset(),
 )

@@ -1,4 +1,9 @@
-"""Delay: Tsallis-INF (IW) with feedback that comes late, by the probability at the decision."""
+"""Delay: Tsallis-INF (IW) with feedback that comes late, by the probability at the decision.
+
+Every loss arrives a fixed number of rounds late and is weighted by the probability its arm had when
+it was chosen; the learning rate counts decisions. This plain rule has no bound here, unlike the
+algorithms that are tuned for delays.
+"""
 
 from __future__ import annotations
 
@@ -140,11 +145,6 @@ ABOUT = partial(
     title="Delay: what late feedback costs",
     source="Ours; bounds for tuned algorithms: Zimmert and Seldin (AISTATS 2020), and in both "
     "worlds Masoudian, Zimmert and Seldin (NeurIPS 2022)",
-    summary=(
-        "Every loss arrives a fixed number of rounds late and is weighted by the probability its "
-        "arm had when it was chosen; the learning rate counts decisions. This plain rule has no "
-        "bound here, unlike the algorithms that are tuned for delays."
-    ),
     scales={name: replace(scale, points=DELAYS) for name, scale in SCALES.items()},
     varies=frozenset(),
 )

@@ -1,4 +1,11 @@
-"""Drift: restarts, discounts and alarms, where the best arm moves and where it does not."""
+"""Drift: restarts, discounts and alarms, where the best arm moves and where it does not.
+
+Tsallis-INF competes with one fixed arm. Three wrappers follow an arm that moves: restarts every
+tenth of the horizon, a window of that length, and an alarm that tests every arm's own losses, draws
+every arm with a floor of 2 % and restarts when it rings. The best arm moves three times, or never,
+or it stays while the level of all losses jumps, which rings the alarm though no restart is needed.
+Regret is measured against the best arm of every block.
+"""
 
 from __future__ import annotations
 
@@ -104,14 +111,6 @@ ABOUT = partial(
     Experiment,
     title="Drift: when the best arm moves",
     source="Ours, with the change test of Besson, Kaufmann, Maillard and Seznec (JMLR 2022)",
-    summary=(
-        "Tsallis-INF competes with one fixed arm. Three wrappers follow an arm that moves: "
-        "restarts every tenth of the horizon, a window of that length, and an alarm that tests "
-        "every arm's own losses, draws every arm with a floor of 2 % and restarts when it rings. "
-        "The best arm moves three times, or never, or it stays while the level of all losses "
-        "jumps, which rings the alarm though no restart is needed. Regret is measured against the "
-        "best arm of every block."
-    ),
     scales=SCALES,
     varies=frozenset(),
 )

@@ -1,4 +1,9 @@
-"""Floor: the cost of drawing every arm again and again, for the sake of inference."""
+"""Floor: the cost of drawing every arm again and again, for the sake of inference.
+
+A floor mixes the drawing of the arm with chance, in round t by a share of scale / t^(1/3), so that
+intervals for every arm stay sound. Each such draw costs the mean gap; as it also informs, it can
+cost less.
+"""
 
 from __future__ import annotations
 
@@ -107,11 +112,6 @@ ABOUT = partial(
     Experiment,
     title="Floors: what exploring for inference costs",
     source="Ours",
-    summary=(
-        "A floor mixes the drawing of the arm with chance, in round t by a share of scale / "
-        "t^(1/3), so that intervals for every arm stay sound. Each such draw costs the mean gap; "
-        "as it also informs, it can cost less."
-    ),
     scales={name: replace(scale, points=(0.25, DEFAULT, 1.0)) for name, scale in SCALES.items()},
     varies=frozenset(),
 )

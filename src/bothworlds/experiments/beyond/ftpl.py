@@ -1,4 +1,12 @@
-"""FTPL: a leader after random perturbations, where means are fixed and where the lead fades."""
+"""FTPL: a leader after random perturbations, where means are fixed and where the lead fades.
+
+FTPL adds a random perturbation to the loss estimate of every arm and plays the leader. It never
+computes a probability: perturbations are drawn again until the same arm leads, and the count is the
+weight of the loss. Honda, Ito and Tsuchiya prove the orders log T and sqrt(K T) of both worlds for
+Fréchet perturbations of shape 2; Lee, Honda, Ito and Oh prove them for Pareto and others of such a
+tail. Means are fixed, or their level jumps, or the lead of the best arm fades like sqrt(K/t), so
+that it never becomes clear.
+"""
 
 from __future__ import annotations
 
@@ -131,14 +139,6 @@ ABOUT = partial(
     Experiment,
     title="FTPL: both worlds without probabilities",
     source="Honda, Ito and Tsuchiya (ALT 2023); Lee, Honda, Ito and Oh (COLT 2024)",
-    summary=(
-        "FTPL adds a random perturbation to the loss estimate of every arm and plays the leader. "
-        "It never computes a probability: perturbations are drawn again until the same arm leads, "
-        "and the count is the weight of the loss. Honda, Ito and Tsuchiya prove the orders log T "
-        "and sqrt(K T) of both worlds for Fréchet perturbations of shape 2; Lee, Honda, Ito and Oh "
-        "prove them for Pareto and others of such a tail. Means are fixed, or their level jumps, "
-        "or the lead of the best arm fades like sqrt(K/t), so that it never becomes clear."
-    ),
     scales=SCALES,
     varies=frozenset(),
 )

@@ -1,4 +1,10 @@
-"""Heavy tails: HTINF and AdaTINF on losses without bounds, signed and positive."""
+"""Heavy tails: HTINF and AdaTINF on losses without bounds, signed and positive.
+
+Latencies and costs have no bound. Huang, Dai and Huang run Tsallis-INF at a rate scaled by the root
+mean square of the losses and skip those that are too large on either side; AdaTINF finds the scale
+by itself. HTINF here skips only losses far below 0, as large positive ones do no harm and tell bad
+arms apart. One world has signed losses with Student noise, the other positive lognormal ones.
+"""
 
 from __future__ import annotations
 
@@ -104,13 +110,6 @@ ABOUT = partial(
     Experiment,
     title="Heavy tails: losses without bounds",
     source="Huang, Dai and Huang (ICML 2022); skipping on one side is ours",
-    summary=(
-        "Latencies and costs have no bound. Huang, Dai and Huang run Tsallis-INF at a rate scaled "
-        "by the root mean square of the losses and skip those that are too large on either side; "
-        "AdaTINF finds the scale by itself. HTINF here skips only losses far below 0, as large "
-        "positive ones do no harm and tell bad arms apart. One world has signed losses with "
-        "Student noise, the other positive lognormal ones."
-    ),
     scales=SCALES,
     varies=frozenset(),
 )

@@ -1,4 +1,11 @@
-"""Variance: TsallisINFV and LB-INF-V next to Tsallis-INF, on clicks, rare losses and coins."""
+"""Variance: TsallisINFV and LB-INF-V next to Tsallis-INF, on clicks, rare losses and coins.
+
+Clicks and other rare events have losses of small variance, which Tsallis-INF does not use. Ito,
+Tsuchiya and Honda prove for LB-INF-V, which knows the horizon, a stochastic regret of the order of
+the sum of (variance / gap + 1) log T over the arms, and adversarial bounds next to it. TsallisINFV
+needs no horizon; its guarantee is argued, not proved. Clicks have the smallest variances; next to
+them are coins with the same gap, rare losses, coins with a large gap, and coins whose level jumps.
+"""
 
 from __future__ import annotations
 
@@ -109,14 +116,6 @@ ABOUT = partial(
     Experiment,
     title="Low rates: following the variance of the losses",
     source="LB-INF-V by Ito, Tsuchiya and Honda (COLT 2022); TsallisINFV is ours",
-    summary=(
-        "Clicks and other rare events have losses of small variance, which Tsallis-INF does not "
-        "use. Ito, Tsuchiya and Honda prove for LB-INF-V, which knows the horizon, a stochastic "
-        "regret of the order of the sum of (variance / gap + 1) log T over the arms, and "
-        "adversarial bounds next to it. TsallisINFV needs no horizon; its guarantee is argued, not "
-        "proved. Clicks have the smallest variances; next to them are coins with the same gap, "
-        "rare losses, coins with a large gap, and coins whose level jumps."
-    ),
     scales=SCALES,
     varies=frozenset(),
 )

@@ -78,7 +78,7 @@ def growth(outcome: Outcome, cell: Cell, name: str) -> Draws:
 def _slope(x: NDArray[np.float64], y: Draws) -> Draws:
     """Return the least-squares slope of every row."""
     centred = x - x.mean()
-    return y @ centred / (centred @ centred)
+    return np.asarray(y @ centred / (centred @ centred))
 
 
 def _between(x: NDArray[np.float64], y: Draws, at: ArrayLike) -> Draws:
@@ -114,7 +114,7 @@ def crests(outcome: Outcome, cell: Cell, name: str) -> Draws:
     highest = np.maximum.accumulate(curves(outcome, cell, name), axis=1)
     ends = np.log([cell.horizon / WINDOW, cell.horizon])
     first, last = _between(rounds, np.log(np.maximum(highest, 1.0)), ends).T
-    return (last - first) / np.log(WINDOW)
+    return np.asarray((last - first) / np.log(WINDOW))
 
 
 def per_log(outcome: Outcome, cell: Cell, name: str) -> Draws:
@@ -145,16 +145,14 @@ def ratio_claim(
     With ``at_most=False``, at least; ``place`` names a cell in the sentence.
     """
     pairs = list(pairs)
-    places = [
-        Place(
-            f"{a} / {b}, {place(cell)}",
-            ratio(finals(outcome, cell, a), finals(outcome, cell, b)),
-            seen(cell, a),
-        )
-        for cell in cells
-        for a, b in pairs
-        if a in cell.policies and b in cell.policies
-    ]
+    places = []
+    for cell in cells:
+        last = functools.cache(functools.partial(finals, outcome, cell))
+        places += [
+            Place(f"{a} / {b}, {place(cell)}", ratio(last(a), last(b)), seen(cell, a))
+            for a, b in pairs
+            if a in cell.policies and b in cell.policies
+        ]
     words = ("at most", "below", "up to {}") if at_most else ("at least", "above", "from {}")
     threshold = f"ratio {words[limit == 1]} {limit:g}"
     return judged(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.engine.tile import compile_kernels
+from bothworlds.engine.tile import compile_all
 from bothworlds.experiments.catalogue import experiment
 from bothworlds.experiments.claims.statements import full_scale
 from bothworlds.experiments.model import Cell
@@ -64,7 +64,7 @@ def reproduce_sample(
 ) -> Reproduced | None:
     """Play the runs of the sample again and compare; None where the package has no sample.
 
-    ``compiling`` receives how many pairs of algorithm and world are compiled, of how many.
+    ``compiling`` receives how many kernels are ready, of how many.
 
     Raises
     ------
@@ -79,12 +79,12 @@ def reproduce_sample(
     known = full_scale()
     runs = equal = rounds = 0
     cells = [(_cell(name), finals) for name, finals in known.get("sample", {}).items()]
-    pairs = [(cell, algorithm) for cell, finals in cells for algorithm in finals]
-    for done, (cell, algorithm) in enumerate(pairs):
-        compiling(done, len(pairs))
-        program = cell.policies[algorithm].program(cell.environment.n_arms, lanes=True)
-        compile_kernels(program, cell.environment)
-    compiling(len(pairs), len(pairs))
+    pairs = (
+        (cell.policies[each].program(cell.environment.n_arms, lanes=True), cell.environment)
+        for cell, finals in cells
+        for each in finals
+    )
+    compile_all(pairs, compiling)
     for cell, finals in cells:
         result = simulate(
             {algorithm: cell.policies[algorithm] for algorithm in finals},

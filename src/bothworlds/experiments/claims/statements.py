@@ -109,7 +109,7 @@ def full_scale() -> dict[str, Any]:
     """Return the results at the paper's own scale; empty where the package lacks them."""
     if not FULL_SCALE.is_file():
         return {"claims": {}}
-    return json.loads(FULL_SCALE.read_text(encoding="utf-8"))
+    return dict(json.loads(FULL_SCALE.read_text(encoding="utf-8")))
 
 
 def with_context(

@@ -1,4 +1,9 @@
-"""Figure 5: several best arms, which the theorems for gaps do not cover."""
+"""Figure 5: several best arms, which the theorems for gaps do not cover.
+
+One arm with mean loss (1 + gap)/2, all others (1 - gap)/2. The paper's logarithmic bounds ask for a
+unique best arm, and it conjectures that its analysis alone needs this. Ito (COLT 2021) proved it,
+and Jin, Liu and Luo (NeurIPS 2023) for more regularisers.
+"""
 
 from __future__ import annotations
 
@@ -185,11 +190,6 @@ ABOUT = partial(
     Experiment,
     title="Several best arms: is a unique best arm needed?",
     source="Figure 5",
-    summary=(
-        "One arm with mean loss (1 + gap)/2, all others (1 - gap)/2. The paper's logarithmic "
-        "bounds ask for a unique best arm, and it conjectures that its analysis alone needs this. "
-        "Ito (COLT 2021) proved it, and Jin, Liu and Luo (NeurIPS 2023) for more regularisers."
-    ),
     scales={
         "quick": Settings("quick", 100_000, 320, (2, 4, 8, 16), (1 / 8,)),
         "full": Settings("full", 10_000_000, 1000, (2, 4, 8, 16), (1 / 8,)),

@@ -1,4 +1,11 @@
-"""Corrupted losses: regret against the budget of corruption (Corollary 1)."""
+"""Corrupted losses: regret against the budget of corruption (Corollary 1).
+
+An adversary changes stochastic losses; the largest change of a round counts, and the sum over the
+rounds is at most C. It hides the best arm from the start, exchanges the two best arms, or raises
+the best arm's loss to 1 after every round in which it was played, the last also where the level of
+all losses moves (switching). Regret is measured on the true losses; on the corrupted ones, as in
+the article, it differs by at most 2 C, which is added to Corollary 1's bound here.
+"""
 
 from __future__ import annotations
 
@@ -181,14 +188,6 @@ ABOUT = partial(
     Experiment,
     title="Corrupted losses: what an attack costs",
     source="Section 5.1, Corollary 1",
-    summary=(
-        "An adversary changes stochastic losses; the largest change of a round counts, and the "
-        "sum over the rounds is at most C. It hides the best arm from the start, exchanges the "
-        "two best arms, or raises the best arm's loss to 1 after every round in which it was "
-        "played, the last also where the level of all losses moves (switching). Regret is "
-        "measured on the true losses; on the corrupted ones, as in the article, it differs by at "
-        "most 2 C, which is added to Corollary 1's bound here."
-    ),
     scales={
         "quick": Settings("quick", 100_000, 32, (8,), (1 / 8,), (0.0, 200.0, 400.0, 800.0, 1600.0)),
         "full": Settings(

@@ -1,4 +1,12 @@
-"""Section 6: dueling bandits, with utilities that stay or move and preferences without any."""
+"""Section 6: dueling bandits, with utilities that stay or move and preferences without any.
+
+Two arms duel every round, and the feedback is the winning side. Utilities are constant; or shift
+(one arm always has 1, each half of the rest has 1 in every second of many short phases, else 0); or
+take turns (two arms lead by 1/2, 1/2 and 1 in phases that triple); or fade (one arm leads by
+sqrt(K/t)). In one cell there are no utilities, only a matrix with a winner. The article measures no
+duels; these instances are ours, made to show growth like log T and like sqrt(K T), and rivals that
+fail.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +53,7 @@ def condorcet() -> NDArray[np.float64]:
 def phase(horizon: int, factor: float) -> NDArray[np.int64]:
     """Return the number of the phase of every round; phase n begins at round ``factor ** n``."""
     t = np.arange(1, horizon + 1)
-    return np.floor(np.log(t) / np.log(factor) + 1e-9).astype(np.int64)
+    return np.asarray(np.floor(np.log(t) / np.log(factor) + 1e-9), dtype=np.int64)
 
 
 def shifting(horizon: int) -> NDArray[np.float64]:
@@ -304,14 +312,6 @@ ABOUT = partial(
     Experiment,
     title="Duels: which algorithms can spar",
     source="Section 6",
-    summary=(
-        "Two arms duel every round, and the feedback is the winning side. Utilities are constant; "
-        "or shift (one arm always has 1, each half of the rest has 1 in every second of many "
-        "short phases, else 0); or take turns (two arms lead by 1/2, 1/2 and 1 in phases that "
-        "triple); or fade (one arm leads by sqrt(K/t)). In one cell there are no utilities, only "
-        "a matrix with a winner. The article measures no duels; these instances are ours, made "
-        "to show growth like log T and like sqrt(K T), and rivals that fail."
-    ),
     scales={
         "quick": Settings("quick", 200_000, 32, (), ()),
         "full": Settings("full", 1_000_000, 320, (), ()),

@@ -1,4 +1,10 @@
-"""The open problem of section 5.2: two regimes in which no logarithmic bound is known."""
+"""The open problem of section 5.2: two regimes in which no logarithmic bound is known.
+
+Two regimes of Seldin and Slivkins in which EXP3++ has a logarithmic guarantee and Tsallis-INF none.
+Contaminated: a share gap/4 of every arm's losses is replaced, against the best arm. Adversary with
+a gap: losses are fixed in advance, and the best arm's cumulative lead, though it swings, stays
+above gap times t. The claims here are not the article's; they report what happens in practice.
+"""
 
 from __future__ import annotations
 
@@ -162,13 +168,6 @@ ABOUT = partial(
     Experiment,
     title="An open problem: regimes without a known bound",
     source="Section 5.2",
-    summary=(
-        "Two regimes of Seldin and Slivkins in which EXP3++ has a logarithmic guarantee and "
-        "Tsallis-INF none. Contaminated: a share gap/4 of every arm's losses is replaced, "
-        "against the best arm. Adversary with a gap: losses are fixed in advance, and the "
-        "best arm's cumulative lead, though it swings, stays above gap times t. The claims "
-        "here are not the article's; they report what happens in practice."
-    ),
     scales={
         "quick": Settings("quick", 200_000, 32, (8,), (1 / 8, 1 / 4)),
         "full": Settings("full", 10_000_000, 100, (2, 8, 32), (1 / 8, 1 / 4)),

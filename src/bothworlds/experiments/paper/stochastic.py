@@ -1,4 +1,9 @@
-"""Figures 1 and 2: stochastic losses with means (1 - gap)/2 and (1 + gap)/2."""
+"""Figures 1 and 2: stochastic losses with means (1 - gap)/2 and (1 + gap)/2.
+
+Bernoulli losses with mean (1 - gap)/2 for the best arm and (1 + gap)/2 for the rest. The article
+does not print its grid of arms and gaps; this one is ours and contains K = 8, gap 1/8, the one cell
+published in the conference version. Tsallis-INF (soft) is ours, too.
+"""
 
 from __future__ import annotations
 
@@ -222,12 +227,6 @@ ABOUT = partial(
     Experiment,
     title="Stochastic losses: which algorithm learns fastest",
     source="Figures 1 and 2",
-    summary=(
-        "Bernoulli losses with mean (1 - gap)/2 for the best arm and (1 + gap)/2 for the rest. "
-        "The article does not print its grid of arms and gaps; this one is ours and contains "
-        "K = 8, gap 1/8, the one cell published in the conference version. "
-        "Tsallis-INF (soft) is ours, too."
-    ),
     scales={
         "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
         "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),

@@ -1,4 +1,9 @@
-"""Figures 3 and 4: a stochastically constrained adversary that moves the level of all losses."""
+"""Figures 3 and 4: a stochastically constrained adversary that moves the level of all losses.
+
+A stochastically constrained adversary: the mean losses of the best arm and of the others alternate
+between (0, gap) and (1 - gap, 1), in phases that grow by a factor of 1.6. The gaps never change.
+One stochastic cell is run next to it for comparison. Tsallis-INF (soft) is ours.
+"""
 
 from __future__ import annotations
 
@@ -249,12 +254,6 @@ ABOUT = partial(
     Experiment,
     title="Shifting means: which algorithms are not misled",
     source="Figures 3 and 4",
-    summary=(
-        "A stochastically constrained adversary: the mean losses of the best arm and of the "
-        "others alternate between (0, gap) and (1 - gap, 1), in phases that grow by a factor of "
-        "1.6. The gaps never change. One stochastic cell is run next to it for comparison. "
-        "Tsallis-INF (soft) is ours."
-    ),
     scales={
         "quick": Settings("quick", 250_000, 32, GRID_ARMS, GRID_GAPS),
         "full": Settings("full", 10_000_000, 100, GRID_ARMS, GRID_GAPS),

@@ -1,4 +1,10 @@
-"""Table 1 as measured: regret divided by the lower bound, against T and K, in both worlds."""
+"""Table 1 as measured: regret divided by the lower bound, against T and K, in both worlds.
+
+Mean regret divided by the lower bound. Stochastic: the bound of Lai and Robbins at fixed gap, which
+is asymptotic, so a ratio below 1 contradicts nothing. Adversarial: the minimax bound, on the
+instances by which it is proved, one best arm with a gap of 1/2 to 8 times sqrt(K/T), of which the
+worst counts. The orders of Table 1 are upper bounds; what is measured may well be better.
+"""
 
 from __future__ import annotations
 
@@ -317,13 +323,6 @@ ABOUT = partial(
     Experiment,
     title="Table 1, measured: distance from the lower bounds",
     source="Table 1",
-    summary=(
-        "Mean regret divided by the lower bound. Stochastic: the bound of Lai and Robbins at "
-        "fixed gap, which is asymptotic, so a ratio below 1 contradicts nothing. Adversarial: the "
-        "minimax bound, on the instances by which it is proved, one best arm with a gap of 1/2 to "
-        "8 times sqrt(K/T), of which the worst counts. The orders of Table 1 are upper bounds; "
-        "what is measured may well be better."
-    ),
     scales={
         "quick": Settings("quick", 250_000, 32, (2, 4, 8, 16, 32), (1 / 8,)),
         "full": Settings("full", 10_000_000, 100, (2, 4, 8, 16, 32), (1 / 8,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,52 +22,7 @@ from bothworlds.text import fraction
 BOTH_WORLDS = "switching-both-worlds"
 """The figure that stands first, where there is one."""
 
-_CSS = """
-:root { color-scheme: light dark; --ink: #1d2327; --quiet: #5b6670; --page: #fff; --line: #e1e5e8;
-  --soft: #f5f7f8; --link: #00598c; --holds: #00613f; --open: #5b6670; --differs: #8a5200;
-  --fails: #a8321a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #dde3e7; --quiet: #9aa6af; --page: #14181b;
-  --line: #2c3338; --soft: #1c2226; --link: #7cc4f0; --holds: #6fd3a8; --open: #9aa6af;
-  --differs: #f0b35c; --fails: #ff9478; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.1rem 4rem; }
-a { color: var(--link); }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0 .2rem; }
-h2 { font-size: 1.3rem; line-height: 1.25; margin: 3rem 0 .3rem; padding-top: 1.2rem;
-  border-top: 1px solid var(--line); }
-h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
-.quiet, figcaption, footer { color: var(--quiet); font-size: .87rem; }
-.quiet { margin-top: 0; }
-.said { font-size: 1.12rem; margin: 1rem 0; }
-nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; margin: 1rem 0; font-size: .93rem; }
-figure { margin: 1.2rem 0; }
-.paper { background: #fff; border-radius: 6px; padding: .4rem; }
-.drawn { position: relative; }
-.drawn img { display: block; width: 100%; height: auto; }
-.panel { position: absolute; scroll-margin-top: 4rem; border-radius: 4px; pointer-events: none; }
-.panel:target { outline: 3px solid #d55e00; outline-offset: 2px; }
-.claims { list-style: none; margin: 0; padding: 0; }
-.claims li { display: grid; grid-template-columns: 5.6rem 1fr; gap: .2rem .8rem; padding: .6rem 0;
-  border-bottom: 1px solid var(--line); }
-.claims p { margin: 0 0 .15rem; }
-.verdict { font-weight: 600; white-space: nowrap; }
-.holds > .verdict { color: var(--holds); } .open > .verdict { color: var(--open); }
-.differs > .verdict { color: var(--differs); } .fails > .verdict { color: var(--fails); }
-.measured, .why, .full { font-size: .9rem; }
-.why { border-left: 3px solid var(--line); padding-left: .6rem; }
-code { font-size: .9em; overflow-wrap: anywhere; }
-.matrix td:first-child { width: 100%; white-space: normal; }
-.matrix th { white-space: normal; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { text-align: left; padding: .28rem .6rem; border-bottom: 1px solid var(--line);
-  vertical-align: top; white-space: nowrap; }
-th { font-weight: 600; background: var(--soft); }
-details { margin: .8rem 0; } summary { cursor: pointer; }
-@media (max-width: 36rem) { .matrix :is(th, td) { padding: .28rem .3rem; } }
-@media (max-width: 36rem) { .claims li { grid-template-columns: 1fr; } body { font-size: 15px; } }
-"""
+_CSS = Path(__file__).with_name("report.css")
 
 _MARKS = {"holds": "✓ holds", "fails": "✗ fails", "open": "? open", "differs": "≠ differs"}
 
@@ -90,7 +46,7 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
             h.meta(charset="utf-8"),
             h.meta(name="viewport", content="width=device-width, initial-scale=1"),
             h.title(shelf.title),
-            h.style(Markup(_CSS)),
+            h.style(Markup(_CSS.read_text(encoding="utf-8"))),
         ),
         "\n",
     )
@@ -98,9 +54,9 @@ def report_html(folder: Path, finished: Sequence[Finished]) -> str:
         h.h1(shelf.title),
         h.p(about, class_="quiet"),
         *(h.p(sentence, class_="said") for sentence in _lead(folder, finished)),
-        *_first_picture(folder, finished),
         h.nav(h.a(each.id, href=f"#{each.id}") for each in finished),
         *_overview(finished),
+        *_first_picture(folder, finished),
         *(_section(folder, each) for each in finished),
         *_made(finished),
     )
@@ -116,7 +72,7 @@ def _lead(folder: Path, finished: Sequence[Finished]) -> list[str]:
 
 
 def _first_picture(folder: Path, finished: Sequence[Finished]) -> list[Markup]:
-    """Show the same algorithms in both worlds before anything else."""
+    """Show the same algorithms in both worlds, below all claims and above their panels."""
     caption = (
         "The same algorithms in two worlds with the same gaps. Left the means are fixed; right "
         "they all rise and fall together, and only Tsallis-INF keeps its regret."
@@ -186,7 +142,7 @@ def _section(folder: Path, each: Finished) -> Markup:
 
 
 def _picture(folder: Path, name: str, each: Finished, caption: str) -> Markup:
-    data = base64.b64encode(_small(folder / f"{name}.png")).decode("ascii")
+    data = base64.b64encode(_small((folder / f"{name}.png").read_bytes())).decode("ascii")
     sides = ("left", "top", "width", "height")
     places = (
         h.span(
@@ -222,12 +178,16 @@ def panel_of(claim: Claim, each: Finished) -> tuple[int, str] | None:
     return None
 
 
-def _small(path: Path) -> bytes:
-    """Return a picture with 256 colours, which is all that lines need, and a third of the size."""
+@functools.lru_cache(maxsize=64)
+def _small(content: bytes) -> bytes:
+    """Return a picture with 256 colours, which is all that lines need, and a third of the size.
+
+    The report is written after every experiment, with the same pictures of those before.
+    """
     from PIL import Image
 
     target = io.BytesIO()
-    with Image.open(path) as picture:
+    with Image.open(io.BytesIO(content)) as picture:
         picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(target, format="PNG")
     return target.getvalue()
 
