@@ -7,7 +7,14 @@ from bothworlds.errors import missing_extra
 
 
 def main() -> None:
-    """Run the ``bothworlds`` command."""
+    """Run the ``bothworlds`` command; Ctrl-C while it loads ends it without a traceback."""
+    try:
+        _main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _main() -> None:
     if sys.argv[1:2] == ["decide"]:
         # A decision needs no linear algebra, and starting threads for it takes as long as NumPy.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

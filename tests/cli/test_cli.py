@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow
@@ -16,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bothworlds as bw
+from bothworlds import __main__ as entry
 from bothworlds import registry
 from bothworlds.cli import app, decisions
 from bothworlds.cli import parse as names
@@ -69,6 +71,14 @@ def test_help_has_an_example_and_fits(words, monkeypatch):
     example = " ".join(["bothworlds", *words])
     assert example in re.sub(r"\s+", " ", text)
     assert fits(text)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("option", ["-O", "-OO"])
+def test_help_explains_why_it_has_no_descriptions(option):
+    command = [sys.executable, option, "-m", "bothworlds", "warm-up", "--help"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert ("which removes descriptions" in text) == (option == "-OO")
 
 
 # --- names and numbers ------------------------------------------------------------------------
@@ -705,6 +715,25 @@ def test_bounds_with_everything():
 )
 def test_bounds_refuses(options, sentence):
     assert refused("bounds", "--arms", "8", "--horizon", "1e4", *options).startswith(sentence)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_bench_although_a_simulation_survives_it(monkeypatch):
+    def stopped(*_, **given):
+        return SimpleNamespace(interrupted=True)
+
+    monkeypatch.setattr("bothworlds.simulation.simulate", stopped)
+    assert run("bench", code=130).stdout == ""
+
+
+def test_ctrl_c_while_a_command_loads_leaves_no_traceback(monkeypatch):
+    def pressed():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry, "_main", pressed)
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 130
 
 
 @pytest.mark.slow

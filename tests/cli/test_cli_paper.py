@@ -150,7 +150,7 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     # Three repetitions judge nothing by themselves; published values are compared all the same.
     assert result.stdout.count("\nopen ") > 50
     assert lines[-1].startswith("Next: bothworlds paper ")
-    assert re.match(r"Compiling \d+ pairs of algorithm and world: ", lines[0])
+    assert re.match(r"Compiling \d+ kernels: ", lines[0])
     assert lines[1].startswith("Running; ")
 
 
@@ -425,14 +425,15 @@ def test_the_default_folder_is_named_after_the_scale(tmp_path, monkeypatch):
 def test_what_is_compiled_is_counted_before_anything_runs(tmp_path):
     counted, done = [], []
     run_paper(
-        "copies", output=tmp_path, horizon=200, repetitions=2, arms=[4, 8],
+        "copies", output=tmp_path, horizon=200, repetitions=2, arms=[5, 8],
         compiling=lambda *now: counted.append(now), finished=done.append,
     )  # fmt: skip
-    # Both forms of Tsallis-INF in one environment; another number of arms needs nothing new.
-    assert counted == [(0, 2), (1, 2), (2, 2)]
+    # Both forms of Tsallis-INF choose alike and update each in its way, and the environment has
+    # one kernel; another number of arms needs nothing new.
+    assert counted == [(0, 4), (3, 4), (4, 4)]
     assert [each.id for each in done] == ["copies"]
     counted.clear()
-    run_paper("copies", output=tmp_path, horizon=200, repetitions=2, arms=[4, 8],
+    run_paper("copies", output=tmp_path, horizon=200, repetitions=2, arms=[5, 8],
               compiling=lambda *now: counted.append(now))  # fmt: skip
     assert counted == [], "what was finished before is not compiled again"
 

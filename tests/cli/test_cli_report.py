@@ -85,7 +85,9 @@ def test_evaluate(files):
     ("words", "sentence"),
     [
         (("report", "none.json"), "There is no file"),
-        (("report", "log.xml"), "must be a file name ending in one of"),
+        (("report", "OTHER"), "must be a file name ending in one of"),
+        (("evaluate", "none.parquet", "--target", "blue"), "There is no file 'none.parquet'."),
+        (("evaluate", "STATE", "--target", "blue"), "is a state, not a log of decisions."),
         (("report", "LOG", "--confidence", "95"), "The confidence of inference.report must be"),
         (("report", "STATE", "--by", "day"), "are for logs, not for a state"),
         (("report", "LOG", "--by", "day", "--plot", "x.png"), "The option --plot draws one"),
@@ -97,7 +99,7 @@ def test_evaluate(files):
 )
 def test_what_is_wrong_is_said_in_one_sentence(files, words, sentence):
     folder, _ = files
-    names = {"LOG": folder / "log.parquet", "STATE": folder / "state.json"}
+    names = {"LOG": folder / "log.parquet", "STATE": folder / "state.json", "OTHER": __file__}
     result = CliRunner().invoke(app, [str(names.get(word, word)) for word in words])
     assert result.exit_code in (1, 2)
     assert sentence in " ".join(result.output.split())

@@ -10,7 +10,7 @@ import typer
 
 from bothworlds.cli import parse
 from bothworlds.cli.compare import progress_bar
-from bothworlds.cli.console import STOPPED, console, refusals, say
+from bothworlds.cli.console import STOPPED, command, console, say
 from bothworlds.cli.options import Repetitions, Seed, Threads, option
 from bothworlds.files import replacing
 
@@ -20,24 +20,17 @@ if TYPE_CHECKING:
 ALL = "all"
 
 
-@refusals()
+@command
 def arena(
-    policies: Annotated[str, option("Policies separated by commas, or all.", "NAMES")] = ALL,
-    worlds: Annotated[
-        str, option("Worlds separated by commas, such as drift,delay, or all.", "NAMES")
-    ] = ALL,
-    arms: Annotated[str, option("Number of arms.", "K")] = "5",
-    gap: Annotated[
-        str, option("How much more all arms but the best lose per round.", "GAP")
-    ] = "0.2",
-    horizon: Annotated[str, option("Number of rounds.", "T")] = "1e4",
+    policies: Annotated[str, option("NAMES")] = ALL,
+    worlds: Annotated[str, option("NAMES")] = ALL,
+    arms: Annotated[str, option("K")] = "5",
+    gap: Annotated[str, option("GAP")] = "0.2",
+    horizon: Annotated[str, option("T")] = "1e4",
     repetitions: Repetitions = "48",
     seed: Seed = "0",
     threads: Threads = None,
-    output: Annotated[
-        Path,
-        option("Folder for the heat map (PNG, PDF), the table (Markdown) and the runs.", "FOLDER"),
-    ] = Path("arena"),
+    output: Annotated[Path, option("FOLDER")] = Path("arena"),
 ) -> None:
     """Run every policy in every kind of world and draw the regret of each.
 
@@ -45,6 +38,21 @@ def arena(
     early; the same command goes on where it stopped.
 
     Example: bothworlds arena --policies tsallis,ucb1,thompson --worlds drift,delay
+
+    Parameters
+    ----------
+    policies : str
+        Policies separated by commas, or all.
+    worlds : str
+        Worlds separated by commas, such as drift,delay, or all.
+    arms : str
+        Number of arms.
+    gap : str
+        How much more all arms but the best lose per round.
+    horizon : str
+        Number of rounds.
+    output : Path
+        Folder for the heat map (PNG, PDF), the table (Markdown) and the runs.
     """
     from bothworlds.experiments.arena import WORLDS, entrants, in_words, play
     from bothworlds.plotting import plot_regret_table, save

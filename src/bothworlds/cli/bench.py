@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, new_table, refusals
+from bothworlds.cli.console import command, console, new_table
 from bothworlds.cli.options import option
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ POLICIES = ("tsallis", "tsallis-iw", "ucb1", "thompson", "exp3", "exp3++", "broa
 GAP = 0.125
 
 
-@refusals()
+@command
 def bench(
-    seconds: Annotated[str, option("About how long to measure each number.", "S")] = "0.03",
+    seconds: Annotated[str, option("S")] = "0.03",
 ) -> None:
     """Measure nanoseconds per round on this machine, after compiling.
 
@@ -31,6 +31,11 @@ def bench(
     Bandit, one ask and one tell per round.
 
     Example: bothworlds bench
+
+    Parameters
+    ----------
+    seconds : str
+        About how long to measure each number.
     """
     least = parse.number(seconds, "--seconds")
     screen = console()
@@ -70,6 +75,8 @@ def _simulated(policy: Policy, K: int, seconds: float) -> float:
             threads=1,
             progress=False,
         )
+        if result.interrupted:
+            raise KeyboardInterrupt
         return result.wall["bench"]
 
     return _per_round(play, seconds) / LANES

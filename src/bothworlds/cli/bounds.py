@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, new_table, refusals
+from bothworlds.cli.console import command, console, new_table
 from bothworlds.cli.options import option
 from bothworlds.errors import InvalidParameter
 from bothworlds.text import bound
@@ -19,37 +19,34 @@ if TYPE_CHECKING:
 ESTIMATORS = ("rv", "iw")
 
 
-@refusals()
+@command
 def bounds(
-    arms: Annotated[str, option("Number of arms.", "K")],
-    horizon: Annotated[str, option("Number of rounds.", "T")],
-    gap: Annotated[
-        str | None,
-        option(
-            "How much more the other arms lose per round: one number for all of them, or "
-            "K - 1 separated by commas. Without it, only bounds against any adversary are printed.",
-            "GAP",
-            False,
-        ),
-    ] = None,
-    corruption: Annotated[
-        str | None, option("How much an adversary may change losses in total.", "C", "none")
-    ] = None,
-    estimator: Annotated[
-        str | None, option("Loss estimates of Tsallis-INF: rv or iw.", "NAME", "both")
-    ] = None,
-    alpha: Annotated[
-        str | None,
-        option(
-            "Also show Theorems 3 and 4 for this power of the Tsallis entropy, in [0, 1].",
-            "ALPHA",
-            False,
-        ),
-    ] = None,
+    arms: Annotated[str, option("K")],
+    horizon: Annotated[str, option("T")],
+    gap: Annotated[str | None, option("GAP", False)] = None,
+    corruption: Annotated[str | None, option("C", "none")] = None,
+    estimator: Annotated[str | None, option("NAME", "both")] = None,
+    alpha: Annotated[str | None, option("ALPHA", False)] = None,
 ) -> None:
     """Print the regret bounds of the theorems, and the lower bound for every algorithm.
 
     Example: bothworlds bounds --arms 8 --gap 0.125 --horizon 1e7
+
+    Parameters
+    ----------
+    arms : str
+        Number of arms.
+    horizon : str
+        Number of rounds.
+    gap : str, optional
+        How much more the other arms lose per round: one number for all of them, or K - 1 separated
+        by commas. Without it, only bounds against any adversary are printed.
+    corruption : str, optional
+        How much an adversary may change losses in total.
+    estimator : str, optional
+        Loss estimates of Tsallis-INF: rv or iw.
+    alpha : str, optional
+        Also show Theorems 3 and 4 for this power of the Tsallis entropy, in [0, 1].
     """
     K = parse.count(arms, "--arms", least=2)
     T = parse.number(horizon, "--horizon")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from bothworlds import __version__
+from bothworlds.cli.console import Commands
 
 COMMANDS = {
     "paper": "paper",
@@ -31,13 +32,33 @@ COMMANDS = {
 A file has a function called as the command, or a group of commands called ``app``.
 """
 
+EPILOG = (
+    "Python runs with the option -OO, which removes descriptions: run it without."
+    if sys.flags.optimize > 1
+    else None
+)
+"""Last line of every help."""
 
-def _reflow(command: Any) -> None:
-    """Let the terminal break the lines of a help text, which docstrings break for the source."""
+
+def _tidy(command: Any) -> None:
+    """Write the help of a command for its readers: whole paragraphs, no types of Python."""
+    # The terminal breaks the lines; docstrings break them for the source.
     paragraphs = (command.help or "").split("\n\n")
     command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    command.epilog = EPILOG
+    _without_types(command.get_params(typer.Context(command)))
     for each in getattr(command, "commands", {}).values():
-        _reflow(each)
+        _tidy(each)
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """Leave out ``<bool>`` after a flag, which takes no value, and the types of arguments."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+        elif each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: ""
+    return parameters
 
 
 class _Loaded(Mapping[str, Any]):
@@ -53,7 +74,7 @@ class _Loaded(Mapping[str, Any]):
             alone.command(name)(getattr(module, name.replace("-", "_")))
             found = typer.main.get_command(alone)
         found.name = name
-        _reflow(found)
+        _tidy(found)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -63,7 +84,7 @@ class _Loaded(Mapping[str, Any]):
         return len(COMMANDS)
 
 
-class _Commands(TyperGroup):
+class _Commands(Commands):
     """The group of all commands."""
 
     def __init__(self, **given: Any) -> None:
@@ -74,10 +95,15 @@ class _Commands(TyperGroup):
         """Return the names, without loading any command."""
         return list(COMMANDS)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, those that Typer adds included."""
+        return _without_types(super().get_params(ctx))
+
 
 app = typer.Typer(
     cls=_Commands,
     help="Multi-armed bandits that are near-optimal for stochastic and adversarial rewards.",
+    epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import STOPPED, console, new_table, refusals, say
+from bothworlds.cli.console import STOPPED, command, console, new_table, say
 from bothworlds.cli.options import (
     Cluster,
     Continuable,
@@ -22,7 +22,6 @@ from bothworlds.cli.options import (
 )
 from bothworlds.errors import InvalidParameter
 from bothworlds.files import replacing
-from bothworlds.registry import words, worlds
 from bothworlds.text import grouped, speed
 
 if TYPE_CHECKING:
@@ -39,66 +38,24 @@ if TYPE_CHECKING:
 DEFAULT_ARMS, DEFAULT_GAP, DEFAULT_HORIZON = 8, 0.125, 100_000
 
 
-@refusals()
+@command
 def compare(
     environment: Annotated[
         str | None,
-        typer.Option(
-            "--environment",
-            "--env",
-            help=f"The world: {', '.join(worlds())}, or one of your own: mymodule:Tides.",
-            metavar="NAME",
-            show_default="stochastic",
-        ),
+        typer.Option("--environment", "--env", metavar="NAME", show_default="stochastic"),
     ] = None,
-    arms: Annotated[str | None, option("Number of arms.", "K", str(DEFAULT_ARMS))] = None,
-    gap: Annotated[
-        str | None,
-        option("How much more all arms but the best lose per round.", "GAP", str(DEFAULT_GAP)),
-    ] = None,
-    corruption: Annotated[
-        str | None, option("Let an adversary change losses by this much in total.", "C", "none")
-    ] = None,
-    attack: Annotated[
-        str | None, option("How it changes them: hide, swap, random or discourage.", "NAME", "hide")
-    ] = None,
-    losses: Annotated[
-        Path | None,
-        option(
-            "Your own losses instead of --environment: a .csv, .parquet or .npy file with a "
-            "row per round and a column per arm.",
-            "FILE",
-            False,
-        ),
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None,
-        option(
-            "The smallest and largest possible loss in that file, if not 0 and 1.", "LO HI", False
-        ),
-    ] = None,
-    policies: Annotated[
-        str,
-        option(
-            f"Any of {', '.join(words())}, separated by commas; with parameters: ucb1:c=2; "
-            "your own: mymodule:Mine.",
-            "NAMES",
-        ),
-    ] = "tsallis,ucb1,thompson",
-    horizon: Annotated[
-        str | None, option("Number of rounds.", "T", "1e5, or all of --losses")
-    ] = None,
+    arms: Annotated[str | None, option("K", str(DEFAULT_ARMS))] = None,
+    gap: Annotated[str | None, option("GAP", str(DEFAULT_GAP))] = None,
+    corruption: Annotated[str | None, option("C", "none")] = None,
+    attack: Annotated[str | None, option("NAME", "hide")] = None,
+    losses: Annotated[Path | None, option("FILE", False)] = None,
+    bounds: Annotated[tuple[float, float] | None, option("LO HI", False)] = None,
+    policies: Annotated[str, option("NAMES")] = "tsallis,ucb1,thompson",
+    horizon: Annotated[str | None, option("T", "1e5, or all of --losses")] = None,
     repetitions: Repetitions = "100",
     seed: Seed = "0",
     threads: Threads = None,
-    output: Annotated[
-        Path,
-        option(
-            "Folder for the figure (PNG, PDF), all results (Parquet) and the table (CSV, "
-            "LaTeX, Markdown).",
-            "FOLDER",
-        ),
-    ] = Path("comparison"),
+    output: Annotated[Path, option("FOLDER")] = Path("comparison"),
     cluster: Cluster = None,
     continuable: Continuable = False,
 ) -> None:
@@ -110,6 +67,31 @@ def compare(
 
     Example: bothworlds compare --environment switching --arms 12 --gap 0.05 --horizon 1e6
     --policies tsallis,ucb1,thompson
+
+    Parameters
+    ----------
+    environment : str, optional
+        The world: {environments}, or one of your own: mymodule:Tides.
+    policies : str
+        Any of {policies}, separated by commas; with parameters: ucb1:c=2; your own: mymodule:Mine.
+    arms : str, optional
+        Number of arms.
+    gap : str, optional
+        How much more all arms but the best lose per round.
+    corruption : str, optional
+        Let an adversary change losses by this much in total.
+    attack : str, optional
+        How it changes them: hide, swap, random or discourage.
+    losses : Path, optional
+        Your own losses instead of --environment: a .csv, .parquet or .npy file with a row per round
+        and a column per arm.
+    bounds : tuple[float, float], optional
+        The smallest and largest possible loss in that file, if not 0 and 1.
+    horizon : str, optional
+        Number of rounds.
+    output : Path
+        Folder for the figure (PNG, PDF), all results (Parquet) and the table (CSV, LaTeX,
+        Markdown).
     """
     table: LossTable | None = None
     if losses is None:
@@ -196,17 +178,22 @@ def _simulated(
 ) -> Result:
     """Compile first, so that the speeds reported are those of playing; then play."""
     from bothworlds.campaign.curve import Curve
-    from bothworlds.engine.tile import compile_kernels
+    from bothworlds.engine.tile import compile_all
     from bothworlds.simulation import simulate
 
     screen = console(stderr=True)
-    waiting = screen.status("Compiling ...") if screen.is_terminal else contextlib.nullcontext()
-    with waiting:
-        for policy in chosen.values():
-            policy.parameters(world.n_arms)
-            if workers is None:
-                curve = Curve("", policy, world, (settings["horizon"],), 1, 0)
-                compile_kernels(curve.program(settings["continuable"]), world)
+    curves = [Curve("", policy, world, (settings["horizon"],), 1, 0) for policy in chosen.values()]
+    for policy in chosen.values():
+        policy.parameters(world.n_arms)
+    if workers is None:
+        # On a terminal alone: elsewhere a status prints nothing.
+        with screen.status("Compiling ...") as status:
+            compile_all(
+                [(curve.program(settings["continuable"]), world) for curve in curves],
+                lambda done, total: status.update(
+                    f"Compiling, {total - done} of {total} kernels remain ..."
+                ),
+            )
     with progress_bar(screen) as show:
         return simulate(chosen, world, progress=show, executor=workers, **settings)
 

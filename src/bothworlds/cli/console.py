@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ParamSpec, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
 from bothworlds.cli.exit_codes import FAILED, REFUSED, STOPPED, WRONG_INPUT, refusal, say
 from bothworlds.cli.parse import choose
+from bothworlds.registry import words, worlds
+from bothworlds.text import descriptions
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 __all__ = [
-    "FAILED", "STOPPED", "WRONG_INPUT", "Commands", "console", "new_table", "refusals", "say",
+    "FAILED", "STOPPED", "WRONG_INPUT", "Commands", "command", "console", "new_table", "refusals",
+    "say",
 ]  # fmt: skip
+
+
+P = ParamSpec("P")
 
 
 @contextlib.contextmanager
@@ -44,6 +51,23 @@ def refusals() -> Iterator[None]:
         if sentence:
             say(sentence)
         raise typer.Exit(code) from (None if sentence is None else error)
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """Make a function a command: its docstring describes its options, its errors are `refusals`.
+
+    In the descriptions, {policies} and {environments} stand for the names of all of them.
+    """
+    text, _, about = inspect.cleandoc(function.__doc__ or "").partition("\n\nParameters\n")
+    # Typer reads the objects of the annotations: from strings it would create them again.
+    function.__annotations__ = get_type_hints(function, include_extras=True)
+    function.__doc__ = text
+    named = {"{policies}": ", ".join(words()), "{environments}": ", ".join(worlds())}
+    for name, help in descriptions(about).items():
+        for place, listed in named.items():
+            help = help.replace(place, listed)
+        function.__annotations__[name].__metadata__[0].help = help
+    return refusals()(function)
 
 
 class Commands(TyperGroup):

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import decisions, parse
-from bothworlds.cli.console import Commands, console, new_table, refusals
+from bothworlds.cli.console import Commands, command, console, new_table, refusals
 from bothworlds.cli.decisions import changed, feedback_of, loaded, locked
-from bothworlds.cli.options import argument, flag, option
+from bothworlds.cli.options import AsJson, argument, option
 from bothworlds.errors import StateFileError
-from bothworlds.registry import words
 
 if TYPE_CHECKING:
     from bothworlds.bandit.bandit import Bandit
@@ -30,34 +29,34 @@ app = typer.Typer(
     "Start with: bothworlds decide init state.json --arms blue,green,red",
 )
 
-State = Annotated[Path, argument("The file that holds the bandit.", "STATE")]
-AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
+State = Annotated[Path, argument("STATE", help="The file that holds the bandit.")]
 
 
 @app.command()
-@refusals()
+@command
 def init(
     state: State,
-    arms: Annotated[str, option("Names separated by commas, or a number of arms.", "NAMES")],
-    policy: Annotated[
-        str, option(f"One of {', '.join(words())}; with parameters: ucb1:c=2.", "NAME")
-    ] = "tsallis",
-    seed: Annotated[
-        str | None,
-        option("Seed of the draws; the same seed gives the same decisions.", "SEED", "random"),
-    ] = None,
+    arms: Annotated[str, option("NAMES")],
+    policy: Annotated[str, option("NAME")] = "tsallis",
+    seed: Annotated[str | None, option("SEED", "random")] = None,
     bounds: Annotated[
-        tuple[float, float] | None,
-        option(
-            "The smallest and largest possible reward or loss.",
-            "LO HI",
-            "0 1, or none for policies that need none",
-        ),
+        tuple[float, float] | None, option("LO HI", "0 1, or none for policies that need none")
     ] = None,
 ) -> None:
     """Start a new bandit in a file that does not exist yet.
 
     Example: bothworlds decide init state.json --arms blue,green,red
+
+    Parameters
+    ----------
+    arms : str
+        Names separated by commas, or a number of arms.
+    policy : str
+        One of {policies}; with parameters: ucb1:c=2.
+    seed : str, optional
+        Seed of the draws; the same seed gives the same decisions.
+    bounds : tuple[float, float], optional
+        The smallest and largest possible reward or loss.
     """
     import bothworlds as bw
 
@@ -75,50 +74,68 @@ def init(
 
 
 @app.command()
-@refusals()
+@command
 def ask(
     state: State,
-    available: Annotated[
-        str | None,
-        option("The arms that can be used right now, separated by commas.", "NAMES", "all"),
-    ] = None,
+    available: Annotated[str | None, option("NAMES", "all")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw an arm and print its name, the decision's id and the arm's probability.
 
     Example: bothworlds decide ask state.json
+
+    Parameters
+    ----------
+    available : str, optional
+        The arms that can be used right now, separated by commas.
     """
     typer.echo(decisions.ask(state, available, as_json))
 
 
 @app.command()
-@refusals()
+@command
 def tell(
     state: State,
-    id: Annotated[str, argument("The id that ask printed.", "ID")],
-    reward: Annotated[str | None, option("Reward.", "R", False)] = None,
-    loss: Annotated[str | None, option("Loss (instead of --reward).", "L", False)] = None,
+    id: Annotated[str, argument("ID")],
+    reward: Annotated[str | None, option("R", False)] = None,
+    loss: Annotated[str | None, option("L", False)] = None,
 ) -> None:
     """Learn the outcome of a decision: a reward or a loss, once, however late.
 
     Example: bothworlds decide tell state.json 1 --reward 0.8
+
+    Parameters
+    ----------
+    id : str
+        The id that ask printed.
+    reward : str, optional
+        Reward.
+    loss : str, optional
+        Loss (instead of --reward).
     """
     decisions.tell(state, id, reward, loss)
 
 
 @app.command()
-@refusals()
+@command
 def expire(
     state: State,
-    older_than: Annotated[str, option("Close decisions made more than this many asks ago.", "N")],
-    reward: Annotated[str | None, option("Reward to assume.", "R", "nothing")] = None,
-    loss: Annotated[
-        str | None, option("Loss to assume (instead of --reward).", "L", "nothing")
-    ] = None,
+    older_than: Annotated[str, option("N")],
+    reward: Annotated[str | None, option("R", "nothing")] = None,
+    loss: Annotated[str | None, option("L", "nothing")] = None,
 ) -> None:
     """Close decisions whose feedback never came, and print their ids.
 
     Example: bothworlds decide expire state.json --older-than 1000
+
+    Parameters
+    ----------
+    older_than : str
+        Close decisions made more than this many asks ago.
+    reward : str, optional
+        Reward to assume.
+    loss : str, optional
+        Loss to assume (instead of --reward).
     """
     age = parse.count(older_than, "--older-than", least=0)
     feedback = {} if reward is None and loss is None else feedback_of(reward, loss)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bothworlds.cli.console import console, refusals
+from bothworlds.cli.console import command, console
 from bothworlds.cli.options import flag, option
 from bothworlds.cli.serve import extras
 from bothworlds.errors import InvalidParameter, must
@@ -24,14 +24,12 @@ _EVERY = 10.0
 """Seconds between the tables where there is no terminal."""
 
 
-@refusals()
+@command
 def demo(
-    seconds: Annotated[float | None, option("How long to run.", "N", "until Ctrl-C")] = None,
-    seed: Annotated[int, option("Seed of the traffic and the rivals.", min=0)] = 1,
-    port: Annotated[int, option("Port of the service; 0 takes a free one.", min=0, max=65_535)] = 0,
-    browser: Annotated[
-        bool, flag("--browser/--no-browser", "Open dashboard and page in a browser.")
-    ] = True,
+    seconds: Annotated[float | None, option("N", "until Ctrl-C")] = None,
+    seed: Annotated[int, option("NUMBER", min=0)] = 1,
+    port: Annotated[int, option("PORT", min=0, max=65_535)] = 0,
+    browser: Annotated[bool, flag("--browser/--no-browser")] = True,
 ) -> None:
     """Watch four live experiments, one of them under attack, and compare policies.
 
@@ -39,6 +37,17 @@ def demo(
     sampling and UCB1 play the same traffic. Nothing leaves the machine, nothing stays on it.
 
     Example: bothworlds demo --seconds 60
+
+    Parameters
+    ----------
+    seconds : float, optional
+        How long to run.
+    seed : int
+        Seed of the traffic and the rivals.
+    port : int
+        Port of the service; 0 takes a free one.
+    browser : bool
+        Open dashboard and page in a browser.
     """
     if seconds is not None and not 0.0 < seconds < 1e9:
         raise InvalidParameter(must("--seconds", "bothworlds demo", "a positive number", seconds))

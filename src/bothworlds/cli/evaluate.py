@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, new_table, refusals
-from bothworlds.cli.options import argument, option
-from bothworlds.cli.report import AsJson, Between, Bounds, By, Confidence, column_or_rounds
+from bothworlds.cli.console import command, console, new_table
+from bothworlds.cli.options import AsJson, argument, option
+from bothworlds.cli.report import Between, Bounds, By, Confidence, column_or_rounds, is_state
 from bothworlds.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -22,26 +22,12 @@ if TYPE_CHECKING:
 METHODS = ("dr", "ips", "cips", "snips")
 
 
-@refusals()
+@command
 def evaluate(
-    log: Annotated[Path, argument("A log of decisions: .parquet, .jsonl, .vw or .csv.", "LOG")],
-    target: Annotated[
-        list[str],
-        option(
-            "An arm; uniform; or probabilities such as blue=0.3,green=0.7. May be given "
-            "several times.",
-            "TARGET",
-        ),
-    ],
-    method: Annotated[
-        str,
-        option(
-            f"Methods separated by commas, of {', '.join(METHODS)}: doubly robust, importance "
-            "weighting, the same clipped, the same self-normalised.",
-            "NAMES",
-        ),
-    ] = "dr",
-    clip: Annotated[str, option("Largest weight of the method cips.", "M")] = "20",
+    log: Annotated[Path, argument("LOG")],
+    target: Annotated[list[str], option("TARGET")],
+    method: Annotated[str, option("NAMES")] = "dr",
+    clip: Annotated[str, option("M")] = "20",
     confidence: Confidence = "0.95",
     bounds: Bounds = (0.0, 1.0),
     between: Between = None,
@@ -51,9 +37,23 @@ def evaluate(
     """Estimate from a log the mean outcome that other policies would have had.
 
     Example: bothworlds evaluate log.parquet --target blue --target uniform
+
+    Parameters
+    ----------
+    log : Path
+        A log of decisions: .parquet, .jsonl, .vw or .csv.
+    target : list[str]
+        An arm; uniform; or probabilities such as blue=0.3,green=0.7. May be given several times.
+    method : str
+        Methods separated by commas, of dr, ips, cips, snips: doubly robust, importance weighting,
+        the same clipped, the same self-normalised.
+    clip : str
+        Largest weight of the method cips.
     """
     import bothworlds as bw
 
+    if is_state(log):
+        raise InvalidParameter(f"The file {str(log)!r} is a state, not a log of decisions.")
     methods: list[Any] = [
         parse.choose("method", word, METHODS) for word in parse.listed(method, "--method")
     ]

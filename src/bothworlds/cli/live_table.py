@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bothworlds.experiments.report.archive import Finished
     from bothworlds.experiments.reproduce import Moment
 
+PATIENCE = 15.0
+"""Seconds between two lines about kernels where there is no terminal."""
+
 
 class Board:
     """A row per experiment; on a terminal it is live, elsewhere a line for each one finished.
@@ -38,6 +41,7 @@ class Board:
         self._console: Console | None = None
         self._began = time.perf_counter()
         self._compiled = ""
+        self._printed = self._began
 
     @contextlib.contextmanager
     def shown(self, console: Console) -> Iterator[None]:
@@ -66,12 +70,15 @@ class Board:
     def compiling(self, done: int, total: int) -> None:
         """Record how many kernels are compiled; print it, unless on a terminal."""
         with self._lock:
-            self._compiled = f"compiling, {done} of {total}" if done < total else ""
+            left = f"{total - done} of {total} kernels remain"
+            self._compiled = f"compiling, {left}" if done < total else ""
         if self._console is not None and not self._console.is_terminal:
             if done == 0:
-                pairs = f"{total} pairs of algorithm and world"
-                self._console.print(f"Compiling {pairs}: minutes at first, then seconds.")
-            if done == total:
+                self._console.print(f"Compiling {total} kernels: minutes at first, then seconds.")
+            elif done < total and time.perf_counter() - self._printed > PATIENCE:
+                self._printed = time.perf_counter()
+                self._console.print(f"Compiling; {left}.")
+            elif done == total:
                 self._console.print("Running; prints a line for every experiment that is finished.")
 
     def say(self, sentence: str) -> None:

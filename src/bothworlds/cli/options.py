@@ -14,43 +14,36 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
-def option(help: str, metavar: str | None = None, shown: str | bool = True, **more: Any) -> Any:
-    """Describe an option: its help, the name of its value, and the default that is shown."""
+def option(
+    metavar: str | None = None, shown: str | bool = True, help: str | None = None, **more: Any
+) -> Any:
+    """Return an option: the name of its value, and the default that is shown."""
     return typer.Option(help=help, metavar=metavar, show_default=shown, **more)
 
 
-def argument(help: str, metavar: str, shown: str | bool = True) -> Any:
-    """Describe an argument, likewise."""
+def argument(metavar: str, shown: str | bool = True, help: str | None = None) -> Any:
+    """Return an argument, likewise."""
     return typer.Argument(help=help, metavar=metavar, show_default=shown)
 
 
-def flag(name: str, help: str) -> Any:
-    """Describe an option without a value."""
+def flag(name: str, help: str | None = None) -> Any:
+    """Return an option without a value."""
     return typer.Option(name, help=help)
 
 
-Cluster = Annotated[
-    str | None,
-    option(
-        "Run on a Dask cluster: tcp://host:8786, or local for a process per core.",
-        "ADDRESS",
-        "threads of this process",
-    ),
-]
+_CLUSTER = "Run on a Dask cluster: tcp://host:8786, or local for a process per core."
+Cluster = Annotated[str | None, option("ADDRESS", "threads of this process", _CLUSTER)]
 
-Continuable = Annotated[
-    bool,
-    flag(
-        "--continuable",
-        "Also store the state of every run, so that a longer --horizon continues from it.",
-    ),
-]
+_CONTINUABLE = "Also store the state of every run, so that a longer --horizon continues from it."
+Continuable = Annotated[bool, flag("--continuable", _CONTINUABLE)]
 
-Repetitions = Annotated[str, option("Independent runs of every policy.", "N")]
+Repetitions = Annotated[str, option("N", help="Independent runs of every policy.")]
 
-Seed = Annotated[str, option("The same seed gives the same numbers.", "SEED")]
+AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
 
-Threads = Annotated[str | None, option("Threads to use.", "N", "one per core")]
+Seed = Annotated[str, option("SEED", help="The same seed gives the same numbers.")]
+
+Threads = Annotated[str | None, option("N", "one per core", "Threads to use.")]
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from bothworlds.cli.console import command
 from bothworlds.cli.console import console as new_console
-from bothworlds.cli.console import refusals
 from bothworlds.cli.live_table import Board
 from bothworlds.cli.options import Cluster, Continuable, argument, executor, flag, option
 from bothworlds.cli.parse import choose, count, listed, number
@@ -29,40 +29,51 @@ if TYPE_CHECKING:
     from bothworlds.experiments.plan import RunOptions
     from bothworlds.experiments.report.archive import Finished
 
-Names = Annotated[list[str] | None, argument("Experiments; all of them by default.", "NAME")]
+Names = Annotated[list[str] | None, argument("NAME", help="Experiments; all of them by default.")]
 List = Annotated[bool, flag("--list", "List the experiments and stop.")]
-Horizon = Annotated[str | None, option("Rounds per run, such as 1e6.", "ROUNDS")]
-Repetitions = Annotated[str | None, option("Runs per algorithm.", "RUNS")]
-Seed = Annotated[str, option("Seed of all random numbers.", "NUMBER")]
-NumberOfThreads = Annotated[str | None, option("Threads.", "NUMBER", "all cores")]
+Horizon = Annotated[str | None, option("ROUNDS", help="Rounds per run, such as 1e6.")]
+Repetitions = Annotated[str | None, option("RUNS", help="Runs per algorithm.")]
+Seed = Annotated[str, option("NUMBER", help="Seed of all random numbers.")]
+NumberOfThreads = Annotated[str | None, option("NUMBER", "all cores", help="Threads.")]
 
 _SOURCES: dict[Part, str] = {"paper": "in the paper", "beyond": "by whom"}
 """Heading of the list for the source of an experiment."""
 
 
-@refusals()
+@command
 def paper(
     names: Names = None,
     list_: List = False,
-    full: Annotated[bool, flag("--full", "The paper's scale: hours instead of minutes.")] = False,
+    full: Annotated[bool, flag("--full")] = False,
     horizon: Horizon = None,
     repetitions: Repetitions = None,
-    arms: Annotated[str | None, option("Numbers of arms, such as 2,8,32.", "K,...")] = None,
-    gap: Annotated[str | None, option("Gaps, such as 1/16,1/8.", "GAP,...")] = None,
-    output: Annotated[
-        Path | None, option("Folder for the report.", shown="results/quick or results/full")
-    ] = None,
+    arms: Annotated[str | None, option("K,...")] = None,
+    gap: Annotated[str | None, option("GAP,...")] = None,
+    output: Annotated[Path | None, option("FOLDER", "results/quick or results/full")] = None,
     seed: Seed = "0",
     threads: NumberOfThreads = None,
     cluster: Cluster = None,
     continuable: Continuable = False,
-    kl_ucb: Annotated[bool, flag("--kl-ucb", "Also run KL-UCB.")] = False,
+    kl_ucb: Annotated[bool, flag("--kl-ucb")] = False,
 ) -> None:
     """Reproduce the figures and tables of the paper, and judge its claims.
 
     Writes a folder with report.html, every figure as PNG and PDF, and all
     results as Parquet. Stop it with Ctrl-C; the same command goes on where it
     stopped.
+
+    Parameters
+    ----------
+    full : bool
+        The paper's scale: hours instead of minutes.
+    arms : str, optional
+        Numbers of arms, such as 2,8,32.
+    gap : str, optional
+        Gaps, such as 1/16,1/8.
+    output : Path, optional
+        Folder for the report.
+    kl_ucb : bool
+        Also run KL-UCB.
     """
     scale = "full" if full else "quick"
     folder = output if output is not None else Path("results") / scale
@@ -77,17 +88,15 @@ def _next(full: bool) -> str:
     return "bothworlds paper stochastic switching --full runs the paper's own scale"
 
 
-@refusals()
+@command
 def beyond(
     names: Names = None,
     list_: List = False,
-    full: Annotated[
-        bool, flag("--full", "1,000 runs of everything instead of 256 or 400.")
-    ] = False,
+    full: Annotated[bool, flag("--full")] = False,
     horizon: Horizon = None,
     repetitions: Repetitions = None,
     output: Annotated[
-        Path | None, option("Folder for the report.", shown="results/beyond or results/beyond-full")
+        Path | None, option("FOLDER", "results/beyond or results/beyond-full")
     ] = None,
     seed: Seed = "0",
     threads: NumberOfThreads = None,
@@ -100,6 +109,13 @@ def beyond(
     unknown worlds: claims of the authors, and ours. Writes a folder as the
     command paper does. Stop it with Ctrl-C; the same command goes on where it
     stopped.
+
+    Parameters
+    ----------
+    full : bool
+        1,000 runs of everything instead of 256 or 400.
+    output : Path, optional
+        Folder for the report.
     """
     default = Path("results") / ("beyond-full" if full else "beyond")
     scale = "full" if full else "quick"
@@ -213,7 +229,7 @@ def _repeat_sample(console: Console, folder: Path, threads: int | None) -> Repro
         with console.status(waiting) as status:
 
             def compiling(done: int, total: int) -> None:
-                left = f"compiling, {done} of {total}: minutes at first, then seconds"
+                left = f"compiling, {total - done} of {total} kernels remain: minutes at first"
                 status.update(f"{waiting} {left}" if done < total else waiting)
 
             found = reproduce_sample(threads, compiling)

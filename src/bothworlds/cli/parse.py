@@ -185,7 +185,8 @@ def environment(
     if own_name(text):
         offered = {"n_arms": n_arms, "gap": gap}
         usual = {name: offered[name] for name in offered if name not in set(given)}
-        return own("environment", text, environments.Environment, offered, usual)
+        mine: Environment = own("environment", text, environments.Environment, offered, usual)
+        return mine
     known = worlds()
     name, told = _described("environment", text, known)
     entry = known[name]
@@ -193,7 +194,8 @@ def environment(
     if entry.base:
         fixed = {"base": _home(environments, entry.base)(**fixed)}
     told = {**entry.usual, **told}
-    return _made(_home(environments, entry.home), fixed, told, text)
+    found: Environment = _made(_home(environments, entry.home), fixed, told, text)
+    return found
 
 
 _A = {"policy": "a policy", "environment": "an environment"}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import console, new_table, refusals
-from bothworlds.cli.options import argument, flag, option
+from bothworlds.cli.console import command, console, new_table
+from bothworlds.cli.options import AsJson, argument, flag, option
 from bothworlds.errors import InvalidParameter, StateFileError
 
 if TYPE_CHECKING:
@@ -18,50 +18,48 @@ if TYPE_CHECKING:
 
     from bothworlds.evidence.report import Report
 
-AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
-Confidence = Annotated[str, option("Confidence of every statement, from 0.5 to 0.999.", "C")]
+Confidence = Annotated[str, option("C", help="Confidence of every statement, from 0.5 to 0.999.")]
 Bounds = Annotated[
-    tuple[float, float], option("The smallest and largest reward or loss of a log.", "LO HI")
+    tuple[float, float], option("LO HI", help="The smallest and largest reward or loss of a log.")
 ]
 Between = Annotated[
     tuple[int, int] | None,
-    option("The first and last round of a log that count.", "FIRST LAST", "all"),
+    option("FIRST LAST", "all", help="The first and last round of a log that count."),
 ]
 By = Annotated[
     str | None,
     option(
-        "One answer for every value of this column of a log, or for every N rounds.",
         "COLUMN or N",
         False,
+        help="One answer for every value of this column of a log, or for every N rounds.",
     ),
 ]
 
 
-@refusals()
+@command
 def report(
-    source: Annotated[
-        Path,
-        argument(
-            "A state file of Bandit.save or bothworlds decide, or a log of decisions: "
-            ".parquet, .jsonl, .vw or .csv.",
-            "STATE_OR_LOG",
-        ),
-    ],
+    source: Annotated[Path, argument("STATE_OR_LOG")],
     confidence: Confidence = "0.95",
-    drift: Annotated[
-        bool, flag("--drift", "Make sequences and gaps valid for means that move.")
-    ] = False,
+    drift: Annotated[bool, flag("--drift")] = False,
     bounds: Bounds = (0.0, 1.0),
     between: Between = None,
     by: By = None,
-    plot: Annotated[
-        Path | None, option("Also write a picture: .png, .pdf or .svg.", "FILE", False)
-    ] = None,
+    plot: Annotated[Path | None, option("FILE", False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the mean of every arm with its interval, and which arms are better for sure.
+    """Print the mean of every arm with its interval, and which arms are better with confidence.
 
     Example: bothworlds report state.json
+
+    Parameters
+    ----------
+    source : Path
+        A state file of Bandit.save or bothworlds decide, or a log of decisions: .parquet, .jsonl,
+        .vw or .csv.
+    drift : bool
+        Make sequences and gaps valid for means that move.
+    plot : Path, optional
+        Also write a picture: .png, .pdf or .svg.
     """
     sure = parse.number(confidence, "--confidence")
     found = read(source, sure, drift, bounds, between, by)
@@ -110,10 +108,10 @@ def is_state(source: Path) -> bool:
 
     Both may end in .json; a state file is one object that names its format.
     """
-    if source.suffix.lower() != ".json":
-        return False
     if not source.exists():
         raise StateFileError(f"There is no file {str(source)!r}.")
+    if source.suffix.lower() != ".json":
+        return False
     with open(source, "rb") as stream:
         return b'"format"' in stream.read(200)
 

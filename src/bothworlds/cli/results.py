@@ -18,7 +18,7 @@ import typer
 from bothworlds import text
 from bothworlds.campaign.store_view import CurveFiles, StoreView, missing_spans
 from bothworlds.cli import parse
-from bothworlds.cli.console import Commands, refusals
+from bothworlds.cli.console import Commands, command
 from bothworlds.cli.options import argument, option
 from bothworlds.cli.selection import Holding, chosen, holdings, stores_in
 from bothworlds.errors import InvalidParameter, ResultFileError
@@ -42,11 +42,11 @@ app = typer.Typer(
 What = Annotated[
     list[str] | None,
     argument(
+        "WHAT",
+        "all curves",
         "Words of labels or policies, or the first characters of the code that ls prints under "
         "curve. Several arguments select all curves that match any of them; words in quotes must "
         "all match.",
-        "WHAT",
-        "all curves",
     ),
 ]
 Store = Annotated[
@@ -55,11 +55,9 @@ Store = Annotated[
 
 
 @app.command("ls")
-@refusals()
+@command
 def list_(
-    folder: Annotated[
-        Path, argument("A folder with stores in it or below it.", "FOLDER")
-    ] = RESULTS,
+    folder: Annotated[Path, argument("FOLDER")] = RESULTS,
 ) -> None:
     """List every curve: its rounds, its runs done and wanted, its size on disk.
 
@@ -67,6 +65,11 @@ def list_(
     code in the last column.
 
     Example: bothworlds results ls comparison
+
+    Parameters
+    ----------
+    folder : Path
+        A folder with stores in it or below it.
     """
     typer.echo("\n".join(_listing(stores_in(folder))))
 
@@ -133,21 +136,20 @@ def _totals(contents: list[tuple[StoreView, list[CurveFiles], Counter[str], Coun
 
 
 @app.command()
-@refusals()
+@command
 def show(
-    what: Annotated[
-        list[str],
-        argument(
-            "Words of one curve's label and policy, or the first characters of the code that ls "
-            "prints under curve.",
-            "WHAT",
-        ),
-    ],
+    what: Annotated[list[str], argument("WHAT")],
     store: Store = RESULTS,
 ) -> None:
     """Show one curve: its settings, how far it is, its regret at the last round.
 
     Example: bothworlds results show switching K=8 UCB1
+
+    Parameters
+    ----------
+    what : list[str]
+        Words of one curve's label and policy, or the first characters of the code that ls prints
+        under curve.
     """
     words = " ".join(what)
     found = chosen([words], holdings(store))
@@ -166,7 +168,7 @@ def show(
 
 def _portrait(holding: Holding) -> Iterator[str]:
     """Yield the lines that describe one curve."""
-    from bothworlds.simulation.simulator import assemble
+    from bothworlds.simulation.assembly import assemble
 
     store, shelf = holding.store, holding.shelf
     parts = list(store.parts(shelf))
@@ -229,12 +231,10 @@ def _versions(told: list[dict[str, str]]) -> str:
 
 
 @app.command()
-@refusals()
+@command
 def plot(
     what: What = None,
-    output: Annotated[Path, option("A name ending in .png, .pdf or .svg.", "FILE")] = Path(
-        "regret.png"
-    ),
+    output: Annotated[Path, option("FILE")] = Path("regret.png"),
     store: Store = RESULTS,
 ) -> None:
     """Draw regret over time, of all finished runs.
@@ -244,6 +244,11 @@ def plot(
     regret-<label>.png.
 
     Example: bothworlds results plot "switching K=8" --output switching.pdf
+
+    Parameters
+    ----------
+    output : Path
+        A name ending in .png, .pdf or .svg.
     """
     if output.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise parse.wrong("--output", "a name ending in .png, .pdf or .svg", str(output))
@@ -297,7 +302,7 @@ def _paths(output: Path, titles: list[str]) -> list[Path]:
 
 def _together(group: list[Holding]) -> Result | None:
     """Return the runs of curves that met one environment; None where no file can be used."""
-    from bothworlds.simulation.simulator import assemble
+    from bothworlds.simulation.assembly import assemble
 
     common = Counter(each.shelf.name for each in group)
     parts = {}
@@ -316,9 +321,9 @@ def _draw(result: Result, title: str, path: Path) -> None:
 
 
 @app.command()
-@refusals()
+@command
 def export(
-    file: Annotated[Path, argument("A name ending in .parquet or .csv.", "FILE")],
+    file: Annotated[Path, argument("FILE")],
     what: What = None,
     store: Store = RESULTS,
 ) -> None:
@@ -329,6 +334,11 @@ def export(
     that ls and show print.
 
     Example: bothworlds results export regret.parquet --store comparison
+
+    Parameters
+    ----------
+    file : Path
+        A name ending in .parquet or .csv.
     """
     from bothworlds.simulation import export
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -52,7 +53,7 @@ def stores_in(folder: Path) -> list[StoreView]:
     if not found:
         raise ResultFileError(
             f"There are no results in {str(folder)!r}; bothworlds paper or bothworlds compare "
-            f"creates some with --output {folder}."
+            f"creates some with --output {shlex.quote(str(folder))}."
         )
     return [StoreView(place, say) for place in sorted(found)]
 

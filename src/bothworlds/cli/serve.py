@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import FAILED, Commands, refusals, say
-from bothworlds.cli.options import argument, flag, option
+from bothworlds.cli.console import FAILED, Commands, command, refusals, say
+from bothworlds.cli.options import AsJson, argument, flag, option
 from bothworlds.errors import InvalidParameter, missing_extra, must
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ PACKAGES = ("httptools", "msgspec", "prometheus_client", "uvicorn", "uvloop")
 Store = Annotated[
     str,
     option(
-        "SQLite file, created if missing, or postgresql://...", "STORE", envvar="BOTHWORLDS_STORE"
+        "STORE",
+        help="SQLite file, created if missing, or postgresql://...",
+        envvar="BOTHWORLDS_STORE",
     ),
 ]
 
@@ -62,7 +64,6 @@ ConfigPath = Annotated[
         is_eager=True,
     ),
 ]
-AsJson = Annotated[bool, flag("--json", "Print JSON, for programs.")]
 
 
 @contextlib.contextmanager
@@ -78,74 +79,63 @@ def extras() -> Iterator[None]:
 
 
 @app.callback()
-@refusals()
+@command
 def serve(
     context: typer.Context,
     config: Annotated[
-        str | None,
-        option(
-            "Configuration file with options and experiments, in TOML; experiments that are "
-            "missing are created.",
-            "FILE",
-            False,
-            callback=_configured,
-            is_eager=True,
-        ),
+        str | None, option("FILE", False, callback=_configured, is_eager=True)
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, option("Port to listen on; 0 takes a free one.", min=0, max=65_535)
-    ] = 8080,
+    host: Annotated[str, option("ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, option("PORT", min=0, max=65_535)] = 8080,
     store: Store = "bothworlds.db",
-    require_keys: Annotated[
-        bool, flag("--require-keys", "Answer only requests with a key; needed beyond this machine.")
-    ] = False,
-    experiment: Annotated[
-        str | None, option("Experiment to create if missing; needs --arms.", "NAME", False)
-    ] = None,
-    arms: Annotated[str | None, option("Its arms, separated by commas.", "NAMES", False)] = None,
-    policy: Annotated[
-        str | None,
-        option("Its policy, by the name that `bothworlds compare` uses.", "WORD", "tsallis"),
-    ] = None,
-    rate: Annotated[
-        float | None, option("Requests a second that one key may make.", "N", "unlimited")
-    ] = None,
-    retention_days: Annotated[
-        float | None,
-        option("Days after which the log is deleted; the learned state is kept.", "N", "never"),
-    ] = None,
-    access_log: Annotated[
-        bool, flag("--access-log", "Log every request, not only changes.")
-    ] = False,
-    plain_http: Annotated[
-        bool,
-        flag(
-            "--plain-http",
-            "Switch off the fast path for decisions and feedback; slower, same answers.",
-        ),
-    ] = False,
-    cors_origin: Annotated[
-        list[str] | None,
-        option(
-            "Origin whose web pages may decide and report feedback, such as "
-            "https://shop.example.com; may be given several times.",
-            "ORIGIN",
-            False,
-        ),
-    ] = None,
-    tracing: Annotated[
-        bool,
-        flag(
-            "--tracing",
-            "Send a span of every request to OpenTelemetry; the variables OTEL_* state where.",
-        ),
-    ] = False,
-    log_level: Annotated[str, option("debug, info, warning or error.", "LEVEL")] = "info",
+    require_keys: Annotated[bool, flag("--require-keys")] = False,
+    experiment: Annotated[str | None, option("NAME", False)] = None,
+    arms: Annotated[str | None, option("NAMES", False)] = None,
+    policy: Annotated[str | None, option("WORD", "tsallis")] = None,
+    rate: Annotated[float | None, option("N", "unlimited")] = None,
+    retention_days: Annotated[float | None, option("N", "never")] = None,
+    access_log: Annotated[bool, flag("--access-log")] = False,
+    plain_http: Annotated[bool, flag("--plain-http")] = False,
+    cors_origin: Annotated[list[str] | None, option("ORIGIN", False)] = None,
+    tracing: Annotated[bool, flag("--tracing")] = False,
+    log_level: Annotated[str, option("LEVEL")] = "info",
 ) -> None:
     """Decide over HTTP: a service with exact probabilities and late feedback.
 
     Start with: bothworlds serve --experiment headline --arms a,b,c
+
+    Parameters
+    ----------
+    config : str, optional
+        Configuration file with options and experiments, in TOML; experiments that are missing are
+        created.
+    host : str
+        Address to listen on.
+    port : int
+        Port to listen on; 0 takes a free one.
+    require_keys : bool
+        Answer only requests with a key; needed beyond this machine.
+    experiment : str, optional
+        Experiment to create if missing; needs --arms.
+    arms : str, optional
+        Its arms, separated by commas.
+    policy : str, optional
+        Its policy, by the name that `bothworlds compare` uses.
+    rate : float, optional
+        Requests a second that one key may make.
+    retention_days : float, optional
+        Days after which the log is deleted; the learned state is kept.
+    access_log : bool
+        Log every request, not only changes.
+    plain_http : bool
+        Switch off the fast path for decisions and feedback; slower, same answers.
+    cors_origin : list[str], optional
+        Origin whose web pages may decide and report feedback, such as https://shop.example.com; may
+        be given several times.
+    tracing : bool
+        Send a span of every request to OpenTelemetry; the variables OTEL_* state where.
+    log_level : str
+        debug, info, warning or error.
     """
     if context.invoked_subcommand is not None:
         return
@@ -155,6 +145,8 @@ def serve(
     if policy is not None and experiment is None:
         raise InvalidParameter("The option --policy needs --experiment and --arms.")
     names = [] if arms is None else parse.listed(arms, "--arms")
+    if arms is not None and len(names) < 2:
+        raise InvalidParameter(must("--arms", "bothworlds serve", "at least two names", arms))
     if rate is not None and not 0.0 < rate < 1e9:
         raise InvalidParameter(must("--rate", "bothworlds serve", "a positive number", rate))
     if retention_days is not None and not 0.0 < retention_days < 1e6:
@@ -334,21 +326,25 @@ def _shown(store: str) -> str:
 
 
 @key.command("create")
-@refusals()
+@command
 def create(
-    scopes: Annotated[
-        str,
-        option("Scopes of the key, separated by commas: decide, feedback, read, admin.", "SCOPES"),
-    ],
+    scopes: Annotated[str, option("SCOPES")],
     store: Store = "bothworlds.db",
-    label: Annotated[str, typer.Option(help="Label shown in the list of keys.")] = "",
-    tenant: Annotated[
-        str | None, option("Tenant of the key, created if missing.", "NAME", "the first")
-    ] = None,
+    label: Annotated[str, option("TEXT", False)] = "",
+    tenant: Annotated[str | None, option("NAME", "the first")] = None,
 ) -> None:
     """Create a key and print it once; works while a server is running.
 
     Example: bothworlds serve key create --scopes decide,feedback
+
+    Parameters
+    ----------
+    scopes : str
+        Scopes of the key, separated by commas: decide, feedback, read, admin.
+    label : str
+        Label shown in the list of keys.
+    tenant : str, optional
+        Tenant of the key, created if missing.
     """
     with extras():
         from bothworlds.serve.ops.admin import create_key
@@ -377,14 +373,19 @@ def list_(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
 
 
 @key.command()
-@refusals()
+@command
 def revoke(
-    id: Annotated[str, argument("The id of the key, which the list shows.", "ID")],
+    id: Annotated[str, argument("ID")],
     store: Store = "bothworlds.db",
 ) -> None:
     """Revoke a key and its decide tokens; works while a server is running.
 
     Example: bothworlds serve key revoke 0123456789ab
+
+    Parameters
+    ----------
+    id : str
+        The id of the key, which the list shows.
     """
     with extras():
         from bothworlds.serve.ops.admin import revoke_key
@@ -448,16 +449,19 @@ def verify(store: Store = "bothworlds.db", as_json: AsJson = False) -> None:
 
 
 @app.command()
-@refusals()
+@command
 def replay(
     store: Store = "bothworlds.db",
-    write: Annotated[
-        bool, flag("--write", "Replace the stored state by the one rebuilt from the log.")
-    ] = False,
+    write: Annotated[bool, flag("--write")] = False,
 ) -> None:
     """Rebuild the state of every experiment from its log, and compare.
 
     Example: bothworlds serve replay
+
+    Parameters
+    ----------
+    write : bool
+        Replace the stored state by the one rebuilt from the log.
     """
     with extras():
         from bothworlds.serve.ops.verify import replay as replayed

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bothworlds.cli import parse
-from bothworlds.cli.console import FAILED, refusals, say
+from bothworlds.cli.console import FAILED, command, say
+from bothworlds.cli.kernel_counts import KERNELS, USES
 from bothworlds.cli.options import flag, option
 from bothworlds.errors import CacheWarning, InvalidParameter
-from bothworlds.registry import words
 
 if TYPE_CHECKING:
     from bothworlds.policies.base import Policy
@@ -27,22 +27,12 @@ WORLDS = ("stochastic", "switching")
 GAP = 0.125
 
 
-@refusals()
+@command
 def warm_up(
-    policies: Annotated[
-        str,
-        option(
-            f"Policies separated by commas: {', '.join(words())}; with parameters: ucb1:c=2.",
-            "NAMES",
-        ),
-    ] = POLICIES,
-    duels: Annotated[bool, flag("--duels", "Also compile the kernels of duels.")] = False,
-    simulate: Annotated[
-        bool, flag("--simulate", "Also compile the kernels of simulations.")
-    ] = False,
-    serve: Annotated[
-        bool, flag("--serve", "Also compile the kernels of the decision service.")
-    ] = False,
+    policies: Annotated[str, option("NAMES")] = POLICIES,
+    duels: Annotated[bool, flag("--duels")] = False,
+    simulate: Annotated[bool, flag("--simulate")] = False,
+    serve: Annotated[bool, flag("--serve")] = False,
 ) -> None:
     """Compile the kernels of a service ahead of time, for example while building a container.
 
@@ -50,28 +40,116 @@ def warm_up(
     starts at once. After Ctrl-C, what was compiled so far is kept.
 
     Example: bothworlds warm-up --policies tsallis,ucb1
+
+    Parameters
+    ----------
+    policies : str
+        Policies separated by commas: {policies}; with parameters: ucb1:c=2.
+    duels : bool
+        Also compile the kernels of duels.
+    simulate : bool
+        Also compile the kernels of simulations.
+    serve : bool
+        Also compile the kernels of the decision service.
     """
     chosen = parse.policies(policies, HORIZON)
     began = time.monotonic()
-    with reported() as kernels, cache_needed():
-        steps = [("Bandit", play)]
-        steps += [("DuelingBandit", duel)] if duels else []
-        steps += [("simulate", run)] if simulate else []
-        steps += [("serve", decide_once)] if serve else []
+    with cache_needed():
+        steps = [("Bandit", play, chosen)]
+        steps += [("DuelingBandit", duel, chosen)] if duels else []
+        steps += [("simulate", run, chosen)] if simulate else []
+        steps += [("serve", decide_once, servable(chosen))] if serve else []
+        left = Remaining([(name, label) for name, _, some in steps for label in some])
         todo = [
-            (f"{name}, {label}, {K} arms", step, policy, K)
-            for name, step in steps
-            for label, policy in chosen.items()
+            (name, label, step, policy, K)
+            for name, step, some in steps
+            for label, policy in some.items()
             for K in ARMS
         ]
-        for place, (text, step, policy, K) in enumerate(todo, 1):
-            typer.echo(f"{place} of {len(todo)}: {text}")
-            step(policy, K)
+        with reported(left):
+            for place, (name, label, step, policy, K) in enumerate(todo, 1):
+                typer.echo(f"{place} of {len(todo)}: {name}, {label}, {K} arms")
+                try:
+                    step(policy, K)
+                except KeyboardInterrupt:
+                    say(f"Stopped: {left.compiled} kernels are kept{left.sentence()}.")
+                    raise
+                if K == ARMS[-1]:
+                    left.finish(name, label)
     seconds = time.monotonic() - began
-    if kernels:
-        typer.echo(f"Compiled {len(kernels)} kernels in {seconds:.0f} s.")
+    if left.compiled:
+        typer.echo(f"Compiled {left.compiled} kernels in {seconds:.0f} s.")
     else:
         typer.echo(f"All kernels were compiled already; loaded in {seconds:.1f} s.")
+
+
+class Remaining:
+    """Number of kernels that may still have to be compiled, from `KERNELS`.
+
+    Policies share a few kernels, and some may be in the cache, so it is an upper bound.
+
+    Parameters
+    ----------
+    parts : list of (str, str)
+        Uses and labels of policies, in the order in which they compile.
+
+    Examples
+    --------
+    >>> left = Remaining([("Bandit", "UCB1"), ("simulate", "UCB1")])
+    >>> left.sentence()
+    '; at most 17 remain'
+    >>> left.count()
+    >>> left.finish("Bandit", "UCB1")
+    >>> left.sentence()
+    '; at most 5 remain'
+    >>> Remaining([("Bandit", "UCB1(c=2.0)")]).sentence()
+    ''
+    """
+
+    def __init__(self, parts: list[tuple[str, str]]) -> None:
+        self.compiled = 0
+        self._known = all(label in KERNELS for _, label in parts)
+        self._parts = {
+            (name, label): KERNELS[label][USES.index(name)] if self._known else 0
+            for name, label in parts
+        }
+
+    def count(self) -> None:
+        """Count a kernel that was compiled, of the first part that is not finished."""
+        self.compiled += 1
+        part = next(iter(self._parts))
+        self._parts[part] = max(0, self._parts[part] - 1)
+
+    def finish(self, name: str, label: str) -> None:
+        """Expect nothing more from a part."""
+        del self._parts[name, label]
+
+    def sentence(self) -> str:
+        """Return the end of a sentence; nothing for a policy whose kernels were not counted."""
+        return f"; at most {sum(self._parts.values())} remain" if self._known else ""
+
+
+def servable(chosen: dict[str, Policy]) -> dict[str, Policy]:
+    """Return the policies that the service accepts; name those that it refuses.
+
+    Raises
+    ------
+    InvalidParameter
+        If it refuses all of them.
+    """
+    from bothworlds.serve.domain.draws import check_served
+
+    found, refused = {}, {}
+    for label, policy in chosen.items():
+        try:
+            found[label] = check_served(policy)
+        except InvalidParameter as error:
+            refused[label] = error
+    if not found:
+        raise next(iter(refused.values()))
+    if refused:
+        typer.echo(f"The service does not accept {', '.join(refused)}: left out of serve.")
+    return found
 
 
 def play(policy: Policy, K: int) -> None:
@@ -127,6 +205,7 @@ def decide_once(policy: Policy, K: int) -> None:
 
     from bothworlds.bandit.state_file import describe
     from bothworlds.serve.domain.service import Arm, NewExperiment, Service
+    from bothworlds.serve.problems import Problem
 
     async def once(folder: str) -> None:
         service = await Service.open(str(Path(folder, "warm-up.db")))
@@ -138,7 +217,12 @@ def decide_once(policy: Policy, K: int) -> None:
             for name, more in settings.items():
                 described = describe(policy, "warm-up")
                 spec = NewExperiment(name, arms, policy=described, **more)
-                await service.create(Service.LOCAL, spec)
+                try:
+                    await service.create(Service.LOCAL, spec)
+                except Problem:  # a policy without floors or shares
+                    if not more:
+                        raise
+                    continue
                 for available in (None, ["0", "1"]):
                     made = await service.decide(
                         Service.LOCAL, name, available=available, vector=True
@@ -165,28 +249,46 @@ WRAPPERS = {
     "listening_late": "tell, late, with evidence",
     "filling": "weights",
     "normalising": "weights",
+    "asking_among": "ask, some arms",
+    "asking_many": "ask_many",
+    "telling_many": "tell_many",
+    "note": "evidence",
+    "noting": "ask, feedback to come late",
+    "learning": "tell, late",
+    "changing": "add_arm, retire_arm",
+    "rate_now": "learning rate",
+    "solve": "solver",
+    "anytime_rate": "learning rate",
+    "hear": "alarms",
+    "observe": "alarms",
+    "extent": "service, tell",
+    "adding": "service, tell",
+    "run": "simulate, the loop",
+    "choose": "simulate, ask",
+    "update": "simulate, tell",
+    "loss": "simulate, losses",
+    "idle": "simulate, an unused part",
 }
-"""Products of the templates of `bothworlds.lanes.wrap` and the like, in a user's words."""
+"""Kernels in a user's words, by their names or the beginnings of their names."""
 
 
 @contextlib.contextmanager
-def reported() -> Iterator[list[str]]:
-    """Print every kernel when it is compiled, with its time; give the list of their names."""
+def reported(left: Remaining) -> Iterator[None]:
+    """Print every kernel when it is compiled, with its time and how many remain."""
     from numba.core.event import install_listener
 
     from bothworlds.lanes.compile_events import KIND, CompileClock
     from bothworlds.lanes.jit import NOTICE
 
-    found: list[str] = []
-
     def done(kernel: Any, seconds: float) -> None:
-        found.append(kernel.__name__)
-        wrapper = kernel.__name__.partition(".")[0]
-        typer.echo(f"  {seconds:6.2f} s  {WRAPPERS.get(wrapper, wrapper)}")
+        left.count()
+        name = kernel.__name__.partition(".")[0]
+        text = WRAPPERS.get(name) or WRAPPERS.get(name.partition("_")[0], name)
+        typer.echo(f"  {seconds:6.2f} s  {text}{left.sentence()}")
 
     NOTICE.silence()
     with install_listener(KIND, CompileClock(done)):
-        yield found
+        yield
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from bothworlds.demo.race import Picture
 from bothworlds.markup import Markup, h
@@ -30,50 +31,7 @@ COLOURS = {
 WIDTH, HEIGHT, HEAD, FOOT = 340, 132, 22, 18
 """Size of a chart, in its own units: wide enough for a phone, and letters grow with the screen."""
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --dim: #59636e; --line: #d1d9e0; --paper: #fff;
-  --wave: #fbe3d6; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --dim: #9198a1; --line: #3d444d; --paper: #15191f; --wave: #4a2a1a; }
-}
-body { margin: 0 auto; max-width: 1180px; box-sizing: border-box; padding: 1rem; color: var(--ink);
-  background: var(--paper); font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.35rem; margin: 0; }
-h2 { font-size: 1rem; margin: 0; }
-p { margin: .3rem 0 .9rem; color: var(--dim); }
-a { color: inherit; }
-main { display: grid; gap: 1.2rem;
-  grid-template-columns: minmax(0, 1fr); }
-@media (min-width: 900px) { main { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
-section { min-width: 0; border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; }
-section p { margin: 0; min-height: 1.5em; }
-.now { color: #d55e00; font-weight: 600; }
-svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--dim); font-size: 8px; }
-svg polyline { vector-effect: non-scaling-stroke; }
-@media (max-width: 1100px) { svg text { font-size: 10px; } }
-@media (max-width: 899px) { svg text { font-size: 7px; } }
-@media (max-width: 600px) { svg text { font-size: 10px; } }
-@media (max-width: 420px) { svg text { font-size: 13px; } }
-@media (max-width: 340px) { svg text { font-size: 14px; } }
-svg .axis { stroke: var(--line); }
-svg .wave { fill: var(--wave); }
-table { border-collapse: collapse; width: 100%; font-size: .88rem;
-  font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .1rem .35rem; font-weight: 400; }
-thead th { color: var(--dim); font-size: .85rem; }
-td { white-space: nowrap; }
-th:first-child { text-align: left; }
-tbody tr:first-child th, tbody tr:first-child td { font-weight: 600; }
-@media (max-width: 480px) {
-  body { padding: .6rem; }
-  section { padding: .6rem; }
-  table { font-size: .8rem; }
-  th:nth-child(3), td:nth-child(3) { display: none; }
-  th, td { padding: .1rem .2rem; white-space: normal; }
-}
-i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
-"""
+STYLE = Path(__file__).with_name("page.css")
 
 
 def document(pictures: Sequence[Picture], dashboard: str, ended: bool = False) -> str:
@@ -197,7 +155,7 @@ def served(
             if self.path == "/":
                 self._answer(document(pictures(), dashboard), "text/html; charset=utf-8")
             elif self.path == "/style.css":
-                self._answer(STYLE, "text/css; charset=utf-8")
+                self._answer(STYLE.read_text(encoding="utf-8"), "text/css; charset=utf-8")
             elif self.path == "/standing.json":
                 found = [dataclasses.asdict(each) for each in pictures()]
                 self._answer(json.dumps(found), "application/json")

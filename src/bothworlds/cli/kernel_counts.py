@@ -1,0 +1,36 @@
+"""Numbers of kernels that `bothworlds warm-up` compiles: data, printed by a script.
+
+``python tests/helpers/kernels.py`` prints the rows; a test compares those of common policies.
+"""
+
+USES = ("Bandit", "DuelingBandit", "simulate", "serve")
+"""Uses in their order: the later ones count what a bandit does not need."""
+KERNELS = {
+    "Tsallis-INF (RV)": (26, 4, 25, 7),
+    "Tsallis-INF (IW)": (26, 4, 23, 7),
+    "Tsallis-INF (soft)": (16, 0, 5, 8),
+    "AllWorlds": (16, 0, 5, 4),
+    "Thompson sampling": (10, 0, 5, 0),
+    "UCB1": (12, 0, 5, 0),
+    "EXP3": (14, 0, 7, 7),
+    "EXP3++": (14, 0, 7, 9),
+    "BROAD": (13, 0, 7, 0),
+    "KL-UCB": (12, 0, 5, 0),
+    "IMED": (13, 0, 5, 0),
+    "FTPL (Fréchet)": (10, 0, 10, 0),
+    "FTPL (Pareto)": (10, 0, 10, 0),
+    "Discounted UCB": (12, 0, 5, 0),
+    "Thompson sampling, window": (10, 0, 5, 0),
+    "GLR-klUCB": (12, 0, 10, 0),
+    "Tsallis-INF, floor": (23, 0, 15, 7),
+    "Tsallis-INF (V)": (15, 0, 5, 8),
+    "Tsallis-INF (V, residual)": (24, 0, 15, 8),
+    "LB-INF-V": (17, 0, 10, 0),
+    "HTINF": (11, 0, 5, 9),
+    "AdaTINF": (10, 0, 5, 0),
+    "Tsallis-INF, restarted": (15, 0, 5, 9),
+    "Tsallis-INF, discounted": (15, 0, 5, 9),
+    "Tsallis-INF, alarmed": (15, 0, 5, 9),
+    "Uniform": (12, 0, 5, 0),
+}
+"""Kernels by the label of a policy and use, from an empty cache; 0 where nothing is added."""
