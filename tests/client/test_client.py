@@ -234,6 +234,7 @@ FOREIGN = {
         301, 302, 307, 400, 401, 403, 404, 405, 408, 418, 429, 500, 501, 502, 503, 504, 520,
     )},
     "302 to the service": page(302, b"", "Location: /"),
+    "302 with a refusal": problem(302, "moved"),
     **{f"400 {document!r}": answer(400, document) for document in (
         {}, [], {"code": [1], "detail": "x"}, {"code": "x"}, {"code": "x", "detail": None},
     )},
@@ -312,13 +313,16 @@ def test_an_unsolicited_answer_is_not_the_next_one(client, stale):
 
 
 def test_an_idle_connection_with_unread_data_is_closed(client):
-    sent = threading.Event()
+    idle, sent = threading.Event(), threading.Event()
     with scripted(answer(201, MADE), answer(201, MADE)) as (url, script):
+        # Not with the answer, where the parser would notice it.
         script.afterwards = lambda connection: (
-            connection.sendall(answer(201, {**MADE, "decision_id": "STALE"})), sent.set()
+            idle.wait(HANG), connection.sendall(answer(201, {**MADE, "decision_id": "STALE"})),
+            sent.set(),
         )  # fmt: skip
         asking = client(url, retries=0)
         assert asking.decide("a").decision_id == "abc-_"
+        idle.set()
         assert sent.wait(HANG)
         assert asking.decide("a").decision_id == "abc-_"
     assert script.connections == 2

@@ -3,12 +3,14 @@
 import asyncio
 import functools
 import random
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from bothworlds.serve.domain import tokens
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
+from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.sqlite import SqliteStore
 
 # Nothing happens by itself unless a test lets it.
@@ -44,6 +46,28 @@ def seeded(monkeypatch):
     """Draw the same arms in every run of a test."""
     made = SimpleNamespace(urandom=random.Random(7).randbytes)
     monkeypatch.setattr(tokens, "os", made)
+
+
+@pytest.fixture
+def put_clock(monkeypatch):
+    """Return a function that puts the clocks of this machine and of the database ahead.
+
+    A replica measures how far they differ with every notification, at any moment. If only one of
+    them moved, the service would correct it then.
+    """
+    ahead, now, standing = [0.0], time.time, Reader.standing
+
+    def moved(reader):
+        version, salt, at = standing(reader)
+        return version, salt, None if at is None else at + ahead[0]
+
+    monkeypatch.setattr(time, "time", lambda: now() + ahead[0])
+    monkeypatch.setattr(Reader, "standing", moved)
+
+    def put(seconds):
+        ahead[0] = seconds
+
+    return put
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ what the threads have to do, polls, crashes, restarts, broken connections, commi
 known, clocks that differ, retention, and a database that goes back in time.  Afterwards everything
 heals, callers report again what was not acknowledged, and every invariant is checked.
 
-``python tests/serve/simulation.py --schedules 100000`` prints the seeds of schedules that fail.
+``python tests/serve/simulation.py --schedules 100000`` prints the seeds of schedules that fail;
+``make schedules`` runs it in two processes.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import contextlib
 import gc
 import json
 import logging
+import multiprocessing
 import random
 import sqlite3
 import sys
@@ -40,6 +42,7 @@ from bothworlds.serve.domain import (
     feedback,
     records,
     replicas,
+    service,
     state,
     tokens,
 )
@@ -49,7 +52,15 @@ from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Setting
 from bothworlds.serve.domain.sums import prepare
 from bothworlds.serve.ops import upkeep, verify
 from bothworlds.serve.problems import Problem
-from bothworlds.serve.store import commit, postgres, reader, schema, segments, writer
+from bothworlds.serve.store import (
+    commit,
+    incarnations,
+    postgres,
+    reader,
+    schema,
+    segments,
+    writer,
+)
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.postgres import PostgresReader, PostgresWriter
 from bothworlds.serve.store.rows import CLOCK_LIMIT, Replica
@@ -67,6 +78,12 @@ SPECS = (
 )
 LOST = ("bad_signature", "expired", "epoch_over")
 ACCEPTED = ("learned", "duplicate", "quarantined", "not_learnable")
+
+
+PART = 1000
+"""Schedules of one piece of work of a process."""
+GARBAGE = 200
+"""Schedules after which garbage is collected, which takes as long as several of them."""
 
 
 class Violation(AssertionError):
@@ -117,33 +134,37 @@ CONFIGS = SimpleNamespace(from_document=kept(Config.from_document, id))
 LINEUPS = kept(Lineup, lambda policy, places, known: (id(policy), tuple(places), known))
 CLOCK = Clock()
 RANDOM = random.Random()
-MODULES = (administration, deciding, feedback, replicas, state, commit, postgres, writer, schema)
+MODULES = (
+    administration, deciding, feedback, replicas, state, commit, incarnations, postgres, writer,
+    schema,
+)  # fmt: skip
 
 
 @contextlib.contextmanager
 def simulated():
     """Give the service the simulated clock, randomness and thread, and silence its log."""
     saved = [(each, "time", each.time) for each in MODULES if hasattr(each, "time")]
-    saved += [(each, "os", each.os) for each in (tokens, writer, schema, segments)]
+    saved += [(each, "os", each.os) for each in (tokens, writer, incarnations, schema, segments)]
     saved += [(writer, "secrets", writer.secrets), (state, "Committer", state.Committer)]
     saved += [(each, "Config", each.Config) for each in (experiment, replicas, verify)]
     saved += [(upkeep, "DAY", upkeep.DAY), (experiment, "Lineup", experiment.Lineup)]
-    saved += [(reader, "json", reader.json)]
+    saved += [(reader, "json", reader.json), (service, "prepare", service.prepare)]
     chance = SimpleNamespace(urandom=RANDOM.randbytes, randbits=RANDOM.getrandbits)
     named = {"time": CLOCK, "os": chance, "secrets": chance, "Committer": Committer,
              "DAY": 1.0, "Config": CONFIGS, "Lineup": LINEUPS,
-             "json": SimpleNamespace(loads=LOADS)}  # fmt: skip
+             "json": SimpleNamespace(loads=LOADS), "prepare": lambda: None}  # fmt: skip
     for module, name, _ in saved:
         setattr(module, name, named[name])
     log = logging.getLogger("bothworlds.serve")
     level = log.level
     log.setLevel(logging.CRITICAL)
-    # Looking for garbage takes a sixth of the time: `explore` does so now and then.
+    # `explore` looks for garbage now and then.
     gc.freeze()
     gc.disable()
     try:
         yield
     finally:
+        asyncio._set_running_loop(None)
         gc.enable()
         gc.unfreeze()
         log.setLevel(level)
@@ -156,22 +177,26 @@ class Database:
 
     def __init__(self):
         self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
-        self.timeline = 1
-        self.session = 0
+        self.timeline = self.tables = 1
+        self.losses = self.session = 0
         self.ended = set()
         self.locks = {}
+        self.read = None
+        """The configuration that was read last, and of which moment it is."""
         self.connection.create_function("sim_now", 0, lambda: CLOCK.now)
 
-    def start_over(self):
+    def start_over(self, losses):
         """Undo everything since the database was created; every session ends.
 
-        A schedule is one transaction of SQLite, and its transactions are savepoints: content that
-        is copied back makes SQLite parse all statements again, which took half of a schedule.
+        ``losses`` decides how the database goes back first. A schedule is one transaction of
+        SQLite, and its transactions are savepoints: content that is copied back makes SQLite parse
+        all statements again, which took half of a schedule.
         """
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
         self.connection.execute("BEGIN")
-        self.timeline = 1
+        self.timeline = self.tables = 1
+        self.losses = losses
         self.end_sessions()
 
     def back_up(self):
@@ -179,42 +204,19 @@ class Database:
         self.connection.execute("SAVEPOINT backup")
 
     def go_back(self):
-        """Lose everything since the backup, by a failover; every session ends."""
+        """Lose everything since the backup, by a failover or a dump; every session ends."""
         self.connection.execute("ROLLBACK TO backup")
-        self.timeline += 1
+        self.losses += 1
+        if self.losses % 2:
+            self.timeline += 1
+        else:
+            self.tables += 1
         self.end_sessions()
 
     def end_sessions(self):
         """Break all connections."""
         self.session += 1
         self.locks.clear()
-
-
-CONSTANT = {
-    "SELECT pg_is_in_recovery()": False, postgres.MAY_READ_TIMELINE: True,
-    postgres.PostgresWriter.announce: True,
-}  # fmt: skip
-"""Answers that need no database."""
-REPLACED = (
-    (postgres.STARTED, "0.0"),
-    (postgres.NOW, "sim_now()"),
-    ("GREATEST(", "max("),
-    ("SELECT pg_notify(?, ?)", "SELECT ?, ?"),
-    ("BEGIN ISOLATION LEVEL READ COMMITTED", "SAVEPOINT step"),
-    ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SAVEPOINT step"),
-)
-TRANSLATED = {}
-
-
-def translated(sql):
-    """Return a statement of PostgreSQL as SQLite has it."""
-    found = TRANSLATED.get(sql)
-    if found is None:
-        found = sql
-        for old, new in REPLACED:
-            found = found.replace(old, new)
-        TRANSLATED[sql] = found
-    return found
 
 
 class Answer(NamedTuple):
@@ -224,6 +226,30 @@ class Answer(NamedTuple):
 
     def fetchall(self):
         return [(self.value,)]
+
+
+CONSTANT = {
+    "SELECT pg_is_in_recovery()": False, postgres.MAY_READ_TIMELINE: True,
+    postgres.PostgresWriter.announce: True,
+}  # fmt: skip
+"""Answers that need no database."""
+TIMELINE, TABLES = postgres.TIMELINE, postgres.TABLES
+REPLACED = (
+    (postgres.STARTED, "0.0"),
+    (postgres.NOW, "sim_now()"),
+    ("GREATEST(", "max("),
+    ("SELECT pg_notify(?, ?)", "SELECT ?, ?"),
+    ("BEGIN ISOLATION LEVEL READ COMMITTED", "SAVEPOINT step"),
+    ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SAVEPOINT step"),
+)
+TRANSLATED = {sql: Answer(value) for sql, value in CONSTANT.items()}
+
+
+def translated(sql):
+    """Return a statement of PostgreSQL as SQLite has it."""
+    for old, new in REPLACED:
+        sql = sql.replace(old, new)
+    return sql
 
 
 class Line:
@@ -259,13 +285,18 @@ class Line:
         return self
 
     def run(self, sql, values=()):
-        """Run a statement."""
-        self.connected()
-        if sql == postgres.TIMELINE:
-            return Answer(f"1/{self.database.timeline}")
-        if sql in CONSTANT:
-            return Answer(CONSTANT[sql])
-        return self.database.connection.execute(translated(sql), values)
+        """Run a statement; those before it were translated, because there are few of them."""
+        database = self.database
+        if self.session != database.session:
+            self.connected()
+        found = TRANSLATED.get(sql)
+        if found is None:
+            if sql == TIMELINE:
+                return Answer(f"1/{database.timeline}")
+            if sql == TABLES:
+                return Answer(f"1/{database.tables}")
+            found = TRANSLATED[sql] = translated(sql)
+        return database.connection.execute(found, values) if type(found) is str else found
 
     def execute(self, sql, values=()):
         """Run one of the statements with which a connection is greeted."""
@@ -327,6 +358,23 @@ class SimulatedWriter(PostgresWriter):
         return False
 
 
+class SimulatedReader(PostgresReader):
+    """The reader of PostgreSQL, which reads a configuration once for all replicas.
+
+    As they do, it takes the versions as a sign of changes; `World.check` does not.
+    """
+
+    def configuration(self):
+        database = self.line.database
+        versions = self.rows(
+            "SELECT config_version, segments, salt FROM deployment, incarnation WHERE ended IS NULL"
+        )
+        now = database.session, versions
+        if database.read is None or database.read[0] != now:
+            database.read = now, super().configuration()
+        return database.read[1]
+
+
 class SimulatedStore(Store):
     """A store on the simulated database."""
 
@@ -345,7 +393,7 @@ class SimulatedStore(Store):
         self.writer.take_shard()
 
     def _reader(self, database, *, polls=False):
-        reader = PostgresReader("", "simulated", self.replica, polls=polls)
+        reader = SimulatedReader("", "simulated", self.replica, polls=polls)
         reader.line = Line(database, reader._greet if polls else None)
         reader.execute = reader.line.run
         return reader
@@ -413,11 +461,9 @@ class Loop:
     def run_one(self):
         """Run one callback."""
         call, arguments = self.ready.popleft()
+        # Until another process works, or the simulation ends.
         asyncio._set_running_loop(self)
-        try:
-            call(*arguments)
-        finally:
-            asyncio._set_running_loop(None)
+        call(*arguments)
 
     def run_job(self):
         """Run one job of a thread, and let the loop have its result."""
@@ -437,7 +483,7 @@ class Committer(commit.Committer):
 
     @property
     def busy(self):
-        return self._answered.is_set() and bool(self.log or self._queue)
+        return self._answered._flag and (bool(self.log) or any(self._queue._lines.values()))
 
     def turn(self):
         """Do what the thread does when it wakes up."""
@@ -558,7 +604,7 @@ class World:
         self.chance = chance = random.Random(seed)
         RANDOM.seed(seed)
         CLOCK.now, CLOCK.skew = START, 0.0
-        self.database.start_over()
+        self.database.start_over(seed)
         self.processes = [Process(self) for _ in range(chance.choice((1, 2, 2, 3)))]
         self.made = {}
         self.acknowledged = {}
@@ -771,7 +817,7 @@ class World:
         self.history += 1
 
     def go_back(self):
-        """Let the database lose everything since the backup, by a failover."""
+        """Let the database lose everything since the backup."""
         stored, at, first, requests = self.backup
         self.lost_histories.update(range(first, self.history + 1))
         self.history += 1
@@ -859,6 +905,7 @@ class World:
 
     def check(self):
         """Check every invariant against the database and the truth."""
+        self.database.read = None
         reader = self.processes[0].service.store.reader
         for finding in verify.verify_store(reader):
             need(finding.ok, finding.invariant, finding.detail)
@@ -992,7 +1039,7 @@ def explore(seeds, stop=True):
     """Run schedules; yield the seed and the violation of each that fails."""
     with simulated():
         for seed in seeds:
-            if seed % 40 == 0:
+            if seed % GARBAGE == 0:
                 gc.collect()
             found = schedule(seed)
             if found is not None:
@@ -1001,18 +1048,30 @@ def explore(seeds, stop=True):
                     return
 
 
+def part(seeds):
+    """Run some schedules; return the failures, how many there were, and the CPU time."""
+    begun = time.process_time()
+    failures = list(explore(seeds, stop=False))
+    return failures, len(seeds), time.process_time() - begun
+
+
 def main():
     """Run schedules as the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--schedules", type=int, default=100_000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share them")
     asked = parser.parse_args()
-    begun = time.process_time()
-    failed = 0
-    for seed, found in explore(range(asked.first, asked.first + asked.schedules), stop=False):
-        failed += 1
-        print(f"seed {seed}: {found}", flush=True)
-    print(f"{asked.schedules} schedules, {failed} failed, {time.process_time() - begun:.0f} s")
+    seeds = range(asked.first, asked.first + asked.schedules)
+    parts = [seeds[at : at + PART] for at in range(0, len(seeds), PART)]
+    failed = done = seconds = 0
+    with multiprocessing.Pool(asked.jobs) as pool:
+        for failures, count, spent in pool.imap_unordered(part, parts):
+            failed, done, seconds = failed + len(failures), done + count, seconds + spent
+            for seed, found in failures:
+                print(f"seed {seed}: {found}", flush=True)
+            if done % (10 * PART) == 0 or done == len(seeds):
+                print(f"{done} schedules, {failed} failed, {seconds:.0f} s of CPU", flush=True)
     sys.exit(bool(failed))
 
 

@@ -158,7 +158,7 @@ def test_many_arms_are_filtered_and_legends_are_filled(opened):
     values = page.locator(".u-legend .u-value").all_inner_texts()
     assert len(values) > 9 and not {"--", "\u2013", ""} & set(values)
     origin = page.evaluate("location.origin")
-    assert f"curl -X POST {origin}/v1/experiments/long/decisions" in page.content()
+    assert f"curl -s -X POST {origin}/v1/experiments/long/decisions" in page.content()
 
 
 ESCAPES = """() => [...document.querySelectorAll("section")].flatMap((card, n, all) => {

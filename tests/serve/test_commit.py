@@ -5,8 +5,12 @@ import time
 
 import pytest
 
+from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.service import Service
+from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import commit
+from helpers.waiting import HANG
+from serve.conftest import spec
 
 
 def logged(service):
@@ -27,12 +31,94 @@ def test_the_log_is_written_in_its_own_time(on_service, monkeypatch):
             await asyncio.sleep(0)
         assert logged(service) == 3
         # A chunk that is full need not wait.
-        monkeypatch.setattr(commit, "CHUNK", 2)
+        service.state.committer._log_most = 2
         for _ in range(5):
             await service.decide(Service.LOCAL, "headline")
         await service.feedback(Service.LOCAL, made[2].decision_id, loss=0.5)
         while logged(service) < 7:
             await asyncio.sleep(0)
+
+    on_service(body)
+
+
+def test_rows_of_an_experiment_are_written_together(on_service, monkeypatch):
+    async def body(service):
+        monkeypatch.setattr(commit, "CHUNK", 8)
+        monkeypatch.setattr(commit, "FEW", 16)
+        service.store.writer.together = 4
+        names = ["headline", "b", "c", "d"]
+        for name in names[1:]:
+            await service.create(Service.LOCAL, spec(name))
+        committer, batches = service.state.committer, []
+        write = service.store.writer.commit
+
+        def watched(batch, settle):
+            batches.append([row.experiment for row in batch.decisions])
+            return write(batch, settle)
+
+        service.store.writer.commit = watched
+        committer._log_wait = committer._log_most = 3600
+        for _ in range(4):
+            for name in names:
+                await service.decide(Service.LOCAL, name)
+        await service.flushed()
+        # Two experiments a batch, and all rows of each.
+        assert [len(batch) for batch in batches] == [8, 8]
+        assert sum(len(set(batch)) for batch in batches) == 4
+        # As many as it waits for: it waits as long as before, within its limits.
+        assert committer._log_wait == commit.LOG_LONGEST
+        assert committer._log_most == 16
+        for name in names:
+            await service.decide(Service.LOCAL, name)
+        await service.flushed()
+        # For a few it does not wait.
+        assert (committer._log_wait, committer._log_most) == (commit.LOG_SECONDS, 8)
+
+    on_service(body)
+
+
+def test_decisions_alone_change_counts_alone(on_service, monkeypatch):
+    async def body(service):
+        committer, refreshed = service.state.committer, []
+        for _ in range(3):
+            first, *_ = [await service.decide(Service.LOCAL, "headline") for _ in range(3)]
+            await service.feedback(Service.LOCAL, first.decision_id, loss=0.5)
+            await service.flushed()
+        monkeypatch.setattr(Experiment, "refresh", refreshed.append)
+        await service.decide(Service.LOCAL, "headline")
+        await service.flushed()
+        assert not refreshed
+        (stored,) = service.store.writer.own_states()
+        kept = committer.ledger.states[stored.key]
+        assert stored.sums.same(kept.sums) and stored.version == kept.version
+        assert repr(stored.decided) == repr(kept.decided)
+        assert sum(stored.decided.by_arm) == 10
+        assert stored.decided.rounds == stored.sums.newest + 3 == 10
+
+    on_service(body)
+
+
+def test_a_pause_after_a_failure_holds_up_no_request(on_service, monkeypatch):
+    monkeypatch.setattr(commit, "PATIENCE", HANG)
+
+    async def body(service):
+        committer, write = service.state.committer, service.store.writer.commit
+
+        def broken(batch, settle):
+            raise OSError("disk full")
+
+        made = await service.decide(Service.LOCAL, "headline")
+        service.store.writer.commit = broken
+        # The log fails, alone, and the next attempt is far away.
+        committer._pause = HANG
+        await committer.run(lambda writer: None)
+        assert committer.failures == 1
+        async with asyncio.timeout(HANG / 2):
+            with pytest.raises(Problem, match="did not take"):
+                await service.feedback(Service.LOCAL, made.decision_id, loss=0.5)
+            service.store.writer.commit = write
+            told = await service.feedback(Service.LOCAL, made.decision_id, loss=0.5)
+        assert told.status == "learned"
 
     on_service(body)
 

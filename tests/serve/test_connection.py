@@ -143,6 +143,7 @@ requests = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(requests, min_size=1, max_size=4), st.lists(st.integers(0, 400), max_size=3))
 @settings(max_examples=300, deadline=None)
 def test_what_is_known_is_read_as_if_it_were_not(sent, cuts):

@@ -3,13 +3,17 @@
 import asyncio
 import dataclasses
 import gzip
+import html
 import re
+import subprocess
 import time
+import urllib.request
 from urllib.parse import urlencode
 
 import pytest
 
 import bothworlds.serve.dashboard.sessions as sessions_module
+from bothworlds.client import Client
 from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
 from bothworlds.serve.dashboard import experiment, front, reading, words
@@ -22,7 +26,8 @@ from bothworlds.serve.ops import reports, tallies
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import LogRow
 from helpers.histories import QUIET, made, names
-from helpers.waiting import HANG
+from helpers.served import served
+from helpers.waiting import HANG, wait_until
 from serve.conftest import BOTH, spec
 
 POLICY = (
@@ -190,9 +195,31 @@ def test_pages_are_there_before_the_first_decision(dashboard):
             assert said in page.text
         chart = (await browser.get("/experiments/headline/chart.json")).text
         assert '"x":[]' in chart
-        assert "curl -X POST http://localhost:8080/v1/experiments/headline/decisions" in page.text
+        assert (
+            "curl -s -X POST http://localhost:8080/v1/experiments/headline/decisions" in page.text
+        )
 
     dashboard(work, arms=None)
+
+
+@pytest.mark.processes
+def test_the_page_names_its_replica_and_commands_that_work_when_pasted(tmp_path):
+    with served(tmp_path / "store.db") as service:
+        with Client(service.url, feedback_timeout=HANG) as client:
+            client.create("headline", ["blue", "green"])
+        address = f"{service.url}/experiments/headline"
+
+        def page():
+            with urllib.request.urlopen(address, timeout=HANG) as answer:
+                return answer.read().decode()
+
+        # Another process reads the list of replicas; it is not one of them.
+        wait_until(lambda: "being read" not in page())
+        assert ">0<span" in page() and ">-1<" not in page()
+        (commands,) = re.findall(r"<code>(DECISION_ID=.*?)</code>", page(), re.DOTALL)
+        shell = ["bash", "-euc", html.unescape(commands)]
+        done = subprocess.run(shell, capture_output=True, text=True, timeout=HANG, check=False)
+    assert '"learned"' in done.stdout, done.stderr
 
 
 def test_a_toy_panel_is_a_function_and_a_row(dashboard, monkeypatch):
@@ -301,7 +328,8 @@ def test_a_page_shows_the_experts_and_no_others_have_the_panel(dashboard):
     text, plain, weights = dashboard(work, experts=experts)
     assert 'id="experts"' in text and 'href="#experts"' in text
     assert "model &lt;b&gt;" in text and "model <b>" not in text
-    assert f"with <b>{words.percent(weights['model <b>'])}</b>" in text
+    # The percentage may be "> 99.9 %": the arms are drawn at random.
+    assert f"with <b>{html.escape(words.percent(weights['model <b>']))}</b>" in text
     assert "has the best mean loss so far (" in text
     assert "Weights of the experts, as a table" in text
     assert "of the decisions so far" in text

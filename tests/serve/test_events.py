@@ -67,6 +67,7 @@ def events(body):
     return [(int(each["id"]), json.loads(each["data"])) for each in lines]
 
 
+@pytest.mark.slow
 def test_checkpoints_are_sent_and_followed_from_where_one_stopped(tmp_path):
     async def work(app):
         decided = await app.service.decide(Service.LOCAL, "headline")

@@ -323,6 +323,22 @@ def test_a_file_that_is_lost_while_it_is_served_takes_nothing(on_service, tmp_pa
     on_service(body)
 
 
+def test_a_commit_into_a_file_that_was_removed_meanwhile_is_not_acknowledged(on_service, tmp_path):
+    async def body(service):
+        made = await service.decide(ME, "headline")
+        writer, execute = service.store.writer, service.store.writer.execute
+
+        def remove_before_commit(sql, values=()):
+            if sql == "COMMIT":
+                (tmp_path / "store.db").unlink(missing_ok=True)
+            return execute(sql, values)
+
+        writer.execute = remove_before_commit
+        await refused("store_unavailable", service.feedback(ME, made.decision_id, loss=0.5))
+
+    on_service(body)
+
+
 def test_jobs_that_only_read_do_not_make_a_failing_store_ready(on_service):
     async def body(service):
         decided = await service.decide(ME, "headline")
@@ -445,7 +461,7 @@ def test_a_retry_storm_learns_once(on_service, tmp_path):
     check(tmp_path / "store.db")
 
 
-def test_each_experiment_is_kept_for_its_own_time(served, monkeypatch):
+def test_each_experiment_is_kept_for_its_own_time(served, put_clock):
     async def body(service):
         swept = spec(
             missing="default", default_loss=1.0, log="before", feedback_window=90 * 86400.0
@@ -454,8 +470,7 @@ def test_each_experiment_is_kept_for_its_own_time(served, monkeypatch):
         await service.create(ME, spec(log="before"))
         for name in ("swept", "headline"):
             await service.decide_many(ME, name, 3)
-        clock = time.time
-        monkeypatch.setattr(time, "time", lambda: clock() + 35 * 86400)
+        put_clock(35 * 86400)
         await service.upkeep.sweep()
         kept = {
             name: sum([len(page) async for page in service.rows(ME, name)])
@@ -466,16 +481,15 @@ def test_each_experiment_is_kept_for_its_own_time(served, monkeypatch):
     served(body, replace(QUIET, retention_days=30.0))
 
 
-def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, monkeypatch):
+def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, put_clock):
     settings = replace(QUIET, retention_days=30.0)
 
     async def body(service):
         await service.create(ME, spec(feedback_window=40 * 86400.0))
-        clock = time.time
         old = [each.decision_id for each in await service.decide_many(ME, "headline", 30)]
         for token in old[:20]:
             await service.feedback(ME, token, loss=0.5)
-        monkeypatch.setattr(time, "time", lambda: clock() + 35 * 86400)
+        put_clock(35 * 86400)
         await service.flushed()
         await service.decide_many(ME, "headline", 5)
         state = service.experiment_state(ME, "headline").total.sums.copy()
@@ -485,7 +499,7 @@ def test_retention_keeps_what_was_learned_and_who_was_told(served, tmp_path, mon
         assert (await service.feedback(ME, old[25], loss=0.5)).status == "learned"
         rows = [row async for page in service.rows(ME, "headline") for row in page]
         assert sum(row["logged"] for row in rows) == 5
-        monkeypatch.setattr(time, "time", lambda: clock() + 42 * 86400)
+        put_clock(42 * 86400)
         await service.upkeep.sweep()
         await refused("expired", service.feedback(ME, old[0], loss=0.5))
         now = service.experiment_state(ME, "headline").total

@@ -175,6 +175,7 @@ def regret(policy, runs, served, delay=20, rounds=400):
     return np.mean(found), np.std(found) / np.sqrt(runs)
 
 
+@pytest.mark.statistical
 def test_the_regret_of_a_served_policy_is_that_of_a_bandit():
     runs = 300
     mean, error = regret(bw.AllWorlds(), runs, served=True)

@@ -276,15 +276,13 @@ def test_nobody_waits_for_the_compiler_of_another_experiment(replicated, monkeyp
     replicated(body)
 
 
-def test_a_cap_is_one_cap_for_all_replicas(replicated, monkeypatch):
+def test_a_cap_is_one_cap_for_all_replicas(replicated, put_clock):
     hour = time.time() // 3600 * 3600 + 60
-    monkeypatch.setattr(time, "time", lambda: hour)
+    put_clock(hour - time.time())
 
     async def body(*services):
         statuses = []
         for service in services:
-            # By the clock of the database an hour may end meanwhile.
-            service.state.offset = 0.0
             for _ in range(2):
                 decided = await service.decide(ME, "headline", unit="eve")
                 told = await service.feedback(ME, decided.decision_id, loss=1.0)

@@ -337,11 +337,13 @@ def wrong_reports(rate, closed):
     return differ / RUNS, outside / RUNS
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("rate", "closed"), [(0.5, 20), (0.1, 5), (0.1, 100)])
 def test_silence_that_is_closed_late_misleads_no_report(rate, closed):
     assert max(wrong_reports(rate, closed)) <= 0.05
 
 
+@pytest.mark.statistical
 def test_the_order_of_the_answers_would_mislead(monkeypatch):
     """The control: no decision holds another back."""
     monkeypatch.setattr(tallies, "HELD", 0)
@@ -349,7 +351,15 @@ def test_the_order_of_the_answers_would_mislead(monkeypatch):
     assert outside >= 0.15
 
 
-def test_a_long_list_of_experiments_lets_other_requests_run():
+def test_a_long_list_of_experiments_lets_other_requests_run(monkeypatch):
+    threads, encode = [], wire.encode
+
+    def encoded(document):
+        threads.append(threading.get_ident())
+        return encode(document)
+
+    monkeypatch.setattr(wire, "encode", encoded)
+
     async def body():
         seen, ticks = [], [0]
 
@@ -371,3 +381,4 @@ def test_a_long_list_of_experiments_lets_other_requests_run():
         return max(seen.count(tick) for tick in seen)
 
     assert asyncio.run(body()) <= 10
+    assert len(threads) == 1 and threading.get_ident() not in threads

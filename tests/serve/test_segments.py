@@ -138,7 +138,7 @@ def test_segments_learn_their_own_best_arm(on_service, where):
         await service.flushed()
         e = whole(service)
         # The dashboard's table of replicas counts the whole experiment, not a segment of it.
-        rows = await service.state.read(lambda reader: replicas(reader, e.id, e.epoch))
+        rows = await service.state.read(lambda reader: replicas(reader, e.id, e.epoch, 0))
         assert [(row.learned, row.rounds) for row in rows] == [(500, 500)]
         return e.total.learned
 
@@ -291,7 +291,7 @@ def test_a_decision_that_waits_for_its_segment_is_refused_if_the_store_goes_back
 
         async def meanwhile(*given):
             found = await begin(*given)
-            await service.replicas._rebuild()
+            await service.replicas._rebuild(b"another incarnation")
             return found
 
         service.replicas.begin_segment = meanwhile

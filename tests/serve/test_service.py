@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import pickle
+import re
 import time
 import uuid
 from dataclasses import replace
@@ -94,7 +95,8 @@ def test_a_state_survives_the_process_bit_for_bit(served, where):
 
 def test_the_answer_is_whole(on_service):
     async def body(service):
-        before = time.time()
+        # By the database's clock, as the service has measured it.
+        before = service.state.now()
         decided = await service.decide(ME, "headline", vector=True)
         assert decided.arm in "abcd"
         assert decided.probability == pytest.approx(0.25)
@@ -279,25 +281,23 @@ def test_tokens_of_nobody_of_others_and_of_the_past_are_refused(served):
     served(elsewhere, store="fourth.db")
 
 
-def test_feedback_comes_too_late_after_the_window(on_service, monkeypatch):
+def test_feedback_comes_too_late_after_the_window(on_service, put_clock):
     async def body(service):
         decided = await service.decide(ME, "headline")
-        clock = time.time
-        monkeypatch.setattr(time, "time", lambda: clock() + 7 * 86400 + 1)
+        put_clock(7 * 86400 + 1)
         await refused("expired", service.feedback(ME, decided.decision_id, loss=0.0))
         await refused("expired", service.activate(ME, decided.decision_id))
-        monkeypatch.setattr(time, "time", lambda: clock() + 7 * 86400 - 60)
+        put_clock(7 * 86400 - 60)
         assert (await service.feedback(ME, decided.decision_id, loss=0.0)).status == "learned"
 
     on_service(body)
 
 
-def test_a_clock_that_jumps_loses_nothing(on_service, monkeypatch, where):
+def test_a_clock_that_jumps_loses_nothing(on_service, put_clock, where):
     async def body(service):
-        clock = time.time
         tokens = []
         for hours in (0, 1, -1, 0, 2, -2):
-            monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
+            put_clock(3600 * hours)
             tokens += [each.decision_id for each in await service.decide_many(ME, "headline", 3)]
             await service.feedback(ME, tokens[-1], loss=0.5)
         for token in tokens:
@@ -312,7 +312,7 @@ def test_a_clock_that_jumps_loses_nothing(on_service, monkeypatch, where):
     healthy(where())
 
 
-def test_rotated_keys_verify_until_the_window_has_passed(served, monkeypatch):
+def test_rotated_keys_verify_until_the_window_has_passed(served, put_clock):
     async def body(service):
         await service.create(ME, spec(feedback_window=3600.0))
         old = await service.decide(ME, "headline")
@@ -320,8 +320,7 @@ def test_rotated_keys_verify_until_the_window_has_passed(served, monkeypatch):
         new = await service.decide(ME, "headline")
         assert service.state.keyring.verify(new.decision_id)[1].key == 2
         assert (await service.feedback(ME, old.decision_id, loss=0.0)).status == "learned"
-        clock = time.time
-        monkeypatch.setattr(time, "time", lambda: clock() + 3 * 86400)
+        put_clock(3 * 86400)
         assert await service.rotate_token_key(ME) == 3
         assert await service.rotate_token_key(ME) == 4
         with pytest.raises(Problem, match="signed"):
@@ -329,7 +328,7 @@ def test_rotated_keys_verify_until_the_window_has_passed(served, monkeypatch):
         # The key that signed until a moment ago still verifies.
         service.state.keyring.verify(new.decision_id)
         for expected in (*range(5, 12), *range(12, 20)):
-            monkeypatch.setattr(time, "time", lambda days=expected: clock() + 3 * 86400 * days)
+            put_clock(3 * 86400 * expected)
             assert await service.rotate_token_key(ME) == expected
 
     served(body)
@@ -366,15 +365,14 @@ def test_a_request_with_a_name_gets_one_decision(on_service, where):
     healthy(where())
 
 
-def test_a_sticky_unit_gets_the_same_decision_while_it_lasts(served, monkeypatch):
+def test_a_sticky_unit_gets_the_same_decision_while_it_lasts(served, put_clock):
     async def body(service):
         await service.create(ME, spec(sticky_seconds=600.0))
         eve = await service.decide(ME, "headline", unit="eve")
         assert (await service.decide(ME, "headline", unit="eve")).decision_id == eve.decision_id
         bob = await service.decide(ME, "headline", unit="bob")
         assert bob.decision_id != eve.decision_id
-        clock = time.time
-        monkeypatch.setattr(time, "time", lambda: clock() + 601)
+        put_clock(601)
         later = await service.decide(ME, "headline", unit="eve")
         assert later.decision_id != eve.decision_id
         # What cannot be played is not given again.
@@ -474,7 +472,7 @@ def test_a_full_buffer_refuses_and_drops_nothing(served):
     served(body, replace(QUIET, log_buffer=100))
 
 
-def test_missing_feedback_counts_as_the_default_loss(served, monkeypatch, where):
+def test_missing_feedback_counts_as_the_default_loss(served, put_clock, where):
     async def body(service):
         await service.create(
             ME, spec(missing="default", default_loss=1.0, log="before", feedback_window=60.0)
@@ -484,8 +482,7 @@ def test_missing_feedback_counts_as_the_default_loss(served, monkeypatch, where)
             await service.feedback(ME, token, loss=0.0)
         await service.upkeep.sweep()
         assert service.counters()["swept"] == 0
-        clock = time.time
-        monkeypatch.setattr(time, "time", lambda: clock() + 200)
+        put_clock(200)
         await service.decide_many(ME, "headline", 5)
         await service.upkeep.sweep()
         await service.upkeep.sweep()
@@ -500,7 +497,7 @@ def test_missing_feedback_counts_as_the_default_loss(served, monkeypatch, where)
     healthy(where())
 
 
-def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, where):
+def test_deferred_decisions_count_once_they_are_activated(served, put_clock, where):
     async def body(service):
         await service.create(
             ME, spec(missing="deferred", default_loss=1.0, log="before", feedback_window=60.0)
@@ -512,8 +509,7 @@ def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, w
         await service.feedback(ME, made[1].decision_id, loss=0.0)
         # Feedback of one that was never activated shows that it took effect.
         assert (await service.feedback(ME, made[2].decision_id, loss=0.0)).status == "learned"
-        clock = time.time
-        monkeypatch.setattr(time, "time", lambda: clock() + 200)
+        put_clock(200)
         await service.upkeep.sweep()
         assert service.counters()["swept"] == 1
         rows = [row async for page in service.rows(ME, "headline") for row in page]
@@ -528,29 +524,28 @@ def test_deferred_decisions_count_once_they_are_activated(served, monkeypatch, w
     healthy(where())
 
 
-def test_decisions_of_a_clock_that_was_put_back_are_swept_as_well(served, monkeypatch):
+def test_decisions_of_a_clock_that_was_put_back_are_swept_as_well(served, put_clock):
     async def body(service):
         await service.create(
             ME, spec(missing="default", default_loss=1.0, log="before", feedback_window=60.0)
         )
-        clock = time.time
         await service.decide_many(ME, "headline", 3)
-        monkeypatch.setattr(time, "time", lambda: clock() + 600)
+        put_clock(600)
         await service.decide_many(ME, "headline", 3)
         await service.upkeep.sweep()
         assert service.counters()["swept"] == 3
-        monkeypatch.setattr(time, "time", lambda: clock() - 3600)
+        put_clock(-3600)
         decided = await service.decide(ME, "headline")
         assert (await service.feedback(ME, decided.decision_id, loss=0.0)).status == "learned"
         await service.decide_many(ME, "headline", 3)
-        monkeypatch.setattr(time, "time", lambda: clock() + 900)
+        put_clock(900)
         await service.upkeep.sweep()
         assert service.counters()["swept"] == 9
         # Nobody believes a clock that is years ahead for longer than it is.
-        monkeypatch.setattr(time, "time", lambda: clock() + 1e9)
+        put_clock(1e9)
         await service.decide(ME, "headline")
-        monkeypatch.setattr(time, "time", clock)
-        assert (await service.decide(ME, "headline")).expires_at < clock() + 120
+        put_clock(0)
+        assert (await service.decide(ME, "headline")).expires_at < time.time() + 120
 
     served(body)
 
@@ -823,6 +818,38 @@ def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, where
     healthy(where())
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_change_reads_its_own_experiment_alone(served):
+    async def body(service):
+        watcher, read = service.store.watcher, []
+        rows = watcher.rows
+
+        def counting(sql, values=()):
+            found = rows(sql, values)
+            read.append(len(found))
+            return found
+
+        watcher.rows = counting
+        costs = []
+        for n in range(8):
+            read.clear()
+            await service.create(ME, spec(f"e{n}"))
+            await service.set_mode(ME, f"e{n}", "pin", arm="a")
+            await service.create_key(ME, ["read"])
+            # One more key each time; nothing of the experiments that were there before.
+            costs.append(sum(read) - 3 * n)
+        assert len(set(costs)) == 1
+        watcher.rows = rows
+        assert len(service.experiments(ME)) == 8
+        before = service.state.configuration
+        await service.create(ME, spec("last"))
+        found = service.state.configuration
+        whole = service.store.reader.configuration()
+        assert found == whole and found != before
+
+    served(body)
+
+
 # --- caps, keys, tenants -------------------------------------------------------------------------
 
 
@@ -962,7 +989,11 @@ def test_unequal_missing_rates_raise_an_alarm_and_nothing_else(on_service):
             if decided.arm == "a" or n % 2:
                 await service.feedback(ME, decided.decision_id, loss=0.5)
         shown = service.experiment(ME, "headline")
-        assert shown["alarms"] == ["Feedback is missing more often for arm 'b' than for 'a'."]
+        (alarm,) = shown["alarms"]
+        said = r"Arm 'b' has feedback on (\d+) % of all its decisions, arm 'a' on 100 %\."
+        found = re.fullmatch(said, alarm)
+        arms = {each["name"]: each for each in shown["arms"]}
+        assert found and abs(int(found[1]) - 100 * (1 - arms["b"]["missing_rate"])) < 0.51
 
     on_service(body)
 

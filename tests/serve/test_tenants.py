@@ -162,10 +162,10 @@ def test_while_tenants_share_a_turn_of_the_writer_is_short():
     async def body():
         ledger, taken, given = SimpleNamespace(life=0), [], []
         committer = commit.Committer(
-            None, ledger, asyncio.get_running_loop(), None, log_limit=10**6
+            SimpleNamespace(together=1), ledger, asyncio.get_running_loop(), None, log_limit=10**6
         )
         committer._commit = lambda items, rows, life: taken.append((len(items), len(rows)))
-        committer.log.extend(range(3000))
+        committer.log.extend((n,) for n in range(3000))
         committer._queue.append(item(1))
         committer._turn()
         for tenant in [1] * 500 + [2]:

@@ -202,6 +202,15 @@ def test_the_document_is_json_and_its_references_lead_somewhere():
     assert {kind.__name__ for kind in REQUESTS} <= names
 
 
+def test_statuses_of_limits_and_versions_are_listed_where_they_occur():
+    for methods in openapi.document(ROUTES)["paths"].values():
+        for method, operation in methods.items():
+            listed = set(operation["responses"])
+            assert "431" in listed
+            assert method not in ("post", "put", "patch") or "413" in listed
+            assert method != "patch" or {"412", "428"} <= listed
+
+
 def test_a_schema_accepts_what_the_reader_accepts():
     examples = {
         wire.Decide: {"available": ["a"], "unit": "u", "deferred": True},

@@ -273,7 +273,8 @@ class AsyncClient:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
-                return end.value
+                answer: T = end.value
+                return answer
             if isinstance(step, Pause):
                 await self._transport.pause(step.seconds)
                 outcome = None

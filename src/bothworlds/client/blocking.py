@@ -275,7 +275,8 @@ class Client:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
-                return end.value
+                answer: T = end.value
+                return answer
             if isinstance(step, Pause):
                 self._transport.pause(step.seconds)
                 outcome = None

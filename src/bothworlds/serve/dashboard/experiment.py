@@ -596,8 +596,11 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
         arm = shown.described["arms"][0]["name"]
         sent = {"advice": {each["name"]: arm for each in shown.described["experts"]}}
         advice = f" \\\n  -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(sent))}"
+    # Pasted into a shell, the first command keeps the id that the second one needs.
+    found = """sed 's/.*"decision_id":"\\([^"]*\\)".*/\\1/'"""
     line = (
-        f"curl -X POST {viewer.origin}/v1{where}/decisions{secret}{advice}\n"
+        f"DECISION_ID=$(curl -s -X POST {viewer.origin}/v1{where}/decisions{secret}{advice} \\\n"
+        f"  | {found})\n"
         f"curl -X PUT {viewer.origin}/v1/decisions/$DECISION_ID/feedback{secret} \\\n"
         f"  -H 'Content-Type: application/json' -d '{{\"{shown.word}\": 1}}'"
     )

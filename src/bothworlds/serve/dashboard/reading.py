@@ -12,7 +12,8 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from bothworlds.serve.domain.service import Service
     from bothworlds.serve.store.reader import Reader
     from bothworlds.serve.store.rows import AuditRow, CheckpointRow, LogRow, ReplicaRow
+
+T = TypeVar("T")
 
 WINDOW = 10_000
 """How many of the newest decisions the window has."""
@@ -183,7 +186,8 @@ class Watching:
         """Return counts that the store knows."""
 
         async def make() -> Facts:
-            return await self._service.looked_up(who, name, _facts)
+            own = self._service.store.replica.shard
+            return await self._service.looked_up(who, name, partial(_facts, own=own))
 
         return await self._shared(who, name, "facts", 1.0, patience, make)
 
@@ -194,8 +198,8 @@ class Watching:
         kind: str,
         fresh: float,
         patience: float,
-        make: Callable[[], Coroutine[Any, Any, Any]],
-    ) -> Any:
+        make: Callable[[], Coroutine[Any, Any, T]],
+    ) -> T | None:
         """Return a recent value, or compute it; one computation at a time for all viewers."""
         stamp = self._service.version_key(who, name)
         entry = self._kept.pop((who.tenant, name, kind), None)
@@ -205,12 +209,14 @@ class Watching:
         self._kept[who.tenant, name, kind] = entry
         while len(self._kept) > ENTRIES:
             self._kept.pop(next(iter(self._kept)))
-        if entry.value is not None and time.monotonic() - entry.at < max(fresh, 20 * entry.took):
-            return entry.value
+        found: T | None = entry.value
+        if found is not None and time.monotonic() - entry.at < max(fresh, 20 * entry.took):
+            return found
         if entry.task is None or entry.task.done():
             entry.task = asyncio.get_running_loop().create_task(entry.make(make))
         await asyncio.wait([entry.task], timeout=patience)
-        return entry.value
+        found = entry.value
+        return found
 
 
 class _Entry:
@@ -250,7 +256,7 @@ def _checkpoints(reader: Reader, experiment: Snapshot) -> History:
     return told_by(found, experiment.known, len(experiment.config.experts))
 
 
-def _facts(reader: Reader, experiment: Snapshot) -> Facts:
+def _facts(reader: Reader, experiment: Snapshot, own: int) -> Facts:
     now = time.time()
     recent = queries.count_since(reader, experiment.id, first_identity(now - RATE_SECONDS), MOST)
     lags = [
@@ -266,7 +272,7 @@ def _facts(reader: Reader, experiment: Snapshot) -> Facts:
         recent / RATE_SECONDS,
         statistics.median(lags) if lags else None,
         held,
-        queries.replicas(reader, experiment.id, experiment.epoch),
+        queries.replicas(reader, experiment.id, experiment.epoch, own),
         queries.changes_of(reader, experiment.tenant, experiment.name, 50),
         queries.rewarded(reader, experiment.id)
         if experiment.rewarded is None

@@ -43,7 +43,7 @@ def segments(shown: Shown) -> Markup:
     )
     heads = ("segment", "decisions", "feedback", f"mean {shown.word}", "preferred arms")
     caption = (
-        f"{which} Behind an arm: its share of the segment's next decisions, then its mean "
+        f"{which} Next to each arm: its share of the segment's next decisions, then its mean "
         f"{shown.word} there. Until a segment has much feedback of its own, it also learns from "
         f"the other segments, which count as {described['segment_prior']:,} answers."
     )

@@ -69,7 +69,7 @@ class Administration:
         except LookupError:
             await self._replicas.reload()
             raise Problem("config_changed") from None
-        await self._replicas.reload()
+        await self._replicas.reload((who.tenant, name or ""))
         log_change(audit)
 
     async def _insist(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -51,7 +51,17 @@ class Principal:
 
 
 class Decided(msgspec.Struct, omit_defaults=True):
-    """A decision: use the arm, and keep the id for its feedback."""
+    """A decision: use the arm, and keep the id for its feedback.
+
+    Parameters
+    ----------
+    expires_at : float
+        Seconds since 1970 after which its feedback comes too late.
+    value : object
+        Value of the arm.
+    experts : dict, optional
+        The weight of every expert; with vector.
+    """
 
     replayed: ClassVar[bool] = False
     decision_id: str
@@ -59,15 +69,10 @@ class Decided(msgspec.Struct, omit_defaults=True):
     probability: float
     round: int
     mode: Literal["learn", "pinned", "uniform", "shadow"]
-    expires_at: Annotated[
-        float, Meta(description="Seconds since 1970 after which its feedback comes too late.")
-    ]
-    value: Annotated[Any, Meta(description="Value of the arm.")] = None
+    expires_at: float
+    value: Any = None
     probabilities: dict[str, float] | None = None
-    experts: (
-        Annotated[dict[str, float], Meta(description="The weight of every expert; with vector.")]
-        | None
-    ) = None
+    experts: dict[str, float] | None = None
 
 
 class Replayed(Decided):

@@ -59,128 +59,100 @@ class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Settings of an experiment that can be changed later."""
+    """Settings of an experiment that can be changed later.
 
-    feedback_window: Annotated[
-        Seconds,
-        Meta(ge=1.0, description="Seconds after which feedback comes too late; a week by default."),
-    ] = 7 * 86_400.0
-    missing: Annotated[
-        Literal["drop", "default", "deferred"],
-        Meta(
-            description="How a decision without feedback counts: not at all; with the default "
-            "loss; or with it, unless the decision was deferred and never activated."
-        ),
-    ] = "drop"
-    default_loss: Annotated[float, Meta(description="In the experiment's units.")] | None = None
-    floor: Annotated[
-        Share,
-        Meta(
-            description="Exploration floor: every arm has at least "
-            "floor * round ** -floor_power / K; 0 by default."
-        ),
-    ] = 0.0
-    floor_power: Annotated[Share, Meta(description="See floor; 1/3 by default.")] = 1.0 / 3.0
-    min_share: Annotated[
-        dict[ArmName, Share],
-        Meta(description="Smallest probability of the arms named; 0 for other arms."),
-    ] = {}
-    max_share: Annotated[
-        dict[ArmName, Share],
-        Meta(description="Largest probability of the arms named; 1 for other arms."),
-    ] = {}
-    control: (
-        Annotated[ArmName, Meta(description="The arm whose probability is control_share.")] | None
-    ) = None
-    control_share: Annotated[Share, Meta(description="See control; 0.1 by default.")] = 0.1
-    sticky_seconds: Annotated[
-        Seconds,
-        Meta(ge=0.0, description="How long a unit receives the same decision again; 0 for never."),
-    ] = 0.0
-    log: Annotated[
-        Literal["after", "before"],
-        Meta(description="Whether a decision is in the log after or before it is answered."),
-    ] = "after"
-    unit_cap: (
-        Annotated[
-            Cap,
-            Meta(
-                description="Feedback of one unit that is learned in an hour; the rest is "
-                "quarantined."
-            ),
-        ]
-        | None
-    ) = None
-    key_cap: (
-        Annotated[Cap, Meta(description="The same for feedback reported with one key.")] | None
-    ) = None
-    max_segments: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST_SEGMENTS,
-            description="Number of segments kept; above it, the least recently used one is "
-            "evicted. 1,000 by default, 0 for no segments.",
-        ),
-    ] = 1000
-    segment_prior: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Number of answers that all other segments together count as in a segment; "
-            "100 by default, 0 for segments that learn alone.",
-        ),
-    ] = 100
-    segment_key: (
-        Annotated[
-            ArmName,
-            Meta(description="Field of an OpenFeature context that names the segment."),
-        ]
-        | None
-    ) = None
-    description: Annotated[str, Meta(max_length=2000, description="For people.")] = ""
+    Parameters
+    ----------
+    feedback_window : float
+        Seconds after which feedback comes too late; a week by default.
+    missing : str
+        How a decision without feedback counts: not at all; with the default loss; or with it,
+        unless the decision was deferred and never activated.
+    default_loss : float, optional
+        In the experiment's units.
+    floor : float
+        Exploration floor: every arm has at least floor * round ** -floor_power / K; 0 by default.
+    floor_power : float
+        See floor; 1/3 by default.
+    min_share : dict
+        Smallest probability of the arms named; 0 for other arms.
+    max_share : dict
+        Largest probability of the arms named; 1 for other arms.
+    control : str, optional
+        The arm whose probability is control_share.
+    control_share : float
+        See control; 0.1 by default.
+    sticky_seconds : float
+        How long a unit receives the same decision again; 0 for never.
+    log : str
+        Whether a decision is in the log after or before it is answered.
+    unit_cap : int, optional
+        Feedback of one unit that is learned in an hour; the rest is quarantined.
+    key_cap : int, optional
+        The same for feedback reported with one key.
+    max_segments : int
+        Number of segments kept; above it, the least recently used one is evicted. 1,000 by
+        default, 0 for no segments.
+    segment_prior : int
+        Number of answers that all other segments together count as in a segment; 100 by default,
+        0 for segments that learn alone.
+    segment_key : str, optional
+        Field of an OpenFeature context that names the segment.
+    description : str
+        For people.
+    """
+
+    feedback_window: Annotated[Seconds, Meta(ge=1.0)] = 7 * 86_400.0
+    missing: Literal["drop", "default", "deferred"] = "drop"
+    default_loss: float | None = None
+    floor: Share = 0.0
+    floor_power: Share = 1.0 / 3.0
+    min_share: dict[ArmName, Share] = {}
+    max_share: dict[ArmName, Share] = {}
+    control: ArmName | None = None
+    control_share: Share = 0.1
+    sticky_seconds: Annotated[Seconds, Meta(ge=0.0)] = 0.0
+    log: Literal["after", "before"] = "after"
+    unit_cap: Cap | None = None
+    key_cap: Cap | None = None
+    max_segments: Annotated[int, Meta(ge=0, le=MOST_SEGMENTS)] = 1000
+    segment_prior: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    segment_key: ArmName | None = None
+    description: Annotated[str, Meta(max_length=2000)] = ""
 
 
 class ExperimentSettings(Changeable, kw_only=True, frozen=True):
-    """All settings of an experiment."""
+    """All settings of an experiment.
 
-    policy: Annotated[
-        str | dict[str, Any],
-        Meta(
-            description='A word such as "tsallis", "allworlds" or "tsallis-v", or the '
-            "description of a policy as in state files."
-        ),
-    ] = "tsallis"
-    bounds: Annotated[
-        tuple[float, float],
-        Meta(
-            description="The smallest and the largest possible loss or reward; 0 and 1 by default, "
-            "cannot be changed later."
-        ),
-    ] = (0.0, 1.0)
-    experts: Annotated[
-        tuple[ArmName, ...],
-        Meta(
-            max_length=MOST_EXPERTS,
-            description="Models or rules whose advice comes with every decision; the policy weighs "
-            "them instead of the arms. None by default, cannot be changed later.",
-        ),
-    ] = ()
+    Parameters
+    ----------
+    policy : str or dict
+        A word such as "tsallis", "allworlds" or "tsallis-v", or the description of a policy as in
+        state files.
+    bounds : tuple of float
+        The smallest and the largest possible loss or reward; 0 and 1 by default, cannot be changed
+        later.
+    experts : tuple of str
+        Models or rules whose advice comes with every decision; the policy weighs them instead of
+        the arms. None by default, cannot be changed later.
+    """
+
+    policy: str | dict[str, Any] = "tsallis"
+    bounds: tuple[float, float] = (0.0, 1.0)
+    experts: Annotated[tuple[ArmName, ...], Meta(max_length=MOST_EXPERTS)] = ()
 
 
 class NewExperiment(ExperimentSettings, frozen=True):
-    """An experiment to create."""
+    """An experiment to create.
+
+    Parameters
+    ----------
+    arms : list
+        Each arm is a name, or a name with a value.
+    """
 
     name: ExperimentName
-    arms: Annotated[
-        Sequence[Arm | ArmName],
-        Meta(
-            min_length=2,
-            max_length=MOST_ARMS,
-            description="Each arm is a name, or a name with a value.",
-        ),
-    ]
+    arms: Annotated[Sequence[Arm | ArmName], Meta(min_length=2, max_length=MOST_ARMS)]
 
 
 CHANGEABLE = Changeable.__struct_fields__

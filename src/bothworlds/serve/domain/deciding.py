@@ -132,7 +132,7 @@ class Deciding:
             else:
                 self._committer.append(row_left)
         if not decided.replayed:
-            self._count(experiment, counts, decided, part)
+            self._count(experiment, counts, decided, row, part)
         return decided
 
     def decide_at_once(
@@ -163,7 +163,7 @@ class Deciding:
         lineup = experiment.lineup if available is None else experiment.lineup_of([*available])
         decided, row = self._draw(experiment, lineup, b"", deferred, vector, advice, asleep, part)
         self._committer.append(row)
-        self._count(experiment, experiment.counts, decided, part)
+        self._count(experiment, experiment.counts, decided, row, part)
         return decided
 
     async def decide_many(
@@ -198,8 +198,8 @@ class Deciding:
         else:
             for row in rows:
                 self._committer.append(row)
-        for decided, _, counts in made:
-            self._count(experiment, counts, decided, part)
+        for decided, row, counts in made:
+            self._count(experiment, counts, decided, row, part)
         return [decided for decided, _, _ in made]
 
     def _find(self, who: Principal, name: str) -> Experiment:
@@ -272,10 +272,12 @@ class Deciding:
         return decided, row
 
     def _count(
-        self, experiment: Experiment, counts: Counts, decided: Decided, segment: Segment | None
-    ) -> None:
+        self, experiment: Experiment, counts: Counts, decided: Decided, row: DecisionRow,
+        segment: Segment | None,
+    ) -> None:  # fmt: skip
         """Count a decision for its arm, in the epoch of the decision."""
-        place = experiment.places[decided.arm]
+        # A look-up by name would fetch more of the experiment into the processor's caches.
+        _, place = records.epoch_and_arm(row.record)
         if segment is not None:
             segment.counts.grow(experiment.known)
             segment.counts.by_arm[place] += 1

@@ -8,6 +8,7 @@ fold instead, which comes the same two ways; its sums only count.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections import defaultdict
@@ -40,6 +41,16 @@ FEWEST = 100
 """Decisions of an arm before its missing rate is judged."""
 
 MODE_NUMBERS = {name: number for number, name in enumerate(records.MODES)}
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared_lineup(served: Policy, places: tuple[int, ...], known: int) -> Lineup:
+    """Return the lineup of all experiments with this policy and these arms.
+
+    It holds nothing between two draws, and one that a thousand experiments share stays in the
+    caches of the processor.
+    """
+    return Lineup(served, places, known)
 
 
 class Snapshot(NamedTuple):
@@ -78,6 +89,15 @@ class Experiment:
     fold : FoldRow, optional
         What it has learned, if it learns in order.
     """
+
+    # A dictionary of so many attributes would be spread over the memory.
+    __slots__ = (
+        "active", "advisers", "alarm", "arms", "config", "counts", "drawn_from", "entries", "epoch",
+        "estimates", "fold", "forgotten", "id", "known", "largest", "lineup", "lineups", "made",
+        "mode", "name", "own", "peer_counts", "peer_versions", "peers", "pinned", "places",
+        "promised", "rewarded", "round", "row", "segments", "segments_by_id", "tenant", "total",
+        "version",
+    )  # fmt: skip
 
     def __init__(self, row: ExperimentRow, fold: FoldRow | None = None) -> None:
         self.fold: Fold | None = None
@@ -186,7 +206,7 @@ class Experiment:
 
     def _lineup(self, served: Policy, places: tuple[int, ...]) -> Lineup:
         if self.config.order is None:
-            return Lineup(served, places, self.known)
+            return _shared_lineup(served, places, self.known)
         return FoldedLineup(served, self.config.learner, places, self.known)
 
     def names(self, places: Sequence[int]) -> list[str]:
@@ -496,8 +516,11 @@ class Experiment:
             low = min(judged, key=lambda each: each[2] / each[1])
             high = max(judged, key=lambda each: each[2] / each[1])
             if unequal(low[2], low[1], high[2], high[1]) < DIFFERENT / len(judged):
+                # The numbers, because decisions that are still pending count here, too.
+                least, most = 100 * low[2] / low[1], 100 * high[2] / high[1]
                 found.append(
-                    f"Feedback is missing more often for arm {low[0]!r} than for {high[0]!r}."
+                    f"Arm {low[0]!r} has feedback on {least:.0f} % of all its decisions, arm "
+                    f"{high[0]!r} on {most:.0f} %."
                 )
         return found
 

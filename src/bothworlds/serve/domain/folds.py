@@ -296,7 +296,7 @@ def _present(record: records.Record, known: int) -> NDArray[np.uint8]:
 def _those_of(present: NDArray[np.uint8], indices: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return those of some arms that could be drawn."""
     there = indices[indices < present.size]
-    return there[present[there] != 0]
+    return np.asarray(there[present[there] != 0])
 
 
 def _near(record: records.Record) -> bytes:

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.segments import Segment
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.domain.sums import Counts, Place, StateKey, StateRow, Sums
-from bothworlds.serve.domain.tokens import Keyring
+from bothworlds.serve.domain.tokens import Keyring, first_identity
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import segments
 from bothworlds.serve.store.reader import Reader
@@ -104,8 +105,13 @@ class Replicas:
             await self._state.loop.run_in_executor(None, Config.from_document(row.config).warm_up)
         self._configure(found)
 
-    def _configure(self, found: Configuration) -> None:
+    def _configure(
+        self, found: Configuration, changed: Sequence[ExperimentRow] | None = None
+    ) -> None:
+        """Serve a configuration, of which all experiments or only some may have changed."""
         state = self._state
+        whole = changed is None
+        rows = found.experiments if changed is None else changed
         state.configuration = found
         state.store.replica.incarnation = found.incarnations[-1].salt
         state.keys = {key.id: key for key in found.keys}
@@ -114,7 +120,7 @@ class Replicas:
         secrets = {key.id: key.secret for key in found.token_keys}
         state.keyring = Keyring(secrets, current, found.incarnations, found.seals)
         cold: dict[int, ExperimentRow] = {}
-        for row in found.experiments:
+        for row in rows:
             known = state.experiments.by_id.get(row.id)
             if known is not None and known.version == row.version:
                 continue
@@ -128,18 +134,21 @@ class Replicas:
                 known.configure(row, fold)
                 if epoch != row.epoch:
                     self._adopt(known)
-        state.committer.caps = {
-            number: Caps(each.config.unit_cap, each.config.key_cap)
-            for number, each in state.experiments.by_id.items()
-            if each.config.unit_cap is not None or each.config.key_cap is not None
-        }
-        state.committer.orders = {
-            number: each.config.order
-            for number, each in state.experiments.by_id.items()
-            if each.config.order is not None
-        }
+        by_id, committer = state.experiments.by_id, state.committer
+        served = [by_id[row.id] for row in rows if row.id in by_id]
+        left = {row.id for row in rows}
+        caps = {} if whole else {n: each for n, each in committer.caps.items() if n not in left}
+        orders = {} if whole else {n: each for n, each in committer.orders.items() if n not in left}
+        for each in served:
+            config = each.config
+            if config.unit_cap is not None or config.key_cap is not None:
+                caps[each.id] = Caps(config.unit_cap, config.key_cap)
+            if config.order is not None:
+                orders[each.id] = config.order
+        committer.caps, committer.orders = caps, orders
         state.experiments.cold = {number: (row.tenant, row.name) for number, row in cold.items()}
-        self._take_segments(found.segments)
+        if whole:
+            self._take_segments(found.segments)
         if cold and (self._warming is None or self._warming.done()):
             self._warming = state.loop.create_task(self._warm(list(cold.values())))
 
@@ -199,18 +208,46 @@ class Replicas:
 
         state.committer.run(forget)
 
-    async def reload(self) -> None:
-        """Read the configuration again if it has changed."""
+    async def reload(self, only: tuple[int, str] | None = None) -> None:
+        """Read the configuration again if it has changed.
+
+        ``only`` names the experiment, by tenant and name, that this replica has changed itself: if
+        nothing else has changed since, the others need not be read.
+        """
         async with self._reloading:
             # Forged tokens must not make the service read everything each time.
             standing = await self._state.watch(lambda reader: reader.standing())
             if standing[:2] == self._known() and not self.rebuilding:
                 return
+            if only is not None and await self._reload_one(only):
+                return
             found = await self._state.watch(lambda reader: reader.configuration())
             if self.rebuilding or self._went_back(found):
-                await self._rebuild()
+                await self._rebuild(found.incarnations[-1].salt)
             else:
                 self._configure(found)
+
+    async def _reload_one(self, only: tuple[int, str]) -> bool:
+        """Read one experiment again, if it is the only change of the configuration."""
+        state, known = self._state, self._state.configuration
+        if state.store.has_peers or self.rebuilding or state.experiments.cold:
+            return False
+        version = known.segments.version
+        found = await state.watch(lambda reader: reader.configuration(only, version))
+        if (
+            found.version != known.version + 1
+            or found.incarnations != known.incarnations
+            or found.segments.version != version
+        ):
+            return False
+        named = {row.id for row in found.experiments}
+        others = tuple(row for row in known.experiments if row.id not in named)
+        merged = replace(
+            found, experiments=(*others, *found.experiments), segments=known.segments,
+            seals={**known.seals, **found.seals}, folds={**known.folds, **found.folds},
+        )  # fmt: skip
+        self._configure(merged, found.experiments)
+        return True
 
     def _known(self) -> tuple[int, bytes]:
         """Return the version and the incarnation of the configuration that is served."""
@@ -232,7 +269,7 @@ class Replicas:
                 return True
         return False
 
-    async def _rebuild(self) -> None:
+    async def _rebuild(self, salt: bytes) -> None:
         """Discard data that the store has lost: read configuration and states again."""
         self.rebuilding = True
         _LOG.error("The store went back in time; this replica takes its state from it again.")
@@ -243,6 +280,13 @@ class Replicas:
                 reader.forget_peers()
                 return reader.configuration(), reader.states(), reader.peer_states()
 
+        if salt == self._known()[1]:
+            # No replica has noticed yet: ids of the time that is lost have a valid signature.
+            leave = partial(
+                Writer.leave_incarnation, salt=salt, why="knows less than a replica",
+                until=first_identity(state.now() - self.state_age()),
+            )  # fmt: skip
+            await state.committer.run(leave)
         found, states, peers = await state.watch(look)
         own = [row for row in states if row.shard == state.store.replica.shard]
         state.committer.start_over()

@@ -328,6 +328,8 @@ class Sums:
 
     def _alike(self, other: Sums) -> tuple[Sums, Sums]:
         """Return both for the same arms and experts."""
+        if self.told.size == other.told.size and self.sums.size == other.sums.size:
+            return self, other
         n, experts = max(self.n_arms, other.n_arms), max(self.experts.size, other.experts.size)
         return self.grown(n, experts), other.grown(n, experts)
 
@@ -342,7 +344,7 @@ class Sums:
         )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Counts:
     """How often a replica has decided.
 
@@ -388,7 +390,7 @@ class Counts:
         return Counts(both, self.rounds + other.rounds)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class StateRow:
     """A replica's own state of an experiment and epoch, or of a segment of them."""
 
@@ -401,6 +403,8 @@ class StateRow:
     decided: Counts
     used_at: float = 0.0
     """When the latest of its decisions and feedbacks came; kept for segments alone."""
+    counted: bool = False
+    """Whether it differs from the stored row in its counts alone."""
     key: StateKey = field(init=False)
     """Key of the state: experiment, epoch and segment."""
 
@@ -496,7 +500,10 @@ class Ledger:
             counted = now.decided if now else Counts()
         if key[2]:
             used_at = max([used_at, now.used_at if now else 0.0, *(row.told_at for row in rows)])
-        return StateRow(*key, self.replica.shard, now.version if now else 0, sums, counted, used_at)
+        return StateRow(
+            *key, self.replica.shard, now.version if now else 0, sums, counted, used_at,
+            counted=now is not None and not raws,
+        )  # fmt: skip
 
 
 def by_key(rows: Iterable[FeedbackRow], living: Living) -> dict[StateKey, list[FeedbackRow]]:

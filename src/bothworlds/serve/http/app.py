@@ -61,7 +61,7 @@ _LOGGED = frozenset(
 
 HEAVY = frozenset({"decide_many", "feedback_many", "evaluate_all"})
 """Operations that count for several requests."""
-SHARE = 4
+SHARE = 2
 """Requests of a tenant that are begun in one pass of the event loop, where there are several."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import cache
 from typing import Any
 
@@ -84,8 +85,7 @@ def schemas(routes: tuple[Route, ...]) -> dict[str, Any]:
     kinds = {wire.ProblemDocument}
     for route in routes:
         kinds |= {kind for kind in (route.body, route.answer, route.refusal) if kind is not None}
-    ordered = sorted(kinds, key=lambda kind: kind.__name__)
-    _, found = msgspec.json.schema_components(ordered, ref_template=_REF)
+    found = _schemas_of(*sorted(kinds, key=lambda kind: kind.__name__))
     # msgspec cannot express that exactly one of two fields is required.
     for name in ("Feedback", "FeedbackItem"):
         found[name]["oneOf"] = _ONE_NUMBER
@@ -98,6 +98,24 @@ def schemas(routes: tuple[Route, ...]) -> dict[str, Any]:
     }
     found["ProblemDocument"]["properties"]["code"]["enum"] = list(KINDS)
     return dict(sorted(found.items()))
+
+
+def _schemas_of(*kinds: type[Any]) -> dict[str, Any]:
+    """Return the JSON schemas of classes, with descriptions from their docstrings."""
+    _, found = msgspec.json.schema_components(kinds, ref_template=_REF)
+    known = {**vars(wire), **{kind.__name__: kind for kind in kinds}}
+    for name, schema in found.items():
+        if "description" in schema:
+            # Newer versions of Python remove the indentation of docstrings themselves.
+            text = inspect.cleandoc(schema["description"])
+            schema["description"] = text.partition("\n\nParameters\n")[0]
+        described = wire.descriptions(known[name])
+        for field in msgspec.structs.fields(known[name]):
+            shown = schema["properties"][field.encode_name]
+            shown = shown["anyOf"][0] if {"type": "null"} in shown.get("anyOf", ()) else shown
+            if field.name in described:
+                shown["description"] = described[field.name]
+    return found
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -138,7 +156,7 @@ def _in_path(route: Route) -> list[dict[str, Any]]:
 def _in_query(route: Route) -> list[dict[str, Any]]:
     if route.query is None:
         return []
-    schema = msgspec.json.schema_components([route.query])[1][route.query.__name__]
+    schema = _schemas_of(route.query)[route.query.__name__]
     found = []
     for name, each in schema["properties"].items():
         # A parameter that is not given is absent, never null.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -193,6 +194,9 @@ def run(
             service.state.away = Away(service.store.where)
         return service
 
+    # Our log has the same, once; a peer that does not speak HTTP would fill uvicorn's, and a
+    # request that the end of the server cancels would leave a traceback in it.
+    logging.getLogger("uvicorn.error").setLevel("CRITICAL")
     most = _raise_the_limit_of_files()
     # Refused with a code, where the system would reset them without a word.
     fast_path.CONNECTIONS = max(1, min(fast_path.CONNECTIONS, most - SPARE_FILES))

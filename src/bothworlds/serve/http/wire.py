@@ -6,12 +6,14 @@ schemas of the OpenAPI document are derived from these classes.
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from bothworlds import text
 from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
 from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem, Status
 from bothworlds.serve.domain.config import Arm, ArmName, Changeable, ExperimentName
@@ -22,7 +24,21 @@ from bothworlds.serve.problems import Problem
 
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
 Id = Annotated[str, Meta(min_length=1, max_length=2000)]
+# Names are looked up: patterns for them would cost as much as the decision.
+Advice = Annotated[dict[str, str | dict[str, float]], Meta(max_length=MOST_EXPERTS)]
 Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
+
+
+def descriptions(kind: type[Any]) -> dict[str, str]:
+    """Return the descriptions of the fields of a class, from its docstring and those of its bases.
+
+    Examples
+    --------
+    >>> descriptions(Decide)["unit"]
+    'Unit of the decision, such as a user id; stored as a keyed hash.'
+    """
+    docs = (inspect.cleandoc(each.__doc__ or "") for each in reversed(kind.__mro__))
+    return text.descriptions("\n".join(docs))
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,63 +53,41 @@ class Answer(msgspec.Struct, omit_defaults=True):
 
 
 class Circumstances(Body, kw_only=True):
-    """Circumstances of a decision besides the experiment: a segment, or the advice of experts."""
+    """Circumstances of a decision besides the experiment: a segment, or the advice of experts.
 
-    segment: (
-        Annotated[
-            ArmName,
-            Meta(description="Segment of the decision, such as a country; created if it is new."),
-        ]
-        | None
-    ) = None
-    advice: (
-        Annotated[
-            # Names are looked up: patterns for them would cost as much as the decision.
-            dict[str, str | dict[str, float]],
-            Meta(
-                max_length=MOST_EXPERTS,
-                description="Advice of every expert: an arm, or probabilities of arms that add up "
-                "to 1.",
-            ),
-        ]
-        | None
-    ) = None
-    asleep: (
-        Annotated[
-            list[str],
-            Meta(
-                max_length=MOST_EXPERTS,
-                description="Experts without advice in this decision; they neither gain nor lose.",
-            ),
-        ]
-        | None
-    ) = None
+    Parameters
+    ----------
+    segment : str, optional
+        Segment of the decision, such as a country; created if it is new.
+    advice : dict, optional
+        Advice of every expert: an arm, or probabilities of arms that add up to 1.
+    asleep : list of str, optional
+        Experts without advice in this decision; they neither gain nor lose.
+    """
+
+    segment: ArmName | None = None
+    advice: Annotated[dict[str, str | dict[str, float]], Meta(max_length=MOST_EXPERTS)] | None = (
+        None
+    )
+    asleep: Annotated[list[str], Meta(max_length=MOST_EXPERTS)] | None = None
 
 
 class Decide(Circumstances, kw_only=True):
-    """Ask for a decision; an empty body asks for one among all arms."""
+    """Ask for a decision; an empty body asks for one among all arms.
 
-    available: (
-        Annotated[
-            list[ArmName],
-            Meta(
-                min_length=1,
-                max_length=MOST_ARMS,
-                description="The arms that can be used right now; all by default.",
-            ),
-        ]
-        | None
-    ) = None
-    unit: (
-        Annotated[
-            Unit,
-            Meta(description="Unit of the decision, such as a user id; stored as a keyed hash."),
-        ]
-        | None
-    ) = None
-    deferred: Annotated[
-        bool, Meta(description="Whether the decision counts only once it is activated.")
-    ] = False
+    Parameters
+    ----------
+    available : list of str, optional
+        The arms that can be used right now; all by default.
+    unit : str, optional
+        Unit of the decision, such as a user id; stored as a keyed hash.
+    deferred : bool
+        Whether the decision counts only once it is activated.
+    """
+
+    available: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS)] | None = None
+    unit: Unit | None = None
+    deferred: bool = False
 
 
 class DecideMany(Circumstances, kw_only=True):
@@ -132,12 +126,15 @@ class ToldMany(Answer, kw_only=True):
 
 
 class NewArm(Arm, kw_only=True, frozen=True):
-    """An arm to add."""
+    """An arm to add.
 
-    probability: (
-        Annotated[float, Meta(gt=0.0, lt=1.0, description="Initial probability; 1 / K by default.")]
-        | None
-    ) = None
+    Parameters
+    ----------
+    probability : float, optional
+        Initial probability; 1 / K by default.
+    """
+
+    probability: Annotated[float, Meta(gt=0.0, lt=1.0)] | None = None
 
 
 Change = msgspec.defstruct(
@@ -147,7 +144,7 @@ Change = msgspec.defstruct(
         for field in msgspec.structs.fields(Changeable)
     ],
     bases=(Body,),
-    namespace={"__doc__": "Settings to change."},
+    namespace={"__doc__": f"Settings to change.{(Changeable.__doc__ or '').partition('.')[2]}"},
     module=__name__,
     kw_only=True,
 )
@@ -296,23 +293,22 @@ class Context(msgspec.Struct, kw_only=True, dict=True):
     """Evaluation context that an OpenFeature provider sends.
 
     Of all other fields, only the one that ``segment_key`` of an experiment names is used.
+
+    Parameters
+    ----------
+    targeting_key : str, optional
+        Unit of the decision, such as a user id.
+    advice : dict, optional
+        Advice of every expert, as in the request of a decision.
+    asleep : list of str, optional
+        Experts without advice.
     """
 
-    targeting_key: (
-        Annotated[
-            str,
-            Meta(max_length=LONGEST_TEXT, description="Unit of the decision, such as a user id."),
-        ]
-        | None
-    ) = msgspec.field(name="targetingKey", default=None)
-    advice: (
-        Annotated[
-            dict[str, Any],
-            Meta(description="Advice of every expert, as in the request of a decision."),
-        ]
-        | None
-    ) = None
-    asleep: Annotated[list[str], Meta(description="Experts without advice.")] | None = None
+    targeting_key: Annotated[str, Meta(max_length=LONGEST_TEXT)] | None = msgspec.field(
+        name="targetingKey", default=None
+    )
+    advice: dict[str, Any] | None = None
+    asleep: list[str] | None = None
 
     def field(self, name: str | None) -> Any:
         """Return any field, by the name that the caller sent it under; None if there is none."""
@@ -336,15 +332,21 @@ class EvaluatedMetadata(Answer, kw_only=True):
 
 
 class Evaluated(Answer, kw_only=True):
-    """A flag that was evaluated; without a value, the caller's default is to be used."""
+    """A flag that was evaluated; without a value, the caller's default is to be used.
+
+    Parameters
+    ----------
+    variant : str
+        The arm.
+    value : object
+        Value of the arm, or its name if it has no value.
+    """
 
     key: str
     reason: Literal["SPLIT", "STATIC", "DISABLED"]
-    variant: Annotated[str, Meta(description="The arm.")]
+    variant: str
     metadata: EvaluatedMetadata
-    value: Annotated[Any, Meta(description="Value of the arm, or its name if it has no value.")] = (
-        UNSET
-    )
+    value: Any = UNSET
 
 
 class NotEvaluated(Answer, kw_only=True):
@@ -401,28 +403,31 @@ class NewKey(Body, kw_only=True):
 
 
 class NewDecideToken(Body, kw_only=True):
-    """A decide token to mint, for a web page."""
+    """A decide token to mint, for a web page.
 
-    experiment: (
-        Annotated[
-            ExperimentName,
-            Meta(
-                description=(
-                    "Experiment that the token is limited to; by default all experiments of the "
-                    "key."
-                )
-            ),
-        ]
-        | None
-    ) = None
-    seconds: Annotated[float, Meta(ge=1.0, le=3600.0, description="How long it is valid.")] = 600.0
+    Parameters
+    ----------
+    experiment : str, optional
+        Experiment that the token is limited to; by default all experiments of the key.
+    seconds : float
+        How long it is valid.
+    """
+
+    experiment: ExperimentName | None = None
+    seconds: Annotated[float, Meta(ge=1.0, le=3600.0)] = 600.0
 
 
 class DecideToken(Answer, kw_only=True):
-    """A decide token: to be sent like a key until it expires."""
+    """A decide token: to be sent like a key until it expires.
+
+    Parameters
+    ----------
+    expires_at : float
+        Seconds since 1970.
+    """
 
     token: str
-    expires_at: Annotated[float, Meta(description="Seconds since 1970.")]
+    expires_at: float
 
 
 class Key(Answer, kw_only=True):
@@ -489,16 +494,18 @@ class DecideQuery(Body, kw_only=True):
 
 
 class ReportQuery(Body, kw_only=True):
-    """Parameters of a report."""
+    """Parameters of a report.
+
+    Parameters
+    ----------
+    target : list of str
+        `uniform`, or `arm:` and an arm's name: estimate the mean of this alternative. May be given
+        several times.
+    """
 
     confidence: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
     target: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT + 4)]],
-        Meta(
-            max_length=16,
-            description="`uniform`, or `arm:` and an arm's name: estimate the mean of this "
-            "alternative. May be given several times.",
-        ),
+        list[Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT + 4)]], Meta(max_length=16)
     ] = []
 
 
@@ -523,12 +530,15 @@ class PageQuery(Body, kw_only=True):
 
 
 class ExperimentsQuery(Body, kw_only=True):
-    """One page of the list of experiments; without a limit all of them."""
+    """One page of the list of experiments; without a limit all of them.
 
-    after: (
-        Annotated[str, Meta(max_length=100, description="The last name of the previous page.")]
-        | None
-    ) = None
+    Parameters
+    ----------
+    after : str, optional
+        The last name of the previous page.
+    """
+
+    after: Annotated[str, Meta(max_length=100)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 

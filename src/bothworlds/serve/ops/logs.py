@@ -57,5 +57,3 @@ def configure(level: str = "info", stream: IO[str] | None = None) -> None:
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level.upper())
-    # Our log has the same, once; and a peer that does not speak HTTP would fill the log.
-    logging.getLogger("uvicorn.error").setLevel("CRITICAL")

@@ -24,9 +24,9 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds.evidence import observing
-from bothworlds.evidence.evidence import CELLS, FINE, Evidence
+from bothworlds.evidence import update
 from bothworlds.evidence.report import Report, Units
+from bothworlds.evidence.sums import CELLS, FINE, Evidence
 from bothworlds.inference.reports import MANY
 from bothworlds.inference.value import Sums, Value
 from bothworlds.serve.domain import records
@@ -174,7 +174,7 @@ class Means:
         self.answered = _counted(self.answered, told.arms, n_arms)
         count = len(told)
         rounds = np.arange(count) + (self.evidence.told + 1)
-        known = np.full(count, observing.OWN)
+        known = np.full(count, update.OWN)
         self.evidence.add_rows(
             told.arms, told.inverse_p, told.losses, rounds, known, np.empty((count, 0))
         )

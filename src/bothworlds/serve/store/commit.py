@@ -3,7 +3,8 @@
 The event loop hands in `Item`s and rows of the log.  The writing thread takes all that has
 arrived, at most about `MOST` rows, writes it as one transaction and lets the event loop answer.
 It takes from one tenant after the other, and less while several of them write.
-There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company.
+There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company,
+and longer while many experiments decide often.
 A batch is begun when the one before it is answered: a fast disk would otherwise be handed batches
 of a few rows, each at the price of a whole one.  Where several tenants write, the first answers are
 enough: a tenant must not wait until all those of another are given.
@@ -24,6 +25,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 from bothworlds.serve.domain import records
@@ -45,7 +48,7 @@ from bothworlds.serve.store.writer import Writer
 
 MOST = 2048
 """Rows and items of a batch, give or take one item."""
-SHARED, ANSWERS = 64, 4
+SHARED, ANSWERS = 32, 2
 """While several tenants write: rows and items of a batch, as many rows of the log, and answers that
 are given before the event loop does something else. No tenant waits long for the work of another.
 """
@@ -59,6 +62,10 @@ LOG_SECONDS = 0.1
 Every statement makes the thread ask for the interpreter, which the event loop gives back and takes
 for each request: it wakes up dozens of times before it gets it. Batches of half this size doubled
 the CPU time of the log."""
+LOG_LONGEST = 1.0
+"""How long it waits at most for others of its experiment, where they are cheaper together."""
+FEW = 128
+"""Rows of the log that are too few to be worth a longer wait."""
 PATIENCE = 0.5
 """Longest pause before the log is tried again after a failure, in seconds."""
 
@@ -173,7 +180,7 @@ class FairQueue:
         return items, None
 
 
-def _drained(line: deque[Item | Job]) -> Iterator[Item | Job]:
+def _drained(line: deque[T]) -> Iterator[T]:
     with suppress(IndexError):
         while True:
             yield line.popleft()
@@ -229,6 +236,10 @@ class Committer:
         self._stopping = False
         self._due = False
         self._ripe = False
+        # How long rows of the log wait, how many of them at most, and how many are in order.
+        self._log_wait = LOG_SECONDS
+        self._log_most = CHUNK
+        self._ordered = 0
         self._pause = 0.0
         self._stale = False
         self._thread = threading.Thread(target=self._run, name="bothworlds-commit", daemon=True)
@@ -264,28 +275,30 @@ class Committer:
         """Wait until everything handed in so far is written, the log included."""
         while True:
             self._flush()
-            await self.run(lambda writer: None)
-            if not self.log:
+            # Asked in the thread, which has no row in its hands then.
+            if await self.run(lambda writer: not self.log):
                 return
+            await asyncio.sleep(self._pause)
 
     def append(self, row: DecisionRow) -> None:
         """Add a row to the log; the caller has checked that there is `room`."""
         log = self.log
         log.append(row)
-        if len(log) >= CHUNK:
+        if len(log) >= self._log_most:
             # To set what is set already takes a lock that the thread may hold.
-            if not self._wake.is_set():
+            if not self._wake.is_set() and not self._pause:
                 self._wake.set()
         elif not self._due:
             self._due = True
-            self._loop.call_later(LOG_SECONDS, self._flush)
+            self._loop.call_later(self._log_wait, self._flush)
 
     def start_over(self) -> None:
         """Refuse waiting items, drop the log, and read the states again.
 
         The store went back in time: rows that wait are of a time that it does not know.
         """
-        self.log.clear()
+        self.log = deque()
+        self._ordered = 0
         self._stale = True
         refused = []
         for each in self._queue.clear():
@@ -311,7 +324,9 @@ class Committer:
     def _flush(self) -> None:
         self._due = False
         self._ripe = True
-        self._wake.set()
+        # After a failure the log waits for the end of a pause; callers end it at once.
+        if not self._pause:
+            self._wake.set()
 
     async def stop(self, seconds: float) -> bool:
         """Write all there is and end the thread; False if it could not be written in time."""
@@ -329,7 +344,7 @@ class Committer:
             self._asleep = True
             if not self._queue:
                 idle = None if self.failing is None else PATIENCE
-                self._wake.wait(self._pause or (LOG_SECONDS if self.log else idle))
+                self._wake.wait(self._pause or (self._log_wait if self.log else idle))
             self._asleep = False
             self._answered.wait(LOOP_SECONDS)
             self._wake.clear()
@@ -342,20 +357,39 @@ class Committer:
         items, job = self._queue.take()
         rows = []
         # Few rows of the log in every batch would cost as much as many in one of them.
-        if self._ripe or not items or len(self.log) >= CHUNK:
+        if self._ripe or not items or len(self.log) >= self._log_most:
             self._ripe = False
-            most = SHARED if self._queue.shared else CHUNK
-            rows = [self.log.popleft() for _ in range(min(most, len(self.log)))]
-            self._ripe = self._ripe or bool(self.log)
+            rows = self._log_rows(SHARED if self._queue.shared else CHUNK)
+            self._ripe = self._ripe or self._ordered > 0
         if items or rows:
             self._commit(items, rows, life)
         if job is not None:
             self._work(job)
         elif self.failing is not None and not items and not rows and not self._stopping:
             self._probe()
-        if len(self.log) >= CHUNK and not self._pause:
+        more = self._ordered or self._stopping or len(self.log) >= self._log_most
+        if self.log and more and not self._pause:
             self._wake.set()
         return not (self._stopping and not self._queue and (not self.log or self._pause))
+
+    def _log_rows(self, most: int) -> list[DecisionRow]:
+        """Remove and return so many rows of the log, those of an experiment together."""
+        # The event loop replaces the log once the store went back: rows must not follow it.
+        log = self.log
+        if not self._ordered and log:
+            rows = list(islice(_drained(log), len(log)))
+            rows.sort(key=itemgetter(0))
+            log.extendleft(reversed(rows))
+            self._ordered = len(rows)
+            # So that the next time there are as many of each as are worth waiting for.
+            wanted = self.writer.together * len({row[0] for row in rows})
+            longest = LOG_LONGEST if len(rows) >= FEW else LOG_SECONDS
+            wait = self._log_wait * wanted / len(rows)
+            self._log_wait = max(LOG_SECONDS, min(longest, wait))
+            self._log_most = max(CHUNK, wanted) if len(rows) >= FEW else CHUNK
+        size = min(most, self._ordered)
+        self._ordered -= size
+        return list(islice(_drained(log), size))
 
     def _commit(self, items: list[Item], rows: list[DecisionRow], life: int) -> None:
         batch = Batch(
@@ -390,6 +424,8 @@ class Committer:
             self._failed(error, items, rows if life == self.ledger.life else [])
             return
         self.ledger.states.update((row.key, row) for row in outcome.states)
+        # The event loop has counted already.
+        learned = [row for row in outcome.states if not row.counted]
         self.ledger.folds.update(outcome.folds)
         self.commits += 1
         self._succeeded()
@@ -415,7 +451,7 @@ class Committer:
                 written = Written(told, claims)
             answers.append((item.done, written))
         self._answered.clear()
-        self._post(self._answer, outcome.states, outcome.folds, answers)
+        self._post(self._answer, learned, outcome.folds, answers)
 
     def _reread(self) -> None:
         """Read the states again after a failure, or once this replica has another number."""
@@ -440,9 +476,6 @@ class Committer:
         self._note_failure(error)
         self.log.extendleft(reversed(rows))
         self._post(self._refuse, [item.done for item in items])
-        if not items:
-            time.sleep(self._pause)
-            self._wake.set()
 
     def _note_failure(self, error: Exception) -> None:
         self.failures += 1

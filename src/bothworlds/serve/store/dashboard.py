@@ -84,8 +84,11 @@ def newest_feedback(reader: Reader, experiment: int, limit: int) -> list[tuple[b
     return [(bytes(id), told_at) for id, told_at in found]
 
 
-def replicas(reader: Reader, experiment: int, epoch: int) -> list[ReplicaRow]:
-    """Return the replicas that serve now or have learned something in an epoch."""
+def replicas(reader: Reader, experiment: int, epoch: int, own: int) -> list[ReplicaRow]:
+    """Return the replicas that serve now or have learned something in an epoch.
+
+    ``own`` is the number of the replica that asks; a process that only reads has none.
+    """
     runs = {
         shard: (started, ended)
         for shard, started, ended in reader.rows(
@@ -101,10 +104,10 @@ def replicas(reader: Reader, experiment: int, epoch: int) -> list[ReplicaRow]:
             (experiment, epoch, b""),
         )
     }
-    serving = reader.serving()
+    serving = {shard for shard in reader.serving() if shard >= 0} | {own}
     return [
         ReplicaRow(
-            shard, shard == reader.replica.shard, shard in serving, *runs.get(shard, (None, None)),
+            shard, shard == own, shard in serving, *runs.get(shard, (None, None)),
             *sums.get(shard, (0, 0)),
         )
         for shard in sorted(serving | set(sums))

@@ -21,6 +21,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import psycopg
@@ -92,6 +93,11 @@ MAY_READ_TIMELINE = (
 TIMELINE = (
     "SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) "
     "FROM pg_control_system()"
+)
+# A dump that is restored makes another database, or other tables, in the same history.
+TABLES = (
+    "SELECT oid || '/' || 'incarnation'::regclass::oid FROM pg_database "
+    "WHERE datname = current_database()"
 )
 KNOWN_TIMELINE = "SELECT timeline, salt FROM incarnation WHERE ended IS NULL"
 STARTED = "EXTRACT(EPOCH FROM pg_postmaster_start_time())::float8"
@@ -228,14 +234,32 @@ class _Line:
                 found.close()
 
 
-def _timeline(rows: Callable[[str], Rows], address: str) -> str | None:
-    """Return which history of the database this is; None where the role must not read it."""
+def _timeline(rows: Callable[[str], Rows], address: str) -> str:
+    """Return which history of which tables this is.
+
+    System, timeline, database and table, of which the first two are empty where the role must not
+    read them.
+    """
     if rows("SELECT pg_is_in_recovery()")[0][0]:
         # A connection to a standby would survive its promotion, and see nothing of it.
         raise StoreError(f"The store {address!r} is a standby, which takes no writes.")
-    if not rows(MAY_READ_TIMELINE)[0][0]:
+    history = rows(TIMELINE)[0][0] if rows(MAY_READ_TIMELINE)[0][0] else "/"
+    return f"{history}/{rows(TABLES)[0][0]}"
+
+
+def _joined(known: str | None, now: str) -> str | None:
+    """Return two descriptions of a history as one; None if they contradict each other.
+
+    Examples
+    --------
+    >>> _joined("7/1", "7/1/16/20"), _joined("7/1/16/20", "//16/20"), _joined("7/1/16", "7/1/17")
+    ('7/1/16/20', '7/1/16/20', None)
+    """
+    pairs = zip_longest((known or "").split("/"), now.split("/"), fillvalue="")
+    found = [(a, b) for a, b in pairs]
+    if any(a and b and a != b for a, b in found):
         return None
-    return str(rows(TIMELINE)[0][0])
+    return "/".join(a or b for a, b in found)
 
 
 class PostgresWriter(Writer):
@@ -266,6 +290,10 @@ class PostgresWriter(Writer):
         self._leading: int | None = None
         self._unsure = False
         self._announced: dict[Place, int] = {}
+        # Versions of the states written on this connection, in which incarnation and when.
+        self._committed: dict[Place, int] = {}
+        self._committed_in: bytes | None = None
+        self._committed_at = 0.0
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -302,6 +330,13 @@ class PostgresWriter(Writer):
             self._unsure = True
             raise
         self._unsure = False
+        if self._committed_in != self.replica.incarnation:
+            self._committed.clear()
+        self._committed_in = self.replica.incarnation
+        for row in outcome.states:
+            if not row.segment:
+                self._committed[row.experiment, row.epoch] = row.version
+        self._committed_at = time.time()
         return outcome
 
     def _put_state(self, row: StateRow) -> None:
@@ -347,6 +382,7 @@ class PostgresWriter(Writer):
             return
         # Before anything is written: what is in the log then is of the time before the failover.
         self.follow_timeline()
+        self._follow_states()
         if self.replica.incarnation not in (None, bytes(self.rows(KNOWN_TIMELINE)[0][1])):
             raise StoreError(STARTS_OVER)
         held = connection.execute(
@@ -376,32 +412,52 @@ class PostgresWriter(Writer):
         A standby that was promoted may have lost transactions that were acknowledged.
         """
         now = _timeline(self.rows, self._address)
-        if now is None:
-            return
-        # Seen for the first time, it is no change.
-        self.execute(
-            "UPDATE incarnation SET timeline = ? WHERE ended IS NULL AND timeline IS NULL", (now,)
-        )
-        if self.rows(KNOWN_TIMELINE)[0][0] == now:
+        known = self.rows(KNOWN_TIMELINE)[0][0]
+        joined = _joined(known, now)
+        if joined is not None:
+            # What is seen for the first time is no change.
+            if joined != known:
+                self.execute("UPDATE incarnation SET timeline = ? WHERE ended IS NULL", (joined,))
             return
 
         def change(writer: Writer) -> None:
-            if writer.rows(KNOWN_TIMELINE)[0][0] == now:
+            if _joined(writer.rows(KNOWN_TIMELINE)[0][0], now) is not None:
                 raise LookupError(now)
-            writer.begin_incarnation(writer.rows(f"SELECT {NOW}")[0][0], now)
+            writer.begin_incarnation(writer.now(), now)
 
         audit = AuditRow(time.time(), 1, None, "timeline", None, "database", {"timeline": now})
         # Another replica may be first.
         with contextlib.suppress(LookupError):
             self.administer(audit, change)
 
-    def last_certain_id(self) -> bytes:
+    def _follow_states(self) -> None:
+        """Start a new incarnation if the database has lost states that this replica committed.
+
+        A copy of its files that is put back without recovery has the timeline it had before.
+        """
+        found = self.rows(
+            "SELECT experiment, epoch, version FROM state WHERE shard = ? AND segment = ?",
+            (self.replica.shard, b""),
+        )
+        now = {(experiment, epoch): version for experiment, epoch, version in found}
+        lost = any(version > now.get(place, 0) for place, version in self._committed.items())
+        self._committed.clear()
+        if lost and self._committed_in is not None:
+            until = first_identity(self._committed_at)
+            # In a later incarnation the loss is known already, and its ids are good.
+            self.leave_incarnation(self._committed_in, "has lost states", until)
+
+    def now(self) -> float:
+        """Return the time by the clock of the database."""
+        return float(self.rows(f"SELECT {NOW}")[0][0])
+
+    def last_certain_id(self, until: bytes) -> bytes:
         """Return the last id that is certainly older than everything the store may have lost."""
         beat = self.rows(
-            "SELECT COALESCE(MAX(alive_at), 0.0) FROM replica WHERE shard <> ?",
-            (self.replica.shard,),
+            "SELECT COALESCE(MAX(alive_at), 0.0) FROM replica WHERE shard <> ? AND alive_at <= ?",
+            (self.replica.shard, made_at(until)),
         )
-        newest = max(self.newest_id(), first_identity(beat[0][0]))
+        newest = max(self.newest_id(until), first_identity(beat[0][0]))
         return first_identity(made_at(newest) - CLOCK_LIMIT)
 
     def _end_former(self, connection: psycopg.Connection[Any], former: int | None) -> bool:
@@ -440,6 +496,7 @@ class PostgresWriter(Writer):
                 (shard,),
             )
         self.replica.shard = shard
+        self._committed.clear()
         self.backend = self.line.connected().info.backend_pid
 
     def keep_others_out(self, how: str = "pg_try_advisory_lock") -> None:
@@ -493,7 +550,7 @@ class PostgresReader(Reader):
     def _greet(self, connection: psycopg.Connection[Any]) -> None:
         """Wait, after a failover, until a writer has begun a new incarnation."""
         now = _timeline(self.rows, self._address)
-        if now is not None and self.rows(KNOWN_TIMELINE)[0][0] != now:
+        if _joined(self.rows(KNOWN_TIMELINE)[0][0], now) is None:
             raise StoreError(STARTS_OVER)
 
     @contextlib.contextmanager
@@ -675,5 +732,5 @@ def _int4(number: int) -> psycopg.types.numeric.Int4:
 
 
 def _sentence(error: Exception) -> str:
-    """Return a driver's message, in one line and without its full stop."""
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    """Return a driver's message, in one line and without its last mark."""
+    return " ".join(str(error).split()).rstrip(".?") or type(error).__name__

@@ -100,14 +100,25 @@ class Reader(ABC):
         )[0]
         return version, bytes(salt), at
 
-    def configuration(self) -> Configuration:
-        """Return the whole configuration."""
+    def configuration(
+        self, only: tuple[int, str] | None = None, segments: int | None = None
+    ) -> Configuration:
+        """Return the configuration: all of it, or one experiment, given by its tenant and name.
+
+        Segments are left out if their version is the given one.
+        """
+        named, of = "", ""
+        if only is not None:
+            named = "WHERE tenant = ? AND name = ? "
+            of = f"WHERE experiment IN (SELECT id FROM experiment {named}) "
+        values = only or ()
         with self.snapshot():
             version, unit_key = self.rows("SELECT config_version, unit_key FROM deployment")[0]
             arms: dict[int, list[ArmRow]] = {}
             for experiment, place, name, value, status, entry, at in self.rows(
                 "SELECT experiment, place, name, value, status, entry, added_at FROM arm "
-                "ORDER BY experiment, place"
+                f"{of}ORDER BY experiment, place",
+                values,
             ):
                 read = None if value is None else json.loads(value)
                 arms.setdefault(experiment, []).append(ArmRow(place, name, read, status, entry, at))
@@ -118,7 +129,8 @@ class Reader(ABC):
                 )
                 for number, tenant, name, config, mode, pinned, epoch, own, at in self.rows(
                     "SELECT id, tenant, name, config, mode, pinned, epoch, version, created_at "
-                    "FROM experiment ORDER BY created_at, id"
+                    f"FROM experiment {named}ORDER BY created_at, id",
+                    values,
                 )
             )  # fmt: skip
             keys = tuple(
@@ -139,14 +151,14 @@ class Reader(ABC):
             seals = {
                 (experiment, epoch, known): bytes(seal)
                 for experiment, epoch, known, seal in self.rows(
-                    "SELECT experiment, epoch, known, seal FROM seal"
+                    f"SELECT experiment, epoch, known, seal FROM seal {of}", values
                 )
             }
-            folds = self.folds({})
-            segments = self.segments()
+            folds = self.folds({}, of, values)
+            living = self.segments(segments)
         return Configuration(
             version, bytes(unit_key), tenants, keys, token_keys, experiments, incarnations, seals,
-            folds, segments,
+            folds, living,
         )  # fmt: skip
 
     def segments(self, known: int | None = None) -> Segments:
@@ -165,11 +177,14 @@ class Reader(ABC):
         found = self.rows("SELECT id, name FROM segment WHERE experiment = ?", (experiment,))
         return {bytes(id): name for id, name in found}
 
-    def folds(self, known: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], FoldRow]:
+    def folds(
+        self, known: Mapping[tuple[int, int], int], where: str = "", values: Sequence[Any] = ()
+    ) -> dict[tuple[int, int], FoldRow]:
         """Return folds of the current epochs whose numbers differ from those that are known."""
         found = self.rows(
             "SELECT f.experiment, f.epoch, f.number FROM fold f "
-            "JOIN experiment e ON e.id = f.experiment AND e.epoch = f.epoch"
+            f"JOIN experiment e ON e.id = f.experiment AND e.epoch = f.epoch {where}",
+            values,
         )
         changed = {}
         for experiment, epoch, number in found:

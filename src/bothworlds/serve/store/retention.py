@@ -37,8 +37,7 @@ def forget_decisions(writer: Writer, experiment: int, before: bytes, limit: int 
             (experiment, before, limit),
         )
         if found:
-            writer.execute_many("DELETE FROM decision WHERE experiment = ? AND id = ?", found)
-            writer.execute_many("DELETE FROM activation WHERE experiment = ? AND id = ?", found)
+            writer.delete_decisions(found)
     return len(found)
 
 

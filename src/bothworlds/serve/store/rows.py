@@ -191,7 +191,7 @@ class Batch:
     """Their folds as they are known, by experiment and epoch."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ArmRow:
     """An arm."""
 

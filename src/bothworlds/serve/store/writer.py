@@ -14,8 +14,9 @@ import json
 import math
 import os
 import secrets
+import struct
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import Units
 from bothworlds.serve.domain.sums import STATE, Counts, Living, StateKey, StateRow, Sums
 from bothworlds.serve.store import folding
+from bothworlds.serve.store.incarnations import Incarnations
 from bothworlds.serve.store.rows import (
     DECISION,
     FEEDBACK,
@@ -64,6 +66,9 @@ EXPIRED = Stored(math.nan, "expired")
 """Feedback that is not in the store, and must not be any more."""
 
 
+CONFLICT = "Another process wrote the state of this replica."
+
+
 class Conflict(StoreError):
     """Another process has written this replica's own state; it must be read again."""
 
@@ -84,7 +89,7 @@ class Outcome:
     """The folds that have changed, by experiment and epoch."""
 
 
-class Writer(ABC):
+class Writer(Incarnations):
     """The connection that writes.
 
     Parameters
@@ -109,6 +114,8 @@ class Writer(ABC):
     """Statement that lets other replicas know, once committed, of another configuration."""
     changes: Callable[[], int] | None = None
     """Returns how many rows this connection has changed, where that is known without a query."""
+    together = 1
+    """Rows of the log of an experiment that are worth waiting for, to be written together."""
 
     def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
         self.execute = execute
@@ -243,36 +250,6 @@ class Writer(ABC):
             (experiment, epoch, known, os.urandom(8)),
         )
 
-    def begin_incarnation(self, at: float, timeline: str | None) -> None:
-        """Start a new incarnation: ids that the store cannot know are refused for good.
-
-        For a transaction. The inputs of a decision were committed before it, and before every
-        later decision: an id before the newest decision in the store is of no time that was lost.
-        """
-        self.execute(
-            "UPDATE incarnation SET ended = ? WHERE ended IS NULL", (self.last_certain_id(),)
-        )
-        self.execute(
-            "INSERT INTO incarnation (salt, started_at, timeline, ended) VALUES (?, ?, ?, NULL)",
-            (os.urandom(16), at, timeline),
-        )
-
-    def last_certain_id(self) -> bytes:
-        """Return the last id that is certainly older than everything the store may have lost."""
-        return self.newest_id()
-
-    def newest_id(self) -> bytes:
-        """Return the newest id in the log; no bytes if there is none."""
-        found = [
-            bytes(id)
-            for (experiment,) in self.rows("SELECT id FROM experiment")
-            for (id,) in self.rows(
-                "SELECT id FROM decision WHERE experiment = ? ORDER BY id DESC LIMIT 1",
-                (experiment,),
-            )
-        ]
-        return max(found, default=b"")
-
     def put_config(
         self, experiment: int, config: dict[str, Any], mode: str, pinned: int | None, epoch: int
     ) -> None:
@@ -378,8 +355,7 @@ class Writer(ABC):
             if decisions:
                 self._insert_decisions(decisions)
             states = settle(new, living(self, [*new, *decisions]))
-            for row in states:
-                self._put_state(row)
+            self.put_states(states)
             if folds:
                 folds = folding.learn(self, new, folds)
         for row in states:
@@ -442,6 +418,11 @@ class Writer(ABC):
             rows,
         )
 
+    def delete_decisions(self, rows: Rows) -> None:
+        """Delete records of the log by experiment and id, and activations."""
+        self.execute_many("DELETE FROM decision WHERE experiment = ? AND id = ?", rows)
+        self.execute_many("DELETE FROM activation WHERE experiment = ? AND id = ?", rows)
+
     def _claim(self, claim: ClaimRow) -> Claimed | None:
         """Write a claim, unless there is one that has not expired: return that."""
         made = self.rows(
@@ -482,7 +463,7 @@ class Writer(ABC):
                 (*numbers, *row.key, row.shard, row.version),
             )
         if not made:
-            raise Conflict("Another process wrote the state of this replica.")
+            raise Conflict(CONFLICT)
 
     def own_states(self) -> list[StateRow]:
         """Return this replica's states."""
@@ -531,7 +512,7 @@ class Writer(ABC):
 
     def put_states(self, rows: Iterable[StateRow]) -> None:
         """Write states of this replica; for a transaction, after which their versions are next."""
-        for row in rows:
+        for row in _put_counts(self, rows):
             self._put_state(row)
 
     def put_swept(self, experiment: int, upto: bytes) -> None:
@@ -590,6 +571,34 @@ def insert_rows(writer: Writer, table: str, columns: str, rows: Sequence[Sequenc
     for places, values in at_once(rows):
         sql = f"INSERT INTO {table} ({columns}) VALUES {places} ON CONFLICT DO NOTHING"
         writer.execute(sql, values)
+
+
+def _put_counts(writer: Writer, rows: Iterable[StateRow]) -> list[StateRow]:
+    """Write states that differ in their counts alone as their next versions; return the others.
+
+    Decisions of many experiments change little of many states: one statement for all of them.
+    """
+    given, others, made = [], [], 0
+    for row in rows:
+        if row.counted:
+            numbers = _packed(row.decided.by_arm), row.decided.rounds, row.used_at
+            given.append((*row.key, row.shard, row.version, *numbers))
+        else:
+            others.append(row)
+    for places, values in at_once(given):
+        made += len(
+            writer.rows(
+                "UPDATE state SET version = state.version + 1, decided = given.column6, "
+                f"rounds = given.column7, used_at = given.column8 FROM (VALUES {places}) AS given "
+                "WHERE state.experiment = given.column1 AND state.epoch = given.column2 AND "
+                "state.segment = given.column3 AND state.shard = given.column4 AND "
+                "state.version = given.column5 RETURNING 1",
+                values,
+            )
+        )
+    if made < len(given):
+        raise Conflict(CONFLICT)
+    return others
 
 
 def living(writer: Writer, rows: Iterable[FeedbackRow | DecisionRow]) -> Living:
@@ -658,7 +667,7 @@ def as_bytes(values: Units) -> bytes:
 
 
 def _packed(counts: list[int]) -> bytes:
-    return b"".join(count.to_bytes(8, "little", signed=True) for count in counts)
+    return struct.pack(f"<{len(counts)}q", *counts)
 
 
 def at_once(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:

@@ -98,6 +98,8 @@
       height: 240,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       scales: { y: { range: found.range } },
+      // Room for the right half of the last date.
+      padding: [null, 36, null, null],
       axes: [
         { ...axis, space: 70, size: 32, incrs: STEPS, values: moments, label: "time (UTC)", labelSize: 18 },
         { ...axis, size: 50, values: found.percent ? (_, splits) => splits.map(percent) : undefined, label: found.axis, labelSize: 18 },
