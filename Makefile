@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHARED := -n 2 --dist worksteal $(ORDER)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast coverage programs check-core check-minimums lint bench bench-peers docs clean
+.PHONY: help run test test-fast schedules coverage programs check-core check-minimums lint bench bench-peers docs clean
 
 help:  ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test: $(VENV)/.stamp programs  ## Run the tests and the examples of the docstrin
 test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once compiled
 	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow" \
 	    --ignore src/bothworlds/interop/litellm.py --ignore tests/interop/test_litellm.py
+
+schedules: $(VENV)/.stamp  ## Run 100,000 simulated schedules of the service
+	$(BIN)/python tests/serve/simulation.py --schedules 100000 --jobs 2
 
 coverage: $(VENV)/.stamp programs  ## Measure which lines the tests run
 	mkdir -p .cache/coverage

@@ -11,9 +11,15 @@ another one.
 
 import ast
 import functools
+import gc
+import os
 import random
 import sys
 from pathlib import Path
+
+# A worker per core runs tests; threads of BLAS would only spin in each other's way. Set before
+# anything imports NumPy, and inherited by the processes that tests start.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent
 
@@ -41,6 +47,7 @@ EXAMPLES = (
     "src/bothworlds/logs/parquet.py",
     "src/bothworlds/plotting/arms.py",
     "src/bothworlds/plotting/draw.py",
+    "src/bothworlds/plotting/many.py",
     "src/bothworlds/plotting/pairs.py",
     "src/bothworlds/plotting/result.py",
     "src/bothworlds/simulation/export.py",
@@ -138,6 +145,12 @@ def shuffled(items, seed):
     for group in groups:
         chance.shuffle(group)
     return [item for group in groups for item in group]
+
+
+def pytest_collection_finish():
+    """Keep the thousands of tests out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

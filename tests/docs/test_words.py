@@ -83,13 +83,30 @@ def prose(path):
         words = (re.sub(r"^.*?(//|/\*)|^(?!.*(//|/\*)).*", "", line) for line in text.splitlines())
         return list(enumerate(words, 1))
     found = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            found.append((token.start[0], token.string))
-        elif token.type == tokenize.STRING and " " in token.string:
-            lines = without_values(token.string).splitlines()
-            found += [(token.start[0] + n, line) for n, line in enumerate(lines)]
+    for number, literal in comments_and_strings(text):
+        if literal.startswith("#"):
+            found.append((number, literal))
+        elif " " in literal:
+            lines = without_values(literal).splitlines()
+            found += [(number + n, line) for n, line in enumerate(lines)]
     return found
+
+
+def comments_and_strings(text):
+    """Yield comments and literals with their lines; an f-string is one, as before Python 3.12."""
+    source, open_strings = text.splitlines(keepends=True), []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind == "FSTRING_START":
+            open_strings.append(token.start)
+        elif kind == "FSTRING_END":
+            (first, column), (last, end) = open_strings.pop(), token.end
+            if not open_strings:
+                lines = source[first - 1 : last]
+                lines[-1] = lines[-1][:end]
+                yield first, "".join(lines)[column:]
+        elif kind in ("COMMENT", "STRING") and not open_strings:
+            yield token.start[0], token.string
 
 
 def without_code(text):

@@ -54,7 +54,9 @@ def _describe(found, name, value):
         if isinstance(static, property):
             found[f"{name}.{attribute}"] = "property"
         elif callable(own):
-            found[f"{name}.{attribute}"] = _signature(own)
+            # Newer versions of Python know the signatures of methods that all exceptions have.
+            known = not hasattr(BaseException, attribute)
+            found[f"{name}.{attribute}"] = _signature(own) if known else "callable"
 
 
 def _signature(value):
