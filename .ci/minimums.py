@@ -21,7 +21,7 @@ EXTRA = "dev"
 def stated(project: dict[str, Any], lines: list[str]) -> Iterator[str]:
     """Yield the requirements among ``lines``, and those of the project's extras they name."""
     for line in lines:
-        own = re.fullmatch(rf"{project['name']}\[([\w,-]+)\]", line)
+        own = re.fullmatch(rf"{project['name']}\[([\w,-]+)\](?:; .*)?", line)
         for extra in own[1].split(",") if own else ():
             yield from stated(project, project["optional-dependencies"][extra])
         if own is None:

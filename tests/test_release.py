@@ -1,5 +1,7 @@
 """Release files: workflows, manifests, unit and image are valid and name what exists."""
 
+import importlib.metadata
+import itertools
 import re
 import shutil
 import subprocess
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import bothworlds
 
@@ -118,7 +122,7 @@ def test_the_systemd_unit_is_valid(tmp_path, name):
 INSTRUCTIONS = {
     "ARG": r"[A-Z_]+(=\S+)?",
     "CMD": r"\[.+\]",
-    "COPY": r"\S+ /\S+",
+    "COPY": r"(\S+ )+/\S+",
     "ENTRYPOINT": r"\[.+\]",
     "ENV": r"[A-Z_]+=\S+",
     "EXPOSE": r"\d+",
@@ -138,8 +142,52 @@ def test_every_instruction_of_the_image_is_well_formed():
     assert found[0][0] == "FROM" and found[-1][0] == "CMD"
     for word, rest in found:
         assert re.fullmatch(INSTRUCTIONS[word], rest.strip()), (word, rest)
+    for rest in (rest.split() for word, rest in found if word == "COPY"):
+        assert all((ROOT / name).exists() for name in rest[:-1])
     # Contributors, CI and the image install the same versions.
     assert "-c /src/constraints.txt" in text
+
+
+def pinned():
+    """Return the versions in the lock, by the normalised name of the package."""
+    found = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        each = Requirement(line)
+        found.setdefault(canonicalize_name(each.name), set()).add(str(each.specifier)[2:])
+    return found
+
+
+def needed(extras, pins):
+    """Return the packages that the extras need here, through those installed as pinned."""
+    found = set()
+    waiting = [Requirement(f"bothworlds[{extras}]")]
+    while waiting:
+        each = waiting.pop()
+        name = canonicalize_name(each.name)
+        try:
+            installed = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if name != "bothworlds" and installed.version not in pins.get(name, {installed.version}):
+            continue  # the lowest versions, or the newest, which need others
+        for line in installed.requires or ():
+            other = Requirement(line)
+            marks = ({"extra": extra} for extra in ("", *each.extras))
+            if other.marker is None or any(map(other.marker.evaluate, marks)):
+                # An extra of the same package has requirements of its own.
+                key = (canonicalize_name(other.name), frozenset(other.extras))
+                if key not in found:
+                    found.add(key)
+                    waiting.append(other)
+    return {name for name, _ in found} - {"bothworlds"}
+
+
+def test_the_lock_pins_everything_that_is_installed():
+    pins = pinned()
+    names = needed("bench,dev,docs", pins)
+    assert len(names) > 20 and names - pins.keys() == set()
+    less = {name: versions for name, versions in pins.items() if name != "pluggy"}
+    assert needed("bench,dev,docs", less) - less.keys() == {"pluggy"}
 
 
 def test_what_the_manifest_names_exists():
@@ -159,10 +207,10 @@ def test_the_version_is_written_once_in_code():
 
 def test_the_licences_of_all_direct_dependencies_are_listed():
     page = (ROOT / "docs/licences.md").read_text(encoding="utf-8")
-    extras = PROJECT["optional-dependencies"]
-    shipped = [*PROJECT["dependencies"]]
-    for extra in ("lab", "cluster", "interop", "serve", "postgres", "litellm", "openfeature"):
-        shipped += extras[extra]
+    # What users install; the other extras are for contributors.
+    extras = PROJECT["optional-dependencies"].keys() - {"dev", "docs", "bench"}
+    stated = [PROJECT["optional-dependencies"][extra] for extra in extras]
+    shipped = [*PROJECT["dependencies"], *itertools.chain.from_iterable(stated)]
     names = {re.match(r"[\w-]+", each)[0] for each in shipped} - {"bothworlds"}
     assert len(names) > 15
     assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set()
