@@ -18,10 +18,12 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import itertools
 import json
 import logging
 import multiprocessing
 import random
+import re
 import sqlite3
 import sys
 import time
@@ -82,8 +84,8 @@ ACCEPTED = ("learned", "duplicate", "quarantined", "not_learnable")
 
 PART = 1000
 """Schedules of one piece of work of a process."""
-GARBAGE = 200
-"""Schedules after which garbage is collected, which takes as long as several of them."""
+GARBAGE = 5
+"""Schedules after which garbage is collected."""
 
 
 class Violation(AssertionError):
@@ -129,6 +131,29 @@ def kept(build, key):
     return found
 
 
+class Flag:
+    """An event of `threading`, for which nothing waits: there is one thread."""
+
+    flag = False
+
+    def is_set(self):
+        return self.flag
+
+    def set(self):
+        self.flag = True
+
+    def clear(self):
+        self.flag = False
+
+    def wait(self, seconds=None):
+        return self.flag
+
+
+def unused(*given, **more):
+    """Stand for a thread, whose work is a step of the schedule."""
+
+
+THREADING = SimpleNamespace(Event=Flag, Thread=unused)
 LOADS = kept(json.loads, lambda text: text)
 CONFIGS = SimpleNamespace(from_document=kept(Config.from_document, id))
 LINEUPS = kept(Lineup, lambda policy, places, known: (id(policy), tuple(places), known))
@@ -149,10 +174,13 @@ def simulated():
     saved += [(each, "Config", each.Config) for each in (experiment, replicas, verify)]
     saved += [(upkeep, "DAY", upkeep.DAY), (experiment, "Lineup", experiment.Lineup)]
     saved += [(reader, "json", reader.json), (service, "prepare", service.prepare)]
+    saved += [(commit, "threading", commit.threading)]
+    saved += [(state, "ThreadPoolExecutor", state.ThreadPoolExecutor)]
     chance = SimpleNamespace(urandom=RANDOM.randbytes, randbits=RANDOM.getrandbits)
     named = {"time": CLOCK, "os": chance, "secrets": chance, "Committer": Committer,
              "DAY": 1.0, "Config": CONFIGS, "Lineup": LINEUPS,
-             "json": SimpleNamespace(loads=LOADS), "prepare": lambda: None}  # fmt: skip
+             "json": SimpleNamespace(loads=LOADS), "prepare": lambda: None,
+             "threading": THREADING, "ThreadPoolExecutor": unused}  # fmt: skip
     for module, name, _ in saved:
         setattr(module, name, named[name])
     log = logging.getLogger("bothworlds.serve")
@@ -181,9 +209,25 @@ class Database:
         self.losses = self.session = 0
         self.ended = set()
         self.locks = {}
-        self.read = None
-        """The configuration that was read last, and of which moment it is."""
+        self.statements = dict(CONSTANTS)
+        """Those that were run: there are few of them."""
+        self.versions = {}
+        """By table; content of one version is the same."""
+        self.configurations = {}
+        """Those that were read, by the versions of all tables that they are read from."""
         self.connection.create_function("sim_now", 0, lambda: CLOCK.now)
+
+    def keep(self):
+        """Let every schedule begin with the present content."""
+        found = self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        self.first = {name: 0 for (name,) in found}
+        self.versions = dict(self.first)
+        self.statements = dict(CONSTANTS)
+
+    def changed(self):
+        """Give all tables versions that they never had."""
+        now = next(COUNTED)
+        self.versions = dict.fromkeys(self.versions, now)
 
     def start_over(self, losses):
         """Undo everything since the database was created; every session ends.
@@ -195,6 +239,7 @@ class Database:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
         self.connection.execute("BEGIN")
+        self.versions = dict(self.first)
         self.timeline = self.tables = 1
         self.losses = losses
         self.end_sessions()
@@ -206,6 +251,7 @@ class Database:
     def go_back(self):
         """Lose everything since the backup, by a failover or a dump; every session ends."""
         self.connection.execute("ROLLBACK TO backup")
+        self.changed()
         self.losses += 1
         if self.losses % 2:
             self.timeline += 1
@@ -220,36 +266,75 @@ class Database:
 
 
 class Answer(NamedTuple):
-    """A cursor on one value."""
+    """A cursor on rows that were fetched."""
 
-    value: object
+    rows: list
 
     def fetchall(self):
-        return [(self.value,)]
+        return self.rows
 
 
-CONSTANT = {
-    "SELECT pg_is_in_recovery()": False, postgres.MAY_READ_TIMELINE: True,
-    postgres.PostgresWriter.announce: True,
-}  # fmt: skip
-"""Answers that need no database."""
-TIMELINE, TABLES = postgres.TIMELINE, postgres.TABLES
+class Statement:
+    """A statement of PostgreSQL as SQLite has it; a query remembers its rows.
+
+    They are those of the next time if no table that the query names was written meanwhile.
+    """
+
+    def __init__(self, sql, tables):
+        for old, new in REPLACED:
+            sql = sql.replace(old, new)
+        self.sql = sql
+        written = WRITES.match(sql)
+        self.table = written and written[1]
+        named = set(re.findall(r"\w+", sql))
+        self.tables = [each for each in tables if each in named]
+        repeats = sql.startswith("SELECT") and "sim_now" not in sql and self.tables
+        self.known = {} if repeats else None
+
+    def run(self, database, values):
+        """Run it, or return the rows of an earlier time."""
+        if self.known is None:
+            if self.table is not None:
+                database.versions[self.table] = next(COUNTED)
+            return database.connection.execute(self.sql, values)
+        versions = database.versions
+        now = (*values, *[versions[each] for each in self.tables])
+        found = self.known.get(now)
+        if found is None:
+            if len(self.known) > MANY:
+                self.known.clear()
+            rows = database.connection.execute(self.sql, values).fetchall()
+            found = self.known[now] = Answer(rows)
+        return found
+
+
+class Constant(NamedTuple):
+    """A statement whose answer needs no tables."""
+
+    answer: object
+
+    def run(self, database, values):
+        return Answer([(self.answer(database),)])
+
+
+MANY = 100
+"""Rows that a query remembers."""
+COUNTED = itertools.count(1)
+WRITES = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 REPLACED = (
     (postgres.STARTED, "0.0"),
     (postgres.NOW, "sim_now()"),
     ("GREATEST(", "max("),
     ("SELECT pg_notify(?, ?)", "SELECT ?, ?"),
     ("BEGIN ISOLATION LEVEL READ COMMITTED", "SAVEPOINT step"),
-    ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SAVEPOINT step"),
 )
-TRANSLATED = {sql: Answer(value) for sql, value in CONSTANT.items()}
-
-
-def translated(sql):
-    """Return a statement of PostgreSQL as SQLite has it."""
-    for old, new in REPLACED:
-        sql = sql.replace(old, new)
-    return sql
+CONSTANTS = {
+    "SELECT pg_is_in_recovery()": Constant(lambda database: False),
+    postgres.MAY_READ_TIMELINE: Constant(lambda database: True),
+    postgres.PostgresWriter.announce: Constant(lambda database: True),
+    postgres.TIMELINE: Constant(lambda database: f"1/{database.timeline}"),
+    postgres.TABLES: Constant(lambda database: f"1/{database.tables}"),
+}
 
 
 class Line:
@@ -285,18 +370,14 @@ class Line:
         return self
 
     def run(self, sql, values=()):
-        """Run a statement; those before it were translated, because there are few of them."""
+        """Run a statement."""
         database = self.database
         if self.session != database.session:
             self.connected()
-        found = TRANSLATED.get(sql)
+        found = database.statements.get(sql)
         if found is None:
-            if sql == TIMELINE:
-                return Answer(f"1/{database.timeline}")
-            if sql == TABLES:
-                return Answer(f"1/{database.tables}")
-            found = TRANSLATED[sql] = translated(sql)
-        return database.connection.execute(found, values) if type(found) is str else found
+            found = database.statements[sql] = Statement(sql, database.versions)
+        return found.run(database, values)
 
     def execute(self, sql, values=()):
         """Run one of the statements with which a connection is greeted."""
@@ -313,6 +394,15 @@ class Line:
     @contextlib.contextmanager
     def transaction(self, begin):
         """Commit what is done in the block, or none of it."""
+        if begin.endswith("READ ONLY"):
+            # There is one thread, so nothing changes meanwhile.
+            self.connected()
+            self.inside = True
+            try:
+                yield
+            finally:
+                self.inside = False
+            return
         self.run(begin)
         self.inside = True
         connection = self.database.connection
@@ -330,6 +420,7 @@ class Line:
             if self.inside:
                 connection.execute("ROLLBACK TO step")
                 connection.execute("RELEASE step")
+                self.database.changed()
             raise
         finally:
             self.inside = False
@@ -349,7 +440,9 @@ class SimulatedWriter(PostgresWriter):
     _insert_decisions = Writer._insert_decisions
 
     def execute_many(self, sql, rows):
-        self.line.connected().database.connection.executemany(sql, rows)
+        database = self.line.connected().database
+        database.versions[WRITES.match(sql)[1]] = next(COUNTED)
+        database.connection.executemany(sql, rows)
 
     def _locked(self, how, lock):
         return True if "shared" in how or "xact" in how else self.line.lock(lock)
@@ -359,20 +452,24 @@ class SimulatedWriter(PostgresWriter):
 
 
 class SimulatedReader(PostgresReader):
-    """The reader of PostgreSQL, which reads a configuration once for all replicas.
-
-    As they do, it takes the versions as a sign of changes; `World.check` does not.
-    """
+    """The reader of PostgreSQL, which reads a configuration once for all replicas."""
 
     def configuration(self):
-        database = self.line.database
-        versions = self.rows(
-            "SELECT config_version, segments, salt FROM deployment, incarnation WHERE ended IS NULL"
-        )
-        now = database.session, versions
-        if database.read is None or database.read[0] != now:
-            database.read = now, super().configuration()
-        return database.read[1]
+        database = self.line.connected().database
+        now = tuple([database.versions[each] for each in CONFIGURATION])
+        known = database.configurations
+        if now not in known:
+            if len(known) > MANY:
+                known.clear()
+            known[now] = super().configuration()
+        return known[now]
+
+
+CONFIGURATION = (
+    "deployment", "arm", "experiment", "api_key", "token_key", "tenant", "incarnation", "seal",
+    "fold", "segment",
+)  # fmt: skip
+"""Tables of the configuration."""
 
 
 class SimulatedStore(Store):
@@ -443,6 +540,7 @@ class Loop:
         for task in self.tasks:
             if not task.done():
                 task.get_coro().close()
+        vars(self).clear()
 
     def run_in_executor(self, executor, function, *arguments):
         future = self.create_future()
@@ -461,8 +559,6 @@ class Loop:
     def run_one(self):
         """Run one callback."""
         call, arguments = self.ready.popleft()
-        # Until another process works, or the simulation ends.
-        asyncio._set_running_loop(self)
         call(*arguments)
 
     def run_job(self):
@@ -481,9 +577,9 @@ class Committer(commit.Committer):
     def start(self):
         pass
 
-    @property
     def busy(self):
-        return self._answered._flag and (bool(self.log) or any(self._queue._lines.values()))
+        """Tell whether the thread would do something."""
+        return self._answered.flag and (bool(self.log) or any(self._queue._lines.values()))
 
     def turn(self):
         """Do what the thread does when it wakes up."""
@@ -525,7 +621,12 @@ class Process:
         """End without a word: only what the database has is left."""
         if self.service is not None:
             self.loop.end()
-            self.service.store.close()
+            store, state = self.service.store, self.service.state
+            store.close()
+            # What refers to itself would be left to the collection of garbage, which takes longer.
+            lines = [each.line for each in (store.writer, store.reader, store.watcher)]
+            for each in (*lines, *vars(store).values(), state.committer, state, self.service):
+                vars(each).clear()
         self.service = self.loop = None
 
     def knows(self):
@@ -536,26 +637,31 @@ class Process:
             service.state.configuration.version,
         )  # fmt: skip
 
-    def work(self):
-        """Do one piece of what there is to do; tell whether there was any."""
+    def work(self, most=1):
+        """Do at most so many pieces of what there is to do; tell whether there is nothing left."""
         if self.service is None:
-            return False
+            return True
         CLOCK.skew = self.skew
         loop, committer = self.loop, self.service.state.committer
-        busy = committer.busy
-        if not loop.jobs and not busy:
-            # Most of the time, so without a list of what could be done.
-            if not loop.ready:
-                return False
-            loop.run_one()
-            return True
-        choices = [loop.run_one] if loop.ready else []
-        if loop.jobs:
-            choices.append(loop.run_job)
-        if busy:
-            choices.append(committer.turn)
-        (choices[0] if len(choices) == 1 else self.world.chance.choice(choices))()
-        return True
+        ready, jobs = loop.ready, loop.jobs
+        # Until another process works, or the simulation ends.
+        asyncio._set_running_loop(loop)
+        for _ in range(most):
+            busy = committer.busy()
+            if ready and not jobs and not busy:
+                # Most of the time, so without a list of what could be done.
+                call, arguments = ready.popleft()
+                call(*arguments)
+                continue
+            choices = [loop.run_one] if ready else []
+            if jobs:
+                choices.append(loop.run_job)
+            if busy:
+                choices.append(committer.turn)
+            if not choices:
+                return True
+            (choices[0] if len(choices) == 1 else self.world.chance.choice(choices))()
+        return False
 
     def meanwhile(self):
         """Let the event loop and the readers go on while the writing thread waits."""
@@ -724,9 +830,7 @@ class World:
         kind = chance.choices(STEPS, WEIGHTS)[0]
         CLOCK.skew = process.skew
         if kind == "work":
-            for _ in range(chance.randrange(1, 12)):
-                if not process.work():
-                    break
+            process.work(chance.randrange(1, 12))
         elif kind == "decide":
             self.decide(process)
             self.settle(process)
@@ -760,7 +864,7 @@ class World:
 
     def settle(self, process, most=40):
         """Let a process work until it has nothing to do."""
-        return any(not process.work() for _ in range(most))
+        return process.work(most)
 
     def poll(self, process, *, probe=True):
         """Let a process poll; afterwards it must know that its clock is wrong."""
@@ -905,7 +1009,6 @@ class World:
 
     def check(self):
         """Check every invariant against the database and the truth."""
-        self.database.read = None
         reader = self.processes[0].service.store.reader
         for finding in verify.verify_store(reader):
             need(finding.ok, finding.invariant, finding.detail)
@@ -937,20 +1040,23 @@ class World:
                 need(gone, "I1", "an acknowledged feedback is lost")
             else:
                 need(row.loss == loss, "I1", "an acknowledged feedback has another loss")
-        whole = [each for each in reader.states() if not each.segment]
-        learned = sum(each.sums.learned for each in whole)
+        totals = {}
+        for each in reader.states():
+            totals[each.key] = totals.get(each.key, 0) + each.sums.learned
+        learned = sum(total for key, total in totals.items() if not key[2])
         kept = sum(each.learned for key, each in reader.compacted().items() if not key[2])
         counted = sum(row.status == "learned" for row in stored.values())
         need(learned == kept + counted, "I2", "a feedback counts twice")
         deleted = [made for made in truth.values() if made.sent and made.id not in stored]
         need(kept <= len(deleted), "I11", "a deleted feedback counts twice")
+        segments = reader.segments().rows
         for process in self.processes:
             need(process.service.ready() is None, "I12", f"not ready: {process.service.ready()}")
             for each in process.service.state.experiments.by_id.values():
                 for known in (each, *each.segments.values()):
-                    total = sum(s.sums.learned for s in reader.states() if s.key == known.key)
+                    total = totals.get(known.key, 0)
                     need(known.total.learned == total, "I2", "a replica's state is not the store's")
-                living = {s.id for s in reader.segments().rows if s.experiment == each.id}
+                living = {s.id for s in segments if s.experiment == each.id}
                 need(living == {*each.segments_by_id}, "I2", "a replica's segments are not alive")
                 need(len(living) <= each.config.max_segments, "I2", "too many segments")
 
@@ -999,6 +1105,7 @@ def created():
     making.execute = making.line.run
     making.execute("CREATE TABLE replica (shard INTEGER PRIMARY KEY, alive_at REAL NOT NULL)")
     schema.migrate(making)
+    database.keep()
     world = SimpleNamespace(database=database, chance=random.Random(0))
     process = Process(world)
     process.start()
@@ -1012,6 +1119,7 @@ def created():
         process.work()
     task.result()
     process.crash()
+    database.keep()
     return database
 
 
@@ -1041,6 +1149,8 @@ def explore(seeds, stop=True):
         for seed in seeds:
             if seed % GARBAGE == 0:
                 gc.collect()
+                # What is left is kept, and need not be looked at again.
+                gc.freeze()
             found = schedule(seed)
             if found is not None:
                 yield seed, found

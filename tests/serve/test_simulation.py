@@ -23,7 +23,7 @@ from bothworlds.serve.store.writer import Writer
 from serve import simulation
 from serve.simulation import CLOCK, explore
 
-SEEDS = [range(first, first + 2000) for first in range(100_000, 108_000, 2000)]
+SEEDS = [range(first, first + 2000) for first in range(100_000, 112_000, 2000)]
 """Schedules of every run of the tests, in parts that workers share.
 
 Those of ``make schedules`` are 0 to 99,999."""
@@ -302,6 +302,7 @@ def trio():
         world = simulation.World(0)
         # The process that created the database had number 0.
         world.database.connection.execute("DELETE FROM replica")
+        world.database.changed()
         world.processes = [simulation.Process(world) for _ in range(3)]
         yield world
         for process in world.processes:
