@@ -323,6 +323,43 @@ def test_a_file_that_is_lost_while_it_is_served_takes_nothing(on_service, tmp_pa
     on_service(body)
 
 
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_backup_in_the_place_of_a_served_file_is_not_damaged_by_its_log(
+    on_service, tmp_path, noticed
+):
+    store, backup, former = (tmp_path / name for name in ("store.db", "backup.db", "former.db"))
+    log = tmp_path / "store.db-wal"
+
+    async def learn(service, count):
+        for made in await service.decide_many(ME, "headline", count):
+            await service.feedback(ME, made.decision_id, loss=0.5)
+
+    async def body(service):
+        await learn(service, 1)
+        with (
+            contextlib.closing(sqlite3.connect(store)) as reading,
+            contextlib.closing(sqlite3.connect(backup)) as writing,
+        ):
+            reading.backup(writing)
+        await learn(service, 50)
+        # From now on the log has some pages of the file and lacks others.
+        service.store.writer.execute("PRAGMA wal_checkpoint(RESTART)")
+        await learn(service, 1)
+        store.rename(former)
+        backup.rename(store)
+        if noticed:
+            await service.check_store()
+            assert log.stat().st_size == 0
+
+    on_service(body)
+    assert not log.exists() or log.stat().st_size == 0
+    for path, count in ((store, 1), (former, 52)):
+        with contextlib.closing(sqlite3.connect(path)) as reading:
+            assert reading.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert reading.execute("SELECT COUNT(*) FROM feedback").fetchone() == (count,)
+        check(path)
+
+
 def test_a_commit_into_a_file_that_was_removed_meanwhile_is_not_acknowledged(on_service, tmp_path):
     async def body(service):
         made = await service.decide(ME, "headline")

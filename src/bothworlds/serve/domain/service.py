@@ -233,6 +233,7 @@ class Service:
             self.state.lost = self.store.lost()
             if self.state.lost is not None:
                 _LOG.error("%s", self.state.lost)
+                await self.state.committer.run(lambda writer: self.store.leave())
 
     async def close(self) -> None:
         """Refuse new requests, write the accepted ones, and close the store."""

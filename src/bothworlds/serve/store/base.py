@@ -54,6 +54,10 @@ class Store(ABC):
         """Return why the store can no longer be used until a restart, or None."""
         return None
 
+    def leave(self) -> None:
+        """Leave nothing behind that could damage another store, once this one is lost."""
+        return
+
     @abstractmethod
     def abort(self) -> None:
         """Let no thread wait for the database any longer; only `close` may follow."""

@@ -277,6 +277,8 @@ class SqliteStore(Store):
                 writing.execute("PRAGMA foreign_keys = ON")
                 self._inode = self._found()
                 self.writer = SqliteWriter(writing, self.replica, self.lost)
+                # Once the connections that read are closed.
+                opening.callback(self.leave)
                 if serve:
                     # A name behind a link would have another mark.
                     mark = _Mark(f"{self.path.resolve()}{MARK}")
@@ -336,6 +338,16 @@ class SqliteStore(Store):
                     f"({error.strerror}). Restore it and restart the service."
                 )
         return self._why
+
+    def leave(self) -> None:
+        """Empty the write-ahead log if the file is lost; SQLite itself would leave it.
+
+        The log would damage a file that has the name now, such as a backup: SQLite would take it
+        for that file's own. Its pages are copied to the file that was opened, wherever that is.
+        """
+        if self.lost() is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self.writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @staticmethod
     def reading(path: str) -> SqliteReader:
