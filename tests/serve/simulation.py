@@ -157,6 +157,17 @@ THREADING = SimpleNamespace(Event=Flag, Thread=unused)
 LOADS = kept(json.loads, lambda text: text)
 CONFIGS = SimpleNamespace(from_document=kept(Config.from_document, id))
 LINEUPS = kept(Lineup, lambda policy, places, known: (id(policy), tuple(places), known))
+SHARED = experiment._shared_lineup
+STARTS = {}
+
+
+def new_lineup(*given):
+    """Return a lineup as it is made: the last bit of a probability depends on earlier draws."""
+    found = LINEUPS(*given)
+    found._F[:] = STARTS.setdefault(found, found._F.copy())
+    return found
+
+
 CLOCK = Clock()
 RANDOM = random.Random()
 MODULES = (
@@ -172,13 +183,13 @@ def simulated():
     saved += [(each, "os", each.os) for each in (tokens, writer, incarnations, schema, segments)]
     saved += [(writer, "secrets", writer.secrets), (state, "Committer", state.Committer)]
     saved += [(each, "Config", each.Config) for each in (experiment, replicas, verify)]
-    saved += [(upkeep, "DAY", upkeep.DAY), (experiment, "Lineup", experiment.Lineup)]
+    saved += [(upkeep, "DAY", upkeep.DAY), (experiment, "_shared_lineup", SHARED)]
     saved += [(reader, "json", reader.json), (service, "prepare", service.prepare)]
     saved += [(commit, "threading", commit.threading)]
     saved += [(state, "ThreadPoolExecutor", state.ThreadPoolExecutor)]
     chance = SimpleNamespace(urandom=RANDOM.randbytes, randbits=RANDOM.getrandbits)
     named = {"time": CLOCK, "os": chance, "secrets": chance, "Committer": Committer,
-             "DAY": 1.0, "Config": CONFIGS, "Lineup": LINEUPS,
+             "DAY": 1.0, "Config": CONFIGS, "_shared_lineup": new_lineup,
              "json": SimpleNamespace(loads=LOADS), "prepare": lambda: None,
              "threading": THREADING, "ThreadPoolExecutor": unused}  # fmt: skip
     for module, name, _ in saved:
