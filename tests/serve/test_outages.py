@@ -278,6 +278,18 @@ def test_a_service_stops_in_time_though_its_database_does_not_answer(
                 began = time.monotonic()
                 assert service.stop() == 0, service.log()
                 assert time.monotonic() - began < 10.0
+                # Refused in time, and not by an answer that the service did not write.
+                for each in (peer, other):
+                    assert each.recv(4096).startswith(b"HTTP/1.1 503 ")
+
+
+def test_a_service_with_nothing_to_write_stops_in_time_as_well(where, postgres, tmp_path):
+    with served(where(), "--experiment", "headline", "--arms", "a,b", log=tmp_path / "log") as idle:
+        with postgres.paused():
+            began = time.monotonic()
+            assert idle.stop() == 0, idle.log()
+            assert time.monotonic() - began < 10.0
+        assert "The database does not answer" in idle.log()
 
 
 def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, monkeypatch):

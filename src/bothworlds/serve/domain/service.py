@@ -55,6 +55,8 @@ _LOG = logging.getLogger("bothworlds.serve")
 
 ABORT_SECONDS = 1.0
 """How long the last writes may take to end once they are given up."""
+END_SECONDS = 4.0
+"""How long the end of a service with nothing to write may wait for a database."""
 SEGMENTS_AT_ONCE = 32
 """Segments of a list that are described before others may have the event loop."""
 LOST_SECONDS = 1.0
@@ -256,12 +258,25 @@ class Service:
             await state.committer.stop(ABORT_SECONDS)
         # Answers of the last batch.
         await asyncio.sleep(0)
-        if written:
-            with contextlib.suppress(Exception):
-                self.store.writer.end_run()
-        else:
+        if not written:
             _LOG.error("The last records of the log could not be written.")
-        state.close(wait=written)
+            state.close(wait=False)
+            return
+        ending = state.loop.run_in_executor(None, self._end)
+        # A file is waited for; a database may have stopped answering.
+        await asyncio.wait([ending], timeout=END_SECONDS if self.store.has_peers else None)
+        if not ending.done():
+            _LOG.error("The database does not answer; the service ends without it.")
+            self.store.abort()
+            await asyncio.wait([ending], timeout=ABORT_SECONDS)
+        if ending.done():
+            ending.result()
+
+    def _end(self) -> None:
+        """Note that everything is written, and close the store."""
+        with contextlib.suppress(Exception):
+            self.store.writer.end_run()
+        self.state.close(wait=True)
 
     # --- experiments in memory -------------------------------------------------------------------
 

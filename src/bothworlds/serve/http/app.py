@@ -244,6 +244,9 @@ class Application(Context):
                 reply = await request.route.handler(self, request)
         except Disconnected:
             return
+        except asyncio.CancelledError:
+            # The server stops, and has waited for the store long enough.
+            reply = self.refused(request, Problem("shutting_down", retry_after=1.0))
         except Exception as error:
             reply = self.refused(request, error)
         if self.cross_origin is not None:
