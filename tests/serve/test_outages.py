@@ -326,7 +326,9 @@ def test_a_session_that_stands_still_is_cut_and_its_feedback_told_again(where, m
     check(where())
 
 
-def test_a_number_is_free_when_its_replica_has_stopped_or_is_long_gone(where):
+def test_a_number_is_free_when_its_replica_has_stopped_or_is_long_gone(where, monkeypatch):
+    # The database of these tests is younger than a lease of a day, in whatever order they run.
+    monkeypatch.setattr(module, "LEASE", 86400.0)
     first, second = opened(where()), opened(where())
     assert (first.replica.shard, second.replica.shard) == (0, 1)
     first.close()
@@ -344,7 +346,10 @@ def test_a_number_is_free_when_its_replica_has_stopped_or_is_long_gone(where):
     fifth = opened(where())
     # Also after a restart of the database, which is younger than a lease here.
     assert fifth.replica.shard == 3
-    for store in (second, third, fourth, fifth):
+    monkeypatch.setattr(module, "LEASE", 0.0)
+    sixth = opened(where())
+    assert sixth.replica.shard == 0
+    for store in (second, third, fourth, fifth, sixth):
         store.close()
 
 
