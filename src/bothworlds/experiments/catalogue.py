@@ -97,9 +97,10 @@ def part_of(name: str) -> Part:
 
 
 def experiment(name: str) -> Experiment:
-    """Return an experiment by its name: what its module states, and its four functions.
+    """Return an experiment by its name: what its module states, and its functions.
 
-    The summary is the module's docstring below its first line.
+    The summary is the module's docstring below its first line. Without ``tables``, the only table
+    is that of regrets.
 
     Raises
     ------
@@ -111,9 +112,12 @@ def experiment(name: str) -> Experiment:
     >>> experiment("switching").source
     'Figures 3 and 4'
     """
+    from bothworlds.experiments.claims.rules import regret_tables
+
     place = f"bothworlds.experiments.{part_of(name)}.{name.replace('-', '_')}"
     module = import_module(place)
     summary = " ".join((module.__doc__ or "").partition("\n\n")[2].split())
-    parts = {part: getattr(module, part) for part in ("cells", "score", "figures", "tables")}
-    found: Experiment = module.ABOUT(name, summary=summary, **parts)
+    parts = {part: getattr(module, part) for part in ("cells", "score", "figures")}
+    tables = getattr(module, "tables", regret_tables)
+    found: Experiment = module.ABOUT(name, summary=summary, tables=tables, **parts)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,9 +28,9 @@ class Settings:
     horizon, repetitions : int
         Rounds per run, and runs.
     arms : tuple of int
-        Numbers of arms.
+        Numbers of arms; none where the experiment does not vary them.
     gaps : tuple of float
-        Gaps between the best arm and the other arms.
+        Gaps between the best arm and the other arms; none where it does not vary them.
     points : tuple of float
         What else the experiment varies: powers alpha, budgets of corruption.
     with_kl_ucb : bool
@@ -40,8 +40,8 @@ class Settings:
     scale: str
     horizon: int
     repetitions: int
-    arms: tuple[int, ...]
-    gaps: tuple[float, ...]
+    arms: tuple[int, ...] = ()
+    gaps: tuple[float, ...] = ()
     points: tuple[float, ...] = ()
     with_kl_ucb: bool = False
 
@@ -262,8 +262,6 @@ class Experiment:
         ``figures(outcome)``: names to figures; called within `bothworlds.plotting.style`.
     tables : callable
         ``tables(outcome)``: tables of the report.
-    varies : frozenset of str
-        Which of "arms" and "gaps" the user may set.
     """
 
     id: str
@@ -275,7 +273,6 @@ class Experiment:
     score: Callable[[Outcome], list[Claim]]
     figures: Callable[[Outcome], dict[str, Figure]]
     tables: Callable[[Outcome], list[Table]]
-    varies: frozenset[str] = field(default=frozenset({"arms", "gaps"}))
 
 
 def equal_gaps(n_arms: int, gap: float) -> tuple[float, ...]:

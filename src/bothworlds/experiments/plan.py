@@ -55,12 +55,12 @@ class RunOptions:
         _check("arms", arms, arms is None or (len(arms) > 0 and min(arms) >= 2), "2 or more arms")
         fits = gaps is None or (len(gaps) > 0 and all(0.0 < gap <= 0.5 for gap in gaps))
         _check("gap", gaps, fits, "numbers above 0 and up to 1/2")
+        scale = chosen.scales[self.scale]
         given: dict[str, Any] = {"horizon": horizon, "repetitions": repetitions}
         for name, values in (("arms", arms), ("gaps", gaps)):
-            if name in chosen.varies and values is not None:
+            if getattr(scale, name) and values is not None:
                 given[name] = tuple(sorted(set(values)))
         given = {key: value for key, value in given.items() if value is not None}
-        scale = chosen.scales[self.scale]
         settings = replace(scale, **given)
         if settings != scale:
             settings = replace(settings, scale="custom")

@@ -223,12 +223,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     }
 
 
-tables = rules.regret_tables
-
 ABOUT = partial(
     Experiment,
     title="Advice: which of your models to follow",
     source="Ours, with the estimator of EXP4 (Auer, Cesa-Bianchi, Freund and Schapire, 2002)",
     scales=SCALES,
-    varies=frozenset(),
 )

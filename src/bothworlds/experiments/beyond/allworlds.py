@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 N_ARMS, GAP, LIMIT = 5, 0.2, 2.0
 
 SCALES = {
-    "quick": Settings("quick", 10_000, 400, (), ()),
-    "full": Settings("full", 10_000, 1000, (), ()),
+    "quick": Settings("quick", 10_000, 400),
+    "full": Settings("full", 10_000, 1000),
 }
 """One world has a fat tail: its mean needs 400 runs."""
 
@@ -115,12 +115,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"allworlds": figure}
 
 
-tables = rules.regret_tables
-
 ABOUT = partial(
     Experiment,
     title="AllWorlds: one policy for unknown worlds",
     source="Ours",
     scales=SCALES,
-    varies=frozenset(),
 )

@@ -146,5 +146,4 @@ ABOUT = partial(
     source="Ours; bounds for tuned algorithms: Zimmert and Seldin (AISTATS 2020), and in both "
     "worlds Masoudian, Zimmert and Seldin (NeurIPS 2022)",
     scales={name: replace(scale, points=DELAYS) for name, scale in SCALES.items()},
-    varies=frozenset(),
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bothworlds.experiments.algorithms import ALARMED, DISCOUNTED, RESTARTED, RV
 from bothworlds.experiments.beyond.worlds import SCALES, cell_of, compared
-from bothworlds.experiments.claims import rules, statements, verdicts
+from bothworlds.experiments.claims import statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
@@ -105,12 +105,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"drift": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-tables = rules.regret_tables
-
 ABOUT = partial(
     Experiment,
     title="Drift: when the best arm moves",
     source="Ours, with the change test of Besson, Kaufmann, Maillard and Seznec (JMLR 2022)",
     scales=SCALES,
-    varies=frozenset(),
 )

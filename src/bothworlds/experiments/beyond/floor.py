@@ -15,7 +15,7 @@ import numpy as np
 
 from bothworlds.experiments.algorithms import FLOOR, RV
 from bothworlds.experiments.beyond.worlds import SCALES, UNEVEN, compared
-from bothworlds.experiments.claims import rules, statements, verdicts
+from bothworlds.experiments.claims import statements, verdicts
 from bothworlds.experiments.model import Cell, Claim, Experiment, Outcome, Settings, equal_gaps
 from bothworlds.experiments.report.figures import linear_figure
 
@@ -106,12 +106,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"floor": linear_figure(outcome, [outcome.cells], TITLES)}
 
 
-tables = rules.regret_tables
-
 ABOUT = partial(
     Experiment,
     title="Floors: what exploring for inference costs",
     source="Ours",
     scales={name: replace(scale, points=(0.25, DEFAULT, 1.0)) for name, scale in SCALES.items()},
-    varies=frozenset(),
 )

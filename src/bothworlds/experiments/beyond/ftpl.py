@@ -133,12 +133,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"ftpl": linear_figure(outcome, [outcome.cells[:2], outcome.cells[2:]], TITLES)}
 
 
-tables = rules.regret_tables
-
 ABOUT = partial(
     Experiment,
     title="FTPL: both worlds without probabilities",
     source="Honda, Ito and Tsuchiya (ALT 2023); Lee, Honda, Ito and Oh (COLT 2024)",
     scales=SCALES,
-    varies=frozenset(),
 )

@@ -111,5 +111,4 @@ ABOUT = partial(
     title="Heavy tails: losses without bounds",
     source="Huang, Dai and Huang (ICML 2022); skipping on one side is ours",
     scales=SCALES,
-    varies=frozenset(),
 )

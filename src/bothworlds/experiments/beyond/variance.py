@@ -110,12 +110,9 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     return {"variance": linear_figure(outcome, grid, TITLES)}
 
 
-tables = rules.regret_tables
-
 ABOUT = partial(
     Experiment,
     title="Low rates: following the variance of the losses",
     source="LB-INF-V by Ito, Tsuchiya and Honda (COLT 2022); TsallisINFV is ours",
     scales=SCALES,
-    varies=frozenset(),
 )

@@ -9,8 +9,8 @@ from bothworlds.experiments.claims.statements import Statement
 from bothworlds.experiments.model import Cell, Claim, Outcome, Settings
 
 SCALES = {
-    "quick": Settings("quick", 10_000, 256, (), ()),
-    "full": Settings("full", 10_000, 1000, (), ()),
+    "quick": Settings("quick", 10_000, 256),
+    "full": Settings("full", 10_000, 1000),
 }
 """The rounds are those the claims speak of; the full scale has more runs."""
 

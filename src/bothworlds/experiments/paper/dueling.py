@@ -313,8 +313,7 @@ ABOUT = partial(
     title="Duels: which algorithms can spar",
     source="Section 6",
     scales={
-        "quick": Settings("quick", 200_000, 32, (), ()),
-        "full": Settings("full", 1_000_000, 320, (), ()),
+        "quick": Settings("quick", 200_000, 32),
+        "full": Settings("full", 1_000_000, 320),
     },
-    varies=frozenset(),
 )
