@@ -69,7 +69,7 @@ main()
 """
 EACH = """
 import bothworlds.serve.store.commit as commit
-commit.MOST = 1
+commit.BATCH_ROWS = 1
 # Nor does the next transaction wait for the answer to the last one.
 commit.LOOP_SECONDS = 0.0
 """

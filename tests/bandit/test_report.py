@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bothworlds as bw
-from bothworlds.bandit.evidence_keeper import MANY
+from bothworlds.bandit.evidence_keeper import MANY_ARMS
 from bothworlds.errors import InvalidParameter, StateFileError
 from bothworlds.logs.record import LoggedDecision
 
@@ -271,7 +271,7 @@ def test_without_evidence_the_report_says_how_to_keep_it():
 
 
 def test_many_arms_are_refused():
-    bandit = bw.Bandit(FLOOR, arms=MANY, seed=4)
+    bandit = bw.Bandit(FLOOR, arms=MANY_ARMS, seed=4)
     bandit.tell(bandit.ask(), loss=0.5)
     with pytest.raises(InvalidParameter, match=r"The number of arms of Bandit\.report must be few"):
         bandit.report()

@@ -142,7 +142,7 @@ def test_no_worker_is_left_alone_with_the_slowest(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     slots = int(rng.choice([1, 2, 4, 16, 64]))
     # The last ones have more curves than are looked at every time.
-    curves = made_up(rng, 40 if seed < 10 else work_queue.MANY + 50)
+    curves = made_up(rng, 40 if seed < 10 else work_queue.MANY_CURVES + 50)
     depth = slots + 1 if seed % 2 else 2 * slots
     factors = 10.0 ** rng.uniform(-0.5, 0.5) * np.exp(rng.normal(0.0, 0.7, len(curves)))
     end, jobs, handed, costs = played(curves, slots, depth, seed % 3 == 0, monkeypatch, factors)

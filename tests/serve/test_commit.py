@@ -44,7 +44,7 @@ def test_the_log_is_written_in_its_own_time(on_service, monkeypatch):
 def test_rows_of_an_experiment_are_written_together(on_service, monkeypatch):
     async def body(service):
         monkeypatch.setattr(commit, "CHUNK", 8)
-        monkeypatch.setattr(commit, "FEW", 16)
+        monkeypatch.setattr(commit, "FEW_LOG_ROWS", 16)
         service.store.writer.together = 4
         names = ["headline", "b", "c", "d"]
         for name in names[1:]:

@@ -781,13 +781,13 @@ def test_the_window_counts_what_became_of_decisions(dashboard):
 
 def test_the_report_is_that_of_inference(dashboard, monkeypatch):
     # A record has 1/p, a logged decision has p: 1/(1/x) is not always x, in the last bit.
-    read = tallies.Decisions.read
+    read = tallies.DecisionColumns.read
 
     def twice_inverted(*given):
         found = read(*given)
         return dataclasses.replace(found, inverse_p=1.0 / (1.0 / found.inverse_p))
 
-    monkeypatch.setattr(tallies.Decisions, "read", twice_inverted)
+    monkeypatch.setattr(tallies.DecisionColumns, "read", twice_inverted)
 
     async def work(app, _):
         service = app.service

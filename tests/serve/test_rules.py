@@ -71,12 +71,12 @@ def test_a_description_has_one_rule_when_created_and_when_changed(description):
     refused(config.changed, {"description": description})
     if len(description) > 1:
         body = json.dumps({"description": description}).encode()
-        refused(wire.Reader(wire.Change).read, body)
+        refused(wire.BodyReader(wire.Change).read, body)
 
 
 @pytest.mark.parametrize("unit", ["", LONG, "a\x00", "a\n"])
 def test_a_unit_has_one_rule(on_service, unit):
-    refused(wire.Reader(wire.Decide).read, json.dumps({"unit": unit}).encode())
+    refused(wire.BodyReader(wire.Decide).read, json.dumps({"unit": unit}).encode())
 
     async def body(service):
         await refuses(service.decide(ME, "headline", unit=unit))
@@ -163,10 +163,10 @@ ME = Service.LOCAL
 async def main(store):
     service = await Service.open(store)
     arms = [{"name": "a"}, {"name": "b"}]
-    read = wire.Reader(module.NewExperiment).read
+    read = wire.BodyReader(module.NewExperiment).read
     await service.create(ME, read(json.dumps({"name": "plain", "arms": arms}).encode()))
     await service.create(ME, read(json.dumps({"name": "e", "arms": arms, "toy": 5}).encode()))
-    changes = wire.given(wire.Reader(wire.Change).read(b'{"toy": 7}'))
+    changes = wire.given(wire.BodyReader(wire.Change).read(b'{"toy": 7}'))
     version = service.experiment(ME, "e")["config_version"]
     await service.patch(ME, "e", changes, if_match=version)
     try:

@@ -49,14 +49,14 @@ def test_a_tenant_that_is_alone_for_a_minute_is_not_limited(monkeypatch):
         queue, turns = commit.FairQueue(), http.Turns()
         for _ in range(5000):
             queue.append(item(1))
-        assert len(queue.take()[0]) == commit.MOST // 2
+        assert len(queue.take()[0]) == commit.BATCH_ROWS // 2
         assert all(turns.enter(1) for _ in range(1000))
         queue.append(item(2))
         turns.enter(2)
         await asyncio.sleep(0)
         for moment, alone in ((0.0, False), (59.0, False), (61.0, True)):
             now[0] = 100.0 + moment
-            expected = commit.MOST if alone else commit.SHARED
+            expected = commit.BATCH_ROWS if alone else commit.SHARED
             assert len(queue.take()[0]) == expected // 2
             begun = sum(turns.enter(1) for _ in range(100))
             assert begun == (100 if alone else http.SHARE)

@@ -17,7 +17,7 @@ REQUESTS = sorted({r.body for r in ROUTES if r.body is not None}, key=lambda kin
 
 def refused(kind, body, code="invalid_request"):
     with pytest.raises(Problem) as caught:
-        wire.Reader(kind).read(body)
+        wire.BodyReader(kind).read(body)
     assert caught.value.code == code
     return caught.value.detail
 
@@ -40,7 +40,7 @@ def test_what_is_no_json_is_refused(kind, body):
 def test_another_kind_of_json_is_refused(kind):
     for body in (b"null", b"[]", b"1", b'"text"', b"[" * 100_000):
         with pytest.raises(Problem):
-            wire.Reader(kind).read(body)
+            wire.BodyReader(kind).read(body)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_invalid_text_and_names_given_twice_are_refused(kind, body):
 
 def test_a_name_in_several_objects_is_accepted():
     body = b'{"items": [{"decision_id": "a:\\"b", "loss": 1}, {"decision_id": "b", "loss": 0}]}'
-    assert len(wire.Reader(wire.FeedbackMany).read(body).items) == 2
+    assert len(wire.BodyReader(wire.FeedbackMany).read(body).items) == 2
     body = b'{"name": "a", "value": {"name": "\\":", "size": 9}}'
-    assert wire.Reader(wire.NewArm).read(body).name == "a"
+    assert wire.BodyReader(wire.NewArm).read(body).name == "a"
     body = b'{"advice": {"m": {"a": 0.5, "b": 0.5}, "a": {"a:": 1}}, "unit": "a"}'
-    assert wire.Reader(wire.Decide).read(body).advice["a"] == {"a:": 1.0}
+    assert wire.BodyReader(wire.Decide).read(body).advice["a"] == {"a:": 1.0}
 
 
 def test_json_that_nests_without_end_is_refused():
@@ -135,7 +135,7 @@ def test_what_is_out_of_range_is_refused(kind, body):
 
 
 def test_what_was_given_can_be_told_from_what_was_not():
-    change = wire.Reader(wire.Change).read(b'{"default_loss": null, "floor": 0}')
+    change = wire.BodyReader(wire.Change).read(b'{"default_loss": null, "floor": 0}')
     assert wire.given(change) == {"default_loss": None, "floor": 0.0}
 
 
@@ -218,7 +218,7 @@ def test_a_schema_accepts_what_the_reader_accepts():
         Feedback: {"reward": 1},
     }
     for kind, example in examples.items():
-        wire.Reader(kind).read(msgspec.json.encode(example))
+        wire.BodyReader(kind).read(msgspec.json.encode(example))
         schema = openapi.schemas(ROUTES)[kind.__name__]
         assert set(example) <= set(schema["properties"])
         assert schema["additionalProperties"] is False

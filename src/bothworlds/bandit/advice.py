@@ -17,7 +17,7 @@ ROUNDING = 1e-9
 _MISSING = object()
 
 
-class Reader:
+class AdviceReader:
     """Advice as callers give it, checked and turned into rows.
 
     Parameters

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bothworlds.arguments import checked_bounds, flag, number
-from bothworlds.bandit.advice import Reader
+from bothworlds.bandit.advice import AdviceReader
 from bothworlds.bandit.arms import checked_names
 from bothworlds.bandit.decision import Arm
 from bothworlds.bandit.feedback import Feedback, FeedbackUnits
@@ -200,7 +200,7 @@ class AdvisedBandit(Persistent[Policy]):
         self._pending: dict[int, Waiting] = {}
         self._keys, self._seen = Keys(), {}
         self._log: Log | None = None
-        self._reader = Reader("AdvisedBandit.ask")
+        self._reader = AdviceReader("AdvisedBandit.ask")
         self._place(F, E, experts)
         # Machine code, called without looking at the types of the arguments: they never change.
         reader, D = self._reader, np.empty(self._size[0])

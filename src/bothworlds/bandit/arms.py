@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bothworlds.arguments import is_whole
 from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.state_file import LONG, MOST, brief, listed, many, record, whole
+from bothworlds.bandit.state_file import LARGEST_WHOLE, LONG, brief, listed, many, record, whole
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.markup import h, rows
 from bothworlds.policies.base import Saved
@@ -23,7 +23,7 @@ GONE = -1
 """Slot of a retired arm."""
 
 COUNTS = {
-    name: Saved(name, low=0, high=MOST, whole=True) for name in ("told", "dropped")
+    name: Saved(name, low=0, high=LARGEST_WHOLE, whole=True) for name in ("told", "dropped")
 }  # fmt: skip
 """Counters of every arm in a state file."""
 
@@ -208,7 +208,7 @@ class Roster:
         roster.told = told.astype(np.int64).tolist()
         dropped = many(document["dropped"], COUNTS["dropped"], n)
         roster.dropped = dropped.astype(np.int64).tolist()
-        kind = Saved("losses", low=0.0, high=MOST) if limited else Saved("losses")
+        kind = Saved("losses", low=0.0, high=LARGEST_WHOLE) if limited else Saved("losses")
         losses = many(document["losses"], kind, n)
         if limited and (losses > told * (1.0 + 1e-9)).any():
             raise ValueError("losses above 1")

@@ -22,7 +22,7 @@ from bothworlds.bandit.feedback import UNBOUNDED, FeedbackUnits
 from bothworlds.bandit.pending import Keys, Pending, is_key, pending, width
 from bothworlds.bandit.state import generator, rebuilt, saved
 from bothworlds.bandit.state_file import (
-    MOST,
+    LARGEST_WHOLE,
     bits,
     brief,
     listed,
@@ -79,7 +79,7 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
         raise ValueError("no bounds for a policy that needs them")
     roster = Roster.from_document(document["arms"], limited)
     n_arms, known = len(roster.slots), len(roster.names)
-    newest = whole(document["round"], "round", 0, MOST)
+    newest = whole(document["round"], "round", 0, LARGEST_WHOLE)
     waiting = listed(document["pending"], "pending")
     if sum(roster.told) + sum(roster.dropped) + len(waiting) != newest:
         raise ValueError("another number of decisions than rounds")
@@ -125,7 +125,7 @@ def core_of(policy: Policy, document: dict[str, Any]) -> tuple[Core, Keys, Feedb
     units = FeedbackUnits(
         checked_bounds(document["bounds"]) if limited else UNBOUNDED,
         truth(document.get("clip", False), "clip"),
-        whole(document.get("clipped", 0), "clipped", 0, MOST),
+        whole(document.get("clipped", 0), "clipped", 0, LARGEST_WHOLE),
         document.get("rewards", False) is True,
     )
     return core, keys, units

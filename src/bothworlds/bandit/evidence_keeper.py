@@ -29,7 +29,15 @@ from numpy.typing import NDArray
 from bothworlds.arguments import flag
 from bothworlds.bandit.alarms import Alarms
 from bothworlds.bandit.decision import Lineup
-from bothworlds.bandit.state_file import MOST, listed, number, raw_bytes, record, text, whole
+from bothworlds.bandit.state_file import (
+    LARGEST_WHOLE,
+    listed,
+    number,
+    raw_bytes,
+    record,
+    text,
+    whole,
+)
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence.fused import noting_of, observe_late_all, observe_noted, telling_of
 from bothworlds.evidence.sums import Array, Evidence
@@ -39,7 +47,7 @@ from bothworlds.lanes.wrap import telling_code
 from bothworlds.policies.alarm import BANDIT, EVIDENCE, listening_late_of, listening_of
 from bothworlds.policies.base import LARGEST, Kernels, Policy
 
-MANY = 512
+MANY_ARMS = 512
 """Number of arms from which nothing is kept: a look at every arm would cost more than a round."""
 
 
@@ -51,7 +59,7 @@ MOST_NUMBERS = 2**20
 """How many numbers waiting answers may hold, 8 MB: 31,775 answers with 8 arms, 4,080 with 64."""
 
 
-FEW = 64
+DEFAULT_ARMS = 64
 """Number of arms up to which sums are kept by default."""
 
 
@@ -61,7 +69,9 @@ def keeps_sums(policy: Policy, n_arms: int, wished: bool | None, limited: bool) 
     By default not for a user's own policy: each of its rounds would take several times as long.
     """
     if wished is None:
-        return limited and (policy.traits.floored or (policy.traits.trusted and n_arms <= FEW))
+        return limited and (
+            policy.traits.floored or (policy.traits.trusted and n_arms <= DEFAULT_ARMS)
+        )
     if flag("evidence", wished, "Bandit") and not limited:
         expected = "False without bounds, on which every interval rests"
         raise InvalidParameter(must("evidence", "Bandit", expected, wished))
@@ -88,7 +98,7 @@ class EvidenceKeeper:
     """Answers behind the frontier, a heap by round."""
 
     def __init__(self, n_arms: int, wanted: bool) -> None:
-        self._evidence = Evidence(n_arms) if wanted and n_arms < MANY else None
+        self._evidence = Evidence(n_arms) if wanted and n_arms < MANY_ARMS else None
         self._alarms = None if self._evidence is None else Alarms(n_arms)
         # That of the bandit, if it has every arm that ever was.
         self._lineup: Lineup | None = None
@@ -351,7 +361,7 @@ class EvidenceKeeper:
 
     def grow(self, n_arms: int) -> None:
         """Make room for arms that came."""
-        if n_arms >= MANY:
+        if n_arms >= MANY_ARMS:
             self._evidence = self._alarms = None
             self._queue = []
             self.frontier, self.waiting = 0, []
@@ -401,7 +411,7 @@ class EvidenceKeeper:
         made = cls(n_arms, wanted)
         made.frontier = min(pending, default=0) if made.keeps else 0
         noted: dict[int, Array] = {}
-        if value is None or n_arms >= MANY:
+        if value is None or n_arms >= MANY_ARMS:
             return made, noted
         document = record(value, "evidence")
         made._evidence = Evidence.from_document(document, n_arms)
@@ -411,7 +421,7 @@ class EvidenceKeeper:
         made._locate()
         for each in listed(document["notes"], "notes"):
             note = record(each, "notes")
-            decided = whole(note["round"], "round", 0, MOST)
+            decided = whole(note["round"], "round", 0, LARGEST_WHOLE)
             if decided not in pending:
                 raise ValueError("notes of another decision")
             noted[decided] = _note(note["numbers"], n_arms)
@@ -425,7 +435,7 @@ class EvidenceKeeper:
         self.frontier = min(pending, default=0)
         if "frontier" not in document:
             return
-        self.overtaken = whole(document["overtaken"], "overtaken", 0, MOST)
+        self.overtaken = whole(document["overtaken"], "overtaken", 0, LARGEST_WHOLE)
         frontier = whole(document["frontier"], "frontier", 0, newest + 1)
         if bool(frontier) != bool(pending) or not (
             frontier in pending or frontier in (0, newest + 1)

@@ -10,7 +10,7 @@ from bothworlds.bandit.arms import ArmHistory, html_table
 from bothworlds.bandit.content import content_of, core_of
 from bothworlds.bandit.core import Core
 from bothworlds.bandit.decision import Arm
-from bothworlds.bandit.evidence_keeper import MANY as MANY_ARMS
+from bothworlds.bandit.evidence_keeper import MANY_ARMS
 from bothworlds.bandit.feedback import UNBOUNDED, FeedbackUnits
 from bothworlds.bandit.pending import Keys
 from bothworlds.bandit.persistent import Persistent

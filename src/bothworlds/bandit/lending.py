@@ -12,7 +12,7 @@ from bothworlds.bandit.bandit import Bandit
 from bothworlds.bandit.borrowed import borrowed
 from bothworlds.bandit.core import Shift
 from bothworlds.bandit.state import columns
-from bothworlds.bandit.state_file import MOST, listed, number, record, whole
+from bothworlds.bandit.state_file import LARGEST_WHOLE, listed, number, record, whole
 from bothworlds.policies.base import Array
 
 FAR = 1e300
@@ -73,7 +73,7 @@ class Lending:
         if len(estimates) != self.estimates.size:
             raise ValueError("estimates of other arms")
         self.estimates = np.array([number(each, "estimates", -FAR, FAR) for each in estimates])
-        self.answers = whole(shared["answers"], "answers", 0, MOST)
+        self.answers = whole(shared["answers"], "answers", 0, LARGEST_WHOLE)
 
     def copy(self) -> Self:
         """Return an independent copy."""

@@ -24,7 +24,7 @@ from bothworlds.bandit.feedback import Feedback
 from bothworlds.bandit.lending import Lending
 from bothworlds.bandit.pending import LONGEST_KEY, Keys, checked_age, checked_key, is_key
 from bothworlds.bandit.persistent import Persistent
-from bothworlds.bandit.state_file import MOST, listed, record
+from bothworlds.bandit.state_file import LARGEST_WHOLE, listed, record
 from bothworlds.bandit.state_file import whole as whole_number
 from bothworlds.errors import DecisionClosed, InvalidParameter, UnknownDecision, must
 from bothworlds.policies.base import Policy
@@ -573,8 +573,8 @@ class SegmentedBandit(Persistent[Policy]):
             policy, listed(document["arms"], "arms"), prior=document.get("prior", 0), bounds=bounds,
             **{name: document[name] for name in ("limit", "seed", "clip", "evidence")},
         )  # fmt: skip
-        made._round = whole_number(document["round"], "round", 0, MOST)
-        made._born = whole_number(document["born"], "born", 0, MOST)
+        made._round = whole_number(document["round"], "round", 0, LARGEST_WHOLE)
+        made._born = whole_number(document["born"], "born", 0, LARGEST_WHOLE)
         made._lending.restore(document)
         kept = listed(document["segments"], "segments")
         if len(kept) > made._limit:

@@ -30,7 +30,7 @@ Path = str | os.PathLike[str]
 
 LONG = 1000
 """How many numbers a state file lists one by one; more are one text."""
-MOST = 2**53
+LARGEST_WHOLE = 2**53
 """The largest count, round or id."""
 
 

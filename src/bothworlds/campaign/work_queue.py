@@ -14,7 +14,7 @@ from bothworlds.lanes.types import LANES
 LONGEST = 20.0
 """Seconds a shard takes at most, as far as the size of a tile allows: a crash can lose it."""
 
-MANY = 500
+MANY_CURVES = 500
 """Number of curves from which the queue looks at all of them once a second, not for every shard."""
 
 
@@ -133,7 +133,7 @@ class WorkQueue:
 
     def left(self, slots: int) -> float:
         """Return the seconds until everything is done, by ``slots`` workers."""
-        if len(self._waiting) < MANY or time.monotonic() - self._estimated > 1.0:
+        if len(self._waiting) < MANY_CURVES or time.monotonic() - self._estimated > 1.0:
             self._seconds_left = sum(
                 self.seconds(index, max(0.0, work)) for index, work in enumerate(self._unplayed)
             )
@@ -166,7 +166,7 @@ class WorkQueue:
 
     def _look(self) -> tuple[float, int, float]:
         """Return the seconds left on one core, the curve of the longest tile, and its seconds."""
-        if len(self._waiting) < MANY or time.monotonic() - self._surveyed > 1.0:
+        if len(self._waiting) < MANY_CURVES or time.monotonic() - self._surveyed > 1.0:
             total, longest, seconds = 0.0, 0, 0.0
             for index, jobs in enumerate(self._waiting):
                 if jobs:

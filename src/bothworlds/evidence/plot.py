@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-MOST = 6
+DRAWN_ARMS = 6
 """Arms drawn over time; of more, those with the most answers."""
 LISTED = 40
 """Arms listed by name; of more, those with the most answers."""
@@ -75,7 +75,7 @@ def plot_experts(
         means.set_xlabel(f"mean {word}")
         if len(history):
             grid[0, 1].set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))
-            shared_legend(figure, MOST)
+            shared_legend(figure, DRAWN_ARMS)
         note(figure, _widths(confidence))
         if path is not None:
             save(figure, path)
@@ -91,10 +91,10 @@ def plot_report(
         height = max(2.6, 1.2 + 0.2 * len(listed))
         figure, grid = panels(1, 3, height, width=9.6)
         _forest(grid[0, 0], report, listed)
-        shown = _busiest(report, MOST)
+        shown = _busiest(report, DRAWN_ARMS)
         _sequences(grid[0, 1], report, evidence, shown)
         _gap(grid[0, 2], report, evidence)
-        shared_legend(figure, MOST)
+        shared_legend(figure, DRAWN_ARMS)
         over_time = f"; over time at {100 * LEVEL:g} %" if report.confidence != LEVEL else ""
         note(
             figure,
@@ -198,7 +198,7 @@ def plot_bandit(
 ) -> Figure:
     """Draw a bandit's probabilities over time, means with intervals, and counts."""
     listed = _busiest(report, LISTED)
-    shown = _busiest(report, MOST)
+    shown = _busiest(report, DRAWN_ARMS)
     names = list(report)
     rounds, kept = evidence.history()
     with style():
@@ -229,7 +229,7 @@ def plot_bandit(
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("decisions")
         axes.set_title("counts")
-        shared_legend(figure, MOST + 2)
+        shared_legend(figure, DRAWN_ARMS + 2)
         note(figure, f"{title}; {_widths(report.confidence)}")
         if path is not None:
             save(figure, path)

@@ -17,7 +17,7 @@ from bothworlds.inference.order import InOrder
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.logs.columns import Log, Reading, Rows
 
-MANY = 64
+FINE_ARMS = 64
 """Arms beyond which sequences are rounded to a bandit's grid, to save memory."""
 
 
@@ -61,7 +61,7 @@ class Tally:
 
     def _widen(self, n_arms: int) -> None:
         if self.evidence is None:
-            self.evidence = Evidence(n_arms, FINE if n_arms <= MANY else CELLS)
+            self.evidence = Evidence(n_arms, FINE if n_arms <= FINE_ARMS else CELLS)
         elif self.evidence.n_arms < n_arms:
             self.evidence.grow(n_arms)
         missing = n_arms - self.drawn.size

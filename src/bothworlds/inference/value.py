@@ -44,7 +44,7 @@ from bothworlds.logs.columns import Log, Reading, Rows
 METHODS = ("ips", "cips", "snips", "dr")
 Method = Literal["ips", "cips", "snips", "dr"]
 
-FEW = 30
+FEWEST_ROWS = 30
 """Effective rows below which no interval is given."""
 
 
@@ -74,7 +74,7 @@ class Value:
         return asdict(self)
 
 
-class Sums:
+class ValueSums:
     """The estimators' sums over answered rows.
 
     Parameters
@@ -126,8 +126,8 @@ class Sums:
             error = math.sqrt(max(Z[first + 1] / n - mean * mean, 0.0) / n) if n else math.inf
         why = ""
         interval = None
-        if ess < FEW:
-            why = f"No interval: the effective sample size is {ess:.1f}, below {FEW}."
+        if ess < FEWEST_ROWS:
+            why = f"No interval: the effective sample size is {ess:.1f}, below {FEWEST_ROWS}."
         else:
             reach = NormalDist().inv_cdf(0.5 + 0.5 * confidence) * error
             interval = (float(mean - reach), float(mean + reach))
@@ -148,7 +148,7 @@ class Sums:
 class _Ordered:
     """Rows of one slice on their way to its sums, in the order of the rounds."""
 
-    def __init__(self, sums: Sums) -> None:
+    def __init__(self, sums: ValueSums) -> None:
         self._sums = sums
         self._sorted = InOrder(lambda rounds, *columns: sums.add(*columns), 0.0)
 
@@ -157,7 +157,7 @@ class _Ordered:
         wanted = np.broadcast_to(target, (len(rows), target.shape[1]))
         self._sorted.add(rows.rounds, rows.arms, rows.inverse(), rows.values, rows.losses, wanted)
 
-    def finished(self) -> Sums:
+    def finished(self) -> ValueSums:
         """Return the sums of all rows."""
         self._sorted.finish()
         return self._sums
@@ -244,7 +244,7 @@ def value(
         told = rows.told()
         _refuse_without_probability(told, reading)
         wanted = target_rows(target, told, reading)
-        sums.setdefault(key, _Ordered(Sums(clip, reading.bounds))).add(told, wanted)
+        sums.setdefault(key, _Ordered(ValueSums(clip, reading.bounds))).add(told, wanted)
     units = Units(reading.bounds, bool(reading.rewards))
     found = {key: each.finished().value(method, sure, units) for key, each in sums.items()}
     return found[None] if by is None else found

@@ -29,7 +29,7 @@ from bothworlds.text import clipped
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEW = 3
+BANDED_ARMS = 3
 """Up to so many arms have bands."""
 
 
@@ -105,7 +105,7 @@ def _over_time(axes: Any, result: Played, name: str, shown: list[int]) -> None:
     ends = []
     for place, arm in enumerate(shown):
         look = Look(f"arm {arm}", *_style(place))
-        band = "se" if len(shown) <= FEW else "none"
+        band = "se" if len(shown) <= BANDED_ARMS else "none"
         runs = shares[:, :, arm]
         draw_curve(axes, result.checkpoints, runs, look, place=place, marks=3, band=band)
         ends.append((float(shares[:, -1, arm].mean()), str(arm), look.colour))

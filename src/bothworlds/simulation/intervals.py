@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 HEAVY = 0.05
 """Share of the runs that must not deviate more than all others together."""
 
-FEW = 8
+FEWEST_RUNS = 8
 """A statistic that rests on fewer runs than this has no interval."""
 
 HARMLESS = HEAVY
@@ -94,7 +94,7 @@ def rests_on(influence: Floats) -> int:
     """
     n = len(influence)
     carried = np.cumsum(_heaviest_first(influence))
-    if n < FEW or not carried[-1] > 0.0:
+    if n < FEWEST_RUNS or not carried[-1] > 0.0:
         return 0
     heaviest = int(np.searchsorted(carried, carried[-1] / 2.0, side="right")) + 1
     return heaviest if heaviest <= math.ceil(HEAVY * n) else 0
@@ -118,7 +118,7 @@ def withheld(influence: Floats, margin: float) -> bool:
     """
     resting = rests_on(influence)
     heavy = float(_heaviest_first(influence)[:resting].sum())
-    return 0 < resting < FEW and not heavy < HARMLESS * len(influence) * abs(margin)
+    return 0 < resting < FEWEST_RUNS and not heavy < HARMLESS * len(influence) * abs(margin)
 
 
 def _heaviest_first(influence: Floats) -> Floats:

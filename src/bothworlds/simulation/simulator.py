@@ -32,7 +32,7 @@ from bothworlds.simulation.result import Result
 
 _COUNT = "a whole number >= 1"
 
-MOST = 2**53
+LARGEST_WHOLE = 2**53
 """The most rounds or repetitions: beyond it a float does not count."""
 
 
@@ -129,8 +129,8 @@ def simulate(
     repetitions = count("repetitions", repetitions, "simulate", 1, _COUNT)
     first = count("first", first, "simulate", 0, "a whole number >= 0")
     for parameter, number in (("horizon", horizon), ("repetitions", first + repetitions)):
-        if number > MOST:
-            raise InvalidParameter(must(parameter, "simulate", f"at most {MOST}", number))
+        if number > LARGEST_WHOLE:
+            raise InvalidParameter(must(parameter, "simulate", f"at most {LARGEST_WHOLE}", number))
     if threads is None:
         threads = os.cpu_count() or 1
     threads = count("threads", threads, "simulate", 1, _COUNT)

@@ -50,7 +50,7 @@ from bothworlds.text import clipped, counted
 
 PAGE = 64
 """Arms in a table."""
-FEW = 8
+UNFILTERED_ARMS = 8
 """Arms of which a table is short enough to need no filter."""
 SPARKS = 23
 """Points of a sparkline."""
@@ -655,7 +655,9 @@ PANELS = (
         {"arms": _arms, "report": _report},
         (("arms", "Arms"), ("report", "Report")),
         lambda viewer, shown, made: h.section(
-            h.h2("Arms", id="arms"), len(shown.described["arms"]) > FEW and _filter(), made
+            h.h2("Arms", id="arms"),
+            len(shown.described["arms"]) > UNFILTERED_ARMS and _filter(),
+            made,
         ),
     ),
     Panel(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from bothworlds.markup import Markup, h
 
@@ -17,6 +18,11 @@ WIDTH, HEIGHT = 720, 200
 """Size of a chart, in its own units."""
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 8, 20
 SPARK = (880, 200)
+
+
+def _svg(drawn: Any, wide: int, high: int, label: str, kind: str, **more: Any) -> Markup:
+    size = f"0 0 {wide} {high}"
+    return h.svg(drawn, viewBox=size, role="img", aria_label=label, class_=kind, **more)
 
 
 def path(xs: Sequence[float], ys: Values, digits: int = 1) -> str:
@@ -51,13 +57,7 @@ def sparkline(values: Values, label: str, colour: str) -> Markup:
         y = round(10 + (1.0 - value) * (high - 20))
         d += f"M{n * step} {y}l" if last is None else f"{n * step - at} {y - last} "
         at, last = n * step, y
-    return h.svg(
-        h.path(d=d.rstrip(" l"), class_=f"line {colour}"),
-        viewBox=f"0 0 {wide} {high}",
-        role="img",
-        aria_label=label,
-        class_="spark",
-    )
+    return _svg(h.path(d=d.rstrip(" l"), class_=f"line {colour}"), wide, high, label, "spark")
 
 
 def share_bar(shares: Sequence[float], colours: Sequence[str], label: str) -> Markup:
@@ -146,14 +146,7 @@ def lines(
     for colour, values in series:
         ys = [None if v is None else down(min(high, max(low, v))) for v in values]
         pieces.append(h.path(d=path(across, ys), class_=f"line {colour}"))
-    return h.svg(
-        pieces,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        aria_label=label,
-        class_="chart",
-        preserveAspectRatio="none",
-    )
+    return _svg(pieces, WIDTH, HEIGHT, label, "chart", preserveAspectRatio="none")
 
 
 def bars(counts: Sequence[int], names: Sequence[str], label: str) -> Markup:
@@ -168,13 +161,7 @@ def bars(counts: Sequence[int], names: Sequence[str], label: str) -> Markup:
             h.rect(x=name_ends + 6, y=y + 3, width=size, height=tall - 6, class_="bar"),
             h.text(f"{count:,}", x=name_ends + 12 + size, y=y + 13, class_="n"),
         )
-    return h.svg(
-        pieces,
-        viewBox=f"0 0 {name_ends + longest + 62} {tall * len(counts)}",
-        role="img",
-        aria_label=label,
-        class_="bars",
-    )
+    return _svg(pieces, name_ends + longest + 62, tall * len(counts), label, "bars")
 
 
 def clock(at: float, span: float) -> str:

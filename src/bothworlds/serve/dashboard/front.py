@@ -15,7 +15,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,7 +35,7 @@ from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import handlers, wire
 from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
 from bothworlds.serve.http.origins import Headers, on_this_machine, refuse_pages
-from bothworlds.serve.http.routes import Route, Router
+from bothworlds.serve.http.routes import Route, Router, Routes
 from bothworlds.serve.problems import KINDS, Problem
 
 if TYPE_CHECKING:
@@ -66,32 +66,8 @@ EXPERIMENTS = 100
 """How many experiments a page of the overview shows."""
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _ONE = "/experiments/{experiment}"
-PAGES: tuple[Route, ...] = (
-    Route("GET", "/", "dashboard_overview", "All experiments", "read"),
-    Route("GET", "/parts", "dashboard_overview_parts", "The overview", "read"),
-    Route("GET", "/live", "dashboard_overview_live", "Updates of the overview", "read"),
-    Route("GET", _ONE, "dashboard_page", "An experiment", "read"),
-    Route("GET", f"{_ONE}/parts", "dashboard_parts", "The page of an experiment", "read"),
-    Route("GET", f"{_ONE}/live", "dashboard_live", "Updates of the page of an experiment", "read"),
-    Route("GET", f"{_ONE}/chart.json", "dashboard_chart", "Data of the charts", "read"),
-    Route("GET", f"{_ONE}/export", "dashboard_export", "The log", "read", query=wire.ExportQuery),
-    Route(
-        "GET",
-        f"{_ONE}/report",
-        "dashboard_report",
-        "The whole report",
-        "read",
-        query=wire.ReportQuery,
-    ),
-    Route("POST", f"{_ONE}/act", "dashboard_act", "Change an experiment", "admin", limit=LIMIT),
-    Route("GET", "/docs", "dashboard_api", "Interactive page of the wire API", None),
-    Route("GET", "/login", "dashboard_ask_key", "The page to log in", None),
-    Route("POST", "/login", "dashboard_login", "Log in", None, limit=LIMIT),
-    Route("POST", "/logout", "dashboard_logout", "Log out", "read", limit=LIMIT),
-    Route("GET", "/static/{file}", "dashboard_static", "Scripts and styles", None),
-    Route("GET", "/static/uplot/{file}", "dashboard_uplot", "The library of the charts", None),
-)
-"""Every address of the dashboard. None of them is part of the wire API."""
+route = Routes()
+"""Makes a route of each page below. None of them is part of the wire API."""
 _TYPES = {
     "css": b"text/css; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",
@@ -135,7 +111,6 @@ class Visit:
         return self.session.who
 
 
-Answering = Callable[["Visit"], Awaitable[Reply | Stream]]
 Making = Callable[["Visit"], Coroutine[Any, Any, tuple[dict[str, str], int]]]
 """Makes the parts of a page by name, and returns the last checkpoint of its chart."""
 Rendered = tuple[dict[str, str], dict[str, str], int]
@@ -151,12 +126,17 @@ class Dashboard:
         The app of the service that is displayed.
     keys : bool
         Whether users must log in with a key.
+
+    Attributes
+    ----------
+    operations, logged : frozenset of str
+        Names of its operations, and of those that are always logged.
     """
 
     def __init__(self, app: Context, *, keys: bool) -> None:
         self._app = app
         self._keys = keys
-        self._router = Router(PAGES)
+        self._router = Router(route.made)
         self._static = _static()
         self._renderings: dict[tuple[Any, ...], tuple[float, asyncio.Future[Rendered]]] = {}
         self._viewers: Counter[str] = Counter()
@@ -166,24 +146,8 @@ class Dashboard:
         self._version = digest.hexdigest()
         self._watching: Watching | None = None
         self._sessions: Sessions | None = None
-        self._answers: dict[str | None, Answering] = {
-            "dashboard_overview": self._overview,
-            "dashboard_overview_parts": self._overview_parts,
-            "dashboard_overview_live": self._overview_live,
-            "dashboard_page": self._page,
-            "dashboard_parts": self._parts,
-            "dashboard_live": self._live,
-            "dashboard_chart": self._chart,
-            "dashboard_export": self._log,
-            "dashboard_report": self._log,
-            "dashboard_act": self._act,
-            "dashboard_api": self._api,
-            "dashboard_ask_key": self._ask_key,
-            "dashboard_login": self._login,
-            "dashboard_logout": self._logout,
-            "dashboard_static": self._file,
-            "dashboard_uplot": self._file,
-        }
+        self.operations = frozenset(page.operation for page in route.made)
+        self.logged = frozenset(page.operation for page in route.made if page.method == "POST")
 
     @property
     def _service(self) -> Service:
@@ -205,11 +169,6 @@ class Dashboard:
             self._sessions = Sessions(self._service)
         return self._sessions
 
-    operations = frozenset(page.operation for page in PAGES)
-    """Names of the dashboard's operations."""
-    logged = frozenset(page.operation for page in PAGES if page.method == "POST")
-    """Those that are always logged."""
-
     def find(self, method: str, path: str) -> tuple[Route | tuple[str, ...] | None, list[str]]:
         """Return the page of a method and a path, as `Router.find` does."""
         return self._router.find(method, path)
@@ -226,7 +185,7 @@ class Dashboard:
             if asked.route.method == "POST":
                 visit.fields = fields_of(body, asked.headers.get(b"content-type", b""))
             refused = self._refused(visit)
-            reply = refused if refused is not None else await self._answers[asked.operation](visit)
+            reply = refused if refused is not None else await asked.route.handler(self, visit)
         except Problem as problem:
             self._app.metrics.count_problem(problem.code)
             page = failure(self._viewer(visit), KINDS[problem.code].title, problem.detail)
@@ -273,14 +232,17 @@ class Dashboard:
             f"{scheme}://{host}",
         )
 
+    @route("GET", "/docs", "Interactive page of the wire API", None, operation="dashboard_api")
     async def _api(self, visit: Visit) -> Reply:
         return _html(api_page.page(self._viewer(visit), json.loads(self._app.document)))
 
+    @route("GET", "/login", "The page to log in", None, operation="dashboard_ask_key")
     async def _ask_key(self, visit: Visit) -> Reply:
         if not self._keys:
             return Reply(303, b"", HTML, [(b"location", b"/"), *_UNKEPT])
         return _html(login(self._viewer(visit), _onward(visit.query), None))
 
+    @route("POST", "/login", "Log in", None, operation="dashboard_login", limit=LIMIT)
     async def _login(self, visit: Visit) -> Reply:
         try:
             cookie = self._signing.begin(visit.headers, visit.fields.get("key", ""))
@@ -292,6 +254,7 @@ class Dashboard:
         extra = [(b"location", onward.encode()), (b"set-cookie", cookie.encode()), *_UNKEPT]
         return Reply(303, b"", HTML, extra)
 
+    @route("POST", "/logout", "Log out", "read", operation="dashboard_logout", limit=LIMIT)
     async def _logout(self, visit: Visit) -> Reply:
         cookie = self._signing.end(visit.headers)
         extra = [(b"location", b"/login"), (b"set-cookie", cookie.encode()), *_UNKEPT]
@@ -317,6 +280,7 @@ class Dashboard:
             )
         return Listed(found, page, pages, len(names))
 
+    @route("GET", "/", "All experiments", "read", operation="dashboard_overview")
     async def _overview(self, visit: Visit) -> Reply:
         listed = await self._listed(visit)
         figured = {**self._service.counters(), **self._service.gauges()}
@@ -330,10 +294,12 @@ class Dashboard:
         parts = await self._compute(overview.parts, listed, figured, origin)
         return _texts(parts), 0
 
+    @route("GET", "/parts", "The overview", "read", operation="dashboard_overview_parts")
     async def _overview_parts(self, visit: Visit) -> Reply:
         parts, last = await self._overview_made(visit)
         return _json({"parts": parts, "chart": last})
 
+    @route("GET", "/live", "Updates of the overview", "read", operation="dashboard_overview_live")
     async def _overview_live(self, visit: Visit) -> Stream:
         return self._following(visit, self._overview_made)
 
@@ -360,6 +326,7 @@ class Dashboard:
             segments=tuple((await self._service.segments(who, name, SEGMENTS))["segments"]),
         )
 
+    @route("GET", _ONE, "An experiment", "read", operation="dashboard_page")
     async def _page(self, visit: Visit, wrong: Problem | None = None) -> Reply:
         shown = replace(await self._shown(visit), acted=wrong is not None)
         said = said_of(visit.query.get("done"))
@@ -373,18 +340,32 @@ class Dashboard:
         parts = await self._compute(experiment.parts, shown, admin)
         return _texts(parts), 0 if shown.history is None else shown.history.last
 
+    @route("GET", f"{_ONE}/parts", "The page of an experiment", "read", operation="dashboard_parts")
     async def _parts(self, visit: Visit) -> Reply:
         parts, last = await self._made(visit)
         return _json({"parts": parts, "chart": last})
 
+    @route(
+        "GET", f"{_ONE}/live", "Updates of the page of an experiment", "read",
+        operation="dashboard_live",
+    )  # fmt: skip
     async def _live(self, visit: Visit) -> Stream:
         self._service.experiment(visit.who, visit.name)
         return self._following(visit, self._made)
 
+    @route("GET", f"{_ONE}/chart.json", "Data of the charts", "read", operation="dashboard_chart")
     async def _chart(self, visit: Visit) -> Reply:
         shown = await self._shown(visit, window=False)
         return _json(await self._compute(experiment.charts, shown))
 
+    @route(
+        "GET", f"{_ONE}/export", "The log", "read",
+        operation="dashboard_export", query=wire.ExportQuery,
+    )  # fmt: skip
+    @route(
+        "GET", f"{_ONE}/report", "The whole report", "read",
+        operation="dashboard_report", query=wire.ReportQuery,
+    )  # fmt: skip
     async def _log(self, visit: Visit) -> Reply | Stream:
         """Hand the log or the report out as the wire API does."""
         asked = visit.asked
@@ -393,6 +374,10 @@ class Dashboard:
             return await handlers.export(self._app, asked)
         return await handlers.report(self._app, asked)
 
+    @route(
+        "POST", f"{_ONE}/act", "Change an experiment", "admin",
+        operation="dashboard_act", limit=LIMIT,
+    )  # fmt: skip
     async def _act(self, visit: Visit) -> Reply:
         try:
             done = await act(
@@ -484,6 +469,11 @@ class Dashboard:
 
         return Stream(pieces(), b"text/event-stream", list(_UNKEPT))
 
+    @route("GET", "/static/{file}", "Scripts and styles", None, operation="dashboard_static")
+    @route(
+        "GET", "/static/uplot/{file}", "The library of the charts", None,
+        operation="dashboard_uplot",
+    )  # fmt: skip
     async def _file(self, visit: Visit) -> Reply:
         folder = "uplot/" if visit.asked.route.operation == "dashboard_uplot" else ""
         found = self._static.get(folder + visit.asked.given[0])

@@ -56,7 +56,7 @@ FEWEST = 5
 """Answers in a stretch of time before its mean is drawn."""
 RATE_SECONDS = 10.0
 """Over how many seconds decisions a second are counted."""
-MOST = 100_000
+COUNTED_AT_MOST = 100_000
 """Where counting stops."""
 ENTRIES = 200
 """How many answers are kept."""
@@ -165,31 +165,16 @@ class Watching:
 
     async def window(self, who: Principal, name: str, patience: float) -> Window | None:
         """Return statistics of the newest decisions, None if they take over ``patience``."""
-        service = self._service
-
-        async def make() -> Window:
-            found: Window = await service.looked_up(who, name, _newest)
-            return found
-
-        return await self._shared(who, name, "window", 5.0, patience, make)
+        return await self._shared(who, name, "window", 5.0, patience, _newest)
 
     async def history(self, who: Principal, name: str, patience: float) -> History | None:
         """Return where the experiment stood over time."""
-
-        async def make() -> History:
-            found: History = await self._service.looked_up(who, name, _checkpoints)
-            return found
-
-        return await self._shared(who, name, "history", 5.0, patience, make)
+        return await self._shared(who, name, "history", 5.0, patience, _checkpoints)
 
     async def facts(self, who: Principal, name: str, patience: float) -> Facts | None:
         """Return counts that the store knows."""
-
-        async def make() -> Facts:
-            own = self._service.store.replica.shard
-            return await self._service.looked_up(who, name, partial(_facts, own=own))
-
-        return await self._shared(who, name, "facts", 1.0, patience, make)
+        work = partial(_facts, own=self._service.store.replica.shard)
+        return await self._shared(who, name, "facts", 1.0, patience, work)
 
     async def _shared(
         self,
@@ -198,7 +183,7 @@ class Watching:
         kind: str,
         fresh: float,
         patience: float,
-        make: Callable[[], Coroutine[Any, Any, T]],
+        work: Callable[[Reader, Snapshot], T],
     ) -> T | None:
         """Return a recent value, or compute it; one computation at a time for all viewers."""
         stamp = self._service.version_key(who, name)
@@ -213,7 +198,8 @@ class Watching:
         if found is not None and time.monotonic() - entry.at < max(fresh, 20 * entry.took):
             return found
         if entry.task is None or entry.task.done():
-            entry.task = asyncio.get_running_loop().create_task(entry.make(make))
+            reading = self._service.looked_up(who, name, work)
+            entry.task = asyncio.get_running_loop().create_task(entry.make(reading))
         await asyncio.wait([entry.task], timeout=patience)
         found = entry.value
         return found
@@ -229,10 +215,10 @@ class _Entry:
         self.took = 0.0
         self.task: asyncio.Task[None] | None = None
 
-    async def make(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def make(self, reading: Coroutine[Any, Any, Any]) -> None:
         begun = time.monotonic()
         try:
-            self.value = await work()
+            self.value = await reading
         except Exception as error:
             LOGGER.warning("the dashboard could not read: %s", error)
             return
@@ -258,7 +244,9 @@ def _checkpoints(reader: Reader, experiment: Snapshot) -> History:
 
 def _facts(reader: Reader, experiment: Snapshot, own: int) -> Facts:
     now = time.time()
-    recent = queries.count_since(reader, experiment.id, first_identity(now - RATE_SECONDS), MOST)
+    recent = queries.count_since(
+        reader, experiment.id, first_identity(now - RATE_SECONDS), COUNTED_AT_MOST
+    )
     lags = [
         max(0.0, told - int.from_bytes(id[:6], "big") / 1000.0)
         for id, told in queries.newest_feedback(reader, experiment.id, 200)

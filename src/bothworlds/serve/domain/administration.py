@@ -11,7 +11,7 @@ from bothworlds.arguments import is_number
 from bothworlds.errors import InvalidParameter
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import Principal
-from bothworlds.serve.domain.config import Arm, NewExperiment, check_arm, checked
+from bothworlds.serve.domain.config import Arm, Config, NewExperiment, check_arm, checked
 from bothworlds.serve.domain.experiment import Experiment, short
 from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.replicas import Replicas
@@ -140,10 +140,7 @@ class Administration:
         await self._state.loop.run_in_executor(None, config.warm_up)
 
         def work(writer: Writer) -> None:
-            writer.put_config(
-                experiment.id, config.document(), experiment.mode, experiment.pinned,
-                experiment.epoch,
-            )  # fmt: skip
+            _put_config(writer, experiment, config)
 
         before = experiment.config.document()
         change = {key: [before[key], value] for key, value in changes.items()}
@@ -232,7 +229,7 @@ class Administration:
                     except InvalidParameter as error:
                         raise Problem("invalid_request", str(error)) from error
                 segments.enter(writer, experiment.id, row.place, entries)
-                _touch(writer, experiment)
+                _put_config(writer, experiment, experiment.config)
 
             change = {"arm": arm.name, "place": row.place, "entry": row.entry}
             await self.administer(who, "add_arm", name, request_id, change, work, experiment)
@@ -261,7 +258,7 @@ class Administration:
                 order = experiment.config.order
                 if order is not None:
                     folding.leave(writer, experiment.place, order, place)
-                _touch(writer, experiment)
+                _put_config(writer, experiment, experiment.config)
 
             change = {"arm": arm, "place": place}
             await self.administer(who, "retire_arm", name, request_id, change, work, experiment)
@@ -305,9 +302,7 @@ def _next_mode(experiment: Experiment, action: str, arm: str | None) -> tuple[st
     return modes[action], None, experiment.epoch
 
 
-def _touch(writer: Writer, experiment: Experiment) -> None:
-    """Give an experiment its next version."""
-    writer.put_config(
-        experiment.id, experiment.config.document(), experiment.mode, experiment.pinned,
-        experiment.epoch,
-    )  # fmt: skip
+def _put_config(writer: Writer, experiment: Experiment, config: Config) -> None:
+    """Give an experiment its next version, with this configuration."""
+    mode, pinned, epoch = experiment.mode, experiment.pinned, experiment.epoch
+    writer.put_config(experiment.id, config.document(), mode, pinned, epoch)

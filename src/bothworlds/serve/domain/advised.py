@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bothworlds.bandit.advice import Reader
+from bothworlds.bandit.advice import AdviceReader
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.direct import direct
 from bothworlds.lanes.jit import jit
@@ -126,7 +126,7 @@ class Advisers:
     ) -> None:
         N, K = len(experts), len(arms)
         self.names = tuple(experts)
-        self._reader = Reader("a decision")
+        self._reader = AdviceReader("a decision")
         self._reader.open(experts, arms)
         setting = check_advised(policy)
         if even:

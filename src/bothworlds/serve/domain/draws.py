@@ -42,7 +42,7 @@ BITS = 30
 """Binary places of a unit."""
 UNIT = 2.0**-BITS
 PER_ONE = 2.0**BITS
-MOST = 2**62
+LARGEST_SUM = 2**62
 """Largest sum, in units; feedback that would exceed it is refused."""
 
 # What the template calls; filled in for each policy.

@@ -24,12 +24,12 @@ from bothworlds.policies.base import Policy
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.advised import Advice, Advisers
 from bothworlds.serve.domain.config import Config, in_experiment
-from bothworlds.serve.domain.draws import MOST, Draw, Lineup, Units
+from bothworlds.serve.domain.draws import LARGEST_SUM, Draw, Lineup, Units
 from bothworlds.serve.domain.folds import Fold, FoldedLineup
 from bothworlds.serve.domain.records import CARRIED, DEFERRED, MODE, MOST_ROUNDS, PRESENT
 from bothworlds.serve.domain.records import UNIT as HAS_UNIT
-from bothworlds.serve.domain.segments import Segment, mean_loss, placed
-from bothworlds.serve.domain.sums import Counts, Place, StateKey, StateRow, Sums
+from bothworlds.serve.domain.segments import Learned, Segment, mean_loss, placed
+from bothworlds.serve.domain.sums import Place, StateKey, StateRow
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.rows import ArmRow, ExperimentRow, FoldRow, SegmentRow
 
@@ -79,7 +79,7 @@ class Snapshot(NamedTuple):
         return [arm.name for arm in self.arms]
 
 
-class Experiment:
+class Experiment(Learned):
     """An experiment.
 
     Parameters
@@ -92,23 +92,13 @@ class Experiment:
 
     # A dictionary of so many attributes would be spread over the memory.
     __slots__ = (
-        "active", "advisers", "alarm", "arms", "config", "counts", "drawn_from", "entries", "epoch",
+        "active", "advisers", "alarm", "arms", "config", "drawn_from", "entries", "epoch",
         "estimates", "fold", "forgotten", "id", "known", "largest", "lineup", "lineups", "made",
-        "mode", "name", "own", "peer_counts", "peer_versions", "peers", "pinned", "places",
-        "promised", "rewarded", "round", "row", "segments", "segments_by_id", "tenant", "total",
-        "version",
+        "mode", "name", "pinned", "places", "promised", "rewarded", "row", "segments",
+        "segments_by_id", "tenant", "total", "version",
     )  # fmt: skip
 
     def __init__(self, row: ExperimentRow, fold: FoldRow | None = None) -> None:
-        self.fold: Fold | None = None
-        self.own = Sums.blank(0)
-        self.peers: Sums | None = None
-        # Shards and versions of the states that the peers' sums consist of.
-        self.peer_versions: list[tuple[int, int]] = []
-        self.counts = Counts()
-        self.peer_counts = Counts()
-        self.round = 0
-        self.promised = 0.0
         self.alarm: str | None = None
         # Retention has deleted feedback up to this id.
         self.forgotten = b""
@@ -130,13 +120,8 @@ class Experiment:
         """Take another configuration; a new epoch starts with nothing learned."""
         self.row = row
         if row.epoch != self.epoch:
-            self.fold = None
-            self.own = Sums.blank(0)
-            self.peers = None
-            self.peer_versions = []
-            self.counts = Counts()
-            self.peer_counts = Counts()
-            self.round = 0
+            self.start_over()
+            self.fold: Fold | None = None
             self.promised = 0.0
             self.segments.clear()
             self.segments_by_id.clear()
@@ -431,7 +416,7 @@ class Experiment:
             return 0
         place = placed(self, self.estimates, self.round, probability)
         entry = place - int(self.total.grown(self.known).sums[-1])
-        if abs(entry) > MOST // 2:
+        if abs(entry) > LARGEST_SUM // 2:
             raise Problem("contribution_too_large")
         return entry
 

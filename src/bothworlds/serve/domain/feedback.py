@@ -13,7 +13,7 @@ from bothworlds.errors import InvalidFeedback, must
 from bothworlds.protocol import FEEDBACK_BATCH
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.answers import FeedbackItem, Principal, Told
-from bothworlds.serve.domain.draws import MOST, PER_ONE
+from bothworlds.serve.domain.draws import LARGEST_SUM, PER_ONE
 from bothworlds.serve.domain.experiment import COLD, Experiment
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.records import Record
@@ -199,7 +199,7 @@ class Feedback:
                 largest = max(largest, experiment.segments_by_id[record.segment].largest)
             if (
                 record.inverse_p > records.LARGEST_INVERSE_P
-                or largest + experiment.promised + promised > MOST
+                or largest + experiment.promised + promised > LARGEST_SUM
             ):
                 experiment.alarm = "The experiment's sums would overflow; reset the experiment."
                 raise Problem("contribution_too_large")

@@ -12,7 +12,7 @@ import numpy as np
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.administration import log_change
 from bothworlds.serve.domain.answers import Principal
-from bothworlds.serve.domain.draws import MOST
+from bothworlds.serve.domain.draws import LARGEST_SUM
 from bothworlds.serve.domain.state import State
 from bothworlds.serve.domain.sums import StateRow
 from bothworlds.serve.problems import Problem
@@ -116,7 +116,7 @@ class Quarantine:
                 states.extend(ledger.settle(taken, living(writer, taken)))
                 folds.update(folding.renumber(writer, taken, orders, ledger.folds))
                 for state in states:
-                    if int(np.abs(state.sums.sums).max()) > MOST:
+                    if int(np.abs(state.sums.sums).max()) > LARGEST_SUM:
                         raise Problem("contribution_too_large")
                 writer.put_states(states)
                 return len(taken)

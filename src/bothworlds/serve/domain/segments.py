@@ -20,7 +20,23 @@ if TYPE_CHECKING:
     from bothworlds.serve.domain.experiment import Experiment
 
 
-class Segment:
+class Learned:
+    """Learned states of an experiment or a segment: of this replica, and of its peers."""
+
+    __slots__ = ("counts", "own", "peer_counts", "peer_versions", "peers", "round")
+
+    def start_over(self) -> None:
+        """Have nothing learned."""
+        self.own = Sums.blank(0)
+        self.peers: Sums | None = None
+        # Shards and versions of the states that the peers' sums consist of.
+        self.peer_versions: list[tuple[int, int]] = []
+        self.counts = Counts()
+        self.peer_counts = Counts()
+        self.round = 0
+
+
+class Segment(Learned):
     """A segment.
 
     Parameters
@@ -41,12 +57,7 @@ class Segment:
         self.name = row.name
         self.created_at = row.created_at
         self.key = row.experiment, row.epoch, row.id
-        self.own = Sums.blank(0)
-        self.peers: Sums | None = None
-        self.peer_versions: list[tuple[int, int]] = []
-        self.counts = Counts()
-        self.peer_counts = Counts()
-        self.round = 0
+        self.start_over()
         self.enter(row)
         self.refresh()
 

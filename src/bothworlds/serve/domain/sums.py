@@ -416,7 +416,7 @@ class StateRow:
         return cls(
             experiment,
             epoch,
-            bytes(segment),
+            segment,
             shard,
             version,
             Sums(from_bytes(sums), from_bytes(told), from_bytes(lost), learned, newest),

@@ -185,7 +185,9 @@ class Application(Context):
         self._router = Router(ROUTES)
         self._dashboard = Dashboard(self, keys=keys)
         self._readers = {
-            route.operation: wire.Reader(route.body) for route in ROUTES if route.body is not None
+            route.operation: wire.BodyReader(route.body)
+            for route in ROUTES
+            if route.body is not None
         }
         self._queries = {
             route.operation: route.query() for route in ROUTES if route.query is not None

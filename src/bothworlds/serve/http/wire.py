@@ -551,7 +551,7 @@ class EventsQuery(Body, kw_only=True):
 # ---- reading
 
 
-class Reader:
+class BodyReader:
     """Decode the JSON of one kind of request.
 
     Parameters
@@ -561,9 +561,9 @@ class Reader:
 
     Examples
     --------
-    >>> Reader(DecideMany).read(b'{"count": 3}').count
+    >>> BodyReader(DecideMany).read(b'{"count": 3}').count
     3
-    >>> Reader(DecideMany).read(b'{"count": 0}')
+    >>> BodyReader(DecideMany).read(b'{"count": 0}')
     Traceback (most recent call last):
     ...
     bothworlds.serve.problems.Problem: The body must fit DecideMany: Expected `int` >= 1 - at ...

@@ -30,6 +30,7 @@ from typing import Any, BinaryIO
 from bothworlds.serve.ops.logs import LOGGER
 from bothworlds.serve.ops.tallies import Tallies
 from bothworlds.serve.problems import Problem
+from bothworlds.serve.store.commit import resolve
 from bothworlds.serve.store.opening import reading
 from bothworlds.serve.store.reader import Reader
 
@@ -185,12 +186,8 @@ class _Child:
     def _arrived(self, number: int, outcome: Any) -> None:
         self.up = True
         future = self._waiting.pop(number, None)
-        if future is None or future.done():
-            return
-        if isinstance(outcome, Exception):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
+        if future is not None:
+            resolve(future, outcome)
 
     def _fail(self) -> None:
         for number in list(self._waiting):

@@ -18,7 +18,7 @@ from bothworlds.evidence.report import Units
 from bothworlds.policies.advice import PER_EXPERT
 
 if TYPE_CHECKING:
-    from bothworlds.serve.ops.tallies import Decisions
+    from bothworlds.serve.ops.tallies import DecisionColumns
 
 
 class Experts:
@@ -51,7 +51,7 @@ class Experts:
             D[PER_EXPERT + 2 * N + j] = given is not None
         observe(self._E, D, loss)
 
-    def add(self, rows: Decisions, n_arms: int) -> None:
+    def add(self, rows: DecisionColumns, n_arms: int) -> None:
         """Add decisions in order; there are ``n_arms`` arms by now."""
         told = rows.told()
         for advice, inverse_p, loss in zip(

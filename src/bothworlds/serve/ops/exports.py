@@ -10,8 +10,9 @@ import csv
 import io
 import itertools
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from bothworlds.errors import MissingExtra
 from bothworlds.files import pyarrow
@@ -33,19 +34,28 @@ _EXTRA = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-class Format(Protocol):
-    """How rows become bytes."""
+class Format(ABC):
+    """How rows become bytes.
 
-    media: str
-    suffix: str
+    Parameters
+    ----------
+    arms : sequence of str
+        Of the experiment, retired ones included.
+    """
 
+    media: ClassVar[str]
+    suffix: ClassVar[str]
+
+    def __init__(self, arms: Sequence[str] = ()) -> None:
+        self._numbers = itertools.count(1)
+
+    @abstractmethod
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
-        ...
 
     def end(self) -> bytes:
-        """Return the text after the last row."""
-        ...
+        """Return the bytes after the last row."""
+        return b""
 
 
 def logged(row: dict[str, Any], number: int) -> LoggedDecision:
@@ -70,25 +80,18 @@ def logged(row: dict[str, Any], number: int) -> LoggedDecision:
     )
 
 
-class JsonLines:
+class JsonLines(Format):
     """One object a line."""
 
     media = "application/x-ndjson"
     suffix = "jsonl"
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
         return b"".join(line_of(logged(row, next(self._numbers))) for row in rows)
 
-    def end(self) -> bytes:
-        """Return the text after the last row."""
-        return b""
 
-
-class Csv:
+class Csv(Format):
     """A table with a heading, in which no text is taken for a formula.
 
     Examples
@@ -99,9 +102,7 @@ class Csv:
 
     media = "text/csv; charset=utf-8"
     suffix = "csv"
-
-    def __init__(self) -> None:
-        self._headed = False
+    _headed = False
 
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
@@ -128,7 +129,7 @@ def _cell(value: object) -> object:
     return value
 
 
-class VowpalWabbit:
+class VowpalWabbit(Format):
     """Lines for ``vw --cb``, of the decisions with feedback.
 
     Parameters
@@ -141,8 +142,8 @@ class VowpalWabbit:
     suffix = "vw"
 
     def __init__(self, arms: Sequence[str]) -> None:
+        super().__init__()
         self._numbering = Numbering(arms, "export")
-        self._numbers = itertools.count(1)
 
     def piece(self, rows: list[dict[str, Any]]) -> bytes:
         """Return some rows as bytes."""
@@ -150,25 +151,20 @@ class VowpalWabbit:
         told = (logged(*each) for each in numbered if each[0]["loss"] is not None)
         return "".join(f"{vw_line(each, self._numbering)}\n" for each in told).encode()
 
-    def end(self) -> bytes:
-        """Return the bytes after the last row."""
-        return b""
 
-
-class Parquet:
+class Parquet(Format):
     """A Parquet file, one row group a piece."""
 
     media = "application/vnd.apache.parquet"
     suffix = "parquet"
 
-    def __init__(self) -> None:
+    def __init__(self, arms: Sequence[str] = ()) -> None:
+        super().__init__()
         try:
             arrow = pyarrow()
         except MissingExtra as error:
             raise Problem("not_acceptable", str(error)) from None
-        self._numbers = itertools.count(1)
         self._sink = io.BytesIO()
-        self._arrow = arrow
         self._file = arrow.PythonFile(_Tail(self._sink), mode="w")
         self._writer = arrow.parquet.ParquetWriter(self._file, table_of([], named=True).schema)
 
@@ -223,12 +219,8 @@ def format_of(name: str, arms: Sequence[str]) -> Format:
     ...
     bothworlds.serve.problems.Problem: The format of the export must be jsonl, csv, vw or parquet.
     """
-    if name == "jsonl":
-        return JsonLines()
-    if name == "csv":
-        return Csv()
-    if name == "vw":
-        return VowpalWabbit(arms)
-    if name == "parquet":
-        return Parquet()
+    kinds: tuple[type[Format], ...] = JsonLines, Csv, VowpalWabbit, Parquet
+    for kind in kinds:
+        if kind.suffix == name:
+            return kind(arms)
     raise Problem("not_acceptable", "The format of the export must be jsonl, csv, vw or parquet.")

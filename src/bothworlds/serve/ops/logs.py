@@ -19,13 +19,13 @@ LOGGER = logging.getLogger("bothworlds.serve")
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Format a record as one JSON object.
 
     Examples
     --------
     >>> record = logging.makeLogRecord({"msg": "ready on port %d", "args": (80,), "route": "x"})
-    >>> found = json.loads(JsonLines().format(record))
+    >>> found = json.loads(JsonFormatter().format(record))
     >>> found["message"], found["route"]
     ('ready on port 80', 'x')
     """
@@ -51,7 +51,7 @@ class JsonLines(logging.Formatter):
 def configure(level: str = "info", stream: IO[str] | None = None) -> None:
     """Send the service's log and its server's to a stream, standard error by default."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     for name in ("bothworlds", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]

@@ -19,7 +19,7 @@ from bothworlds.serve.domain.state import DAY
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.ops.away import Desk
 from bothworlds.serve.ops.experts import Experts
-from bothworlds.serve.ops.tallies import Closing, Decisions, Means, Summed, Tally, Worth
+from bothworlds.serve.ops.tallies import Closing, DecisionColumns, Means, Summed, Tally, Worth
 from bothworlds.serve.ops.upkeep import GRACE
 from bothworlds.serve.problems import Problem
 
@@ -117,7 +117,7 @@ class _Asked:
         value = now.sums.value(confidence)
         return None if value is None else value.as_dict()
 
-    def _followed(self, kind: Hashable, blank: Summed) -> tuple[Tally, Decisions]:
+    def _followed(self, kind: Hashable, blank: Summed) -> tuple[Tally, DecisionColumns]:
         """Return the current sums, and the pending decisions; cache the settled ones."""
         reader, tallies = self._desk.reader, self._desk.tallies
         key, known = (*self._key, kind), len(self.names)

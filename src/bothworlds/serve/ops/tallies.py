@@ -16,10 +16,11 @@ The log itself is the memory of what waits: those decisions are read again by th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ from numpy.typing import NDArray
 from bothworlds.evidence import update
 from bothworlds.evidence.report import Report, Units
 from bothworlds.evidence.sums import CELLS, FINE, Evidence
-from bothworlds.inference.reports import MANY
-from bothworlds.inference.value import Sums, Value
+from bothworlds.inference.reports import FINE_ARMS
+from bothworlds.inference.value import Value, ValueSums
 from bothworlds.serve.domain import records
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import LogRow
@@ -48,7 +49,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Decisions:
+class DecisionColumns:
     """Decisions that can be learned from, as columns, by id."""
 
     ids: list[bytes] = field(default_factory=list)
@@ -93,34 +94,28 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def _columns(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__dataclass_fields__]
+
+    def _of(self, columns: Iterable[Any]) -> Self:
+        return type(self)(*columns)
+
     def part(self, start: int, stop: int) -> Self:
         """Return some decisions in a row."""
-        return type(self)(*(getattr(self, name)[start:stop] for name in self.__dataclass_fields__))
+        return self._of(column[start:stop] for column in self._columns())
 
     def plus(self, other: Self) -> Self:
         """Return these decisions and then others."""
-        return type(self)(
-            self.ids + other.ids,
-            np.concatenate([self.arms, other.arms]),
-            np.concatenate([self.inverse_p, other.inverse_p]),
-            np.concatenate([self.losses, other.losses]),
-            np.concatenate([self.open, other.open]),
-            self.present + other.present,
-            self.advice + other.advice,
+        return self._of(
+            mine + theirs if isinstance(mine, list) else np.concatenate([mine, theirs])
+            for mine, theirs in zip(self._columns(), other._columns(), strict=True)
         )
 
     def where(self, chosen: NDArray[np.bool_]) -> Self:
         """Return the chosen decisions."""
-        places = np.flatnonzero(chosen).tolist()
-        return replace(
-            self,
-            ids=[self.ids[n] for n in places],
-            arms=self.arms[chosen],
-            inverse_p=self.inverse_p[chosen],
-            losses=self.losses[chosen],
-            open=self.open[chosen],
-            present=[self.present[n] for n in places],
-            advice=[self.advice[n] for n in places],
+        return self._of(
+            [*compress(column, chosen)] if isinstance(column, list) else column[chosen]
+            for column in self._columns()
         )
 
     def told(self) -> Self:
@@ -147,7 +142,7 @@ class Summed(Protocol):
         """How many bytes the sums take."""
         ...
 
-    def add(self, rows: Decisions, n_arms: int) -> None:
+    def add(self, rows: DecisionColumns, n_arms: int) -> None:
         """Add decisions in order; there are ``n_arms`` arms by now."""
         ...
 
@@ -163,10 +158,10 @@ class Means:
         self.evidence: Evidence | None = None
         self.drawn = self.answered = np.zeros(0, np.int64)
 
-    def add(self, rows: Decisions, n_arms: int) -> None:
+    def add(self, rows: DecisionColumns, n_arms: int) -> None:
         """Add decisions in order; there are ``n_arms`` arms by now."""
         if self.evidence is None:
-            self.evidence = Evidence(n_arms, FINE if n_arms <= MANY else CELLS)
+            self.evidence = Evidence(n_arms, FINE if n_arms <= FINE_ARMS else CELLS)
         elif self.evidence.n_arms < n_arms:
             self.evidence.grow(n_arms)
         told = rows.told()
@@ -180,7 +175,7 @@ class Means:
         )
 
     def report(
-        self, waiting: Decisions, overtaken: int, names: Sequence[str],
+        self, waiting: DecisionColumns, overtaken: int, names: Sequence[str],
         bounds: tuple[float, float], confidence: float, source: str, advised: bool = False,
     ) -> Report | None:  # fmt: skip
         """Return the report, None if there was no decision.
@@ -192,7 +187,7 @@ class Means:
         drawn = _counted(self.drawn, waiting.arms, K)
         if not drawn.any():
             return None
-        self.add(Decisions(), K)
+        self.add(DecisionColumns(), K)
         assert self.evidence is not None
         told = self.answered + behind
         return Report(
@@ -235,9 +230,9 @@ class Worth:
     def __init__(self, arm: int | None, bounds: tuple[float, float]) -> None:
         self._arm = arm
         self._bounds = bounds
-        self._sums = Sums(CLIP, bounds)
+        self._sums = ValueSums(CLIP, bounds)
 
-    def add(self, rows: Decisions, n_arms: int) -> None:
+    def add(self, rows: DecisionColumns, n_arms: int) -> None:
         """Add decisions in order; there are ``n_arms`` arms by now."""
         told = rows.told()
         drawable = told.drawable(n_arms)
@@ -347,7 +342,7 @@ class Tally:
         with reader.snapshot():
             rows = reader.told(self._experiment, self._passed)
             held = reader.count_quarantined(self._experiment, self._position)
-        late = Decisions.read(rows, self._epoch)
+        late = DecisionColumns.read(rows, self._epoch)
         self._quarantined += sum(row.status == "quarantined" for row in rows)
         self.overtaken += len(late.told())
         self.sums.add(late, n_arms)
@@ -371,17 +366,17 @@ class Tally:
 
     def follow(
         self, pages: Iterator[list[LogRow]], closing: Closing, stable: bytes, n_arms: int
-    ) -> tuple[Tally, Decisions]:
+    ) -> tuple[Tally, DecisionColumns]:
         """Add new decisions; return the sums of now, and the decisions that wait.
 
         Decisions after ``stable`` are in the sums that are returned and not in the ones kept: the
         log may still get others between them.
         """
-        waiting = Decisions()
+        waiting = DecisionColumns()
         quarantined: list[bytes] = []
         for rows in pages:
             quarantined += [row.id for row in rows if row.status == "quarantined"]
-            waiting = waiting.plus(Decisions.read(rows, self._epoch))
+            waiting = waiting.plus(DecisionColumns.read(rows, self._epoch))
             ready = min(self._frontier(waiting, closing), bisect_right(waiting.ids, stable))
             waiting = self._take(waiting, ready, closing, n_arms)
             if not len(waiting):
@@ -393,11 +388,13 @@ class Tally:
         now.sums = self.sums.copy()
         return now, now._take(waiting, now._frontier(waiting, closing), closing, n_arms)
 
-    def _frontier(self, rows: Decisions, closing: Closing) -> int:
+    def _frontier(self, rows: DecisionColumns, closing: Closing) -> int:
         held = len(rows) if closing.strict else HELD
         return frontier(rows.ids, rows.open, closing.upto, held)
 
-    def _take(self, rows: Decisions, count: int, closing: Closing, n_arms: int) -> Decisions:
+    def _take(
+        self, rows: DecisionColumns, count: int, closing: Closing, n_arms: int
+    ) -> DecisionColumns:
         """Add the first decisions, and return the rest."""
         if count == 0:
             return rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.config import Config
-from bothworlds.serve.domain.draws import MOST
+from bothworlds.serve.domain.draws import LARGEST_SUM
 from bothworlds.serve.domain.folds import Fold
 from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.sums import Place, StateKey, Sums, by_key, summed
@@ -34,7 +34,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class Rebuilt:
     """The state of an experiment and epoch, rebuilt from its feedback."""
 
     experiment: str
@@ -222,7 +222,7 @@ def _sums_agree(log: _Log, totals: dict[StateKey, Sums], kept: dict[StateKey, Su
         if not stored.same(expected):
             detail = f"the state of {where} is not the sum of its feedback"
             return Finding("I2", False, detail)
-        if any(abs(int(each)) > MOST for each in stored.sums):
+        if any(abs(int(each)) > LARGEST_SUM for each in stored.sums):
             return Finding("I2", False, f"the state of {where} is out of range")
     total = sum(log.learned.values())
     return Finding("I2", True, f"{len(totals)} states are the sums of {total} contributions")
@@ -255,7 +255,7 @@ def _changes_are_audited(reader: Reader) -> Finding:
     return Finding("I8", True, f"{changes} changes of the configuration, each with its audit row")
 
 
-def replay(where: str, *, write: bool = False) -> list[Replayed]:
+def replay(where: str, *, write: bool = False) -> list[Rebuilt]:
     """Rebuild the states of a store from its feedback.
 
     Parameters
@@ -267,7 +267,7 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
 
     Returns
     -------
-    list of Replayed
+    list of Rebuilt
         By experiment and epoch, with whether the stored state is the same, bit by bit.
     """
     with using(where, serve=write) as store:
@@ -292,7 +292,7 @@ def replay(where: str, *, write: bool = False) -> list[Replayed]:
             places[place] = places.get(place, place not in folds) and equal
         for place, equal in places.items():
             name = names.get(place[0], str(place[0]))
-            answers.append(Replayed(name, place[1], log.learned.get(place, 0), equal))
+            answers.append(Rebuilt(name, place[1], log.learned.get(place, 0), equal))
         if write and rebuilt:
             store.writer.replace_states(rebuilt)
         if write and folds:

@@ -1,8 +1,8 @@
 """Group commit: one thread that writes, and a batch of everything that arrived while it did.
 
 The event loop hands in `Item`s and rows of the log.  The writing thread takes all that has
-arrived, at most about `MOST` rows, writes it as one transaction and lets the event loop answer.
-It takes from one tenant after the other, and less while several of them write.
+arrived, at most about `BATCH_ROWS` rows, writes it as one transaction and lets the event loop
+answer.  It takes from one tenant after the other, and less while several of them write.
 There is no timer in the way of an answer; rows of the log wait up to `LOG_SECONDS` for company,
 and longer while many experiments decide often.
 A batch is begun when the one before it is answered: a fast disk would otherwise be handed batches
@@ -46,7 +46,7 @@ from bothworlds.serve.store.rows import (
 )
 from bothworlds.serve.store.writer import Writer
 
-MOST = 2048
+BATCH_ROWS = 2048
 """Rows and items of a batch, give or take one item."""
 SHARED, ANSWERS = 32, 2
 """While several tenants write: rows and items of a batch, as many rows of the log, and answers that
@@ -64,7 +64,7 @@ for each request: it wakes up dozens of times before it gets it. Batches of half
 the CPU time of the log."""
 LOG_LONGEST = 1.0
 """How long it waits at most for others of its experiment, where they are cheaper together."""
-FEW = 128
+FEW_LOG_ROWS = 128
 """Rows of the log that are too few to be worth a longer wait."""
 PATIENCE = 0.5
 """Longest pause before the log is tried again after a failure, in seconds."""
@@ -160,7 +160,7 @@ class FairQueue:
         Every tenant that waits has at least one item among them, unless there is a job.
         """
         turns = deque(line for line in list(self._lines.values()) if line)
-        most = SHARED if self.shared else MOST
+        most = SHARED if self.shared else BATCH_ROWS
         first = len(turns)
         items: list[Item] = []
         size = 0
@@ -383,10 +383,10 @@ class Committer:
             self._ordered = len(rows)
             # So that the next time there are as many of each as are worth waiting for.
             wanted = self.writer.together * len({row[0] for row in rows})
-            longest = LOG_LONGEST if len(rows) >= FEW else LOG_SECONDS
+            longest = LOG_LONGEST if len(rows) >= FEW_LOG_ROWS else LOG_SECONDS
             wait = self._log_wait * wanted / len(rows)
             self._log_wait = max(LOG_SECONDS, min(longest, wait))
-            self._log_most = max(CHUNK, wanted) if len(rows) >= FEW else CHUNK
+            self._log_most = max(CHUNK, wanted) if len(rows) >= FEW_LOG_ROWS else CHUNK
         size = min(most, self._ordered)
         self._ordered -= size
         return list(islice(_drained(log), size))

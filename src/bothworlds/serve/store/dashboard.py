@@ -6,13 +6,7 @@ import json
 from collections.abc import Mapping
 
 from bothworlds.serve.store.reader import Reader
-from bothworlds.serve.store.rows import (
-    CHECKPOINT,
-    AuditRow,
-    CheckpointRow,
-    ReplicaRow,
-    checkpoint_row,
-)
+from bothworlds.serve.store.rows import CHECKPOINT, AuditRow, CheckpointRow, ReplicaRow
 from bothworlds.serve.store.writer import Writer
 
 
@@ -22,7 +16,7 @@ def nth_newest(reader: Reader, experiment: int, n: int) -> bytes:
         "SELECT id FROM decision WHERE experiment = ? ORDER BY id DESC LIMIT 1 OFFSET ?",
         (experiment, n),
     )
-    return bytes(found[0][0]) if found else b""
+    return found[0][0] if found else b""
 
 
 def some_checkpoints(reader: Reader, experiment: int, epoch: int, most: int) -> list[CheckpointRow]:
@@ -39,14 +33,12 @@ def some_checkpoints(reader: Reader, experiment: int, epoch: int, most: int) -> 
         ids = [ids[place] for place in sorted({n * last // (most - 1) for n in range(most)})]
     if not ids:
         return []
-    return [
-        checkpoint_row(experiment, row)
-        for row in reader.rows(
-            f"SELECT {CHECKPOINT} FROM checkpoint "
-            f"WHERE id IN ({', '.join('?' * len(ids))}) ORDER BY id",
-            ids,
-        )
-    ]
+    found = reader.rows(
+        f"SELECT {CHECKPOINT} FROM checkpoint "
+        f"WHERE id IN ({', '.join('?' * len(ids))}) ORDER BY id",
+        ids,
+    )
+    return list(map(CheckpointRow._make, found))
 
 
 def rewarded(reader: Reader, experiment: int) -> bool:
@@ -76,12 +68,11 @@ def count_since(reader: Reader, experiment: int, after: bytes, most: int) -> int
 
 def newest_feedback(reader: Reader, experiment: int, limit: int) -> list[tuple[bytes, float]]:
     """Return ids and times of the feedback that callers gave to the newest decisions."""
-    found = reader.rows(
+    return reader.rows(
         "SELECT id, told_at FROM feedback WHERE experiment = ? AND source = 'client' "
         "ORDER BY id DESC LIMIT ?",
         (experiment, limit),
     )
-    return [(bytes(id), told_at) for id, told_at in found]
 
 
 def replicas(reader: Reader, experiment: int, epoch: int, own: int) -> list[ReplicaRow]:

@@ -8,7 +8,7 @@ with a `Writer` are for a transaction of it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +16,9 @@ import numpy as np
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.folds import Fold, Order
 from bothworlds.serve.domain.sums import Place
-from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow, feedback_row
+from bothworlds.serve.store.rows import FEEDBACK, Connection, FeedbackRow
 
 if TYPE_CHECKING:
-    from bothworlds.serve.store.reader import Reader
     from bothworlds.serve.store.writer import Writer
 
 Folds = dict[Place, Fold]
@@ -52,7 +51,7 @@ def lock(
         if before is not None and state is None:
             found[place] = before.copy()
         else:
-            found[place] = Fold.read(orders[place[0]], number, bytes(state))
+            found[place] = Fold.read(orders[place[0]], number, state)
     return found
 
 
@@ -165,41 +164,34 @@ def _changed(writer: Writer, place: Place, fold: Fold, arm: int, joined: bytes |
 # --- reading ---------------------------------------------------------------------------------
 
 
-def refold(store: Reader | Writer, place: Place, order: Order) -> Fold:
+def refold(store: Connection, place: Place, order: Order) -> Fold:
     """Return the fold over the feedback in the store, and over deleted feedback."""
     fold = base_of(store, place, order)
-    for rows in _in_order(store, place, fold.number):
+    while rows := _next_learned(store, place, fold.number, PAGE):
         continued(store, place, fold, rows)
     continued(store, place, fold, ())
     return fold
 
 
-def base_of(store: Reader | Writer, place: Place, order: Order) -> Fold:
+def base_of(store: Connection, place: Place, order: Order) -> Fold:
     """Return the fold over the feedback that retention has deleted."""
     found = store.rows(
         "SELECT number, state FROM fold_base WHERE experiment = ? AND epoch = ?", place
     )
-    return Fold.read(order, found[0][0], bytes(found[0][1]))
+    return Fold.read(order, *found[0])
 
 
-def _in_order(store: Reader | Writer, place: Place, after: int) -> Iterator[list[FeedbackRow]]:
-    """Yield learned feedback in pieces, by number."""
-    while True:
-        found = store.rows(
-            f"SELECT {FEEDBACK} FROM feedback WHERE experiment = ? AND epoch = ? "
-            "AND number > ? AND status = 'learned' ORDER BY number LIMIT ?",
-            (*place, after, PAGE),
-        )
-        if not found:
-            return
-        rows = [feedback_row(each) for each in found]
-        after = rows[-1].number or after
-        yield rows
+def _next_learned(store: Connection, place: Place, after: int, limit: int) -> list[FeedbackRow]:
+    """Return learned feedback by number, from the first after a number on."""
+    found = store.rows(
+        f"SELECT {FEEDBACK} FROM feedback WHERE experiment = ? AND epoch = ? "
+        "AND number > ? AND status = 'learned' ORDER BY number LIMIT ?",
+        (*place, after, limit),
+    )
+    return list(map(FeedbackRow._make, found))
 
 
-def continued(
-    store: Reader | Writer, place: Place, fold: Fold, rows: Sequence[FeedbackRow]
-) -> None:
+def continued(store: Connection, place: Place, fold: Fold, rows: Sequence[FeedbackRow]) -> None:
     """Continue a fold with the next learned feedback, and with the arms that changed meanwhile.
 
     Without feedback, with all changes of the arms that are left.
@@ -219,7 +211,7 @@ def continued(
         if joined is None:
             fold.leave(arm)
         else:
-            fold.join(arm, np.frombuffer(bytes(joined), "<f8"))
+            fold.join(arm, np.frombuffer(joined, "<f8"))
         fold.number = number
     fold.learn(rows[at:])
     fold.number = last or fold.number
@@ -243,25 +235,16 @@ def take_old(
 
     A base goes on in the order: up to the first feedback of a decision that is not old enough.
     """
-    taken = [
-        feedback_row(row)
-        for row in writer.rows(
-            f"SELECT {FEEDBACK} FROM feedback WHERE experiment = ? AND id < ? "
-            "AND status = 'not_learnable' ORDER BY id LIMIT ?" + writer.for_update,
-            (experiment, before, limit),
-        )
-    ]
+    found = writer.rows(
+        f"SELECT {FEEDBACK} FROM feedback WHERE experiment = ? AND id < ? "
+        "AND status = 'not_learnable' ORDER BY id LIMIT ?" + writer.for_update,
+        (experiment, before, limit),
+    )
+    taken = list(map(FeedbackRow._make, found))
     for (epoch,) in writer.rows("SELECT epoch FROM fold WHERE experiment = ?", (experiment,)):
         place = experiment, epoch
         fold = base_of(writer, place, order)
-        rows = [
-            feedback_row(row)
-            for row in writer.rows(
-                f"SELECT {FEEDBACK} FROM feedback WHERE experiment = ? AND epoch = ? "
-                "AND number > ? AND status = 'learned' ORDER BY number LIMIT ?",
-                (*place, fold.number, limit),
-            )
-        ]
+        rows = _next_learned(writer, place, fold.number, limit)
         old = next((n for n, row in enumerate(rows) if row.id >= before), len(rows))
         if old:
             continued(writer, place, fold, rows[:old])

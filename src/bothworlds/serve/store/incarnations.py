@@ -9,24 +9,18 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from bothworlds.serve.store.rows import AuditRow, Cursor, Rows
+from bothworlds.serve.store.rows import AuditRow, Connection
 
 LAST_ID = b"\xff" * 16
 """An id after all others."""
 
 
-class Incarnations(ABC):
+class Incarnations(Connection, ABC):
     """Part of a writer that starts incarnations."""
-
-    execute: Callable[..., Cursor]
-
-    @abstractmethod
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """Run a statement and return its rows."""
 
     @abstractmethod
     def administer(
@@ -58,7 +52,7 @@ class Incarnations(ABC):
 
         def change(writer: Incarnations) -> None:
             found, timeline = writer.rows(current)[0]
-            if bytes(found) != salt:
+            if found != salt:
                 raise LookupError(salt)
             writer.begin_incarnation(writer.now(), timeline, until)
 
@@ -77,7 +71,7 @@ class Incarnations(ABC):
     def newest_id(self, until: bytes = LAST_ID) -> bytes:
         """Return the newest id in the log, up to one; no bytes if there is none."""
         found = [
-            bytes(id)
+            id
             for (experiment,) in self.rows("SELECT id FROM experiment")
             for (id,) in self.rows(
                 "SELECT id FROM decision WHERE experiment = ? AND id <= ? ORDER BY id DESC LIMIT 1",

@@ -22,12 +22,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
+from operator import methodcaller
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.numeric import Int4, Int8BinaryDumper
 
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.records import made_at
@@ -383,12 +384,12 @@ class PostgresWriter(Writer):
         # Before anything is written: what is in the log then is of the time before the failover.
         self.follow_timeline()
         self._follow_states()
-        if self.replica.incarnation not in (None, bytes(self.rows(KNOWN_TIMELINE)[0][1])):
+        if self.replica.incarnation not in (None, self.rows(KNOWN_TIMELINE)[0][1]):
             raise StoreError(STARTS_OVER)
         held = connection.execute(
             "SELECT pg_try_advisory_lock_shared(%(locks)s, %(serving)s), "
             "pg_try_advisory_lock(%(locks)s, %(shard)s)",
-            {"locks": _int4(LOCKS), "serving": _int4(SERVING), "shard": _int4(self.replica.shard)},
+            {"locks": Int4(LOCKS), "serving": Int4(SERVING), "shard": Int4(self.replica.shard)},
         ).fetchone()
         assert held is not None
         serving, own = held
@@ -655,7 +656,8 @@ class PostgresStore(Store):
     def reading(url: str) -> PostgresReader:
         """Return a connection that only reads a database that other processes serve."""
         reader = PostgresReader(url, "", Replica(-1))
-        reader.line = _Line(url, "bothworlds away", READ_SECONDS, _read_only)
+        read_only = methodcaller("execute", "SET default_transaction_read_only = on")
+        reader.line = _Line(url, "bothworlds away", READ_SECONDS, read_only)
         reader.execute = reader.line.run
         return reader
 
@@ -717,18 +719,10 @@ class PostgresStore(Store):
             line.close()
 
 
-def _read_only(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("SET default_transaction_read_only = on")
-
-
 @functools.lru_cache(maxsize=256)
 def _placed(sql: str) -> bytes:
     """Return a statement with the placeholders of psycopg, for binary values."""
     return sql.replace("?", "%b").encode()
-
-
-def _int4(number: int) -> psycopg.types.numeric.Int4:
-    return psycopg.types.numeric.Int4(number)
 
 
 def _sentence(error: Exception) -> str:

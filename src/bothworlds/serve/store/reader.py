@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from bothworlds.serve.domain.sums import STATE, StateKey, StateRow, Sums
+from bothworlds.serve.domain.sums import StateKey, StateRow, Sums
 from bothworlds.serve.store.rows import (
     CHECKPOINT,
     FEEDBACK,
@@ -22,6 +22,7 @@ from bothworlds.serve.store.rows import (
     AuditRow,
     CheckpointRow,
     Configuration,
+    Connection,
     Cursor,
     ExperimentRow,
     FeedbackRow,
@@ -30,31 +31,19 @@ from bothworlds.serve.store.rows import (
     KeyRow,
     LogRow,
     Replica,
-    Rows,
+    SegmentRow,
     Segments,
     TokenKeyRow,
-    checkpoint_row,
-    feedback_row,
-    from_bytes,
-    segment_row,
 )
-from bothworlds.serve.store.writer import KEY, at_once
+from bothworlds.serve.store.writer import KEY, STATES, at_once, compacted
 
 FEW_PEERS = 100
 """States of other replicas up to which a poll reads them all, in one query: 10 us each, half of it
 in the event loop, five times a second."""
 
 
-class Reader(ABC):
-    """A connection that reads.
-
-    Parameters
-    ----------
-    execute : callable
-        Runs a query, in which ``?`` are values, and returns a cursor.
-    replica : Replica
-        Which replica reads.
-    """
+class Reader(Connection, ABC):
+    """A connection that reads."""
 
     margin = 0.0
     """Seconds by which the clocks of writers may differ."""
@@ -65,8 +54,7 @@ class Reader(ABC):
     """Names the index of feedback in quarantine, where the database would not choose it."""
 
     def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
-        self.execute = execute
-        self.replica = replica
+        super().__init__(execute, replica)
         # States of the other replicas as they were read last, by their key.
         self._peers: dict[tuple[Any, ...], StateRow] = {}
 
@@ -82,10 +70,6 @@ class Reader(ABC):
         """Cut a connection that does not answer, where there may be one."""
         return
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """Run a query and return its rows."""
-        return self.execute(sql, values).fetchall()
-
     # --- configuration ---------------------------------------------------------------------------
 
     def config_version(self) -> int:
@@ -98,7 +82,7 @@ class Reader(ABC):
             "SELECT config_version, (SELECT salt FROM incarnation WHERE ended IS NULL), "
             f"{self.clock} FROM deployment"
         )[0]
-        return version, bytes(salt), at
+        return version, salt, at
 
     def configuration(
         self, only: tuple[int, str] | None = None, segments: int | None = None
@@ -134,22 +118,22 @@ class Reader(ABC):
                 )
             )  # fmt: skip
             keys = tuple(
-                KeyRow(number, tenant, bytes(digest), frozenset(scopes.split()), label, at, gone)
+                KeyRow(number, tenant, digest, frozenset(scopes.split()), label, at, gone)
                 for number, tenant, digest, scopes, label, at, gone in self.rows(
                     "SELECT id, tenant, hash, scopes, label, created_at, revoked_at FROM api_key "
                     "ORDER BY created_at, id"
                 )
             )
             token_keys = tuple(
-                TokenKeyRow(number, bytes(secret), at, until)
-                for number, secret, at, until in self.rows(
+                TokenKeyRow(*row)
+                for row in self.rows(
                     "SELECT id, secret, created_at, signs_until FROM token_key ORDER BY created_at"
                 )
             )
             tenants = {name: int(id) for name, id in self.rows("SELECT name, id FROM tenant")}
             incarnations = self.incarnations()
             seals = {
-                (experiment, epoch, known): bytes(seal)
+                (experiment, epoch, known): seal
                 for experiment, epoch, known, seal in self.rows(
                     f"SELECT experiment, epoch, known, seal FROM seal {of}", values
                 )
@@ -157,7 +141,7 @@ class Reader(ABC):
             folds = self.folds({}, of, values)
             living = self.segments(segments)
         return Configuration(
-            version, bytes(unit_key), tenants, keys, token_keys, experiments, incarnations, seals,
+            version, unit_key, tenants, keys, token_keys, experiments, incarnations, seals,
             folds, living,
         )  # fmt: skip
 
@@ -170,12 +154,11 @@ class Reader(ABC):
             f"SELECT {SEGMENT} FROM segment WHERE evicted_at IS NULL "
             "ORDER BY experiment, created_at, id"
         )
-        return Segments(version, tuple(segment_row(row) for row in found))
+        return Segments(version, tuple(map(SegmentRow._make, found)))
 
     def segment_names(self, experiment: int) -> dict[bytes, str]:
         """Return the names of an experiment's segments by id, those evicted included."""
-        found = self.rows("SELECT id, name FROM segment WHERE experiment = ?", (experiment,))
-        return {bytes(id): name for id, name in found}
+        return dict(self.rows("SELECT id, name FROM segment WHERE experiment = ?", (experiment,)))
 
     def folds(
         self, known: Mapping[tuple[int, int], int], where: str = "", values: Sequence[Any] = ()
@@ -193,22 +176,21 @@ class Reader(ABC):
                     "SELECT number, state FROM fold WHERE experiment = ? AND epoch = ?",
                     (experiment, epoch),
                 ):
-                    changed[experiment, epoch] = FoldRow(row[0], bytes(row[1]))
+                    changed[experiment, epoch] = FoldRow(*row)
         return changed
 
     def incarnations(self) -> tuple[IncarnationRow, ...]:
         """Return the incarnations of the deployment, the current one last."""
         return tuple(
-            IncarnationRow(bytes(salt), at, None if ended is None else bytes(ended))
-            for salt, at, ended in self.rows(
+            IncarnationRow(*row)
+            for row in self.rows(
                 "SELECT salt, started_at, ended FROM incarnation ORDER BY ended IS NULL, started_at"
             )
         )
 
     def forgotten(self) -> dict[int, bytes]:
         """Return up to which id retention has deleted feedback, by experiment."""
-        found = self.rows("SELECT experiment, upto FROM forgotten")
-        return {experiment: bytes(upto) for experiment, upto in found}
+        return dict(self.rows("SELECT experiment, upto FROM forgotten"))
 
     def peer_states(self) -> list[StateRow]:
         """Return the states of the other replicas.
@@ -217,10 +199,7 @@ class Reader(ABC):
         objects as before.
         """
         if len(self._peers) <= FEW_PEERS:
-            found = self.rows(
-                f"SELECT {KEY}, version, {STATE} FROM state WHERE shard <> ?",
-                (self.replica.shard,),
-            )
+            found = self.rows(f"{STATES} WHERE shard <> ?", (self.replica.shard,))
             self._peers = {row[:4]: StateRow.read(row) for row in found}
             return list(self._peers.values())
         keys = self.rows(
@@ -235,10 +214,7 @@ class Reader(ABC):
             else:
                 changed.append(key)
         for values, flat in at_once(changed):
-            for row in self.rows(
-                f"SELECT {KEY}, version, {STATE} FROM state WHERE ({KEY}) IN (VALUES {values})",
-                flat,
-            ):
+            for row in self.rows(f"{STATES} WHERE ({KEY}) IN (VALUES {values})", flat):
                 self._peers[row[:4]] = StateRow.read(row)
         return list(self._peers.values())
 
@@ -248,20 +224,11 @@ class Reader(ABC):
 
     def states(self) -> list[StateRow]:
         """Return the states of all replicas."""
-        found = self.rows(f"SELECT {KEY}, version, {STATE} FROM state")
-        return [StateRow.read(row) for row in found]
+        return [StateRow.read(row) for row in self.rows(STATES)]
 
     def compacted(self) -> dict[StateKey, Sums]:
         """Return the contributions of deleted feedback, by experiment, epoch and segment."""
-        found = self.rows(
-            "SELECT experiment, epoch, segment, sums, told, lost, learned FROM compacted"
-        )
-        return {
-            (experiment, epoch, bytes(segment)): Sums(
-                from_bytes(sums), from_bytes(told), from_bytes(lost), learned
-            )
-            for experiment, epoch, segment, sums, told, lost, learned in found
-        }
+        return compacted(self)
 
     def changes(self) -> tuple[int, int]:
         """Return how often the configuration was changed, and how many audit rows there are."""
@@ -277,7 +244,7 @@ class Reader(ABC):
         """
         # Without an end the second query would read all feedback to come for every page.
         ends = [
-            bytes(found[0][0])
+            found[0][0]
             for table in ("decision", "feedback")
             if (
                 found := self.rows(
@@ -303,12 +270,12 @@ class Reader(ABC):
             "ORDER BY 1",
             (*span, *span),
         )
-        return [LogRow(bytes(row[0]), bytes(row[1]), *row[2:]) for row in found]
+        return list(map(LogRow._make, found))
 
     def told(self, experiment: int, ids: Sequence[bytes]) -> list[LogRow]:
         """Return the feedback of some decisions, by id."""
         return [
-            LogRow(bytes(row[0]), bytes(row[1]), *row[2:])
+            LogRow(*row)
             for values, flat in at_once([(id,) for id in ids])
             for row in self.rows(
                 "SELECT id, record, NULL, NULL, NULL, NULL, loss, source, status, told_at, NULL "
@@ -329,7 +296,7 @@ class Reader(ABC):
     def swept(self, experiment: int) -> bytes:
         """Return up to which id a sweep has filled in missing feedback."""
         found = self.rows("SELECT swept FROM sweep WHERE experiment = ?", (experiment,))
-        return bytes(found[0][0]) if found else b""
+        return found[0][0] if found else b""
 
     def lost(self, experiment: int) -> tuple[int, int]:
         """Return how many decisions the log is known to lack, and how many runs ended early.
@@ -370,21 +337,18 @@ class Reader(ABC):
             )
             if not found:
                 return
-            rows = [feedback_row(r) for r in found]
+            rows = list(map(FeedbackRow._make, found))
             at = rows[-1].experiment, rows[-1].id
             yield rows
 
     def quarantined(self, experiment: int, limit: int) -> list[FeedbackRow]:
         """Return feedback in quarantine, oldest first."""
-        return [
-            feedback_row(r)
-            for r in self.rows(
-                f"SELECT {FEEDBACK} FROM feedback {self.by_quarantine} "
-                "WHERE experiment = ? AND status = 'quarantined' "
-                "ORDER BY id LIMIT ?",
-                (experiment, limit),
-            )
-        ]
+        found = self.rows(
+            f"SELECT {FEEDBACK} FROM feedback {self.by_quarantine} "
+            "WHERE experiment = ? AND status = 'quarantined' ORDER BY id LIMIT ?",
+            (experiment, limit),
+        )
+        return list(map(FeedbackRow._make, found))
 
     def untold(
         self, experiment: int, before: bytes, limit: int, activated: bool
@@ -402,7 +366,7 @@ class Reader(ABC):
         )
         if not seen:
             return [], None
-        upto = bytes(seen[-1][0])
+        upto = seen[-1][0]
         found = self.rows(
             "SELECT d.record, a.id FROM decision d "
             "LEFT JOIN feedback f ON f.experiment = d.experiment AND f.id = d.id "
@@ -410,18 +374,16 @@ class Reader(ABC):
             "WHERE d.experiment = ? AND d.id > ? AND d.id <= ? AND f.id IS NULL ORDER BY d.id",
             (experiment, after, upto),
         )
-        return [bytes(raw) for raw, active in found if active is not None or not activated], upto
+        return [raw for raw, active in found if active is not None or not activated], upto
 
     def checkpoints(self, experiment: int, after: int, limit: int) -> list[CheckpointRow]:
         """Return checkpoints, oldest first."""
-        return [
-            checkpoint_row(experiment, row)
-            for row in self.rows(
-                f"SELECT {CHECKPOINT} FROM checkpoint "
-                "WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
-                (experiment, after, limit),
-            )
-        ]
+        found = self.rows(
+            f"SELECT {CHECKPOINT} FROM checkpoint "
+            "WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
+            (experiment, after, limit),
+        )
+        return list(map(CheckpointRow._make, found))
 
     def audit(self, tenant: int, after: int, limit: int) -> list[AuditRow]:
         """Return audit rows of a tenant, oldest first."""

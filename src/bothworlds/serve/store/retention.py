@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.sums import Living, StateKey, Sums
 from bothworlds.serve.store import folding
-from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow, feedback_row, from_bytes
-from bothworlds.serve.store.writer import HOUR, Writer, as_bytes, living
+from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow
+from bothworlds.serve.store.writer import HOUR, Writer, as_bytes, compacted, living
 
 
 def forget_claims(writer: Writer, now: float, limit: int = 1000) -> int:
@@ -77,27 +77,16 @@ def forget_feedback(
         if order is not None:
             found = folding.take_old(writer, experiment, order, before, limit)
         else:
-            found = [
-                feedback_row(r)
-                for r in writer.rows(
-                    f"SELECT {FEEDBACK} FROM feedback "
-                    "WHERE experiment = ? AND id < ? AND status <> 'quarantined' "
-                    "ORDER BY id LIMIT ?" + writer.for_update,
-                    (experiment, before, limit),
-                )
-            ]
+            old = writer.rows(
+                f"SELECT {FEEDBACK} FROM feedback "
+                "WHERE experiment = ? AND id < ? AND status <> 'quarantined' "
+                "ORDER BY id LIMIT ?" + writer.for_update,
+                (experiment, before, limit),
+            )
+            found = list(map(FeedbackRow._make, old))
         if not found:
             return 0
-        kept = {
-            (experiment, epoch, bytes(segment)): Sums(
-                from_bytes(sums), from_bytes(told), from_bytes(lost), learned
-            )
-            for epoch, segment, sums, told, lost, learned in writer.rows(
-                "SELECT epoch, segment, sums, told, lost, learned FROM compacted "
-                "WHERE experiment = ?" + writer.for_update,
-                (experiment,),
-            )
-        }
+        kept = compacted(writer, "WHERE experiment = ?" + writer.for_update, (experiment,))
         for key, sums in add(kept, found, living(writer, found)).items():
             writer.execute(
                 "INSERT INTO compacted (experiment, epoch, segment, sums, told, lost, learned) "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 
-FEEDBACK = "experiment, id, epoch, record, loss, source, status, told_at, key_id, number, latest"
-DECISION = "experiment, id, record, shard, run, seq, shadow"
-CHECKPOINT = "epoch, at, round, learned, told, lost, probabilities, id"
-SEGMENT = "experiment, id, epoch, name, entries, created_at"
-
-
 CLOCK_LIMIT = 5.0
 """Seconds by which the clocks of replicas that are ready may differ from the database's."""
 
@@ -30,6 +24,26 @@ class Cursor(Protocol):
     def fetchall(self) -> list[Any]:
         """Return all rows."""
         ...
+
+
+class Connection:
+    """A connection to the database; it belongs to one thread.
+
+    Parameters
+    ----------
+    execute : callable
+        Runs a statement, in which ``?`` are values, and returns a cursor.
+    replica : Replica
+        Which replica uses it.
+    """
+
+    def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
+        self.execute = execute
+        self.replica = replica
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """Run a statement and return its rows."""
+        return self.execute(sql, values).fetchall()
 
 
 @dataclass
@@ -191,8 +205,7 @@ class Batch:
     """Their folds as they are known, by experiment and epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArmRow:
+class ArmRow(NamedTuple):
     """An arm."""
 
     place: int
@@ -232,8 +245,7 @@ class KeyRow:
     revoked_at: float | None
 
 
-@dataclass(frozen=True)
-class TokenKeyRow:
+class TokenKeyRow(NamedTuple):
     """A token key; after ``signs_until`` it only verifies."""
 
     id: int
@@ -242,8 +254,7 @@ class TokenKeyRow:
     signs_until: float | None
 
 
-@dataclass(frozen=True)
-class IncarnationRow:
+class IncarnationRow(NamedTuple):
     """A span of the deployment's history that never went back; ``ended`` is its last valid id."""
 
     salt: bytes
@@ -289,8 +300,7 @@ class AuditRow:
     id: int = 0
 
 
-@dataclass(frozen=True)
-class CheckpointRow:
+class CheckpointRow(NamedTuple):
     """Where an experiment stood at a moment; arrays are bytes."""
 
     experiment: int
@@ -310,6 +320,12 @@ class CheckpointRow:
         return both[:n_arms], both[n_arms:]
 
 
+FEEDBACK, DECISION, SEGMENT, CHECKPOINT = (
+    ", ".join(row._fields) for row in (FeedbackRow, DecisionRow, SegmentRow, CheckpointRow)
+)
+"""Columns of tables, in the order of the fields of their rows."""
+
+
 def from_bytes(raw: bytes) -> NDArray[np.int64]:
     """Return the whole numbers that `bothworlds.serve.store.writer.as_bytes` wrote.
 
@@ -319,21 +335,3 @@ def from_bytes(raw: bytes) -> NDArray[np.int64]:
     [1, -2]
     """
     return np.frombuffer(raw, "<i8").astype(np.int64)
-
-
-def feedback_row(row: tuple[Any, ...]) -> FeedbackRow:
-    """Return a row of the columns `FEEDBACK`."""
-    return FeedbackRow(row[0], bytes(row[1]), row[2], bytes(row[3]), *row[4:])
-
-
-def segment_row(row: tuple[Any, ...]) -> SegmentRow:
-    """Return a row of the columns `SEGMENT`."""
-    return SegmentRow(row[0], bytes(row[1]), row[2], row[3], bytes(row[4]), row[5])
-
-
-def checkpoint_row(experiment: int, row: tuple[Any, ...]) -> CheckpointRow:
-    """Return a row of the columns `CHECKPOINT`."""
-    epoch, at, round, learned, told, lost, shares, id = row
-    return CheckpointRow(
-        experiment, epoch, at, round, learned, bytes(told), bytes(lost), bytes(shares), id
-    )

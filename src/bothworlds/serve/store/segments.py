@@ -15,11 +15,11 @@ import numpy as np
 
 from bothworlds.serve.domain.records import SEGMENT_SIZE
 from bothworlds.serve.domain.sums import Place, StateRow
-from bothworlds.serve.store.rows import SEGMENT, SegmentRow, from_bytes, segment_row
+from bothworlds.serve.store.rows import SEGMENT, SegmentRow, from_bytes
 from bothworlds.serve.store.writer import Writer, as_bytes
 
 
-class Begun(NamedTuple):
+class BegunSegment(NamedTuple):
     """A segment that lives, its states, the segments evicted for it, and the version if it is new.
 
     The version is that of `bothworlds.serve.store.rows.Segments`.
@@ -31,7 +31,7 @@ class Begun(NamedTuple):
     version: int = 0
 
 
-def begin(writer: Writer, place: Place, name: str, limit: int, at: float) -> Begun:
+def begin(writer: Writer, place: Place, name: str, limit: int, at: float) -> BegunSegment:
     """Create a segment, unless one of this name lives.
 
     Raises
@@ -52,13 +52,13 @@ def begin(writer: Writer, place: Place, name: str, limit: int, at: float) -> Beg
             (experiment, name),
         )
         if found:
-            row = segment_row(found[0])
-            return Begun(row, writer.states_of((experiment, epoch, row.id)), [])
+            row = SegmentRow(*found[0])
+            return BegunSegment(row, writer.states_of((experiment, epoch, row.id)), [])
         evicted = _least_used(writer, experiment, limit)
         evict(writer, experiment, evicted, at)
         row = SegmentRow(experiment, os.urandom(SEGMENT_SIZE), epoch, name, b"", at)
-        writer.execute(f"INSERT INTO segment ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?)", row)
-        return Begun(row, [], evicted, _changed(writer))
+        writer.insert("segment", **row._asdict())
+        return BegunSegment(row, [], evicted, _changed(writer))
 
 
 def _least_used(writer: Writer, experiment: int, limit: int) -> list[bytes]:
@@ -73,7 +73,7 @@ def _least_used(writer: Writer, experiment: int, limit: int) -> list[bytes]:
         f"{living} ORDER BY used, s.id LIMIT ?",
         (experiment, count - limit + 1),
     )
-    return [bytes(id) for id, _ in found]
+    return [id for id, _ in found]
 
 
 def evict(writer: Writer, experiment: int, ids: Sequence[bytes], at: float) -> None:
@@ -95,7 +95,7 @@ def evict_all(writer: Writer, experiment: int, at: float) -> None:
         (experiment,),
     )
     if found:
-        evict(writer, experiment, [bytes(id) for (id,) in found], at)
+        evict(writer, experiment, [id for (id,) in found], at)
         _changed(writer)
 
 
@@ -106,7 +106,7 @@ def enter(writer: Writer, experiment: int, place: int, entries: Mapping[bytes, i
             "SELECT entries FROM segment WHERE experiment = ? AND id = ?", (experiment, id)
         ):
             longer = np.zeros(place + 1, np.int64)
-            known = from_bytes(bytes(before))
+            known = from_bytes(before)
             longer[: known.size] = known
             longer[place] = entry
             writer.execute(

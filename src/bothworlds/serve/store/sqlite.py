@@ -136,7 +136,7 @@ class SqliteWriter(Writer):
                 "refused from now on.", why,
             )  # fmt: skip
             salt = self.rows("SELECT salt FROM incarnation WHERE ended IS NULL")[0][0]
-            self.leave_incarnation(bytes(salt), why)
+            self.leave_incarnation(salt, why)
         self.mark.put(newest)
 
     def begin_incarnation(self, at: float, timeline: str | None, until: bytes = LAST_ID) -> None:

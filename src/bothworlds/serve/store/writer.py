@@ -38,15 +38,15 @@ from bothworlds.serve.store.rows import (
     CheckpointRow,
     Claimed,
     ClaimRow,
+    Connection,
     Cursor,
     DecisionRow,
     ExperimentRow,
     FeedbackRow,
     KeyRow,
-    Replica,
     Rows,
     Stored,
-    feedback_row,
+    from_bytes,
 )
 
 T = TypeVar("T")
@@ -57,6 +57,8 @@ SIZES = (1024, 256, 64)
 """Numbers of rows per insert statement; a smaller rest has a statement of its own."""
 KEY = "experiment, epoch, segment, shard"
 """Columns of the key of the table ``state``."""
+STATES = f"SELECT {KEY}, version, {STATE} FROM state"
+"""Query for rows that `StateRow.read` reads."""
 Settle = Callable[[list[FeedbackRow], Living], list[StateRow]]
 """From the feedback that is new, and the living segments of the batch, to the states of this
 replica that change, versions unchanged."""
@@ -90,15 +92,7 @@ class Outcome:
 
 
 class Writer(Incarnations):
-    """The connection that writes.
-
-    Parameters
-    ----------
-    execute : callable
-        Runs a statement, in which ``?`` are values, and returns a cursor.
-    replica : Replica
-        Which replica writes.
-    """
+    """The connection that writes."""
 
     dialect: str
     """Name of the folder with the tables."""
@@ -116,10 +110,6 @@ class Writer(Incarnations):
     """Returns how many rows this connection has changed, where that is known without a query."""
     together = 1
     """Rows of the log of an experiment that are worth waiting for, to be written together."""
-
-    def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
-        self.execute = execute
-        self.replica = replica
 
     # --- what a dialect provides -----------------------------------------------------------------
 
@@ -144,13 +134,15 @@ class Writer(Incarnations):
     def check_not_served(self) -> None:
         """Refuse if a process serves from the store, in the transaction of a migration."""
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """Run a statement and return its rows."""
-        return self.execute(sql, values).fetchall()
-
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Commit the writes of the block, durably, or none of them."""
+
+    def insert(self, table: str, then: str = "", /, **values: Any) -> Cursor:
+        """Insert a row, given by its columns; ``then`` ends the statement."""
+        places = ", ".join("?" * len(values))
+        sql = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places}) {then}"
+        return self.execute(sql, list(values.values()))
 
     def probe(self) -> None:
         """Commit a write that changes nothing, to learn whether the store takes any."""
@@ -187,14 +179,9 @@ class Writer(Incarnations):
                     raise LookupError(expected)
             self.execute("UPDATE deployment SET config_version = config_version + 1 WHERE id = 1")
             returned = change(self)
-            self.execute(
-                "INSERT INTO audit (at, tenant, key_id, action, experiment, request_id, change) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    audit.at, audit.tenant, audit.key_id, audit.action, audit.experiment,
-                    audit.request_id, json.dumps(audit.change),
-                ),
-            )  # fmt: skip
+            columns = vars(audit) | {"change": json.dumps(audit.change)}
+            del columns["id"]
+            self.insert("audit", **columns)
             if self.announce is not None:
                 self.execute(self.announce)
         return returned
@@ -222,17 +209,10 @@ class Writer(Incarnations):
         number = secrets.randbits(32)
         while self.rows("SELECT 1 FROM experiment WHERE id = ?", (number,)):
             number = secrets.randbits(32)
-        made = self.rows(
-            "INSERT INTO experiment "
-            "(id, tenant, name, config, mode, pinned, epoch, version, created_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (tenant, name) DO NOTHING RETURNING id",
-            (
-                number, row.tenant, row.name, json.dumps(row.config), row.mode, row.pinned,
-                row.epoch, row.version, row.created_at,
-            ),
-        )  # fmt: skip
-        if not made:
+        columns = vars(row) | {"id": number, "config": json.dumps(row.config)}
+        del columns["arms"]
+        then = "ON CONFLICT (tenant, name) DO NOTHING RETURNING id"
+        if not self.insert("experiment", then, **columns).fetchall():
             return None
         for arm in row.arms:
             self.put_arm(number, arm)
@@ -245,10 +225,7 @@ class Writer(Incarnations):
         After a restore another epoch or arm may get the number of one that was lost; the ids of
         the lost one then have a signature that is not valid.
         """
-        self.execute(
-            "INSERT INTO seal (experiment, epoch, known, seal) VALUES (?, ?, ?, ?)",
-            (experiment, epoch, known, os.urandom(8)),
-        )
+        self.insert("seal", experiment=experiment, epoch=epoch, known=known, seal=os.urandom(8))
 
     def put_config(
         self, experiment: int, config: dict[str, Any], mode: str, pinned: int | None, epoch: int
@@ -262,14 +239,10 @@ class Writer(Incarnations):
 
     def put_arm(self, experiment: int, arm: ArmRow) -> bool:
         """Insert an arm; False if its place or its name was ever used."""
-        value = None if arm.value is None else json.dumps(arm.value)
-        return bool(
-            self.rows(
-                "INSERT INTO arm (experiment, place, name, value, status, entry, added_at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING place",
-                (experiment, arm.place, arm.name, value, arm.status, arm.entry, arm.added_at),
-            )
-        )
+        written = arm._replace(value=None if arm.value is None else json.dumps(arm.value))
+        then = "ON CONFLICT DO NOTHING RETURNING place"
+        made = self.insert("arm", then, experiment=experiment, **written._asdict())
+        return bool(made.fetchall())
 
     def retire_arm(self, experiment: int, place: int) -> None:
         """Mark an arm as retired."""
@@ -284,14 +257,7 @@ class Writer(Incarnations):
 
     def put_key(self, key: KeyRow) -> None:
         """Insert an API key."""
-        self.execute(
-            "INSERT INTO api_key (id, tenant, hash, scopes, label, created_at, revoked_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                key.id, key.tenant, key.hash, " ".join(sorted(key.scopes)), key.label,
-                key.created_at, key.revoked_at,
-            ),
-        )  # fmt: skip
+        self.insert("api_key", **vars(key) | {"scopes": " ".join(sorted(key.scopes))})
 
     def revoke_key(self, tenant: int, key: str, at: float) -> bool:
         """Revoke a key; False if the tenant has none such that is still good."""
@@ -307,10 +273,7 @@ class Writer(Incarnations):
         """Make a token key the one that signs; forget those that signed last before ``keep``."""
         self.execute("UPDATE token_key SET signs_until = ? WHERE signs_until IS NULL", (at,))
         self.execute("DELETE FROM token_key WHERE signs_until < ? OR id = ?", (keep, number))
-        self.execute(
-            "INSERT INTO token_key (id, secret, created_at, signs_until) VALUES (?, ?, ?, NULL)",
-            (number, secret, at),
-        )
+        self.insert("token_key", id=number, secret=secret, created_at=at)
 
     def commit(self, batch: Batch, settle: Settle) -> Outcome:
         """Write a batch as one transaction.
@@ -372,7 +335,7 @@ class Writer(Incarnations):
                 return {}
             self.execute("ROLLBACK")
             self.execute(self.begin)
-        made = {(experiment, bytes(id)) for experiment, id in self._insert_new(rows)}
+        made = set(self._insert_new(rows))
         if len(made) == len(rows):
             return {}
         others = [row[:2] for row in rows if row[:2] not in made]
@@ -383,7 +346,7 @@ class Writer(Incarnations):
                 f"WHERE (experiment, id) IN (VALUES {places})",
                 values,
             ):
-                known[experiment, bytes(id)] = Stored(loss, status)
+                known[experiment, id] = Stored(loss, status)
         return known
 
     def _late(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
@@ -438,7 +401,7 @@ class Writer(Incarnations):
             "SELECT fingerprint, token FROM claim WHERE experiment = ? AND kind = ? AND hash = ?",
             claim[:3],
         )
-        return Claimed(bytes(found[0][0]), found[0][1])
+        return Claimed(*found[0])
 
     def _put_state(self, row: StateRow) -> None:
         """Write this replica's state of an experiment and epoch as its next version."""
@@ -471,15 +434,12 @@ class Writer(Incarnations):
         while shard != self.replica.shard:
             # The query may open a new connection, and that may take another number.
             shard = self.replica.shard
-            found = self.rows(
-                f"SELECT {KEY}, version, {STATE} FROM state WHERE shard = ?", (shard,)
-            )
+            found = self.rows(f"{STATES} WHERE shard = ?", (shard,))
         return [StateRow.read(row) for row in found]
 
     def states_of(self, key: StateKey) -> list[StateRow]:
         """Return the states of all replicas with this key."""
-        where = "WHERE experiment = ? AND epoch = ? AND segment = ?"
-        found = self.rows(f"SELECT {KEY}, version, {STATE} FROM state {where}", key)
+        found = self.rows(f"{STATES} WHERE experiment = ? AND epoch = ? AND segment = ?", key)
         return [StateRow.read(row) for row in found]
 
     def replace_states(self, rebuilt: dict[StateKey, Sums]) -> None:
@@ -507,7 +467,7 @@ class Writer(Incarnations):
                 f"RETURNING {FEEDBACK}",
                 (status, experiment, id),
             ):
-                taken.append(feedback_row(r))
+                taken.append(FeedbackRow(*r))
         return taken
 
     def put_states(self, rows: Iterable[StateRow]) -> None:
@@ -528,14 +488,9 @@ class Writer(Incarnations):
         """Append checkpoints, and thin an experiment's to at most ``keep``."""
         with self.transaction():
             for row in rows:
-                self.execute(
-                    "INSERT INTO checkpoint (experiment, epoch, at, round, learned, told, lost, "
-                    "probabilities) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        row.experiment, row.epoch, row.at, row.round, row.learned, row.told,
-                        row.lost, row.probabilities,
-                    ),
-                )  # fmt: skip
+                columns = row._asdict()
+                del columns["id"]
+                self.insert("checkpoint", **columns)
                 kept = self.rows(
                     "SELECT COUNT(*) FROM checkpoint WHERE experiment = ?", (row.experiment,)
                 )
@@ -551,11 +506,9 @@ class Writer(Incarnations):
         """Record that this replica starts to serve."""
         with self.transaction():
             last = self.rows("SELECT MAX(run) FROM run WHERE shard = ?", (self.replica.shard,))
-            self.replica.run = int(last[0][0] or 0) + 1
-            self.execute(
-                "INSERT INTO run (shard, run, started_at) VALUES (?, ?, ?)",
-                (self.replica.shard, self.replica.run, time.time()),
-            )
+            shard, run = self.replica.shard, int(last[0][0] or 0) + 1
+            self.replica.run = run
+            self.insert("run", shard=shard, run=run, started_at=time.time())
 
     def end_run(self) -> None:
         """Note that this replica stops with its log written."""
@@ -601,6 +554,21 @@ def _put_counts(writer: Writer, rows: Iterable[StateRow]) -> list[StateRow]:
     return others
 
 
+def compacted(
+    store: Connection, where: str = "", values: Sequence[Any] = ()
+) -> dict[StateKey, Sums]:
+    """Return the contributions of deleted feedback, by experiment, epoch and segment."""
+    columns = "experiment, epoch, segment, sums, told, lost, learned"
+    return {
+        (experiment, epoch, segment): Sums(
+            from_bytes(sums), from_bytes(told), from_bytes(lost), learned
+        )
+        for experiment, epoch, segment, sums, told, lost, learned in store.rows(
+            f"SELECT {columns} FROM compacted {where}", values
+        )
+    }
+
+
 def living(writer: Writer, rows: Iterable[FeedbackRow | DecisionRow]) -> Living:
     """Return which segments of some decisions live; they do until the transaction ends."""
     named = {
@@ -612,8 +580,7 @@ def living(writer: Writer, rows: Iterable[FeedbackRow | DecisionRow]) -> Living:
     # In one order on every replica, so that no two wait for each other.
     for places, values in at_once(sorted(each for each in named if each[1])):
         found.update(
-            (experiment, bytes(id))
-            for experiment, id in writer.rows(
+            writer.rows(
                 f"SELECT experiment, id FROM segment WHERE (experiment, id) IN "
                 f"(VALUES {places}) AND evicted_at IS NULL ORDER BY experiment, id"
                 + writer.for_share,
