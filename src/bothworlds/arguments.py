@@ -25,8 +25,7 @@ Arm = str | int
 Estimator = Literal["rv", "iw", "soft"]
 """The loss estimators of `bothworlds.TsallisINF`."""
 Published = Literal["rv", "iw"]
-"""Those of the paper, which its bounds cover."""
-"""Reduced variance, or importance weighting."""
+"""Those of the paper, which its bounds cover: reduced variance, or importance weighting."""
 
 SMALLEST = 5e-324
 """The smallest positive number, the lower end of positive ranges."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bothworlds.experiments.claims.sample import Reproduced
-    from bothworlds.experiments.model import Claim
     from bothworlds.experiments.plan import RunOptions
     from bothworlds.experiments.report.archive import Finished
 
@@ -271,9 +270,6 @@ def show_claims(console: Console, done: list[Finished]) -> None:
         name = claim.id.partition(".")[0]
         table.add_row(verdict, Text(f"{name}: {claim.sentence}"), Text(claim.measured))
         if claim.why:
-            table.add_row("", Text(claim.why, style="dim"), Text(_full(claim), style="dim"))
+            full = f"paper's scale: {claim.full}" if claim.full else ""
+            table.add_row("", Text(claim.why, style="dim"), Text(full, style="dim"))
     console.print(table)
-
-
-def _full(claim: Claim) -> str:
-    return f"paper's scale: {claim.full}" if claim.full else ""

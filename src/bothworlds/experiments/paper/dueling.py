@@ -272,7 +272,7 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
     if upper.size:
         plotting.draw_bound(panel, at, upper, "upper", theorem)
         tops.append(upper)
-    panel.set_title(_title(cell))
+    panel.set_title(cell.id + (f", gap {fraction(cell.gap)}" if cell.group == STILL else ""))
     plotting.shows(panel, cell.id)
     if cell.group == TURNING:
         ends = np.min([top.min() for top in tops]), np.max([top.max() for top in tops])
@@ -281,10 +281,6 @@ def _draw(panel: Any, outcome: Outcome, cell: Cell) -> None:
     low = min(float(top[top > 0].min()) for top in tops)
     high = max(float(top.max()) for top in tops)
     plotting.log_axes(panel, float(rounds[0]), cell.horizon, 0.7 * low, 1.5 * high)
-
-
-def _title(cell: Cell) -> str:
-    return cell.id + (f", gap {fraction(cell.gap)}" if cell.group == STILL else "")
 
 
 def tables(outcome: Outcome) -> list[Table]:

@@ -7,6 +7,7 @@ One stochastic cell is run next to it for comparison. Tsallis-INF (soft) is ours
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -87,11 +88,7 @@ def cells(settings: Settings) -> list[Cell]:
     ]
     middle = min(grid, key=lambda c: (c.n_arms != published.ARMS, c.gap != published.GAP))
     still = gap_cell(settings, middle.n_arms, middle.gap)
-    return [*grid, _renamed(still)]
-
-
-def _renamed(cell: Cell) -> Cell:
-    return Cell(**{**vars(cell), "id": f"stochastic {cell.id}", "group": "stochastic"})
+    return [*grid, replace(still, id=f"stochastic {still.id}", group="stochastic")]
 
 
 def moving(outcome: Outcome) -> list[Cell]:

@@ -28,7 +28,7 @@ from bothworlds.serve.dashboard.reading import (
     Counted,
 )
 from bothworlds.serve.dashboard.segments import segments
-from bothworlds.serve.dashboard.series import EMPTY, Lines, data_table, rounded
+from bothworlds.serve.dashboard.series import Lines, chart, data_table, rounded
 from bothworlds.serve.dashboard.shown import (
     OTHERS,
     Shown,
@@ -159,21 +159,15 @@ def _alarms(shown: Shown) -> Markup:
     )
 
 
-def _chart(name: str, figure: Markup | None, shown: Shown) -> Markup:
+def _legend(shown: Shown, others: bool = False) -> list[Markup]:
+    """Return the legend of the arms with a colour of their own, and of the others as one."""
     own = colours(shown.described)
     mine = [arm["name"] for arm in shown.described["arms"] if own[arm["name"]] != OTHERS]
+    entries = [h.li(swatch(own[each]), named(clipped(each, 40))) for each in mine]
     more = len(own) - len(mine)
-    legend = h.ul(
-        (h.li(swatch(own[each]), named(clipped(each, 40))) for each in mine),
-        more > 0
-        and name == "shares"
-        and h.li(swatch(OTHERS), f"{more} others together", class_="quiet"),
-        class_="legend",
-    )
-    measured = "share of decisions" if name == "shares" else f"mean {shown.word}"
-    axes = h.figcaption(f"Vertical: {measured}. Horizontal: time (UTC).", class_="quiet")
-    drawing = h.div(figure or h.p(EMPTY, class_="empty"), class_="canvas")
-    return h.figure(figure and legend, drawing, figure and axes, data_chart=name)
+    if others and more > 0:
+        entries.append(h.li(swatch(OTHERS), f"{more} others together", class_="quiet"))
+    return entries
 
 
 def charts(shown: Shown) -> dict[str, Any]:
@@ -249,25 +243,6 @@ def _range(shown: Shown, rows: Sequence[tuple[str, str, list[float | None]]]) ->
         return [low, high]
     room = 0.05 * (high - low)
     return [max(low, min(values) - room), min(high, max(values) + room)]
-
-
-def _shares_figure(shown: Shown) -> Markup | None:
-    at, rows = _shares(shown)
-    if len(at) < 2:
-        return None
-    label = "Share of decisions of each arm over time; the table below has the numbers"
-    return figures.lines(
-        at, [(colour, values) for _, colour, values in rows], 0.0, 1.0, label, percent
-    )
-
-
-def _means_figure(shown: Shown) -> Markup | None:
-    at, rows = _means(shown)
-    if len(at) < 2:
-        return None
-    low, high = _range(shown, rows)
-    label = f"Mean {shown.word} of each arm over time; the table below has the numbers"
-    return figures.lines(at, [(colour, values) for _, colour, values in rows], low, high, label)
 
 
 def _shares_data(shown: Shown) -> Markup:
@@ -630,12 +605,16 @@ def _export(viewer: Viewer, shown: Shown) -> Markup:
 
 def _probabilities(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
     heading = h.h2("Share of decisions of each arm", id="probabilities")
-    return h.section(heading, _chart("shares", _shares_figure(shown), shown), made)
+    drawn = chart("shares", _shares(shown), "share of decisions", "arm", _legend(shown, True))
+    return h.section(heading, drawn, made)
 
 
 def _over_time(viewer: Viewer, shown: Shown, made: list[Markup]) -> Markup:
     heading = h.h2(f"Mean {shown.word} over time, and changes", id="drift")
-    return h.section(heading, _chart("means", _means_figure(shown), shown), made)
+    lines, measured = _means(shown), f"mean {shown.word}"
+    ends, form = _range(shown, lines[1]), "{:.3g}".format
+    drawn = chart("means", lines, measured, "arm", _legend(shown), ends, form)
+    return h.section(heading, drawn, made)
 
 
 PANELS = (

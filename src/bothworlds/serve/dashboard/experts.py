@@ -7,7 +7,7 @@ from bothworlds.plotting.palette import SHOWN
 from bothworlds.serve.dashboard import figures
 from bothworlds.serve.dashboard.frame import swatch, table
 from bothworlds.serve.dashboard.reading import CONFIDENCE
-from bothworlds.serve.dashboard.series import EMPTY, Lines, data_table, rounded
+from bothworlds.serve.dashboard.series import Lines, chart, data_table, rounded
 from bothworlds.serve.dashboard.shown import OTHERS, Shown
 from bothworlds.serve.dashboard.words import NONE, number, percent
 from bothworlds.text import clipped
@@ -65,18 +65,7 @@ def weights_data(shown: Shown) -> Markup:
 
 def experts_panel(shown: Shown, made: list[Markup]) -> Markup:
     """Return the panel: the finished parts, and the weights of the experts over time."""
-    at, lines = weights(shown)
-    label = "Weight of each expert over time; the table below has the numbers"
-    drawn = [(colour, values) for _, colour, values in lines]
-    legend = h.ul(
-        (h.li(swatch(colour), named(clipped(name, 40))) for name, colour, _ in lines),
-        class_="legend",
-    )
-    figure = figures.lines(at, drawn, 0.0, 1.0, label, percent) if len(at) > 1 else None
-    chart = h.figure(
-        figure and legend,
-        h.div(figure or h.p(EMPTY, class_="empty"), class_="canvas"),
-        figure and h.figcaption("Vertical: weight. Horizontal: time (UTC).", class_="quiet"),
-        data_chart="weights",
-    )
-    return h.section(h.h2("Experts", id="experts"), made[0], chart, made[1:])
+    lines = weights(shown)
+    legend = [h.li(swatch(colour), named(clipped(name, 40))) for name, colour, _ in lines[1]]
+    drawn = chart("weights", lines, "weight", "expert", legend)
+    return h.section(h.h2("Experts", id="experts"), made[0], drawn, made[1:])

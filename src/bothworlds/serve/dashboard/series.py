@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bothworlds.markup import Markup, h, named, together
-from bothworlds.serve.dashboard.words import NONE, moment
+from bothworlds.serve.dashboard import figures
+from bothworlds.serve.dashboard.words import NONE, moment, percent
 from bothworlds.text import clipped, counted
 
 ROWS = 12
@@ -20,6 +21,26 @@ Lines = tuple[list[float], list[tuple[str, str, list[float | None]]]]
 def rounded(values: Sequence[float | None]) -> list[float | None]:
     """Return values with four digits, None for those that are no numbers."""
     return [None if v is None or v != v else float(f"{v:.4g}") for v in values]
+
+
+def chart(
+    name: str, lines: Lines, measured: str, of: str, legend: list[Markup],
+    ends: Sequence[float] = (0.0, 1.0), form: Callable[[float], str] = percent,
+) -> Markup:  # fmt: skip
+    """Return a chart with its legend: what is ``measured`` of each arm or expert, over time."""
+    at, rows = lines
+    if len(at) < 2:
+        drawing = h.div(h.p(EMPTY, class_="empty"), class_="canvas")
+        return h.figure(drawing, data_chart=name)
+    first = measured[0].upper() + measured[1:]
+    label = f"{first} of each {of} over time; the table below has the numbers"
+    curves = [(colour, values) for _, colour, values in rows]
+    return h.figure(
+        h.ul(legend, class_="legend"),
+        h.div(figures.lines(at, curves, ends[0], ends[1], label, form), class_="canvas"),
+        h.figcaption(f"Vertical: {measured}. Horizontal: time (UTC).", class_="quiet"),
+        data_chart=name,
+    )
 
 
 def data_table(lines: Lines, caption: str, form: Any) -> Markup:

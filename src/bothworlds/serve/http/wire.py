@@ -66,9 +66,7 @@ class Circumstances(Body, kw_only=True):
     """
 
     segment: ArmName | None = None
-    advice: Annotated[dict[str, str | dict[str, float]], Meta(max_length=MOST_EXPERTS)] | None = (
-        None
-    )
+    advice: Advice | None = None
     asleep: Annotated[list[str], Meta(max_length=MOST_EXPERTS)] | None = None
 
 

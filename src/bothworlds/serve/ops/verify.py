@@ -15,7 +15,6 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.config import Config
 from bothworlds.serve.domain.draws import LARGEST_SUM
 from bothworlds.serve.domain.folds import Fold
-from bothworlds.serve.domain.records import Record
 from bothworlds.serve.domain.sums import Place, StateKey, Sums, by_key, summed
 from bothworlds.serve.domain.tokens import first_identity
 from bothworlds.serve.store import folding
@@ -120,7 +119,7 @@ class _Log:
             for ended, until, later in self._lost
         ):
             self._fault("I11", f"feedback {name} belongs to a period that a restore discarded")
-        if not _possible(record):
+        if not 1.0 - 1e-9 <= record.inverse_p <= records.LARGEST_INVERSE_P:
             self._fault("I5", f"feedback {name} has 1/p = {record.inverse_p}")
 
     def _fault(self, invariant: str, detail: str) -> None:
@@ -133,10 +132,6 @@ class _Log:
             return Finding(invariant, True, fine)
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         return Finding(invariant, False, f"{found[0]}{more}")
-
-
-def _possible(record: Record) -> bool:
-    return 1.0 - 1e-9 <= record.inverse_p <= records.LARGEST_INVERSE_P
 
 
 def _totals(reader: Reader) -> dict[StateKey, Sums]:
