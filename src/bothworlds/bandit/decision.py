@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, overload
 
@@ -282,6 +283,7 @@ def _reopened(
     return decision
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Decisions(Sequence[Decision]):
     """Decisions drawn at once by `Bandit.ask_many`, each of which is a `Decision` when read.
 
@@ -299,23 +301,12 @@ class Decisions(Sequence[Decision]):
     (3, 'blue', ['blue', 'green', 'blue'], range(1, 4))
     """
 
-    __slots__ = ("_inverse_p", "_lineup", "_slots", "_snapshots", "ids", "time")
-
-    def __init__(
-        self,
-        ids: range,
-        lineup: Lineup,
-        slots: NDArray[np.int64],
-        inverse_p: NDArray[np.float64],
-        snapshots: NDArray[np.float64],
-        time: float,
-    ) -> None:
-        self.ids = ids
-        self.time = time
-        self._lineup = lineup
-        self._slots = slots
-        self._inverse_p = inverse_p
-        self._snapshots = snapshots
+    ids: range
+    _lineup: Lineup
+    _slots: NDArray[np.int64]
+    _inverse_p: NDArray[np.float64]
+    _snapshots: NDArray[np.float64]
+    time: float
 
     @property
     def arms(self) -> list[Arm]:

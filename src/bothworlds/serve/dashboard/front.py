@@ -16,7 +16,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote
@@ -75,6 +75,7 @@ _TYPES = {
 }
 
 
+@dataclass
 class Visit:
     """A request of a browser.
 
@@ -90,14 +91,15 @@ class Visit:
         Of the form that was sent.
     """
 
-    def __init__(
-        self, asked: Request, query: dict[str, str], session: Session | None, fields: Fields
-    ) -> None:
-        self.asked = asked
-        self.headers = asked.headers
-        self.query = query
-        self.session = session
-        self.fields = fields
+    asked: Request
+    query: dict[str, str]
+    session: Session | None
+    fields: Fields
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the request."""
+        return self.asked.headers
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,7 @@ class _Code:
 _code = functools.cache(_Code)
 
 
+@dataclass(eq=False, slots=True)
 class Fold:
     """Learned state of an experiment from its feedback up to a number.
 
@@ -142,16 +143,11 @@ class Fold:
     True
     """
 
-    __slots__ = ("F", "known", "number", "order", "places")
-
-    def __init__(
-        self, order: Order, places: tuple[int, ...], known: int, number: int, F: Array
-    ) -> None:
-        self.order = order
-        self.places = places
-        self.known = known
-        self.number = number
-        self.F = F
+    order: Order
+    places: tuple[int, ...]
+    known: int
+    number: int
+    F: Array
 
     @classmethod
     def blank(cls, order: Order, places: Sequence[int], known: int) -> Fold:
@@ -184,7 +180,7 @@ class Fold:
 
     def copy(self) -> Fold:
         """Return an independent fold in the same state."""
-        return Fold(self.order, self.places, self.known, self.number, self.F.copy())
+        return replace(self, F=self.F.copy())
 
     def numbered(self, rows: Iterable[FeedbackRow]) -> list[FeedbackRow]:
         """Return feedback with the next numbers; `learn` receives the part that is learned from."""
