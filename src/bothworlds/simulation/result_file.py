@@ -99,28 +99,24 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _made(settings: dict[str, Any], table: pyarrow.Table) -> dict[str, Any]:
     """Return the arguments of the result that a file describes."""
     owners = np.asarray(table["policy"].to_pylist())
-    repetition = table["repetition"].to_numpy()
-    regret = np.asarray(table["regret"].to_pylist(), dtype=np.float64)
-    plays = np.asarray(table["plays"].to_pylist(), dtype=np.int64)
-    names = settings["names"]
-    plays_at = {}
-    if "plays_at" in table.column_names:
-        counted = np.asarray(table["plays_at"].to_pylist(), dtype=np.int64)
-        counted = counted.reshape(len(owners), -1, plays.shape[1])
-        plays_at = {name: counted[owners == name] for name in names}
-
-    def by_policy(column: str) -> dict[str, NDArray[np.float64]]:
-        numbers = np.asarray(table[column].to_pylist(), dtype=np.float64)
-        return {name: numbers[owners == name] for name in names}
-
     columns = table.column_names
+
+    def by_policy(column: str, kind: type[Any] = np.float64) -> dict[str, NDArray[Any]]:
+        numbers = np.asarray(table[column].to_pylist(), dtype=kind)
+        return {name: numbers[owners == name] for name in settings["names"]}
+
+    plays = by_policy("plays", np.int64)
+    counted = by_policy("plays_at", np.int64) if "plays_at" in columns else {}
     return dict(
         checkpoints=np.asarray(settings["checkpoints"], dtype=np.int64),
-        regret={name: regret[owners == name] for name in names},
-        plays={name: plays[owners == name] for name in names},
-        repetitions={name: repetition[owners == name] for name in names},
+        regret=by_policy("regret"),
+        plays=plays,
+        repetitions=by_policy("repetition", np.int64),
         **{name: settings[name] for name in STATED},
-        plays_at=plays_at,
+        plays_at={
+            name: each.reshape(len(each), -1, plays[name].shape[1])
+            for name, each in counted.items()
+        },
         comparators={
             **{c.removeprefix(BY_RUN): by_policy(c) for c in columns if c.startswith(BY_RUN)},
             **{n: np.asarray(added) for n, added in settings.get("comparators", {}).items()},

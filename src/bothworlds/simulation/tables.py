@@ -58,22 +58,28 @@ def latex(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     \hline
     \end{tabular}
     """
+    cells = [[escaped(cell) for cell in row] for row in (head, *rows)]
+    return _tabular(cells[0], cells[1:], (r"\hline",) * 3)
 
-    def line(cells: Sequence[str]) -> str:
-        return " & ".join(map(escaped, cells)) + r" \\"
 
-    columns = "l" + "r" * (len(head) - 1)
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\hline",
-            line(head),
-            r"\hline",
-            *map(line, rows),
-            r"\hline",
-            r"\end{tabular}",
-        ]
-    )
+def _tabular(
+    head: Sequence[str], rows: Sequence[Sequence[str]], rules: Sequence[str],
+    notes: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Return a LaTeX tabular with rules above the head, below it and at the end."""
+    columns = len(head)
+    above, below, end = rules
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
+        above,
+        " & ".join(head) + r" \\",
+        below,
+        *(" & ".join(row) + r" \\" for row in rows),
+        end,
+        *(rf"\multicolumn{{{columns}}}{{l}}{{\footnotesize {each}}} \\" for each in notes),
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
 
 
 def escaped(text: str) -> str:
@@ -113,18 +119,7 @@ def booktabs(head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence
     \multicolumn{2}{l}{\footnotesize 64 runs.} \\
     \end{tabular}
     """
-    columns = len(head)
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
-        r"\toprule",
-        " & ".join(head) + r" \\",
-        r"\midrule",
-        *(" & ".join(row) + r" \\" for row in rows),
-        r"\bottomrule",
-        *(rf"\multicolumn{{{columns}}}{{l}}{{\footnotesize {each}}} \\" for each in notes),
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
+    return _tabular(head, rows, (r"\toprule", r"\midrule", r"\bottomrule"), notes)
 
 
 def comma_separated(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
