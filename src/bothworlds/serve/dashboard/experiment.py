@@ -160,7 +160,7 @@ def _alarms(shown: Shown) -> Markup:
 
 
 def _legend(shown: Shown, others: bool = False) -> list[Markup]:
-    """Return the legend of the arms with a colour of their own, and of the others as one."""
+    """Return the legend of the arms with a colour of their own, and of all other arms as one."""
     own = colours(shown.described)
     mine = [arm["name"] for arm in shown.described["arms"] if own[arm["name"]] != OTHERS]
     entries = [h.li(swatch(own[each]), named(clipped(each, 40))) for each in mine]

@@ -16,10 +16,10 @@ import numpy as np
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.folds import Fold, Order
 from bothworlds.serve.domain.sums import Place
-from bothworlds.serve.store.rows import FEEDBACK, Connection, FeedbackRow
+from bothworlds.serve.store.rows import FEEDBACK, FeedbackRow
 
 if TYPE_CHECKING:
-    from bothworlds.serve.store.writer import Writer
+    from bothworlds.serve.store.writer import Connection, Writer
 
 Folds = dict[Place, Fold]
 

@@ -22,7 +22,6 @@ from bothworlds.serve.store.rows import (
     AuditRow,
     CheckpointRow,
     Configuration,
-    Connection,
     Cursor,
     ExperimentRow,
     FeedbackRow,
@@ -35,7 +34,7 @@ from bothworlds.serve.store.rows import (
     Segments,
     TokenKeyRow,
 )
-from bothworlds.serve.store.writer import KEY, STATES, at_once, compacted
+from bothworlds.serve.store.writer import KEY, STATES, Connection, at_once, compacted
 
 FEW_PEERS = 100
 """States of other replicas up to which a poll reads them all, in one query: 10 us each, half of it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,26 +24,6 @@ class Cursor(Protocol):
     def fetchall(self) -> list[Any]:
         """Return all rows."""
         ...
-
-
-class Connection:
-    """A connection to the database; it belongs to one thread.
-
-    Parameters
-    ----------
-    execute : callable
-        Runs a statement, in which ``?`` are values, and returns a cursor.
-    replica : Replica
-        Which replica uses it.
-    """
-
-    def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
-        self.execute = execute
-        self.replica = replica
-
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """Run a statement and return its rows."""
-        return self.execute(sql, values).fetchall()
 
 
 @dataclass

@@ -25,10 +25,9 @@ from bothworlds.errors import StoreError
 from bothworlds.files import flocked
 from bothworlds.serve.store import schema
 from bothworlds.serve.store.base import Store
-from bothworlds.serve.store.incarnations import LAST_ID
 from bothworlds.serve.store.reader import Reader
 from bothworlds.serve.store.rows import DECISION, DecisionRow, Replica, Rows
-from bothworlds.serve.store.writer import Writer, insert_rows
+from bothworlds.serve.store.writer import LAST_ID, Writer, insert_rows
 
 MARK = "-mark"
 """Ending of the name of the file that has the newest id of the log."""

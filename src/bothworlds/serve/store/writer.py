@@ -4,6 +4,10 @@ A `Writer` has the one connection that writes, and belongs to one thread: the th
 `bothworlds.serve.store.commit` while a service runs.  Work for that thread is a function that is
 given the writer, so that no other code holds one.
 
+An incarnation is a span of a deployment's history in which its store never went back in time.  Its
+salt is in every signature.  A store that lost something starts another one, and then accepts
+earlier ids up to the last that it knows for certain.
+
 A batch is one transaction: its feedback, once per decision; what that contributes, added to the
 state of this replica; claims, activations and records of the log.
 """
@@ -16,9 +20,9 @@ import os
 import secrets
 import struct
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,7 +31,6 @@ from bothworlds.serve.domain import records
 from bothworlds.serve.domain.draws import Units
 from bothworlds.serve.domain.sums import STATE, Counts, Living, StateKey, StateRow, Sums
 from bothworlds.serve.store import folding
-from bothworlds.serve.store.incarnations import Incarnations
 from bothworlds.serve.store.rows import (
     DECISION,
     FEEDBACK,
@@ -38,12 +41,12 @@ from bothworlds.serve.store.rows import (
     CheckpointRow,
     Claimed,
     ClaimRow,
-    Connection,
     Cursor,
     DecisionRow,
     ExperimentRow,
     FeedbackRow,
     KeyRow,
+    Replica,
     Rows,
     Stored,
     from_bytes,
@@ -68,6 +71,9 @@ EXPIRED = Stored(math.nan, "expired")
 """Feedback that is not in the store, and must not be any more."""
 
 
+LAST_ID = b"\xff" * 16
+"""An id after all others."""
+
 CONFLICT = "Another process wrote the state of this replica."
 
 
@@ -91,7 +97,27 @@ class Outcome:
     """The folds that have changed, by experiment and epoch."""
 
 
-class Writer(Incarnations):
+class Connection:
+    """A connection to the database; it belongs to one thread.
+
+    Parameters
+    ----------
+    execute : callable
+        Runs a statement, in which ``?`` are values, and returns a cursor.
+    replica : Replica
+        Which replica uses it.
+    """
+
+    def __init__(self, execute: Callable[..., Cursor], replica: Replica) -> None:
+        self.execute = execute
+        self.replica = replica
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """Run a statement and return its rows."""
+        return self.execute(sql, values).fetchall()
+
+
+class Writer(Connection, ABC):
     """The connection that writes."""
 
     dialect: str
@@ -274,6 +300,62 @@ class Writer(Incarnations):
         self.execute("UPDATE token_key SET signs_until = ? WHERE signs_until IS NULL", (at,))
         self.execute("DELETE FROM token_key WHERE signs_until < ? OR id = ?", (keep, number))
         self.insert("token_key", id=number, secret=secret, created_at=at)
+
+    # --- incarnations ----------------------------------------------------------------------------
+
+    def begin_incarnation(self, at: float, timeline: str | None, until: bytes = LAST_ID) -> None:
+        """Start a new incarnation: ids that the store cannot know are refused for good.
+
+        For a transaction. The inputs of a decision were committed before it, and before every
+        later decision: an id before the newest decision in the store is of no time that was lost.
+        Decisions after ``until`` may have been made after that time.
+        """
+        self.execute(
+            "UPDATE incarnation SET ended = ? WHERE ended IS NULL", (self.last_certain_id(until),)
+        )
+        self.execute(
+            "INSERT INTO incarnation (salt, started_at, timeline, ended) VALUES (?, ?, ?, NULL)",
+            (os.urandom(16), at, timeline),
+        )
+
+    def leave_incarnation(self, salt: bytes, why: str, until: bytes = LAST_ID) -> None:
+        """Start a new incarnation after that of ``salt``, unless another replica did.
+
+        Its store has lost something after the id ``until``, and does not know it.
+        """
+        current = "SELECT salt, timeline FROM incarnation WHERE ended IS NULL"
+
+        def change(writer: Writer) -> None:
+            found, timeline = writer.rows(current)[0]
+            if found != salt:
+                raise LookupError(salt)
+            writer.begin_incarnation(writer.now(), timeline, until)
+
+        audit = AuditRow(time.time(), 1, None, "restored", None, "store", {"store": why})
+        with suppress(LookupError):
+            self.administer(audit, change)
+
+    def now(self) -> float:
+        """Return the time by the clock of the database."""
+        return time.time()
+
+    def last_certain_id(self, until: bytes) -> bytes:
+        """Return the last id that is certainly older than everything the store may have lost."""
+        return self.newest_id(until)
+
+    def newest_id(self, until: bytes = LAST_ID) -> bytes:
+        """Return the newest id in the log, up to one; no bytes if there is none."""
+        found = [
+            id
+            for (experiment,) in self.rows("SELECT id FROM experiment")
+            for (id,) in self.rows(
+                "SELECT id FROM decision WHERE experiment = ? AND id <= ? ORDER BY id DESC LIMIT 1",
+                (experiment, until),
+            )
+        ]
+        return max(found, default=b"")
+
+    # --- batches ---------------------------------------------------------------------------------
 
     def commit(self, batch: Batch, settle: Settle) -> Outcome:
         """Write a batch as one transaction.
