@@ -22,7 +22,7 @@ from bothworlds.campaign.dask import cluster
 from bothworlds.campaign.store import Store
 from bothworlds.engine.outcome import TileOutcome
 from bothworlds.experiments import experiment
-from bothworlds.experiments.plan import Plan
+from bothworlds.experiments.plan import RunPlan
 from bothworlds.policies.base import Policy
 from bothworlds.simulation.result import Result
 
@@ -111,7 +111,7 @@ def paper_store() -> None:
         by_stem = {}
         for name in ("stochastic", "switching"):
             chosen = experiment(name)
-            by_stem |= {c.stem: c for _, c in Plan(chosen, chosen.scales["full"], 0).curves}
+            by_stem |= {c.stem: c for _, c in RunPlan(chosen, chosen.scales["full"], 0).curves}
         curves = list(by_stem.values())
         store.want(curves)
         for curve in curves:

@@ -19,13 +19,13 @@ from typing import Any
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Order
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service, Settings
-from bothworlds.serve.domain.sums import Ledger
+from bothworlds.serve.domain.sums import StateLedger
 from bothworlds.serve.domain.tokens import Identities
 from bothworlds.serve.ops.verify import replay
 from bothworlds.serve.store.base import Store
 from bothworlds.serve.store.opening import opened
-from bothworlds.serve.store.rows import Batch, DecisionRow, FeedbackRow
-from bothworlds.serve.store.writer import Outcome
+from bothworlds.serve.store.rows import DecisionRow, FeedbackRow, WriteBatch
+from bothworlds.serve.store.writer import BatchOutcome
 
 ARMS = 8
 WRITERS = 8
@@ -83,7 +83,7 @@ def feedback(
     )  # fmt: skip
 
 
-def _kept(ledger: Ledger, outcome: Outcome) -> None:
+def _kept(ledger: StateLedger, outcome: BatchOutcome) -> None:
     ledger.states.update(((row.experiment, row.epoch), row) for row in outcome.states)
 
 
@@ -91,12 +91,12 @@ def transactions(store: str, seconds: float = SECONDS) -> float:
     """Return how many feedbacks a second are stored with a transaction for each."""
     asyncio.run(_closed(store))
     with contextlib.closing(opened(store)) as found:
-        ledger = Ledger(found.replica, {})
+        ledger = StateLedger(found.replica, {})
         ledger.load(found.writer.own_states())
         identities, number, begun = Identities(), 0, time.monotonic()
         while time.monotonic() - begun < seconds:
             number += 1
-            batch = Batch(feedback=[feedback(identities, number)])
+            batch = WriteBatch(feedback=[feedback(identities, number)])
             _kept(ledger, found.writer.commit(batch, ledger.settle))
         return number / (time.monotonic() - begun)
 
@@ -107,7 +107,7 @@ def rows_a_second(store: str, seconds: float = SECONDS) -> tuple[float, float]:
     identities, number = Identities(), 0
     found = []
     with contextlib.closing(opened(store)) as open_store:
-        ledger = Ledger(open_store.replica, {})
+        ledger = StateLedger(open_store.replica, {})
         ledger.load(open_store.writer.own_states())
         for kind in ("decisions", "feedback"):
             written, begun = 0, time.monotonic()
@@ -118,7 +118,7 @@ def rows_a_second(store: str, seconds: float = SECONDS) -> tuple[float, float]:
                     told = feedback(identities, number)
                     logged = DecisionRow(1, told.id, told.record, 0, 1, number, None)
                     rows.append(logged if kind == "decisions" else told)
-                batch = Batch(**{kind: rows})
+                batch = WriteBatch(**{kind: rows})
                 _kept(ledger, open_store.writer.commit(batch, ledger.settle))
                 written += len(rows)
             found.append(written / (time.monotonic() - begun))
@@ -168,12 +168,12 @@ def replayed(store: str, count: int = REPLAYED) -> float:
     """Return the CPU seconds of rebuilding the state from so many feedbacks."""
     asyncio.run(_closed(store))
     with contextlib.closing(opened(store)) as found:
-        ledger = Ledger(found.replica, {})
+        ledger = StateLedger(found.replica, {})
         ledger.load(found.writer.own_states())
         identities = Identities()
         for start in range(1, count + 1, 5_000):
             rows = [feedback(identities, number) for number in range(start, start + 5_000)]
-            _kept(ledger, found.writer.commit(Batch(feedback=rows), ledger.settle))
+            _kept(ledger, found.writer.commit(WriteBatch(feedback=rows), ledger.settle))
     begun = time.process_time()
     if not all(each.equal for each in replay(store)):
         raise SystemExit("The replayed state differs.")
@@ -249,13 +249,13 @@ def feedback_of_writers(
     def write(number: int) -> None:
         identities = Identities()
         with contextlib.closing(opened(url)) as store:
-            ledger = Ledger(store.replica, {})
+            ledger = StateLedger(store.replica, {})
             ready.wait()
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 rounds = range(counts[number] + 1, counts[number] + 1 + size)
                 rows = [feedback(identities, each, experiment, carried) for each in rounds]
-                batch = Batch(feedback=rows, orders=orders, folds=ledger.folds)
+                batch = WriteBatch(feedback=rows, orders=orders, folds=ledger.folds)
                 outcome = store.writer.commit(batch, ledger.settle)
                 _kept(ledger, outcome)
                 ledger.folds.update(outcome.folds)

@@ -12,7 +12,7 @@ from bothworlds.serve.domain.draws import PER_ONE
 from bothworlds.serve.domain.service import Service, Settings
 from bothworlds.serve.domain.sums import Counts, StateRow, Sums
 from bothworlds.serve.store.opening import opened
-from bothworlds.serve.store.rows import Batch, CheckpointRow, DecisionRow, FeedbackRow
+from bothworlds.serve.store.rows import CheckpointRow, DecisionRow, FeedbackRow, WriteBatch
 from bothworlds.serve.store.writer import as_bytes
 
 QUIET = Settings(poll_seconds=3600, sweep_seconds=3600, checkpoint_seconds=3600)
@@ -90,7 +90,7 @@ def made(store, name, arms, *, rounds=0, logged=0, checkpoints=0, drift=False, m
     sums = ((heights - heights.min()) * PER_ONE).astype(np.int64)
     state = Sums(np.append(sums, 0), told[-1], lost[-1], int(told[-1].sum()), rounds)
     counts = Counts(decided[-1].astype(int).tolist(), rounds)
-    batch = Batch(
+    batch = WriteBatch(
         feedback=[
             each._replace(status="quarantined") if id(each) in held else each for each in feedback
         ],

@@ -25,7 +25,7 @@ _MOST = 256
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlayerStanding:
     """How one player of an experiment does."""
 
     player: str
@@ -56,7 +56,7 @@ class Picture:
     rounds: int
     trouble: str
     """The current disturbance, empty if there is none."""
-    standings: tuple[Standing, ...]
+    standings: tuple[PlayerStanding, ...]
     times: tuple[float, ...]
     """Seconds of the points of the curves."""
     curves: dict[str, tuple[float, ...]]
@@ -110,11 +110,11 @@ class Contest:
             self._times = self._times[::2]
             self._curves = {name: curve[::2] for name, curve in self._curves.items()}
 
-    def _standings(self) -> Iterator[Standing]:
+    def _standings(self) -> Iterator[PlayerStanding]:
         for name, player in self.players.items():
             lost = [score.lost * self._scale for score in player.scores]
             best = [score.best for score in player.scores]
-            yield Standing(
+            yield PlayerStanding(
                 name,
                 sum(lost) / len(lost),
                 max(lost),

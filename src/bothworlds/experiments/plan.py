@@ -72,7 +72,7 @@ def _check(parameter: str, value: object, fits: bool, expected: str) -> None:
         raise InvalidParameter(must(parameter, "paper", expected, value))
 
 
-class Plan:
+class RunPlan:
     """An experiment with its settings and the curves it needs.
 
     Parameters

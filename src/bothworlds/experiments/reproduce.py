@@ -22,7 +22,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.experiments.catalogue import experiment, experiment_names
 from bothworlds.experiments.claims.statements import with_context
 from bothworlds.experiments.model import Outcome, Panel
-from bothworlds.experiments.plan import Plan, RunOptions
+from bothworlds.experiments.plan import RunOptions, RunPlan
 from bothworlds.experiments.report.archive import (
     Finished,
     everything,
@@ -133,7 +133,7 @@ def run(
     options = RunOptions(
         scale, horizon, repetitions, arms, gaps, with_kl_ucb, seed, threads, continuable
     )
-    plans = [Plan(each, options.settings(each), seed) for each in chosen]
+    plans = [RunPlan(each, options.settings(each), seed) for each in chosen]
     folder = Path(output) if output is not None else Path("results") / scale
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def run(
 
 
 def _compile(
-    plans: list[Plan], store: Store, keep: bool, compiling: Callable[[int, int], Any]
+    plans: list[RunPlan], store: Store, keep: bool, compiling: Callable[[int, int], Any]
 ) -> None:
     """Compile the kernels of the plans that the store does not make unnecessary."""
     pairs = [
@@ -177,7 +177,7 @@ def _compile(
 
 
 def _simulate(
-    plans: list[Plan],
+    plans: list[RunPlan],
     folder: Path,
     store: Store,
     workers: Workers,
@@ -188,7 +188,7 @@ def _simulate(
 ) -> None:
     """Run the missing parts of the plans, and finish each as soon as it is complete."""
     wanted: dict[str, Curve] = {}
-    owners: dict[str, list[Plan]] = {}
+    owners: dict[str, list[RunPlan]] = {}
     for plan in plans:
         for _, curve in plan.curves:
             known = wanted.get(curve.stem)
@@ -206,7 +206,7 @@ def _simulate(
         began.setdefault(name, time.perf_counter() - sum(outcome.wall for outcome in outcomes))
         simulated[name].add(curves[index].stem)
 
-    def conclude(candidates: list[Plan]) -> None:
+    def conclude(candidates: list[RunPlan]) -> None:
         for plan in candidates:
             name = plan.experiment.id
             if name not in unfinished or not _complete(plan, store):
@@ -231,7 +231,7 @@ def _simulate(
 
 
 def _shower(
-    plans: list[Plan], curves: list[Curve], progress: Callable[[Moment], Any]
+    plans: list[RunPlan], curves: list[Curve], progress: Callable[[Moment], Any]
 ) -> Callable[[Progress], Any]:
     """Return the function that turns reports about a curve into progress of its experiment."""
     places = {}
@@ -247,12 +247,12 @@ def _shower(
     return show
 
 
-def _complete(plan: Plan, store: Store) -> bool:
+def _complete(plan: RunPlan, store: Store) -> bool:
     """Return whether the store has every curve of a plan."""
     return not any(store.missing(curve) for _, curve in plan.curves)
 
 
-def _finished_before(plan: Plan, folder: Path, store: Store) -> Finished | None:
+def _finished_before(plan: RunPlan, folder: Path, store: Store) -> Finished | None:
     """Return an experiment that was finished before, if nothing has changed since."""
     began = time.perf_counter()
     made = kept(folder, plan.experiment.id, plan.key)
@@ -262,13 +262,13 @@ def _finished_before(plan: Plan, folder: Path, store: Store) -> Finished | None:
 
 
 def _finish(
-    plan: Plan, folder: Path, store: Store, simulated: Collection[str], began: float
+    plan: RunPlan, folder: Path, store: Store, simulated: Collection[str], began: float
 ) -> Finished | None:
     """Judge and draw a complete experiment, and write its files and the report.
 
     Parameters
     ----------
-    plan : Plan
+    plan : RunPlan
         The experiment and its curves.
     folder : Path
         Where the files go.
@@ -319,7 +319,7 @@ def _finish(
     return _reported(made, folder)
 
 
-def _results(plan: Plan, store: Store) -> dict[str, Result] | None:
+def _results(plan: RunPlan, store: Store) -> dict[str, Result] | None:
     """Return the result of every cell, or None where something is missing."""
     parts: dict[str, Any] = {cell.id: {} for cell in plan.cells}
     for cell, curve in plan.curves:

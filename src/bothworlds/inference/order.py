@@ -16,7 +16,7 @@ HELD = 2**20
 """Numbers of the latest rows that are sorted by round before they count: 8 MB."""
 
 
-class InOrder:
+class RoundSorter:
     """Buffer that sorts rows by round and passes them on.
 
     A row is passed on in its order if it stands at most half a buffer behind its place.
@@ -31,7 +31,7 @@ class InOrder:
     Examples
     --------
     >>> found = []
-    >>> rows = InOrder(lambda rounds, losses: found.extend(losses.tolist()), np.nan)
+    >>> rows = RoundSorter(lambda rounds, losses: found.extend(losses.tolist()), np.nan)
     >>> rows.add(np.array([2, 3]), np.array([0.2, 0.3]))
     >>> rows.add(np.array([1]), np.array([0.1]))
     >>> rows.finish()

@@ -13,7 +13,7 @@ from bothworlds.evidence import bounds as read
 from bothworlds.evidence import update
 from bothworlds.evidence.report import Report, Units
 from bothworlds.evidence.sums import CELLS, FINE, Evidence
-from bothworlds.inference.order import InOrder
+from bothworlds.inference.order import RoundSorter
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.logs.columns import Log, Reading, Rows
 
@@ -27,7 +27,7 @@ def _known(rows: Rows) -> NDArray[np.int64]:
     return np.where(rows.whole, update.ALL, own)
 
 
-class Tally:
+class SliceTally:
     """The evidence and the counts of one slice of a log.
 
     Evidence is added in the order of the rounds. A row counts in its order if it stands fewer than
@@ -37,7 +37,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.evidence: Evidence | None = None
-        self._sorted = InOrder(self._count, np.nan)
+        self._sorted = RoundSorter(self._count, np.nan)
         self.drawn = np.zeros(0, np.int64)
         self.answered = np.zeros(0, np.int64)
 
@@ -160,9 +160,9 @@ def report(
     sure = read.checked_confidence(confidence, owner)
     by = checked_by(by, owner)
     reading = Reading(log, bounds, owner, between, arms)
-    tallies: dict[Any, Tally] = {}
+    tallies: dict[Any, SliceTally] = {}
     for key, rows in sliced(reading, by):
-        tallies.setdefault(key, Tally()).add(rows, len(reading.names.listed))
+        tallies.setdefault(key, SliceTally()).add(rows, len(reading.names.listed))
     if by is None:
         return tallies[None].report(reading, sure, drift, reading.title)
     return {

@@ -36,7 +36,7 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.evidence import bounds as read
 from bothworlds.evidence import estimating as est
 from bothworlds.evidence.report import Units
-from bothworlds.inference.order import InOrder
+from bothworlds.inference.order import RoundSorter
 from bothworlds.inference.slices import By, Slice, checked_by, sliced
 from bothworlds.inference.targets import UNIFORM, Target, target_rows
 from bothworlds.logs.columns import Log, Reading, Rows
@@ -150,7 +150,7 @@ class _Ordered:
 
     def __init__(self, sums: ValueSums) -> None:
         self._sums = sums
-        self._sorted = InOrder(lambda rounds, *columns: sums.add(*columns), 0.0)
+        self._sorted = RoundSorter(lambda rounds, *columns: sums.add(*columns), 0.0)
 
     def add(self, rows: Rows, target: NDArray[np.float64]) -> None:
         """Add rows with answers, and the target's probabilities."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bothworlds.plotting.result import Curves
 
 
-class Pair(Protocol):
+class Compared(Protocol):
     """Part of each pair that the plot of a ranking needs."""
 
     @property
@@ -49,7 +49,7 @@ class Pairs(Protocol):
     """Part of a `bothworlds.simulation.ranking.Ranking` that the plot needs."""
 
     @property
-    def pairs(self) -> Sequence[Pair]:
+    def pairs(self) -> Sequence[Compared]:
         """Every pair."""
 
     @property

@@ -33,7 +33,7 @@ from bothworlds.serve.dashboard.shown import Shown
 from bothworlds.serve.dashboard.words import address
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import handlers, wire
-from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
+from bothworlds.serve.http.messages import HandlerContext, Header, Reply, Request, Stream
 from bothworlds.serve.http.origins import Headers, on_this_machine, refuse_pages
 from bothworlds.serve.http.routes import Route, Router, Routes
 from bothworlds.serve.problems import KINDS, Problem
@@ -124,7 +124,7 @@ class Dashboard:
 
     Parameters
     ----------
-    app : Context
+    app : HandlerContext
         The app of the service that is displayed.
     keys : bool
         Whether users must log in with a key.
@@ -135,7 +135,7 @@ class Dashboard:
         Names of its operations, and of those that are always logged.
     """
 
-    def __init__(self, app: Context, *, keys: bool) -> None:
+    def __init__(self, app: HandlerContext, *, keys: bool) -> None:
         self._app = app
         self._keys = keys
         self._router = Router(route.made)

@@ -102,7 +102,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class History:
+class ChartHistory:
     """Where an experiment stood at some moments of its epoch, oldest first."""
 
     at: list[float]
@@ -167,7 +167,7 @@ class Watching:
         """Return statistics of the newest decisions, None if they take over ``patience``."""
         return await self._shared(who, name, "window", 5.0, patience, _newest)
 
-    async def history(self, who: Principal, name: str, patience: float) -> History | None:
+    async def history(self, who: Principal, name: str, patience: float) -> ChartHistory | None:
         """Return where the experiment stood over time."""
         return await self._shared(who, name, "history", 5.0, patience, _checkpoints)
 
@@ -237,7 +237,7 @@ def _newest(reader: Reader, experiment: Snapshot) -> Window:
     return counted(rows, experiment, now, reader.swept(experiment.id))
 
 
-def _checkpoints(reader: Reader, experiment: Snapshot) -> History:
+def _checkpoints(reader: Reader, experiment: Snapshot) -> ChartHistory:
     found = queries.some_checkpoints(reader, experiment.id, experiment.epoch, POINTS)
     return told_by(found, experiment.known, len(experiment.config.experts))
 
@@ -346,7 +346,7 @@ def counted(rows: list[LogRow], experiment: Snapshot, now: float, swept: bytes =
     return Window(total, since, arms, tuple(lags), made, sure, strict, waiting=waiting)
 
 
-def told_by(rows: list[CheckpointRow], known: int, experts: int) -> History:
+def told_by(rows: list[CheckpointRow], known: int, experts: int) -> ChartHistory:
     """Return the series of some checkpoints, for so many arms and experts."""
     last = rows[-1].id if rows else 0
     size = len(rows), known
@@ -360,4 +360,4 @@ def told_by(rows: list[CheckpointRow], known: int, experts: int) -> History:
         for target, raw in ((told, row.told), (lost, row.lost)):
             values = from_bytes(raw)[:known]
             target[place, : values.size] = values
-    return History([row.at for row in rows], shares, weights, told, lost, last)
+    return ChartHistory([row.at for row in rows], shares, weights, told, lost, last)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bothworlds.bandit.standing import Standing
 from bothworlds.plotting.palette import SHOWN
-from bothworlds.serve.dashboard.reading import CONFIDENCE, Facts, History, Window
+from bothworlds.serve.dashboard.reading import CONFIDENCE, ChartHistory, Facts, Window
 from bothworlds.text import clipped, counted, short_duration
 
 OTHERS = f"s{SHOWN}"
@@ -20,7 +20,7 @@ class Shown:
 
     described: dict[str, Any]
     window: Window | None
-    history: History | None
+    history: ChartHistory | None
     facts: Facts | None
     chosen: str | None = None
     """Unit that the reader chose, reward or loss; None follows the feedback."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from bothworlds.errors import StoreError
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import Experiments
-from bothworlds.serve.domain.sums import Counts, Ledger, StateKey
+from bothworlds.serve.domain.sums import Counts, StateKey, StateLedger
 from bothworlds.serve.domain.tokens import Keyring
 from bothworlds.serve.ops.away import READ, REPORT, Away, Desk
 from bothworlds.serve.problems import Problem
@@ -85,7 +85,7 @@ class State:
         The experiments in memory.
     counters : dict of str to int
         `COUNTERS`, since the start.
-    ledger, committer : Ledger, Committer
+    ledger, committer : StateLedger, Committer
         This replica's states, and the thread that writes them.
     configuration : Configuration
         The newest that was read; the next three follow from it.
@@ -124,7 +124,7 @@ class State:
         self.keys: dict[str, KeyRow] = {}
         self.verified_keys: dict[str, Principal] = {}
         self.counts: dict[StateKey, Counts] = {}
-        self.ledger = Ledger(store.replica, self.counts)
+        self.ledger = StateLedger(store.replica, self.counts)
         self.committer = Committer(
             store.writer, self.ledger, self.loop, self.experiments.learned, settings.log_buffer,
             settings.recovery_seconds,

@@ -13,8 +13,8 @@ Where experts advise, the estimates are theirs, and stand behind ``later``; thos
 0.
 
 A replica has `Sums` of its own, which only it writes; the state of an experiment is the sum over
-the replicas'.  The `Ledger` has those of this replica.  A decision in a segment contributes to the
-state of the experiment and, as long as the segment lives, to the segment's.
+the replicas'.  The `StateLedger` has those of this replica.  A decision in a segment contributes
+to the state of the experiment and, as long as the segment lives, to the segment's.
 """
 
 from __future__ import annotations
@@ -428,7 +428,7 @@ class StateRow:
         self.key = self.experiment, self.epoch, self.segment
 
 
-class Ledger:
+class StateLedger:
     """States of this replica, by experiment, epoch and segment; they belong to the writing thread.
 
     Parameters

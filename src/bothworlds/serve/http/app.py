@@ -28,7 +28,7 @@ from bothworlds.serve.http.limits import Buckets
 from bothworlds.serve.http.messages import (
     JSON,
     PROBLEM,
-    Context,
+    HandlerContext,
     Header,
     Headers,
     Reply,
@@ -143,7 +143,7 @@ class Disconnected(Exception):
     """The caller hung up before its request was complete."""
 
 
-class Application(Context):
+class Application(HandlerContext):
     """The ASGI application.
 
     Parameters

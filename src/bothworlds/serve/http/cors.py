@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.decide_tokens import TOKEN_SCOPES
-from bothworlds.serve.http.messages import Context, Headers, Reply, Request, Stream
+from bothworlds.serve.http.messages import HandlerContext, Headers, Reply, Request, Stream
 from bothworlds.serve.http.routes import Route, Router
 from bothworlds.serve.problems import Problem
 
@@ -22,7 +22,7 @@ _SENT = (
 _READ = b"etag, retry-after, x-request-id"
 
 
-async def _allow(app: Context, request: Request) -> Reply:
+async def _allow(app: HandlerContext, request: Request) -> Reply:
     """Answer a pre-flight request that is allowed."""
     extra = [
         (b"access-control-allow-methods", request.given[0].encode()),

@@ -13,7 +13,7 @@ from bothworlds.serve.domain.answers import Decided, Feedback, Status, Told
 from bothworlds.serve.domain.config import NewExperiment
 from bothworlds.serve.domain.keys import FIRST_TENANT
 from bothworlds.serve.http import wire
-from bothworlds.serve.http.messages import Context, Header, Reply, Request, Stream
+from bothworlds.serve.http.messages import HandlerContext, Header, Reply, Request, Stream
 from bothworlds.serve.http.routes import BATCH_BODY, Routes
 from bothworlds.serve.ops import exports, reports
 from bothworlds.serve.ops.metrics import CONTENT_TYPE
@@ -49,7 +49,7 @@ ALL_ARMS = wire.Decide()
     query=wire.DecideQuery, answer=Decided, statuses=(201, 200), headers=("Idempotency-Key",),
     problems=_DECIDE, browsers=True,
 )  # fmt: skip
-async def decide(app: Context, request: Request) -> Reply:
+async def decide(app: HandlerContext, request: Request) -> Reply:
     """Draw an arm."""
     body = request.body or ALL_ARMS
     key = request.headers.get(b"idempotency-key")
@@ -72,7 +72,7 @@ async def decide(app: Context, request: Request) -> Reply:
     "POST", f"{_ONE}/decisions:batch", "Decide several times", "decide", body=wire.DecideMany,
     answer=wire.DecidedMany, statuses=(201,), problems=_DECIDE, browsers=True,
 )  # fmt: skip
-async def decide_many(app: Context, request: Request) -> Reply:
+async def decide_many(app: HandlerContext, request: Request) -> Reply:
     """Draw several arms."""
     body = request.body
     made = await app.service.decide_many(
@@ -87,7 +87,7 @@ async def decide_many(app: Context, request: Request) -> Reply:
     body=Feedback, answer=Told, browsers=True,
     problems=(*_TOKEN, "out_of_bounds", "already_told", "contribution_too_large"),
 )  # fmt: skip
-async def feedback(app: Context, request: Request) -> Reply:
+async def feedback(app: HandlerContext, request: Request) -> Reply:
     """Learn from a decision."""
     loss, reward = request.body.given()
     told = await app.service.feedback(request.who, request.given[0], loss=loss, reward=reward)
@@ -102,7 +102,7 @@ TOLD = {status: wire.encode({"status": status}) for status in get_args(Status)}
     "feedback", body=wire.FeedbackMany, answer=wire.ToldMany, limit=BATCH_BODY, browsers=True,
     problems=("store_unavailable",),
 )  # fmt: skip
-async def feedback_many(app: Context, request: Request) -> Reply:
+async def feedback_many(app: HandlerContext, request: Request) -> Reply:
     """Learn from many decisions."""
     results = []
     for told in await app.service.feedback_many(request.who, request.body.items):
@@ -118,7 +118,7 @@ async def feedback_many(app: Context, request: Request) -> Reply:
     "POST", "/v1/decisions/{decision}/activate", "Activate a deferred decision",
     "feedback", statuses=(204,), problems=_TOKEN, browsers=True,
 )  # fmt: skip
-async def activate(app: Context, request: Request) -> Reply:
+async def activate(app: HandlerContext, request: Request) -> Reply:
     """Make a deferred decision count."""
     await app.service.activate(request.who, request.given[0])
     return Reply(204, b"")
@@ -129,7 +129,7 @@ async def activate(app: Context, request: Request) -> Reply:
     body=wire.NewDecideToken, optional=True, answer=wire.DecideToken, statuses=(201,),
     problems=("experiment_not_found",),
 )  # fmt: skip
-async def mint_token(app: Context, request: Request) -> Reply:
+async def mint_token(app: HandlerContext, request: Request) -> Reply:
     """Mint a decide token."""
     asked = request.body or wire.NewDecideToken()
     token, until = app.service.mint_token(
@@ -146,7 +146,7 @@ async def mint_token(app: Context, request: Request) -> Reply:
     "GET", "/v1/experiments", "List the experiments", "read", query=wire.ExperimentsQuery,
     answer=wire.Experiments, problems=("experiment_not_found",),
 )  # fmt: skip
-async def experiments(app: Context, request: Request) -> Reply:
+async def experiments(app: HandlerContext, request: Request) -> Reply:
     """List the experiments, without keeping decisions waiting."""
     after, limit = request.query.after, request.query.limit
     names = app.service.names(request.who)
@@ -187,7 +187,7 @@ def _tag(found: dict[str, Any]) -> bytes:
     answer=wire.Experiment, statuses=(201,), limit=BATCH_BODY,
     problems=("experiment_exists", "policy_not_served", "store_unavailable"),
 )  # fmt: skip
-async def create(app: Context, request: Request) -> Reply:
+async def create(app: HandlerContext, request: Request) -> Reply:
     """Create an experiment."""
     found = await app.service.create(request.who, request.body, request_id=request.id.decode())
     return _described(found, 201)
@@ -198,7 +198,7 @@ async def create(app: Context, request: Request) -> Reply:
     answer=wire.Experiment, statuses=(200, 304), headers=("If-None-Match",),
     problems=("experiment_not_found",),
 )  # fmt: skip
-async def experiment(app: Context, request: Request) -> Reply:
+async def experiment(app: HandlerContext, request: Request) -> Reply:
     """Describe an experiment."""
     found = app.service.experiment(request.who, request.given[0])
     known = request.headers.get(b"if-none-match", b"")
@@ -213,7 +213,7 @@ async def experiment(app: Context, request: Request) -> Reply:
     answer=wire.Experiment, headers=("If-Match",),
     problems=(*_CHANGE, "if_match_missing", "experiment_archived"),
 )  # fmt: skip
-async def change(app: Context, request: Request) -> Reply:
+async def change(app: HandlerContext, request: Request) -> Reply:
     """Change settings of an experiment."""
     based = request.headers.get(b"if-match")
     if based is None:
@@ -232,7 +232,7 @@ async def change(app: Context, request: Request) -> Reply:
     return _described(changed)
 
 
-async def act(app: Context, request: Request) -> Reply:
+async def act(app: HandlerContext, request: Request) -> Reply:
     """Change the mode of an experiment."""
     arm = None if request.body is None else request.body.arm
     found = await app.service.set_mode(
@@ -269,7 +269,7 @@ _action("reset", "Discard the learned state and start a new epoch")
     "POST", f"{_ONE}/arms", "Add an arm", "admin", body=wire.NewArm, answer=wire.Experiment,
     statuses=(201,), problems=(*_CHANGE, "arm_id_used", "experiment_archived", "mode_conflict"),
 )  # fmt: skip
-async def add_arm(app: Context, request: Request) -> Reply:
+async def add_arm(app: HandlerContext, request: Request) -> Reply:
     """Add an arm."""
     found = await app.service.add_arm(
         request.who,
@@ -286,7 +286,7 @@ async def add_arm(app: Context, request: Request) -> Reply:
     statuses=(204,),
     problems=(*_CHANGE, "arm_not_found", "last_arms", "mode_conflict", "shares_conflict"),
 )  # fmt: skip
-async def retire_arm(app: Context, request: Request) -> Reply:
+async def retire_arm(app: HandlerContext, request: Request) -> Reply:
     """Retire an arm."""
     name, arm = request.given
     await app.service.retire_arm(request.who, name, arm, request_id=request.id.decode())
@@ -297,7 +297,7 @@ async def retire_arm(app: Context, request: Request) -> Reply:
     "GET", f"{_ONE}/segments", "List the segments with their learned state", "read",
     query=wire.SegmentsQuery, answer=wire.SegmentsFound, problems=("experiment_not_found",),
 )  # fmt: skip
-async def segments(app: Context, request: Request) -> Reply:
+async def segments(app: HandlerContext, request: Request) -> Reply:
     """List the segments."""
     found = await app.service.segments(request.who, request.given[0], request.query.limit)
     return Reply(200, wire.encode(found))
@@ -311,7 +311,7 @@ async def segments(app: Context, request: Request) -> Reply:
     query=wire.ExportQuery, problems=("experiment_not_found", "not_acceptable"),
     media=("application/x-ndjson", "text/csv", "text/plain", "application/vnd.apache.parquet"),
 )  # fmt: skip
-async def export(app: Context, request: Request) -> Stream:
+async def export(app: HandlerContext, request: Request) -> Stream:
     """Stream the log in one of the formats."""
     name = request.given[0]
     described = app.service.experiment(request.who, name)
@@ -332,7 +332,7 @@ async def export(app: Context, request: Request) -> Stream:
     "GET", f"{_ONE}/report", "Report the mean of every arm, with its confidence", "read",
     query=wire.ReportQuery, problems=("experiment_not_found", "arm_not_found", "nothing_logged"),
 )  # fmt: skip
-async def report(app: Context, request: Request) -> Reply:
+async def report(app: HandlerContext, request: Request) -> Reply:
     """Report on the arms."""
     query = request.query
     found = await reports.report(
@@ -346,7 +346,7 @@ async def report(app: Context, request: Request) -> Reply:
     query=wire.EventsQuery, headers=("Last-Event-ID",), problems=("experiment_not_found",),
     media=("text/event-stream",),
 )  # fmt: skip
-async def events(app: Context, request: Request) -> Stream:
+async def events(app: HandlerContext, request: Request) -> Stream:
     """Stream checkpoints as server-sent events."""
     name = request.given[0]
     app.service.experiment(request.who, name)
@@ -381,7 +381,7 @@ async def events(app: Context, request: Request) -> Stream:
     "GET", f"{_ONE}/quarantine", "List feedback in quarantine", "admin", answer=wire.Quarantined,
     problems=("experiment_not_found",),
 )  # fmt: skip
-async def quarantined(app: Context, request: Request) -> Reply:
+async def quarantined(app: HandlerContext, request: Request) -> Reply:
     """List feedback in quarantine."""
     found = await app.service.quarantined(request.who, request.given[0])
     return Reply(200, wire.encode({"items": found}))
@@ -391,7 +391,7 @@ async def quarantined(app: Context, request: Request) -> Reply:
     "POST", f"{_ONE}/quarantine/release", "Learn from feedback in quarantine", "admin",
     body=wire.Ids, optional=True, answer=wire.Moved, problems=_WRITE,
 )  # fmt: skip
-async def release(app: Context, request: Request) -> Reply:
+async def release(app: HandlerContext, request: Request) -> Reply:
     """Learn from feedback in quarantine."""
     return await _judged(request, app.service.release)
 
@@ -400,7 +400,7 @@ async def release(app: Context, request: Request) -> Reply:
     "POST", f"{_ONE}/quarantine/drop", "Drop feedback in quarantine", "admin", body=wire.Ids,
     optional=True, answer=wire.Moved, problems=_WRITE,
 )  # fmt: skip
-async def drop(app: Context, request: Request) -> Reply:
+async def drop(app: HandlerContext, request: Request) -> Reply:
     """Drop feedback in quarantine."""
     return await _judged(request, app.service.drop)
 
@@ -418,7 +418,7 @@ async def _judged(request: Request, judge: Callable[..., Awaitable[int]]) -> Rep
     "GET", "/v1/audit", "List the changes of the configuration", "admin",
     query=wire.PageQuery, answer=wire.Audit,
 )  # fmt: skip
-async def audit(app: Context, request: Request) -> Reply:
+async def audit(app: HandlerContext, request: Request) -> Reply:
     """List the changes of the configuration, with the key behind each."""
     found = await app.service.audit(
         request.who, after=request.query.after, limit=request.query.limit
@@ -429,7 +429,7 @@ async def audit(app: Context, request: Request) -> Reply:
 @route(
     "GET", "/v1/keys", "List the keys", "admin", answer=wire.Keys,
 )  # fmt: skip
-async def keys(app: Context, request: Request) -> Reply:
+async def keys(app: HandlerContext, request: Request) -> Reply:
     """List the keys."""
     return Reply(200, wire.encode({"keys": app.service.keys(request.who)}))
 
@@ -438,7 +438,7 @@ async def keys(app: Context, request: Request) -> Reply:
     "POST", "/v1/keys", "Create a key; it is returned only once", "admin",
     body=wire.NewKey, answer=wire.KeyMade, statuses=(201,), problems=("store_unavailable",),
 )  # fmt: skip
-async def create_key(app: Context, request: Request) -> Reply:
+async def create_key(app: HandlerContext, request: Request) -> Reply:
     """Create a key."""
     secret, made = await app.service.create_key(
         request.who, request.body.scopes, label=request.body.label, request_id=request.id.decode()
@@ -450,7 +450,7 @@ async def create_key(app: Context, request: Request) -> Reply:
     "DELETE", "/v1/keys/{key}", "Revoke a key", "admin", statuses=(204,),
     problems=("key_not_found", "store_unavailable"),
 )  # fmt: skip
-async def revoke_key(app: Context, request: Request) -> Reply:
+async def revoke_key(app: HandlerContext, request: Request) -> Reply:
     """Revoke a key."""
     await app.service.revoke_key(request.who, request.given[0], request_id=request.id.decode())
     return Reply(204, b"")
@@ -460,7 +460,7 @@ async def revoke_key(app: Context, request: Request) -> Reply:
     "POST", "/v1/token-keys", "Sign decisions with a new token key from now on", "admin",
     answer=wire.Rotated, statuses=(201,), problems=("store_unavailable",),
 )  # fmt: skip
-async def rotate(app: Context, request: Request) -> Reply:
+async def rotate(app: HandlerContext, request: Request) -> Reply:
     """Sign with a new token key from now on."""
     made = await app.service.rotate_token_key(request.who, request_id=request.id.decode())
     return Reply(201, wire.encode({"token_key": made}))
@@ -474,7 +474,7 @@ _OK = wire.encode({"status": "ok"})
 @route(
     "GET", "/healthz", "Check that the process is alive", None, answer=wire.Health,
 )  # fmt: skip
-async def healthz(app: Context, request: Request) -> Reply:
+async def healthz(app: HandlerContext, request: Request) -> Reply:
     """Answer."""
     return Reply(200, _OK)
 
@@ -483,7 +483,7 @@ async def healthz(app: Context, request: Request) -> Reply:
     "GET", "/readyz", "Check that the service can decide", None, answer=wire.Health,
     problems=("not_ready",),
 )  # fmt: skip
-async def readyz(app: Context, request: Request) -> Reply:
+async def readyz(app: HandlerContext, request: Request) -> Reply:
     """Return whether the service can decide."""
     stopping = "The service is stopping." if app.stopping.is_set() else None
     why = stopping or app.short_of or app.service.ready()
@@ -495,7 +495,7 @@ async def readyz(app: Context, request: Request) -> Reply:
 @route(
     "GET", "/metrics", "Metrics for Prometheus", "read", media=("text/plain",),
 )  # fmt: skip
-async def metrics(app: Context, request: Request) -> Reply:
+async def metrics(app: HandlerContext, request: Request) -> Reply:
     """Show the metrics: of the caller's experiments, and to the operator of the process."""
     families = await app.experiment_metrics.read(app.service, request.who)
     text = await asyncio.to_thread(app.metrics.text_of, families)
@@ -505,6 +505,6 @@ async def metrics(app: Context, request: Request) -> Reply:
 
 
 @route("GET", "/openapi.json", "This document", None, operation="openapi")
-async def document(app: Context, request: Request) -> Reply:
+async def document(app: HandlerContext, request: Request) -> Reply:
     """Show the OpenAPI document."""
     return Reply(200, app.document)

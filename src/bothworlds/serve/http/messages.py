@@ -134,7 +134,7 @@ class Request(msgspec.Struct, eq=False):
         return getattr(self.route, "operation", None)
 
 
-class Context:
+class HandlerContext:
     """Context of handlers: the service, its metrics, and whether the server is stopping."""
 
     document: bytes

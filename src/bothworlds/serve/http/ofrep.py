@@ -18,7 +18,7 @@ from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.http import wire
-from bothworlds.serve.http.messages import Context, Reply, Request
+from bothworlds.serve.http.messages import HandlerContext, Reply, Request
 from bothworlds.serve.http.routes import Routes
 from bothworlds.serve.problems import Problem
 
@@ -40,7 +40,7 @@ _TAG = re.compile(r'"([0-9]{1,12})-[0-9a-f]{32}"')
     "decide", body=wire.Evaluate, optional=True, answer=wire.Evaluated, headers=("X-API-Key",),
     problems=_EVALUATE, refusal=wire.NotEvaluated, browsers=True,
 )  # fmt: skip
-async def evaluate(app: Context, request: Request) -> Reply:
+async def evaluate(app: HandlerContext, request: Request) -> Reply:
     """Evaluate one flag."""
     experiment = app.service.experiment_state(request.who, request.given[0])
     found = await _evaluated(app.service, request.who, experiment, _context(request.body))
@@ -54,7 +54,7 @@ async def evaluate(app: Context, request: Request) -> Reply:
     headers=("If-None-Match", "X-API-Key"), problems=_EVALUATE[1:], refusal=wire.NotEvaluated,
     browsers=True,
 )  # fmt: skip
-async def evaluate_all(app: Context, request: Request) -> Reply:
+async def evaluate_all(app: HandlerContext, request: Request) -> Reply:
     """Evaluate the flags of all experiments that are not archived."""
     service, context = app.service, _context(request.body)
     running = service.running(request.who)

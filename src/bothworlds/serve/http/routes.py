@@ -46,7 +46,7 @@ class Route:
     scope : str or None
         The scope that a key must have; None where no key is required.
     handler : coroutine function, optional
-        Answers a request; called with a `Context` and a `Request`.
+        Answers a request; called with a `HandlerContext` and a `Request`.
     body, query, answer : type, optional
         What it takes and gives, of `wire`.
     optional : bool

@@ -31,18 +31,18 @@ from typing import Any, ClassVar, TypeVar
 
 from bothworlds.serve.domain import records
 from bothworlds.serve.domain.folds import Order
-from bothworlds.serve.domain.sums import Counts, Ledger, StateKey, StateRow, Sums
+from bothworlds.serve.domain.sums import Counts, StateKey, StateLedger, StateRow, Sums
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store.folding import Folds
 from bothworlds.serve.store.rows import (
     Activation,
-    Batch,
     Caps,
     Claimed,
     ClaimRow,
     DecisionRow,
     FeedbackRow,
     Stored,
+    WriteBatch,
 )
 from bothworlds.serve.store.writer import Writer
 
@@ -193,7 +193,7 @@ class Committer:
     ----------
     writer : Writer
         The connection; no other thread uses it once this one has started.
-    ledger : Ledger
+    ledger : StateLedger
         The states, loaded already.
     loop : event loop
         Where answers are given.
@@ -209,7 +209,7 @@ class Committer:
     def __init__(
         self,
         writer: Writer,
-        ledger: Ledger,
+        ledger: StateLedger,
         loop: asyncio.AbstractEventLoop,
         changed: Callable[[list[StateRow], Folds], None],
         log_limit: int,
@@ -392,7 +392,7 @@ class Committer:
         return list(islice(_drained(log), size))
 
     def _commit(self, items: list[Item], rows: list[DecisionRow], life: int) -> None:
-        batch = Batch(
+        batch = WriteBatch(
             decisions=rows, caps=self.caps, orders=self.orders, folds=self.ledger.folds
         )  # fmt: skip
         first: dict[tuple[int, bytes], FeedbackRow] = {}

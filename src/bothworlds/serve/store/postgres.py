@@ -42,13 +42,13 @@ from bothworlds.serve.store.rows import (
     DECISION,
     FEEDBACK,
     AuditRow,
-    Batch,
     DecisionRow,
     FeedbackRow,
     Replica,
     Rows,
+    WriteBatch,
 )
-from bothworlds.serve.store.writer import Outcome, Settle, Writer
+from bothworlds.serve.store.writer import BatchOutcome, Settle, Writer
 
 CHANNEL = "bothworlds"
 """Where changes of the configuration are announced, and states, by the number of their replica."""
@@ -323,7 +323,7 @@ class PostgresWriter(Writer):
         with self.line.busy() as connection:
             connection.execute(script.encode())
 
-    def commit(self, batch: Batch, settle: Settle) -> Outcome:
+    def commit(self, batch: WriteBatch, settle: Settle) -> BatchOutcome:
         """Write a batch as one transaction."""
         try:
             outcome = super().commit(batch, settle)

@@ -171,7 +171,7 @@ class Claimed(NamedTuple):
 
 
 @dataclass
-class Batch:
+class WriteBatch:
     """Rows that are written in one transaction."""
 
     feedback: list[FeedbackRow] = field(default_factory=list)

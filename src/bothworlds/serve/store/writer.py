@@ -36,7 +36,6 @@ from bothworlds.serve.store.rows import (
     FEEDBACK,
     ArmRow,
     AuditRow,
-    Batch,
     Caps,
     CheckpointRow,
     Claimed,
@@ -49,6 +48,7 @@ from bothworlds.serve.store.rows import (
     Replica,
     Rows,
     Stored,
+    WriteBatch,
     from_bytes,
 )
 
@@ -82,7 +82,7 @@ class Conflict(StoreError):
 
 
 @dataclass
-class Outcome:
+class BatchOutcome:
     """Outcome of a batch."""
 
     told_before: dict[tuple[int, bytes], Stored]
@@ -357,7 +357,7 @@ class Writer(Connection, ABC):
 
     # --- batches ---------------------------------------------------------------------------------
 
-    def commit(self, batch: Batch, settle: Settle) -> Outcome:
+    def commit(self, batch: WriteBatch, settle: Settle) -> BatchOutcome:
         """Write a batch as one transaction.
 
         Raises what the database raises, and `Conflict`; then nothing was written, or, where
@@ -405,7 +405,7 @@ class Writer(Connection, ABC):
                 folds = folding.learn(self, new, folds)
         for row in states:
             row.version += 1
-        return Outcome(before, over, claimed, states, folds)
+        return BatchOutcome(before, over, claimed, states, folds)
 
     def _insert_feedback(self, rows: list[FeedbackRow]) -> dict[tuple[int, bytes], Stored]:
         """Insert feedback; return the rows that the store had already."""
