@@ -1471,7 +1471,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            /** @description `overloaded`: The service has too much to do; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1624,7 +1624,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            /** @description `overloaded`: The service has too much to do; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5854,7 +5854,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            /** @description `overloaded`: The service has too much to do; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6016,7 +6016,7 @@ export interface operations {
                     "application/json": components["schemas"]["NotEvaluated"];
                 };
             };
-            /** @description `overloaded`: The buffer of the log is full; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
+            /** @description `overloaded`: The service has too much to do; `store_unavailable`: The store did not take the write; `shutting_down`: The service is stopping. */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -181,7 +181,7 @@ KINDS: dict[str, Kind] = {
     # The service.
     "internal": Kind(500, "The service failed", "Report the request id; nothing was acknowledged."),
     "overloaded": Kind(
-        503, "The buffer of the log is full", "Wait for the time in the header Retry-After."
+        503, "The service has too much to do", "Wait for the time in the header Retry-After."
     ),
     "store_unavailable": Kind(
         503,

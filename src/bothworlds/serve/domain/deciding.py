@@ -235,7 +235,7 @@ class Deciding:
         committer = self._committer
         if len(committer.log) >= committer.log_limit:
             self._counters["overloaded"] += 1
-            raise Problem("overloaded", retry_after=1.0)
+            raise Problem("overloaded", "The buffer of the log is full.", retry_after=1.0)
         identities, keyring = self._identities, self._state.keyring
         drawn, mode, shadow = experiment.draw(
             lineup, identities.uniform(), advice, asleep, segment
