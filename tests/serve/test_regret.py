@@ -10,6 +10,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.bandit.state_file import describe
+from bothworlds.serve.domain import replicas
 from bothworlds.serve.domain.service import Arm, NewExperiment, Service
 from bothworlds.serve.store import postgres as store
 from helpers.waiting import HANG
@@ -46,16 +47,16 @@ def bandit_regrets(policy, delay):
     return np.array(found)
 
 
-async def served_regrets(url, policy, replicas, restarts, delay):
+async def served_regrets(url, policy, count, restarts, delay):
     """Return the regret of every experiment, and how many rounds a decision was behind at most."""
     settings = replace(QUIET, poll_seconds=0.2)
     names = [f"run{n}" for n in range(RUNS)]
     worlds = [random.Random(n) for n in range(RUNS)]
     regrets, behind = np.zeros(RUNS), 0
     async with contextlib.AsyncExitStack() as stack:
-        services = [await Service.open(url, settings) for _ in range(replicas)]
+        services = [await Service.open(url, settings) for _ in range(count)]
         # By its place, because a restart puts another service there.
-        for place in range(replicas):
+        for place in range(count):
             stack.push_async_callback(lambda place=place: services[place].close())
         for name in names:
             spec = NewExperiment(name, [Arm(arm) for arm in MEANS], policy=policy)
@@ -66,12 +67,12 @@ async def served_regrets(url, policy, replicas, restarts, delay):
         reported = 0
         for t in range(ROUNDS):
             if t in restarts:
-                place = t % replicas
+                place = t % count
                 await services[place].close()
                 services[place] = await Service.open(url, settings)
             made = []
             for n, name in enumerate(names):
-                service = services[(t + n) % replicas]
+                service = services[(t + n) % count]
                 known = service.experiment_state(ME, name).total.learned
                 behind = max(behind, reported - known)
                 decision = await service.decide(ME, name)
@@ -83,7 +84,7 @@ async def served_regrets(url, policy, replicas, restarts, delay):
                 # Reported to another replica than the one that decided.
                 await asyncio.gather(
                     *(
-                        services[(t + n + 1) % replicas].feedback(ME, id, loss=loss)
+                        services[(t + n + 1) % count].feedback(ME, id, loss=loss)
                         for n, (id, loss) in enumerate(late.pop(0))
                     )
                 )
@@ -91,8 +92,14 @@ async def served_regrets(url, policy, replicas, restarts, delay):
     return regrets, behind
 
 
+def excess(found, regrets):
+    """Return by how many standard errors the service has more regret than bandits in memory."""
+    both = (found.var(ddof=1) / len(found) + regrets.var(ddof=1) / len(regrets)) ** 0.5
+    return (found.mean() - regrets.mean()) / both
+
+
 @pytest.mark.parametrize(
-    ("policy", "replicas", "restarts", "delay"),
+    ("policy", "count", "restarts", "delay"),
     [
         (bw.TsallisINF(), 1, (), 0),
         (bw.TsallisINF(), 1, (40, 80), 5),
@@ -104,7 +111,7 @@ async def served_regrets(url, policy, replicas, restarts, delay):
     ],
 )
 def test_regret_is_that_of_one_bandit_with_the_same_delay(
-    where, seeded, policy, replicas, restarts, delay
+    where, seeded, policy, count, restarts, delay
 ):
     """Stale replicas learn as late as feedback that is delayed, and no later.
 
@@ -112,13 +119,20 @@ def test_regret_is_that_of_one_bandit_with_the_same_delay(
     reported, and as late as the stalest decision was. The tolerance is four standard errors.
     """
     described = describe(policy, "a test")
-    found, behind = asyncio.run(served_regrets(where(), described, replicas, restarts, delay))
-    assert behind == 0 if replicas == 1 else behind < ROUNDS / 2
-    least, most = bandit_regrets(policy, delay), bandit_regrets(policy, delay + behind)
-    error = found.std(ddof=1) / RUNS**0.5
-    for regrets, sign in ((least, 1.0), (most, -1.0)):
-        both = (error**2 + regrets.var(ddof=1) / MANY) ** 0.5
-        assert sign * (found.mean() - regrets.mean()) >= -4.0 * both
+    found, behind = asyncio.run(served_regrets(where(), described, count, restarts, delay))
+    assert behind == 0 if count == 1 else behind < ROUNDS / 2
+    assert excess(found, bandit_regrets(policy, delay)) >= -4.0
+    assert excess(found, bandit_regrets(policy, delay + behind)) <= 4.0
+
+
+def test_replicas_that_do_not_share_what_they_learn_are_noticed(where, seeded, monkeypatch):
+    # The control of the test above: regret is not that of one bandit.
+    monkeypatch.setattr(replicas, "_take_peers", lambda each, rows: None)
+    policy = bw.TsallisINF()
+    found, behind = asyncio.run(served_regrets(where(), describe(policy, "a test"), 4, (), 0))
+    # Each knows a quarter of what was reported.
+    assert behind >= ROUNDS / 2
+    assert excess(found, bandit_regrets(policy, 4)) > 4.0
 
 
 def test_a_young_experiment_is_announced_often_and_an_old_one_rarely(where, seeded):
