@@ -109,7 +109,7 @@ def main() -> None:
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     told = done.stdout + done.stderr
-    # Zensical prints what griffe finds in docstrings and goes on.
+    # Zensical prints what griffe finds in docstrings and continues.
     if done.returncode or "griffe:" in told:
         sys.exit(f"The site was not built.\n{told}")
     for path in SITE.rglob("*.html"):

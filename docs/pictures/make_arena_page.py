@@ -52,7 +52,7 @@ OPENING = f"""\
 
 `bothworlds arena --repetitions {RUNS}` plays every policy in {len(WORLDS)} kinds of worlds:
 {N_ARMS} arms, a gap of {GAP:g} and {HORIZON:,} rounds, unless the world states otherwise. Finished
-runs are kept, so a command that was stopped goes on; `--policies`, `--worlds`, `--arms`, `--gap`
+runs are kept, so a command that was stopped resumes; `--policies`, `--worlds`, `--arms`, `--gap`
 and `--horizon` ask for others. Every run is in [arena.parquet](data/arena.parquet).
 
 - No policy is best everywhere, and the best of one world can be the last of another.

@@ -37,7 +37,7 @@ A claim is judged by an interval over the repetitions, in brackets behind the me
 **holds** where the threshold is kept with 95 % confidence at every place examined, **fails** where
 it is broken beyond chance, and is **open** where the interval contains the threshold, where it
 [rests on a few runs](how-to/read_intervals.md), or where the run is shorter than what the claim
-speaks of. It **differs** where it fails for a cause that is known. `bothworlds paper` measures all
+speaks of. It **differs** where it fails for a known reason. `bothworlds paper` measures all
 of this again, and its report shows every figure.
 """
 

@@ -346,8 +346,8 @@ def test_the_board_shows_every_verdict_of_a_finished_experiment(everything):
     console.print(board.table())
     row = next(line for line in console.export_text().splitlines() if line.startswith("stoch"))
     assert row.split("  ")[0] == "stochastic"
-    assert "8 holds, 2 fails" in row
-    assert "1 open, 2 differs" in row
+    assert "8 hold, 2 fail" in row
+    assert "1 open, 2 differ" in row
     assert row.rstrip().endswith("4:38 min")
 
 

@@ -242,7 +242,7 @@ def test_the_summary_opens_with_the_papers_and_counts_apart():
     mixed = [made("holds", "ours"), made("fails", "ours"), made("holds", "paper")]
     mixed += [made("differs", "paper"), made("open", "paper"), made("open", "paper")]
     assert summary.said(mixed) == [
-        "1 of the paper's 4 claims holds, 1 differs for a cause that is known and 2 are open at "
+        "1 of the paper's 4 claims holds, 1 differs for a known reason and 2 are open at "
         "this scale.",
         "1 of our own 2 claims holds and 1 fails.",
     ]

@@ -12,7 +12,7 @@ the sums.
 
 Late feedback needs the probability, guess and bet of every arm at decision time: 4 K + 1 numbers,
 kept with the pending decision and then with the answer that waits.  Waiting answers take at most
-`MOST_NUMBERS` numbers.  Beyond that the oldest pending decisions are passed over: evidence goes on
+`MOST_NUMBERS` numbers.  Beyond that the oldest pending decisions are skipped: evidence continues
 without them, their answers are added when they come, and the report counts them (`overtaken`).
 """
 

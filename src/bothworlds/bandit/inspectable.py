@@ -142,7 +142,7 @@ class Inspectable(Persistent[Policy]):
         the order of the decisions: feedback waits while an earlier decision is pending, so that
         the statements hold even if the delay depends on the outcome. `expire` closes decisions
         that get no feedback. Sums do not grow with the rounds. Feedback that waits takes at most
-        8 MB, 31,775 answers with 8 arms; beyond that, evidence goes on without the oldest pending
+        8 MB, 31,775 answers with 8 arms; beyond that, evidence continues without the oldest pending
         decisions, and the report counts their answers when they come.
 
         Parameters

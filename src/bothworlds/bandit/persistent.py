@@ -173,7 +173,7 @@ class Persistent(Generic[Config]):
     def _canonicalise(self) -> None:
         """Restart the solver from the numbers in `_document`, as `_restored` does.
 
-        So a bandit that was saved and the one that is loaded go on bit for bit alike, though no
+        So a bandit that was saved and the one that is loaded continue bit for bit alike, though no
         solver's memory is in the file.
         """
 

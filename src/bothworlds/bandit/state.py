@@ -110,8 +110,8 @@ def rebuilt(
 ) -> Array:
     """Return the packed bandit with these numbers, its solver about to restart.
 
-    A function of its arguments alone: a bandit that was saved and one that is loaded both go on
-    from here, so they go on alike.
+    A function of its arguments alone: a bandit that was saved and one that is loaded both continue
+    from here, so they continue alike.
     """
     program = policy.program(n_arms)
     state = policy.state_from(n_arms, numbers)

@@ -304,7 +304,7 @@ def run_missing(
         Called when nothing is left to run. It reads the store; files that turn out to be damaged
         are missing then, and are run again.
     keep : bool
-        Whether longer runs shall be able to go on where these end.
+        Whether longer runs can continue where these end.
     take, complete : callable, optional
         As those of `Campaign`; outcomes are saved before they are taken.
     abreast, show, say

@@ -1,8 +1,8 @@
-"""Continuing shorter runs: where a longer run goes on from, and its outcome put together.
+"""Continuing shorter runs: where a longer run continues from, and its outcome put together.
 
 Only this module, the store and the snapshots of the engine know that runs can be continued.  The
 store asks `continued` which tiles need not start at round 1; the campaign passes every outcome
-through `whole`, and puts back what cannot go on as `from_the_start` returns it.
+through `whole`, and puts back what cannot continue as `from_the_start` returns it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def continued(
     missing: Sequence[tuple[int, int]],
     keep: bool,
 ) -> list[TileJob]:
-    """Return the jobs that go on where tiles of a shorter run ended.
+    """Return the jobs that continue where tiles of a shorter run ended.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def continued(
     missing : sequence of (int, int)
         Repetitions that the longer one lacks; other tiles are left out.
     keep : bool
-        Whether still longer runs shall be able to go on from these.
+        Whether still longer runs can continue from these.
     """
     after = recorded[-1]
     before = [t for t in curve.checkpoints if t <= after]
@@ -87,5 +87,5 @@ def whole(job: TileJob, outcome: TileOutcome) -> TileOutcome:
 
 
 def from_the_start(job: TileJob) -> TileJob:
-    """Return the job for the same repetitions that goes on from nothing."""
+    """Return the job for the same repetitions that continues from nothing."""
     return replace(job, after=0, earlier=None)

@@ -33,7 +33,7 @@ def cut(
     spans : iterable of (int, int)
         Which repetitions: from the first number up to the second, which is not included.
     keep : bool
-        Whether longer runs shall be able to go on where these end.
+        Whether longer runs can continue where these end.
     whole : bool
         Whether every span is a tile already.
     **measured : bool

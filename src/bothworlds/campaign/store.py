@@ -107,7 +107,7 @@ class Store(StoreView):
     def jobs(self, curve: Curve, keep: bool = False) -> list[TileJob]:
         """Return the missing jobs of a curve, continuing from shorter runs where there are any.
 
-        With ``keep``, longer runs will be able to go on from these.
+        With ``keep``, longer runs can continue from these.
         """
         if not self.missing(curve):
             return []
@@ -170,7 +170,7 @@ class Store(StoreView):
         self._say(f"{error} It is set aside as {aside.name}; its content is missing.")
 
     def _continued(self, curve: Curve, keep: bool) -> list[TileJob]:
-        """Return the missing tiles that can go on where shorter runs ended."""
+        """Return the missing tiles that can continue where shorter runs ended."""
         jobs: list[TileJob] = []
         for stem in shorter(curve, self._stems.get(curve.key, ())):
             for span in sorted(self._spans[stem]):

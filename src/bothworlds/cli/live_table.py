@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bothworlds.experiments.claims.summary import counts
+from bothworlds.experiments.claims.summary import tally
 from bothworlds.text import duration
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Board:
                 self._printed = time.perf_counter()
                 self._console.print(f"Compiling; {left}.")
             elif done == total:
-                self._console.print("Running; prints a line for every experiment that is finished.")
+                self._console.print("Running; a line follows for every finished experiment.")
 
     def say(self, sentence: str) -> None:
         """Print a sentence above the board."""
@@ -117,9 +117,7 @@ class Board:
 
 
 def _verdicts(each: Finished) -> list[str]:
-    """Return how many claims have each verdict."""
-    found = counts(each.claims)
-    return [f"{number} {verdict}" for verdict, number in found.items() if number]
+    return tally([claim.verdict for claim in each.claims])
 
 
 def _told(each: Finished) -> str:

@@ -58,7 +58,7 @@ def paper(
     """Reproduce the figures and tables of the paper, and judge its claims.
 
     Writes a folder with report.html, every figure as PNG and PDF, and all
-    results as Parquet. Stop it with Ctrl-C; the same command goes on where it
+    results as Parquet. Stop it with Ctrl-C; the same command resumes where it
     stopped.
 
     Parameters
@@ -106,7 +106,7 @@ def beyond(
 
     Low rates, heavy tails, best arms that move, late feedback, floors, advice,
     unknown worlds: claims of the authors, and ours. Writes a folder as the
-    command paper does. Stop it with Ctrl-C; the same command goes on where it
+    command paper does. Stop it with Ctrl-C; the same command resumes where it
     stopped.
 
     Parameters
@@ -225,6 +225,8 @@ def _repeat_sample(console: Console, folder: Path, threads: int | None) -> Repro
     found = remembered(folder)
     if found is None:
         waiting = "Repeating a sample of the run at the paper's scale: 10,000,000 rounds ..."
+        if not console.is_terminal:
+            console.print(waiting, soft_wrap=True)
         with console.status(waiting) as status:
 
             def compiling(done: int, total: int) -> None:

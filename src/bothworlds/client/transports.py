@@ -98,7 +98,7 @@ class Transport:
         """Return an idle connection of this process."""
         with self._lock:
             if self._process != os.getpid():
-                # The parent of a fork goes on using them.
+                # The parent of a fork keeps using them.
                 self._idle, self._process = [], os.getpid()
             while self._idle:
                 kept = self._idle.pop()

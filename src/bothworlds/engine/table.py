@@ -143,7 +143,7 @@ class Memory:
     table : Table
         What the tile has in common with others.
     job : TileJob
-        The tile, or one with the same number of repetitions that goes on after the same round.
+        The tile, or one with the same number of repetitions that continues after the same round.
     mode : int
         The mode of `engine.run_tile`.
     """

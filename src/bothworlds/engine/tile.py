@@ -62,13 +62,13 @@ class TileJob:
     keep : bool
         Whether the outcome holds a snapshot of the repetitions after the last round.
     after : int
-        The round after which the repetitions go on; 0 from the start.
+        The round after which the repetitions continue; 0 from the start.
     shares : bool
         Whether the outcome holds the plays of every arm at every checkpoint.
     realised : bool
         Whether the outcome holds the realised regret; not in duels.
     earlier : TileOutcome, optional
-        The outcome of these repetitions until then, with the snapshot to go on from. Its
+        The outcome of these repetitions until then, with the snapshot to continue from. Its
         checkpoints are not recorded again.
     """
 
@@ -104,7 +104,7 @@ class TileJob:
     def final(self) -> int | None:
         """The last round of the repetitions for good; None where they may continue.
 
-        Those that go on from a snapshot have the state that every later round needs.
+        Those that continue from a snapshot have the state that every later round needs.
         """
         return None if self.keep or self.earlier is not None else self.checkpoints[-1]
 

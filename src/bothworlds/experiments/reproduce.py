@@ -107,7 +107,7 @@ def run(
     executor : concurrent.futures.Executor, optional
         Runs the simulations elsewhere, see `simulate`.
     continuable : bool
-        Whether a longer horizon shall be able to go on where this one ends.
+        Whether a longer horizon can continue where this one ends.
     progress : callable, optional
         Gets a `Moment` a few times a second.
     say : callable

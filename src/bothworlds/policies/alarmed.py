@@ -311,7 +311,7 @@ class Alarmed(Wrapper):
         return max(t - int(head[self.before - ORIGIN]), 1)
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether the policy could go on and losses are counted by whole numbers."""
+        """Tell whether the policy could continue and losses are counted by whole numbers."""
         counts = self._parts(n_arms, state)[2][COUNT * n_arms : (COUNT + 1) * n_arms]
         return bool((counts == np.floor(counts)).all()) and super().sound(n_arms, state)
 

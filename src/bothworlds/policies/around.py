@@ -205,7 +205,7 @@ class Wrapper(Policy):
         return np.concatenate([head, self.inner.state_from(n_arms, saved), groups])
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether wrapper and policy could go on."""
+        """Tell whether wrapper and policy could continue."""
         head, middle, groups = self._parts(n_arms, state)
         own = [(head[row], kept) for row, kept in self.own_head.items()]
         if self.own_groups is not None:

@@ -297,7 +297,7 @@ class Program(NamedTuple):
         Returns the state before the first round; of one side in duels.
     sound : callable
         Takes a state from a file, one column per repetition, and returns whether the kernels can
-        go on from it; see `Player.sound`.
+        continue from it; see `Player.sound`.
     kernels : Kernels
         The compiled functions; of the left side in duels.
     prompt : Kernels
@@ -523,7 +523,7 @@ class Player:
             program makes the same decisions in distribution, and may have a state of its own.
         horizon : int, optional
             The round with which every run in lanes ends for good. A program for short runs plays
-            them with the same bits and has less to compile. Without it, runs may go on.
+            them with the same bits and has less to compile. Without it, runs may continue.
         """
         raise TypeError(f"{type(self).__name__} defines no kernels.")
 
@@ -536,7 +536,7 @@ class Player:
         raise TypeError(f"{type(self).__name__} defines no state.")
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether the kernels can go on from ``state``, which comes from a file.
+        """Tell whether the kernels can continue from ``state``, which comes from a file.
 
         One row per row of the state, one column per repetition.  What a kernel uses as an index
         or loops over must be right; other numbers must be finite and not absurdly large.
@@ -604,7 +604,7 @@ class Policy(Player):
         return state
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether the kernels can go on from ``state``; see `Player.sound`."""
+        """Tell whether the kernels can continue from ``state``; see `Player.sound`."""
         return not self.traits.trusted or super().sound(n_arms, state)
 
     def estimated(self, rows: Array) -> Array:

@@ -462,7 +462,7 @@ class Floor(Wrapper):
             return np.concatenate([np.zeros(OWN_ROWS), inner.start()])
 
         def sound(state: Array) -> bool:
-            """Tell whether the policy could go on."""
+            """Tell whether the policy could continue."""
             return inner.sound(state[OWN_ROWS:])
 
         return Program.of(

@@ -77,7 +77,7 @@ def asked(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
 
 @jit
 def answered(K: int, t: int, C: Any, S: Any, G: Any, arm: int) -> None:
-    """o_I -= 1; where others remain, the bonus goes on counting them."""
+    """o_I -= 1; where others remain, the bonus keeps counting them."""
     o = max(S[ARMS + 4 * K + arm] - 1.0, 0.0)
     S[ARMS + 4 * K + arm] = o
     if o > 0.0:

@@ -93,7 +93,7 @@ def simulate(
         is not run again: after a crash, for more repetitions, or for another policy.
     continuable : bool
         Whether the store also keeps a snapshot of every run at its end, from which a longer
-        horizon can go on. Not with late feedback (`environments.Delayed`), which a snapshot
+        horizon can continue. Not with late feedback (`environments.Delayed`), which a snapshot
         does not hold while it is on its way.
     shares : bool
         Whether the result also holds how often every arm was played by every checkpoint, for

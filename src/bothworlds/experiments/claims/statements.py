@@ -1,7 +1,7 @@
 """Statements that an experiment judges: the sentence, its source, and why it may not hold.
 
 An explanation is given only after an investigation: it names what was measured. ``differs`` marks
-the claims that fail for a cause that is known and lies outside their substance.
+the claims that fail for a known reason that lies outside their substance.
 """
 
 from __future__ import annotations

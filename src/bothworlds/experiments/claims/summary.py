@@ -15,7 +15,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 _VERBS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
-    "differs": ("differs for a cause that is known", "differ for causes that are known"),
+    "differs": ("differs for a known reason", "differ for known reasons"),
     "fails": ("fails", "fail"),
     "open": ("is open at this scale", "are open at this scale"),
 }
@@ -32,6 +32,18 @@ def counts(claims: Iterable[Claim], owner: Owner | None = None) -> dict[Verdict,
     """Return how many claims have each verdict, of one owner or of both."""
     chosen = [claim for claim in claims if owner in (None, claim.owner)]
     return {verdict: sum(claim.verdict == verdict for claim in chosen) for verdict in VERDICTS}
+
+
+def tally(verdicts: Sequence[str]) -> list[str]:
+    """Return how often each verdict occurs.
+
+    Examples
+    --------
+    >>> tally(["open", "holds", "holds"])
+    ['2 hold', '1 open']
+    """
+    found = {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+    return [f"{n} {word if n == 1 else word.removesuffix('s')}" for word, n in found.items() if n]
 
 
 def sentence(claims: Sequence[Claim], owner: Owner) -> str:
@@ -89,9 +101,9 @@ def lead(
     >>> made = [Claim(name, "", "", "", "open", "paper") for name in ("a.b", "a.c")]
     >>> known = {"scale": "100 rounds", "claims": {"a.b": {"verdict": "holds"}}}
     >>> print(*lead(made, known), sep=" / ")  # doctest: +NORMALIZE_WHITESPACE
-    At the paper's own scale, 100 rounds: the paper's only claim holds. / Of the 1 settled there,
-    this shorter run confirms 0, contradicts 0 and cannot settle 1. / All other claims, judged by
-    this run: the paper's only claim is open at this scale.
+    At the paper's own scale, 100 rounds: the paper's only claim holds. / Of the claims settled
+    there, this shorter run confirms 0, contradicts 0 and cannot settle 1. / All other claims,
+    judged by this run: the paper's only claim is open at this scale.
     """
     known = {name: each["verdict"] for name, each in full.get("claims", {}).items()}
     both = [claim for claim in claims if claim.id in known and claim.owner == "paper"]
@@ -104,7 +116,7 @@ def lead(
     told = [
         f"At the paper's own scale, {full['scale']}: {_lowered(sentence(at_scale, 'paper'))}",
         "" if reproduced is None else str(reproduced),
-        f"Of the {len(settled)} settled there, this shorter run confirms {confirmed}, contradicts "
+        f"Of the claims settled there, this shorter run confirms {confirmed}, contradicts "
         f"{len(settled) - confirmed - unsettled} and cannot settle {unsettled}.",
     ]
     others = said([claim for claim in claims if claim not in both])

@@ -12,7 +12,7 @@ import bothworlds
 from bothworlds.experiments.catalogue import SHELVES, part_of
 from bothworlds.experiments.claims.sample import remembered
 from bothworlds.experiments.claims.statements import full_scale
-from bothworlds.experiments.claims.summary import OWNERS, counts, lead, ordered
+from bothworlds.experiments.claims.summary import OWNERS, lead, ordered, tally
 from bothworlds.experiments.model import Claim, Settings, Table
 from bothworlds.experiments.report.archive import Finished
 from bothworlds.files import replacing
@@ -108,21 +108,16 @@ def _matrix(finished: Sequence[Finished]) -> Markup:
                 for word in verdicts
             ]
             listed.append(h.tr(cells))
-    totals = [_total([claim.verdict for claim in claims])]
-    totals += [_total([each for each in full if each])] if any(full) else []
-    listed.append(h.tr(h.th("total"), map(h.th, totals)))
+    judged = [[claim.verdict for claim in claims], full][: len(head) - 1]
+    totals = [h.td([h.div(part) for part in tally(verdicts)]) for verdicts in judged]
+    listed.append(h.tr(h.th("total"), totals, class_="total"))
     table = h.table(h.thead(h.tr(map(h.th, head))), h.tbody("\n", lines(*listed), "\n"))
-    return h.div(table, class_="wide matrix")
-
-
-def _total(verdicts: Sequence[str]) -> str:
-    found = {verdict: verdicts.count(verdict) for verdict in _MARKS}
-    return ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
+    dash = h.p("A dash: not run at the paper's scale.", class_="quiet") if "" in full else None
+    return h.div(table, dash if any(full) else None, class_="wide matrix")
 
 
 def _section(folder: Path, each: Finished) -> Markup:
-    found = counts(each.claims)
-    judged = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
+    judged = ", ".join(tally([claim.verdict for claim in each.claims]))
     command = h.code(f"bothworlds {part_of(each.id)} {each.id}")
     parts = lines(
         h.h2(each.title),
@@ -208,7 +203,7 @@ def _claim(claim: Claim, each: Finished) -> Markup:
     whose = f"{OWNERS[claim.owner]}: {claim.place} · "
     text = h.div(
         h.p(claim.sentence),
-        h.p(f"{claim.measured}. Asked for: {claim.threshold}.", class_="measured"),
+        h.p(f"{claim.measured}. Criterion: {claim.threshold}.", class_="measured"),
         h.p(claim.why, class_="why") if claim.why else None,
         h.p(f"At the paper's own scale: {claim.full}.", class_="full") if claim.full else None,
         h.p(whose, h.code(claim.id), (" · ", link) if link else None, class_="quiet"),

@@ -134,7 +134,7 @@ def forget(t: int, M: Any, over: Any, like: Any) -> None:
     """End the mode in some lanes without writing estimates."""
     store(M, LEADS, select(over, 0.0, load(M, LEADS, like)))
     store(M, RESTLESS, select(over, float(t), load(M, RESTLESS, like)))
-    # The round goes on in these lanes, unread; so they stay where they are.
+    # The round continues in these lanes, unread; so they stay where they are.
     store(M, PREDICTED, select(over, 1.0, load(M, PREDICTED, like)))
     store(M, BASE, select(over, 0.0, load(M, BASE, like)))
     store(M, RATE, select(over, 0.0, load(M, RATE, like)))

@@ -305,7 +305,7 @@ def leave(
         L[i * stride] = 0.0 if i == int(M[LEADER * W + place]) else by
     write_estimates(K, L, stride, 1.0 / unit)
     close_lane(t, M, place, W)
-    # The round goes on in this lane, unread; so it stays where it is.
+    # The round continues in this lane, unread; so it stays where it is.
     M[PREDICTED * W + place] = 1.0
     M[BASE * W + place] = 0.0
     M[RATE * W + place] = 0.0

@@ -124,7 +124,7 @@ SPREAD = 1e-3
 
 
 def sound(K: int, S: NDArray[np.float64], heaps: bool) -> bool:
-    """Tell whether the kernels can go on from a state: every index in range, every arm once.
+    """Tell whether the kernels can continue from a state: every index in range, every arm once.
 
     Compiled code looks at no bounds, so anything that comes from a file passes here first.  What is
     right in range but not in value (a sum, say) costs exactness, as any wrong number in a file

@@ -113,7 +113,7 @@ def height(K: int, P: Any, slot: int, key: int, x: float) -> Any:
 
 
 def sound(K: int, P: NDArray[np.float64]) -> bool:
-    """Tell whether the kernels can go on from a state: every index in range, every arm once.
+    """Tell whether the kernels can continue from a state: every index in range, every arm once.
 
     Examples
     --------

@@ -177,7 +177,7 @@ class AllWorlds(Policy):
         return sorted(found, key=lambda each: each.round)
 
     def sound(self, n_arms: int, state: Array) -> bool:
-        """Tell whether the kernels can go on: the tests count losses by whole numbers."""
+        """Tell whether the kernels can continue: the tests count losses by whole numbers."""
         first = ESTIMATES + (TEST + alarm.COUNT) * n_arms
         counts = state[first : first + n_arms]
         whole = bool(((counts >= 0.0) & (counts == np.floor(counts))).all())

@@ -45,7 +45,7 @@ UVICORN = {
     "cycle.message_event": "set by uvicorn when the caller hangs up",
     "flow.write_paused": "a caller that does not read takes the plain path",
     "pipeline": "requests that arrived while one was answered",
-    "on_response_complete": "goes on with them",
+    "on_response_complete": "continues with them",
     "timeout_keep_alive": "how long an idle connection stays open",
     "timeout_keep_alive_task": "uvicorn's timer of an idle connection, which it has to stop itself",
     "server_state.total_requests": "counts the requests answered here",

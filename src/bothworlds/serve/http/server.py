@@ -31,7 +31,7 @@ from bothworlds.serve.ops.tracing import Tracing
 IDLE_SECONDS = 75
 """How long a connection stays open between requests."""
 STOP_SECONDS = 3
-"""How long requests that have begun may go on when the server stops; it ends within 10 seconds."""
+"""How long started requests may continue when the server stops; it ends within 10 seconds."""
 SPARE_FILES = 128
 """File descriptors that are kept for the store and the log."""
 SWITCH_SECONDS = 5e-5

@@ -352,7 +352,7 @@ class Committer:
                 return
 
     def _turn(self) -> bool:
-        """Write the waiting items, once; return whether the thread goes on."""
+        """Write the waiting items, once; return whether the thread continues."""
         life = self.ledger.life
         items, job = self._queue.take()
         rows = []

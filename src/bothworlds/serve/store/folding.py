@@ -233,7 +233,7 @@ def take_old(
 ) -> list[FeedbackRow]:
     """Return feedback that can be deleted, once the bases of its folds have learned from it.
 
-    A base goes on in the order: up to the first feedback of a decision that is not old enough.
+    A base continues in the order: up to the first feedback of a decision that is not old enough.
     """
     found = writer.rows(
         f"SELECT {FEEDBACK} FROM feedback WHERE experiment = ? AND id < ? "
