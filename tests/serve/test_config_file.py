@@ -132,7 +132,7 @@ def test_experts_can_be_written_and_are_fixed(file):
             "The control 'c' must be an active arm.",
         ),
         ("[experiments.x]\narms = ['a', 'b']\npolicy = 'magic'\n", "must be a word such as"),
-        ("[experiments.'a b']\narms = ['a', 'b']\n", "matching regex"),
+        ("[experiments.'a b']\narms = ['a', 'b']\n", "Expected 1 to 100 letters, digits"),
         ("[tenants.shop.experiments.x]\narms = ['a']\n", "Expected `array` of length >= 2"),
         ("[tenants.'a\u200b'.experiments.x]\narms = ['a', 'b']\n", "tenant"),
         ("[tenants.shop]\narms = ['a', 'b']\n", "unknown field `arms`"),

@@ -1016,6 +1016,24 @@ def test_decisions_of_a_pin_are_not_missed(on_service):
     on_service(body)
 
 
+@pytest.mark.slow
+def test_a_pin_causes_no_alarm_if_all_arms_lack_the_same_share_of_feedback(on_service):
+    async def body(service):
+        await service.set_mode(ME, "headline", "uniform")
+        for n in range(1600):
+            # Arm a has nine times the decisions of b, and every 20th answer of both is missing.
+            arm = "b" if n % 10 == 9 else "a"
+            decided = await service.decide(ME, "headline", available=[arm])
+            if n // 10 % 20:
+                await service.feedback(ME, decided.decision_id, loss=0.5)
+        await service.set_mode(ME, "headline", "pin", arm="b")
+        for _ in range(200):
+            await service.decide(ME, "headline")
+        assert service.experiment(ME, "headline")["alarms"] == []
+
+    on_service(body)
+
+
 def test_after_closing_everything_is_refused(served):
     async def body(service):
         await service.create(ME, spec())

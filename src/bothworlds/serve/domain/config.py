@@ -33,6 +33,7 @@ from bothworlds.serve.domain.rules import (
     PLAIN,
     check_experiment_name,
     check_name,
+    explained,
 )
 from bothworlds.serve.problems import Problem
 
@@ -350,7 +351,9 @@ def _fitting(settings: S, kind: type[S]) -> S:
     try:
         return msgspec.convert(msgspec.to_builtins(settings, enc_hook=_plain), kind)
     except (msgspec.ValidationError, TypeError) as error:
-        raise _invalid(f"The settings of an experiment must fit their schema: {error}.") from None
+        raise _invalid(
+            f"The settings of an experiment must fit their schema: {explained(error)}."
+        ) from None
 
 
 def _plain(value: object) -> float:

@@ -490,22 +490,22 @@ class Experiment(Learned):
     def alarms(self) -> list[str]:
         """Return warnings for an operator; nothing is done about them."""
         found = [] if self.alarm is None else [self.alarm]
-        total = self.total.told.tolist()
-        made = self._awaited()
-        judged = [
-            (arm.name, made[arm.place], min(total[arm.place], made[arm.place]))
-            for arm in self.arms
-            if arm.place < len(made) and made[arm.place] >= FEWEST
-        ]
-        if len(judged) > 1:
-            low = min(judged, key=lambda each: each[2] / each[1])
-            high = max(judged, key=lambda each: each[2] / each[1])
-            if unequal(low[2], low[1], high[2], high[1]) < DIFFERENT / len(judged):
+        told, least = self.total.told.tolist(), self._awaited()
+        most = self.counts.plus(self.peer_counts).by_arm
+        places = [n for n, awaited in enumerate(least) if awaited >= FEWEST]
+        if len(places) > 1:
+            # Decisions of a pin leave a range: the lower share at its largest, the higher at its
+            # smallest.
+            low = min(places, key=lambda n: told[n] / least[n])
+            high = max(places, key=lambda n: told[n] / most[n])
+            ends = min(told[low], least[low]), least[low], told[high], most[high]
+            above = ends[2] / ends[3] > ends[0] / ends[1]
+            if above and unequal(*ends) < DIFFERENT / len(places):
                 # The numbers, because decisions that are still pending count here, too.
-                least, most = 100 * low[2] / low[1], 100 * high[2] / high[1]
                 found.append(
-                    f"Arm {low[0]!r} has feedback on {least:.0f} % of all its decisions, arm "
-                    f"{high[0]!r} on {most:.0f} %."
+                    f"Arm {self.arms[low].name!r} has feedback on {100 * ends[0] / ends[1]:.0f} % "
+                    f"of all its decisions, arm {self.arms[high].name!r} on "
+                    f"{100 * ends[2] / ends[3]:.0f} %."
                 )
         return found
 

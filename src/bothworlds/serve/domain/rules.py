@@ -24,6 +24,24 @@ REQUEST_KEY = rf"^[\x21-\x7E]{{1,{LONGEST_TEXT}}}$"
 _EXPERIMENT_NAME, _PLAIN = re.compile(EXPERIMENT_NAME), re.compile(PLAIN)
 _REQUEST_KEY = re.compile(REQUEST_KEY)
 
+NAMED = "1 to 100 letters, digits, dots, dashes and underscores, starting with a letter or digit"
+"""The pattern of `EXPERIMENT_NAME` in words."""
+_IN_WORDS = {EXPERIMENT_NAME: NAMED, PLAIN: "a text without control characters"}
+
+
+def explained(error: Exception) -> str:
+    """Return the message of a schema with patterns in words.
+
+    Examples
+    --------
+    >>> explained(ValueError(f"Expected `str` matching regex {EXPERIMENT_NAME!r} - at `$.name`"))
+    'Expected 1 to 100 letters, digits, dots, ...'
+    """
+    text = str(error)
+    for pattern, words in _IN_WORDS.items():
+        text = text.replace(f"`str` matching regex {pattern!r}", words)
+    return text
+
 
 def check_experiment_name(name: object) -> None:
     """Refuse a name that cannot be used in paths, files and metrics.
@@ -33,11 +51,7 @@ def check_experiment_name(name: object) -> None:
     >>> check_experiment_name("headline-2")
     """
     if not isinstance(name, str) or not _EXPERIMENT_NAME.match(name):
-        expected = (
-            "1 to 100 letters, digits, dots, dashes and underscores, starting with a letter "
-            "or digit"
-        )
-        raise Problem("invalid_request", must("name", "an experiment", expected, name))
+        raise Problem("invalid_request", must("name", "an experiment", NAMED, name))
 
 
 def check_name(text: object, what: str, least: int = 1) -> None:

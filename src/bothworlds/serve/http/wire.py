@@ -19,7 +19,7 @@ from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem, Sta
 from bothworlds.serve.domain.config import Arm, ArmName, Changeable, ExperimentName
 from bothworlds.serve.domain.keys import Scope
 from bothworlds.serve.domain.records import MOST_ARMS, MOST_EXPERTS
-from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
+from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN, explained
 from bothworlds.serve.problems import Problem
 
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
@@ -577,7 +577,7 @@ class BodyReader:
             found = self._decoder.decode(body)
         except msgspec.ValidationError as error:
             raise Problem(
-                "invalid_request", f"The body must fit {self.kind.__name__}: {error}."
+                "invalid_request", f"The body must fit {self.kind.__name__}: {explained(error)}."
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Problem("invalid_json", f"The body must be JSON: {error}.") from None
@@ -656,7 +656,8 @@ def query(kind: type[Any], given: list[tuple[str, str]]) -> Any:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Problem("invalid_request", f"The query must fit {kind.__name__}: {error}.") from None
+        detail = f"The query must fit {kind.__name__}: {explained(error)}."
+        raise Problem("invalid_request", detail) from None
 
 
 def given(settings: Any) -> dict[str, Any]:

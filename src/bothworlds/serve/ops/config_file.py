@@ -26,7 +26,7 @@ from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.config import CHANGEABLE, Arm, Config, NewExperiment, checked
 from bothworlds.serve.domain.experiment import Experiment
 from bothworlds.serve.domain.records import MOST_ARMS
-from bothworlds.serve.domain.rules import check_name
+from bothworlds.serve.domain.rules import check_name, explained
 from bothworlds.serve.domain.service import Service
 from bothworlds.serve.problems import Problem
 
@@ -80,7 +80,8 @@ class ConfigFile(msgspec.Struct, forbid_unknown_fields=True):
                 found.append(msgspec.convert({**table, "name": name}, NewExperiment))
             except msgspec.ValidationError as error:
                 raise InvalidParameter(
-                    f"The experiment {name!r} of the configuration file is not valid: {error}."
+                    f"The experiment {name!r} of the configuration file is not valid: "
+                    f"{explained(error)}."
                 ) from None
         return found
 
