@@ -31,12 +31,12 @@ def api() -> str:
         "",
         "<!-- Written by docs/service_pages.py; change the code instead. -->",
         "",
-        "JSON over HTTP/1.1. A running service gives the same as an OpenAPI 3.1 document at"
+        "JSON over HTTP/1.1. A running service offers the same as an OpenAPI 3.1 document at"
         " `/openapi.json`, and as a page at `/docs` where every request can be tried."
         " Bodies are `application/json`; fields that are not listed are refused."
-        " Names in paths are percent-encoded. Every answer has the header `X-Request-Id`, the"
+        " Names in paths are percent-encoded. Every response has the header `X-Request-Id`: the"
         " caller's own if it sent one of at most 64 letters, digits, dots, dashes and underscores."
-        " Refusals are `application/problem+json` with a [code](codes.md).",
+        " Errors are `application/problem+json` with a [code](codes.md).",
         "",
         "With `--require-keys` requests send `Authorization: Bearer bw_...`; the key must have the"
         " scope of the route.",
@@ -47,7 +47,7 @@ def api() -> str:
         for route in ROUTES:
             if route.scope in scopes:
                 lines += ["", *_section(route, known)]
-    lines += ["", "## Requests and answers", ""]
+    lines += ["", "## Requests and responses", ""]
     for name, schema in schemas(ROUTES).items():
         lines += [f"### {name}", "", _said(schema), ""]
         if schema.get("properties"):
@@ -62,32 +62,32 @@ def api() -> str:
 
 
 def _section(route: Route, known: dict[str, Any]) -> list[str]:
-    """Return what the page says of one route, with a curl call and its answer."""
+    """Return the section of one route, with a curl call and its response."""
     lines = [f"### `{route.method} {route.path}`", "", f"{route.summary}."]
     lines[-1] += f" Scope: `{route.scope}`." if route.scope else " No key is needed."
     takes = []
     if route.body is not None:
-        takes.append(f"[{route.body.__name__}](#{route.body.__name__.lower()})")
-        if route.optional:
-            takes[-1] += " or nothing"
+        optional = " (optional)" if route.optional else ""
+        takes.append(f"body [{route.body.__name__}](#{route.body.__name__.lower()}){optional}")
     if route.query is not None:
-        takes += [f"`?{name}=`" for name in route.query.__struct_fields__]
-    takes += [f"the header `{name}`" for name in route.headers]
+        takes.append("query " + ", ".join(f"`{name}`" for name in route.query.__struct_fields__))
+    if route.headers:
+        takes.append("headers " + ", ".join(f"`{name}`" for name in route.headers))
     if takes:
-        lines += ["", f"Takes {', '.join(takes)}."]
+        lines += ["", f"Request: {'; '.join(takes)}."]
     lines += ["", "```console", f"$ {_curl(route, known)}"]
     statuses = " or ".join(map(str, route.statuses))
     if route.answer is None:
         kind = f" with `{route.media[0]}`" if route.media else ""
-        lines += ["```", "", f"Answers {statuses}{kind}."]
+        lines += ["```", "", f"Response: {statuses}{kind}."]
     else:
         name = route.answer.__name__
         lines += [json.dumps(example(known[name], known)), "```", ""]
-        lines.append(f"Answers {statuses} with [{name}](#{name.lower()}).")
+        lines.append(f"Response: {statuses} with [{name}](#{name.lower()}).")
     codes = sorted(route.problems, key=lambda code: KINDS[code].status)
     if codes:
         refused = ", ".join(f"`{code}` ({KINDS[code].status})" for code in codes)
-        lines += ["", f"Refuses with {refused}."]
+        lines += ["", f"Errors: {refused}."]
     return lines
 
 
@@ -163,11 +163,11 @@ def codes() -> str:
         "",
         "<!-- Written by docs/service_pages.py; change the code instead. -->",
         "",
-        "Every refusal is `application/problem+json` (RFC 9457): `type`, `title`, `status`,"
+        "Every error is `application/problem+json` (RFC 9457): `type`, `title`, `status`,"
         " `detail`, `code`, `request_id`. The code is stable: programs may branch on it."
         " A request that is refused has changed nothing."
-        " An asterisk marks codes after which the same request may"
-        " be sent again; `Retry-After` gives the time.",
+        " After a code with an asterisk, the same request may be sent again; the header"
+        " `Retry-After` states when.",
         "",
         "| code | status | what happened | what to do |",
         "|---|--:|---|---|",

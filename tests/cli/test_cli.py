@@ -226,7 +226,7 @@ def test_own_classes_by_module_and_name(own_module):
             "mymodule:number",
             "The policy 'mymodule:number' must return a policy of bothworlds, got 7.",
         ),
-        ("mymodule:Mine:d=2", "Unknown parameter 'd'; "),
+        ("mymodule:Mine:d=2", "Unknown parameter 'd'. "),
         ("mymodule:TIDES", "The policy 'mymodule:TIDES' must name a class or an instance of one."),
     ],
 )
@@ -611,7 +611,7 @@ def test_decide_refuses_other_files(tmp_path):
     assert path.read_text() == "{}"
     assert "There is no file" in refused("decide", "ask", tmp_path / "no" / "x.json", code=1)
     assert refused("decide", "tel", path, "1") == "Unknown command 'tel'; did you mean 'tell'?\n"
-    assert refused("decide", "state.json").startswith("Unknown command 'state.json'; there are")
+    assert refused("decide", "state.json").startswith("Unknown command 'state.json'. Choose from")
 
 
 def tell_elsewhere(state, id):

@@ -1,8 +1,8 @@
 """Golden set: public names, help texts, the OpenAPI document, a dashboard page, stores.
 
-``python tests/golden/record.py`` records all of it again, for a change that is meant to change it;
-the commit then states in one line what changed and why. Draws and state files are recorded by
-``tests/recorded`` in the same way.
+``PYTHONPATH=tests python tests/golden/record.py`` records all of it again, for a change that is
+meant to change it; the commit states in one line what changed and why. Draws and state
+files are recorded by ``tests/recorded`` in the same way.
 """
 
 import inspect

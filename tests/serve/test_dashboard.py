@@ -368,7 +368,8 @@ def test_the_headline_never_contradicts_itself(dashboard):
         described.update(mode="pinned", pinned_arm="a")
         window = reading.counted(log(experiment, rows, 1e9), experiment, 1e9)
         assert (
-            "Every decision is a; nothing is learned. But recent feedback favours b" in headline()
+            "Every decision returns a; nothing is learned. But recent feedback favours b"
+            in headline()
         )
 
     dashboard(work)

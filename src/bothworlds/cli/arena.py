@@ -34,7 +34,7 @@ def arena(
 ) -> None:
     """Run every policy in every kind of world and draw the regret of each.
 
-    Prints a line for every world, draws a heat map of regret and keeps every run. Ctrl-C stops
+    Prints a line for every world, draws a heat map of regret and saves every run. Ctrl-C stops
     early; the same command resumes where it stopped.
 
     Example: bothworlds arena --policies tsallis,ucb1,thompson --worlds drift,delay

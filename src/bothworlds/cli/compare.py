@@ -61,7 +61,7 @@ def compare(
 ) -> None:
     """Rank policies by their regret, in a simulated world or on your own losses.
 
-    Prints the ranking, draws the regret over time and keeps every number. Ctrl-C stops early and
+    Prints the ranking, draws the regret over time and saves every number. Ctrl-C stops early and
     keeps the runs that are finished; the same command, or one with more policies or repetitions,
     runs only what is missing.
 

@@ -45,7 +45,7 @@ def choose(kind: str, word: str, known: Iterable[Word]) -> Word:
     near = get_close_matches(wanted, names, n=1, cutoff=0.5)
     if near:
         raise InvalidParameter(f"Unknown {kind} {word!r}; did you mean {near[0]!r}?")
-    raise InvalidParameter(f"Unknown {kind} {word!r}; there are {', '.join(names)}.")
+    raise InvalidParameter(f"Unknown {kind} {word!r}. Choose from {', '.join(names)}.")
 
 
 def wrong(option: str, expected: str, got: object) -> InvalidParameter:

@@ -24,7 +24,7 @@ Bounds = Annotated[
 ]
 Between = Annotated[
     tuple[int, int] | None,
-    option("FIRST LAST", "all", help="The first and last round of a log that count."),
+    option("FIRST LAST", "all", help="First and last round of the log to include."),
 ]
 By = Annotated[
     str | None,

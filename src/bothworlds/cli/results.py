@@ -141,7 +141,7 @@ def show(
     what: Annotated[list[str], argument("WHAT")],
     store: Store = RESULTS,
 ) -> None:
-    """Show one curve: its settings, how far it is, its regret at the last round.
+    """Show one curve: its settings, its progress, its regret at the last round.
 
     Example: bothworlds results show switching K=8 UCB1
 

@@ -32,7 +32,7 @@ Store = Annotated[
     str,
     option(
         "STORE",
-        help="SQLite file, created if missing, or postgresql://...",
+        help="SQLite file, which `serve` creates, or postgresql://...",
         envvar="BOTHWORLDS_STORE",
     ),
 ]
@@ -260,7 +260,7 @@ async def _created(service: Service, config: str) -> None:
 def plan(config: ConfigPath = "bothworlds.toml", store: Store = "bothworlds.db") -> None:
     """Show the changes that `serve apply` would make; works while a server is running.
 
-    Where there is no store yet, everything is to be created.
+    Without a store, the plan creates everything.
 
     Example: bothworlds serve plan --config bothworlds.toml
     """

@@ -101,7 +101,7 @@ class Headlines(World):
     title = "Headlines, attacked by bots"
     trouble = "bots click on everything"
     note = (
-        "Bots lift all headlines alike. Policies that average compare clicks from different times."
+        "Bots click on all headlines alike. Policies that average mix clicks from different times."
     )
     unit = "clicks"
     arms = ("plain", "question", "number", "quote", "promise")
@@ -136,7 +136,7 @@ class Models(World):
     name = "models"
     title = "Models, judged late or never"
     trouble = "judgements are late"
-    note = "Feedback counts whenever it arrives, so all three can wait for it."
+    note = "Late feedback still counts in full, so it harms none of the three."
     unit = "points"
     arms = ("small", "medium", "large")
     SCORES = np.array([0.55, 0.70, 0.95])

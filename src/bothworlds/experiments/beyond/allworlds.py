@@ -109,7 +109,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     axes.set_yticks(range(len(places)), [place.panel for place in places])
     axes.set_ylim(-0.6, len(places) - 0.4)
     axes.grid(visible=False)
-    axes.set_xlabel("regret of AllWorlds / least regret of all other policies, which is named")
+    axes.set_xlabel("regret of AllWorlds / least regret of all other policies (name in grey)")
     plotting.shows(axes, *(cell.id for cell in outcome.cells))
     plotting.note(figure, f"{outcome.settings}; one-sided 95 % limits")
     return {"allworlds": figure}

@@ -130,7 +130,7 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
         panel.set_xlabel("delay in rounds")
     axes[0, 0].set_ylabel("pseudo-regret at T")
     plotting.shared_legend(figure)
-    plotting.note(figure, caption(outcome, "circles: known from elsewhere"))
+    plotting.note(figure, caption(outcome, "circles: reference values"))
     return {"delay": figure}
 
 

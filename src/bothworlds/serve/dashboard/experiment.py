@@ -276,6 +276,9 @@ def _arms(shown: Shown) -> Markup:
         each = None if report is None else report.get(name)
         mean = None if each is None or each.mean is None else shown.value(each.mean)
         ends = None if each is None else shown.pair(each.sequence)
+        if ends is not None and ends[1] - ends[0] > (1 - 1e-9) * (high - low):
+            # Too few answers are counted for an interval; their mean would mislead.
+            mean = ends = None
         ever = None if arm["mean_loss"] is None else shown.value(arm["mean_loss"])
         line: Any = ""
         if steps is not None and history is not None and place < history.shares.shape[1]:
@@ -366,9 +369,10 @@ def _windowed(shown: Shown) -> str:
         else "The tick is the mean over all time."
     )
     return (
-        f"Share: {share}. Decisions and feedback: over all time. Pending, missing and "
+        f"Share: {share}. Decisions and learned feedback: over all time. Pending, missing and "
         f"recent means: of the newest {counted(window.rows, 'decision')}{since}. Each interval "
-        f"contains the mean with {percent(CONFIDENCE)} confidence. {tick}"
+        f"contains the mean with {percent(CONFIDENCE)} confidence; a dash: too few answers can be "
+        f"compared yet. {tick}"
     )
 
 
@@ -397,8 +401,8 @@ def _report(shown: Shown) -> Markup:
             said.append("No two arms can be ranked with confidence yet.")
         if window.waiting:
             said.append(
-                f"{counted(window.waiting, 'answer')} will be counted once all earlier decisions "
-                "are answered, or the feedback window is over."
+                f"{counted(window.waiting, 'answer')} will be compared once every earlier decision "
+                "has feedback, or its feedback window is over."
             )
         if window.unanswered:
             said.append(

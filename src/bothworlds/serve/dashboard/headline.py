@@ -82,7 +82,7 @@ def _verdict(shown: Shown) -> list[Any]:
     said: list[Any] = []
     if mode in ("pinned", "shadow"):
         ahead = described["pinned_arm"]
-        said += ["Every decision is ", h.b(named(clipped(ahead, 60))), f"; {_FIXED[mode]}."]
+        said += ["Every decision returns ", h.b(named(clipped(ahead, 60))), f"; {_FIXED[mode]}."]
     elif mode == "uniform":
         said.append("Every arm receives the same share of the decisions.")
     elif mode in ("paused", "archived"):
@@ -119,8 +119,9 @@ def _verdict(shown: Shown) -> list[Any]:
         if not window.sure and 2 * window.waiting > window.rows - window.unanswered:
             left = time_span(described["feedback_window"])
             said.append(
-                f" {counted(window.waiting, 'answer')} cannot be compared before earlier decisions "
-                f"have feedback, or are {left} old."
+                f" {counted(window.waiting, 'answer')} cannot be compared yet: earlier decisions "
+                f"lack feedback, and it may still arrive until they are {left} old. "
+                "A shorter feedback window shortens the wait."
             )
     return said + _favoured(shown)
 

@@ -100,7 +100,7 @@ def _experiments(listed: Listed, origin: str) -> Markup:
         page < listed.pages and h.a("Next", href=_address(page + 1)),
     )  # fmt: skip
     made = table(heads, rows, "Experiments of this service", hidden=True, class_="wide slim")
-    note = "Alarms count what is known at once; the page of an experiment also tests for changes."
+    note = "The page of an experiment also tests its arms for changes; alarms here leave that out."
     return together(made, turn, h.p(note, class_="quiet"))
 
 
@@ -110,7 +110,8 @@ def _ahead(described: dict[str, Any]) -> Markup | str:
     if described["experts"] and described["learned"]:
         best, share = max(described["experts"], key=lambda each: each["weight"]), "weight"
     if best is None:
-        return h.span("no arm yet", class_="quiet")
+        said = "all arms equal" if described["mode"] == "uniform" else "no arm yet"
+        return h.span(said, class_="quiet")
     return together(
         share == "weight" and "expert ", named(clipped(best["name"], 32)), " ",
         h.b(percent(best[share])),

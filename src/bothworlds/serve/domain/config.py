@@ -67,10 +67,10 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     feedback_window : float
         Seconds after which feedback comes too late; a week by default.
     missing : str
-        How a decision without feedback counts: not at all; with the default loss; or with it,
-        unless the decision was deferred and never activated.
+        How a decision without feedback counts. drop: not at all; default: with the default loss;
+        deferred: likewise, except decisions that were deferred and never activated.
     default_loss : float, optional
-        In the experiment's units.
+        Loss of a decision without feedback, in the experiment's units; see missing.
     floor : float
         Exploration floor: every arm has at least floor * round ** -floor_power / K; 0 by default.
     floor_power : float
@@ -86,11 +86,11 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     sticky_seconds : float
         How long a unit receives the same decision again; 0 for never.
     log : str
-        Whether a decision is in the log after or before it is answered.
+        Whether a decision is logged after or before it is answered.
     unit_cap : int, optional
-        Feedback of one unit that is learned in an hour; the rest is quarantined.
+        Number of answers of one unit that are learned in an hour; the rest is quarantined.
     key_cap : int, optional
-        The same for feedback reported with one key.
+        The same for all feedback reported with one key.
     max_segments : int
         Number of segments kept; above it, the least recently used one is evicted. 1,000 by
         default, 0 for no segments.
@@ -100,7 +100,7 @@ class Changeable(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     segment_key : str, optional
         Field of an OpenFeature context that names the segment.
     description : str
-        For people.
+        Text shown on the dashboard.
     """
 
     feedback_window: Annotated[Seconds, Meta(ge=1.0)] = 7 * 86_400.0

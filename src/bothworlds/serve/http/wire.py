@@ -29,6 +29,44 @@ Advice = Annotated[dict[str, str | dict[str, float]], Meta(max_length=MOST_EXPER
 Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)]
 
 
+COMMON = {
+    "after": "Mean loss after the change.",
+    "alarms": "Warnings for an operator.",
+    "arm": "Name of an arm.",
+    "before": "Mean loss before the change.",
+    "bounds": "The smallest and the largest possible loss or reward.",
+    "config_version": "Number of changes of the settings and arms; the ETag.",
+    "created_at": "Seconds since 1970, UTC.",
+    "decided": "Number of decisions.",
+    "decision_id": "Id of the decision, which its feedback names.",
+    "epoch": "Number of resets: each starts learning again.",
+    "expires_at": "When feedback comes too late: seconds since 1970, UTC.",
+    "label": "Text shown in the list of keys.",
+    "learned": "Number of decisions whose feedback was learned.",
+    "loss": "Loss, in the experiment's units; instead of a reward.",
+    "mean_loss": "Mean of the learned losses, in the experiment's units.",
+    "missing_rate": "Share of decisions without feedback, pending ones included; at least.",
+    "mode": "How the experiment decides.",
+    "next": "Value of `after` for the next page; null on the last one.",
+    "pinned_arm": "The arm that every decision returns, in the modes pinned and shadow.",
+    "policy_alarms": "Changes of losses on which the policy has acted.",
+    "probabilities": "Probability of every arm; sent with `?vector=true`.",
+    "probability": "Probability of the arm.",
+    "request_id": "The header X-Request-Id of the answer.",
+    "revoked_at": "Seconds since 1970, UTC; null for a valid key.",
+    "reward": "Reward, in the experiment's units; instead of a loss.",
+    "round": "Number of decisions that can be learned from.",
+    "scopes": "Requests that the key allows.",
+    "since": "Round of the change, as estimated.",
+    "state_age": "Seconds since this replica read the state of its peers.",
+    "told": "Number of decisions whose feedback was learned.",
+    "value": "Any JSON that the caller stored with the arm.",
+    "vector": "Also return the probability of every arm.",
+    "weight": "Weight of the expert in the next decision.",
+}
+"""Descriptions of fields that mean the same in several classes."""
+
+
 def descriptions(kind: type[Any]) -> dict[str, str]:
     """Return the descriptions of the fields of a class, from its docstring and those of its bases.
 
@@ -38,7 +76,8 @@ def descriptions(kind: type[Any]) -> dict[str, str]:
     'Unit of the decision, such as a user id; stored as a keyed hash.'
     """
     docs = (inspect.cleandoc(each.__doc__ or "") for each in reversed(kind.__mro__))
-    return text.descriptions("\n".join(docs))
+    settings = inspect.cleandoc(Changeable.__doc__ or "")
+    return {**COMMON, **text.descriptions("\n".join((settings, *docs)))}
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
