@@ -269,9 +269,9 @@ def test_compare_with_corruption(tmp_path):
         (["--horizon", "long"], "The option --horizon must be a whole number"),
         (["--repetitions", "0"], "The option --repetitions must be a whole number"),
         (["--seed", "-1"], "The option --seed must be a whole number of at least 0"),
-        (["--attack", "swap"], "The option --attack needs a budget"),
+        (["--attack", "swap"], "The option --attack needs its budget"),
         (["--corruption", "9", "--attack", "swop"], "Unknown attack 'swop'; did you mean 'swap'?"),
-        (["--bounds", "0", "5"], "The option --bounds describes a file"),
+        (["--bounds", "0", "5"], "The option --bounds needs --losses"),
         (["--losses", "x.csv", "--gap", "1"], "The option --gap describes a simulated world"),
     ],
 )

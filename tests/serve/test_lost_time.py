@@ -392,7 +392,9 @@ def test_feedback_that_waits_while_the_store_goes_back_is_not_learned(served):
 def test_a_reading_connection_that_is_refused_is_no_internal_error(on_service):
     async def body(service):
         def refuse(reader):
-            raise StoreError("The store went back in time; this replica reads it again.")
+            raise StoreError(
+                "The store was restored to an earlier state; this replica reads it again."
+            )
 
         for work in (service.state.read, service.state.watch):
             with pytest.raises(Problem) as refused:

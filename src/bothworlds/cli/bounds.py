@@ -53,7 +53,7 @@ def bounds(
     gaps = None if gap is None else _gaps(gap, K)
     C = None if corruption is None else parse.number(corruption, "--corruption")
     if C is not None and gaps is None:
-        raise InvalidParameter("The option --corruption needs the gaps, which --gap gives.")
+        raise InvalidParameter("The option --corruption needs the gaps, --gap.")
     shown = list(ESTIMATORS)
     if estimator is not None:
         shown = [parse.choose("estimator", estimator, ESTIMATORS)]

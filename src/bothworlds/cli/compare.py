@@ -96,7 +96,7 @@ def compare(
     table: LossTable | None = None
     if losses is None:
         if bounds is not None:
-            raise InvalidParameter("The option --bounds describes a file, which --losses names.")
+            raise InvalidParameter("The option --bounds needs --losses, the file it describes.")
         world = _world(environment, arms, gap)
     else:
         given = {"--environment": environment, "--arms": arms, "--gap": gap}
@@ -161,7 +161,7 @@ def _recorded(path: Path, bounds: tuple[float, float] | None) -> tuple[Environme
 def _attacked(world: Environment, corruption: str | None, attack: str | None) -> Environment:
     if corruption is None:
         if attack is not None:
-            raise InvalidParameter("The option --attack needs a budget, which --corruption gives.")
+            raise InvalidParameter("The option --attack needs its budget, --corruption.")
         return world
     from bothworlds.environments import Corrupted
     from bothworlds.environments.corrupted import ATTACKS

@@ -46,7 +46,7 @@ __all__ = ["BothworldsProvider"]
 
 _LOG = logging.getLogger("bothworlds.client.openfeature")
 _WAITING = 10_000
-"""How many feedbacks may wait to be sent."""
+"""Number of reports that may wait to be sent."""
 
 
 class BothworldsProvider(OFREPProvider):

@@ -283,13 +283,13 @@ class Report(Mapping[Arm, ArmReport]):
         if self._overtaken:
             said.append(
                 f"{self._overtaken:,} answers were counted after those of later decisions, because "
-                "too many waited; all this holds if the delay does not depend on the answer."
+                "too many waited; the statements hold if the delay does not depend on the answer."
             )
         missing = sum(each.missing for each in self.values())
         if missing:
             said.append(
-                f"{missing:,} decisions have no answer; all this holds if that does not depend on "
-                "what the answer would be."
+                f"{missing:,} decisions have no answer; the statements hold if that does not "
+                "depend on what the answer would be."
             )
         return said
 
@@ -406,8 +406,8 @@ def _no_interval(
     """Return why no interval is given; empty where it is sound."""
     if not weighted:
         return [
-            "The policy has no probabilities: the mean is a plain average, which choosing by "
-            "results biases, and has no interval."
+            "The policy has no probabilities: the mean is a plain average without an interval, "
+            "biased because arms are chosen by their results."
         ]
     if evidence.R[layout.OWN_ONLY] > 0.0:
         return ["The probabilities of arms not played are unknown, so there is no interval."]

@@ -108,7 +108,7 @@ def _matrix(finished: Sequence[Finished]) -> Markup:
                 for word in verdicts
             ]
             listed.append(h.tr(cells))
-    judged = [[claim.verdict for claim in claims], full][: len(head) - 1]
+    judged = ([str(claim.verdict) for claim in claims], full)[: len(head) - 1]
     totals = [h.td([h.div(part) for part in tally(verdicts)]) for verdicts in judged]
     listed.append(h.tr(h.th("total"), totals, class_="total"))
     table = h.table(h.thead(h.tr(map(h.th, head))), h.tbody("\n", lines(*listed), "\n"))

@@ -537,9 +537,9 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
             id="controls",
         ),
         h.p(
-            "Pause: refuse decisions; feedback is still learned. Pin: every decision is one arm, "
-            "and nothing is learned. Uniform: every arm receives the same share. The name of a "
-            "retired arm cannot be used again. Red buttons stop or discard something.",
+            "Pause: refuse decisions; feedback is still learned. Pin: every decision returns one "
+            "arm, and nothing is learned. Uniform: every arm receives the same share. The name of "
+            "a retired arm cannot be used again. Red buttons stop or discard something.",
             class_="quiet",
         ),
         class_="panel",

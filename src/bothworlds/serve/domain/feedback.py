@@ -106,13 +106,13 @@ class Feedback:
     async def feedback_many(
         self, who: Principal, items: Sequence[FeedbackItem]
     ) -> list[Told | Problem]:
-        """Learn from up to 1,000 feedbacks, all of them in one transaction.
+        """Learn from up to 1,000 answers, all of them in one transaction.
 
         A refused feedback does not affect the rest of the batch; its place has the `Problem`.
         """
         self._state.check_open()
         if len(items) > FEEDBACK_BATCH:
-            raise Problem("invalid_request", f"A batch has at most {FEEDBACK_BATCH} feedbacks.")
+            raise Problem("invalid_request", f"A batch must have at most {FEEDBACK_BATCH} items.")
         answers: list[Told | Problem | None] = []
         rows: list[tuple[int, FeedbackRow]] = []
         promises: list[tuple[Experiment, float]] = []

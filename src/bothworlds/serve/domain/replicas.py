@@ -272,7 +272,7 @@ class Replicas:
     async def _rebuild(self, salt: bytes) -> None:
         """Discard data that the store has lost: read configuration and states again."""
         self.rebuilding = True
-        _LOG.error("The store went back in time; this replica takes its state from it again.")
+        _LOG.error("The store was restored to an earlier state; this replica reads it again.")
         state = self._state
 
         def look(reader: Reader) -> tuple[Configuration, list[StateRow], list[StateRow]]:

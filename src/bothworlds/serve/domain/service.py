@@ -344,7 +344,7 @@ class Service:
         if self.state.committer.failing is not None:
             return "The store does not take writes."
         if self.replicas.rebuilding:
-            return "The store went back in time, and its state is being read again."
+            return "The store was restored to an earlier state, which is being read."
         if abs(self.state.offset) > CLOCK_LIMIT:
             return (
                 f"The clock of this machine is {abs(self.state.offset):.0f} seconds "

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 DAY = 86_400.0
 CHUNK = 32
-"""Decisions or feedbacks of a batch that are handled before other requests have their turn."""
+"""Decisions or answers of a batch that are handled before other requests have their turn."""
 
 COUNTERS = (
     "decisions", "learned", "duplicates", "quarantined", "not_learnable", "swept",

@@ -258,7 +258,7 @@ class Sums:
     told, lost : array of int
         Feedback by arm, and its losses in units.
     learned : int
-        How many feedbacks were learned from.
+        Number of answers that were learned from.
     newest : int
         The latest round of any of them.
     """
@@ -402,7 +402,7 @@ class StateRow:
     sums: Sums
     decided: Counts
     used_at: float = 0.0
-    """When the latest of its decisions and feedbacks came; kept for segments alone."""
+    """Time of the latest decision or feedback; kept for segments alone."""
     counted: bool = False
     """Whether it differs from the stored row in its counts alone."""
     key: StateKey = field(init=False)
@@ -476,7 +476,7 @@ class StateLedger:
         A batch of another ``life`` has waited for a new connection while the store went back.
         """
         if life not in (None, self.life):
-            raise StoreError("The store went back in time.")
+            raise StoreError("The store was restored to an earlier state.")
         if self.shard != self.replica.shard:
             # The new number may have a state of the same version, which these would overwrite.
             raise StoreError("The states belong to another replica number.")

@@ -312,7 +312,7 @@ class Ids(Body, kw_only=True):
 
 
 class Moved(Answer, kw_only=True):
-    """How many feedbacks were released or dropped."""
+    """Number of answers that were released or dropped."""
 
     count: int
 

@@ -194,7 +194,7 @@ def verify_store(reader: Reader) -> list[Finding]:
         log = _Log(reader)
         totals = _totals(reader)
         kept = reader.compacted()
-        found = [Finding("I1", True, f"{log.rows} feedbacks, one for a decision")]
+        found = [Finding("I1", True, f"{log.rows} feedback rows, at most one per decision")]
         found.append(_sums_agree(log, totals, kept))
         found.append(log.finding("I3", "every feedback has a record of its own experiment"))
         found.append(log.finding("I4", "every loss lies in [0, 1]"))

@@ -85,7 +85,7 @@ INSERT_FEEDBACK = (
     "ON CONFLICT DO NOTHING RETURNING experiment, id"
 )
 NOW = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
-STARTS_OVER = "The store went back in time; this replica reads it again."
+STARTS_OVER = "The store was restored to an earlier state; this replica reads it again."
 MAY_READ_TIMELINE = (
     "SELECT bool_and(has_function_privilege(name, 'execute')) FROM unnest(ARRAY["
     "'pg_control_system()', 'pg_current_wal_lsn()', 'pg_walfile_name(pg_lsn)']) AS name"
