@@ -66,6 +66,29 @@ def test_what_a_block_prints_draws_and_raises_is_noticed(tmp_path):
         run_blocks("```sh\nexit 3\n```\n", "page", tmp_path)
 
 
+def prompts(text):
+    """Return lines of code with a prompt that the copy button would copy."""
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    # The site leaves out the prompt of a console.
+    prompt = {"console": ("> ", "# ")}
+    lines = (
+        (line, prompt.get(kind, ("> ", "$ ")))
+        for kind, code in blocks
+        for line in code.splitlines()
+    )
+    return [line for line, starts in lines if line.startswith(starts)]
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
+def test_a_copied_block_has_no_prompt(path):
+    assert prompts(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_prompt_would_be_found():
+    text = "```console\n$ ls\n> dir\n```\n```sh\n$ ls\n# why\n```\n"
+    assert prompts(text) == ["> dir", "$ ls"]
+
+
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
