@@ -151,7 +151,9 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     assert result.stdout.count("\nopen ") > 50
     assert lines[-1].startswith("Next: bothworlds paper ")
     assert re.match(r"Compiling \d+ kernels: ", lines[0])
-    assert lines[1].startswith("Running; ")
+    # On a busy machine, lines count the kernels that remain in between.
+    later = [line for line in lines[1:] if not line.startswith("Compiling; ")]
+    assert later[0].startswith("Running; ")
 
 
 def test_nothing_is_computed_twice(everything):
