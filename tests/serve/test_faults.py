@@ -259,11 +259,12 @@ def test_a_store_that_takes_no_writes_changes_nothing(on_service, tmp_path, monk
                 *(service.feedback(ME, token, loss=0.5) for token in tokens[-20:]),
                 return_exceptions=True,
             )
-            codes = {getattr(each, "code", "learned") for each in answers}
-            assert codes <= {"learned", "store_unavailable"}
-            if codes == {"store_unavailable"}:
+            codes = [getattr(each, "code", "learned") for each in answers]
+            assert set(codes) <= {"learned", "store_unavailable"}
+            # One call may become two commits, of which the store takes the first.
+            told += codes.count("learned")
+            if "learned" not in codes:
                 break
-            told += len(answers)
         else:
             pytest.fail("The store took everything.")
         assert service.experiment(ME, "headline")["learned"] == told
