@@ -36,8 +36,8 @@ OPENING = """\
 A claim is judged by an interval over the repetitions, in brackets behind the measurement. It
 **holds** where the threshold is kept with 95 % confidence at every place examined, **fails** where
 it is broken beyond chance, and is **open** where the interval contains the threshold, where it
-[rests on a few runs](how-to/read_intervals.md), or where the run is shorter than what the claim
-speaks of. It **differs** where it fails for a known reason. `bothworlds paper` measures all
+[rests on a few runs](how-to/read_intervals.md), or where the run is shorter than the
+claim requires. It **differs** where it fails for a known reason. `bothworlds paper` measures all
 of this again, and its report shows every figure.
 """
 

@@ -188,7 +188,7 @@ def arm_count(value: object, owner: str) -> int:
 
 
 def index(parameter: str, value: object, owner: str, n_arms: int) -> int:
-    """Read the index of one of so many arms."""
+    """Read the index of one of this many arms."""
     if not is_whole(value) or not 0 <= int(value) < n_arms:
         raise InvalidParameter(must(parameter, owner, f"the index of one of {n_arms} arms", value))
     return int(value)

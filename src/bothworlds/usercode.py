@@ -5,7 +5,7 @@ index checked against its array.  A `Bandit` and the checks only run checked fun
 simulation they are rehearsed for some rounds.
 
 Machine code is kept on disk where `bothworlds.lanes.user_functions` knows all that it depends on.
-Two functions of one name, loaded from disk into one process, would be taken for each other. So
+Two functions of one name, loaded from disk into one process, would be mistaken for each other. So
 each function that is kept, and each of the user's own that it calls, has its key in its name.
 
 Classes are for `bothworlds.policies.custom` and `bothworlds.environments.custom`: the annotated

@@ -116,7 +116,7 @@ def test_late_growth_is_not_judged_early(horizon, verdict):
     outcome = Outcome(dataclasses.replace(settings, repetitions=16), (cell,), {cell.id: result})
     claim = rules.logarithmic_claim(STATEMENT, outcome, [cell], (RV, IW), rules.PAPER_ROUNDS)
     assert claim.verdict == verdict
-    assert ("speaks of 10,000,000 rounds" in claim.why) == (verdict == "open")
+    assert ("is about 10,000,000 rounds" in claim.why) == (verdict == "open")
 
 
 def place(mean, error, name="here"):

@@ -280,7 +280,7 @@ class Core(Held):
         if keeper.frontier not in self.ledger.records:
             keeper.advance(self._pending_from(keeper.frontier))
         while keeper.overfull:
-            # The decisions before this answer are passed over.
+            # The decisions before this answer are skipped.
             keeper.advance(self._pending_from(keeper.waiting[0][0]))
 
     def _pending_from(self, number: int) -> int:

@@ -22,7 +22,7 @@ UNBOUNDED = (math.inf, -math.inf)
 one in [0, 1] before this is examined."""
 
 ROUNDING = 1e-9
-"""How far beyond a bound, as a share of the range, a value is taken for the bound itself."""
+"""How far beyond a bound, as a share of the range, a value counts as the bound itself."""
 
 
 def default_bounds(policy: Policy) -> tuple[float, float]:

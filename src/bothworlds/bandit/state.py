@@ -38,7 +38,7 @@ def columns(F: Array, policy: Policy) -> Array:
 def with_columns(F: Array, policy: Policy, arms: Array, program: Program) -> Array:
     """Return the same bandit, round and generator with other arms, given as their columns.
 
-    ``program`` is that of so many arms.
+    ``program`` is that of this many arms.
     """
     n_arms = arms.shape[1]
     parameters = program.parameters()

@@ -102,7 +102,7 @@ class WorkQueue:
         return rate * work
 
     def measured(self, index: int, work: float, seconds: float) -> None:
-        """Learn that ``work`` rounds of a lane of a curve took so many seconds."""
+        """Learn that ``work`` rounds of a lane of a curve took this many seconds."""
         self._measured[index] = seconds / work
         for kind in ("", self._kinds[index]):
             expected, taken = self._taken.get(kind, (0.0, 0.0))

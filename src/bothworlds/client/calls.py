@@ -133,7 +133,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Pause:
-    """Wait so many seconds."""
+    """Wait this many seconds."""
 
     seconds: float
 

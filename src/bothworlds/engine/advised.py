@@ -96,6 +96,6 @@ def run_job(
 
 
 def _in_lanes(setting: step.Setting, n_experts: int) -> bool:
-    """Tell whether `loop.run_lanes` plays a policy over so many experts."""
+    """Tell whether `loop.run_lanes` plays a policy over this many experts."""
     plain = setting == replace(setting, window=0.0, every=0.0, confidence=0.0)
     return setting.kind != step.EXPONENTIAL and setting.alpha == 0.5 and plain and n_experts > 1

@@ -61,14 +61,14 @@ duel = False
 
 @functools.cache
 def of_width(template: Any, lanes: int, *kind: str) -> Any:
-    """Return a loop for vectors of so many lanes; of the kind "duel", for two sides."""
+    """Return a loop for vectors of this many lanes; of the kind "duel", for two sides."""
     names = {"zeros": ZEROS[lanes], "duel": "duel" in kind}
     return bound(template, release=True, lanes=(lanes, *kind), **names)
 
 
 @inlined
 def count_plays(N: Any, K: int, arm: Any, times: int) -> None:
-    """Count that the chosen arms were played so many times."""
+    """Count that the chosen arms were played this many times."""
     add_to(N, 0, K, arm, splat(float(times), arm))
 
 
@@ -422,7 +422,7 @@ RUN_ALIKE = types.int64(_integers, types.boolean, *(types.int64,) * 3, *(_intege
 
 
 def run_tile_shape(lanes: int, duel: bool) -> Any:
-    """Return the signature of `run_tile` for vectors of so many lanes."""
+    """Return the signature of `run_tile` for vectors of this many lanes."""
     functions = [
         types.FunctionType(signature)
         for own in (shapes(lanes), shapes(1))

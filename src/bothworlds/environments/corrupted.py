@@ -186,7 +186,7 @@ class Corrupted(Wrapped):
         uniform number. "discourage": the best arm's loss becomes 1 in every round that follows
         one in which the agent played that arm.
     targets : sequence of int, optional
-        The arms taken for the best and the second best, as the base counts them. Needed where the
+        The arms treated as the best and the second best, as the base counts them. Needed where the
         base has no fixed best arm.
 
     Examples

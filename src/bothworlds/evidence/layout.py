@@ -101,5 +101,5 @@ def history_place(n_arms: int, point: int = 0) -> int:
 
 
 def size(n_arms: int, grid: int) -> int:
-    """Return how many numbers the evidence on so many arms takes."""
+    """Return how many numbers the evidence on this many arms takes."""
     return history_place(n_arms, POINTS) + (3 + 2 * n_arms) * (grid + 1)

@@ -1,6 +1,6 @@
 """Arena: all policies against all kinds of worlds, regret relative to the best of each.
 
-A world is an environment of so many arms, a gap and a horizon, from mild to hostile.  Policies that
+A world is an environment with its arms, a gap and a horizon, from mild to hostile.  Policies that
 cannot play in a world are left out there.  Every registered policy is a competitor, so a new one
 enters by itself.
 """

@@ -103,7 +103,7 @@ class Cell:
     corruption : float
         Budget of corruption.
     covered : bool
-        Whether any theorem speaks about the regret measured here.
+        Whether any theorem covers the regret measured here.
     point : float
         The value of what else is varied, see `Settings.points`.
     group : str

@@ -2,7 +2,7 @@
 
 Rows are thinned so that every arm is equally likely: a row is kept with probability
 (1 / w) / max(1 / w), w the logged probability of what was played.  The policy draws an arm and
-learns from the next kept row that played this arm; all others are passed over.
+learns from the next kept row that played this arm; all others are skipped.
 
 References
 ----------

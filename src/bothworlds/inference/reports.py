@@ -131,7 +131,7 @@ def report(
     between : pair of int, optional
         The first and last round that count.
     by : str or int, optional
-        Give one report for every value of this column, or for every block of so many rounds.
+        Give one report for every value of this column, or for every block of this many rounds.
     arms : sequence of str or int
         Arms to list first, also those that were never played.
 

@@ -47,7 +47,7 @@ class _Files(IndexDataCacheFile):  # type: ignore[misc]
 
     def save(self, key: Any, data: Any) -> None:
         # Two processes may give the same file name to different types at once; code kept with its
-        # key is never taken for another's.
+        # key is never mistaken for another's.
         super().save(key, (key, data))
 
     def load(self, key: Any) -> Any:

@@ -133,7 +133,7 @@ def keep_as(dispatcher: Any, name: str) -> Any:
 
 
 def in_package(function: Callable[..., Any]) -> bool:
-    """Return whether a function stands in a file that the digest of the kernels covers."""
+    """Return whether a function is defined in a file that the digest of the kernels covers."""
     path = pathlib.Path(function.__code__.co_filename)
     return path.is_relative_to(sources.PACKAGE)
 
@@ -141,7 +141,7 @@ def in_package(function: Callable[..., Any]) -> bool:
 def _stamp(function: Callable[..., Any], own: Any) -> tuple[Any, ...]:
     """Return the inputs that the machine code of a function depends on.
 
-    Numba keys its cache by the file a function stands in, but kernels call functions of other
+    Numba keys its cache by the file that defines a function, but kernels call functions of other
     files; keyed by all of them, an edited file never meets stale machine code.
     """
     found = sources.digest(*sources.KERNELS)

@@ -52,7 +52,7 @@ class Shapes(NamedTuple):
 
 @functools.cache
 def shapes(lanes: int) -> Shapes:
-    """Return the signatures of kernels for vectors of so many lanes, or for one repetition."""
+    """Return the signatures of kernels for vectors of this many lanes, or for one repetition."""
     number, index = types.float64, types.int64
     if lanes > 1:
         number, index = of_lanes(FloatsType, lanes), of_lanes(IntsType, lanes)
@@ -78,7 +78,7 @@ def calling(shape_of: Callable[[int], Any]) -> Any:
     """Return a function for kernels that calls machine code, given its address.
 
     It takes the address (`bothworlds.lanes.jit.placed_code`) and the arguments as a tuple; the
-    last of them is the number of lanes of the code, and ``shape_of`` the signature for so many.
+    last of them is the number of lanes of the code, and ``shape_of`` the signature for this many.
     Python hands over an address in a thousandth of the time that a first-class function takes.
     """
 

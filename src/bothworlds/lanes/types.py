@@ -70,7 +70,7 @@ class GroupType(types.Type):  # type: ignore[misc]
 
 @functools.cache
 def of_lanes(kind: Any, lanes: int) -> Any:
-    """Return the type of vectors with so many lanes."""
+    """Return the type of vectors with this many lanes."""
     return kind(lanes)
 
 

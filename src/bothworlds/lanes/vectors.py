@@ -483,7 +483,7 @@ def first_lane(typingctx: Any, start: Any) -> Any:
 
 def _zeros(lanes: int) -> Any:
     def zeros(typingctx: Any) -> Any:
-        """Return a vector of zeros: the ``like`` of so many lanes."""
+        """Return a vector of zeros: the ``like`` of this many lanes."""
         ty = of_lanes(FloatsType, lanes)
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -91,7 +91,7 @@ def line_of(decision: LoggedDecision) -> bytes:
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[LoggedDecision]:
-    """Read decisions from JSON lines, one at a time; blank lines are passed over.
+    """Read decisions from JSON lines, one at a time; blank lines are skipped.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def write_vw(
 def read_vw(
     path: str | os.PathLike[str], arms: Sequence[Arm] | None = None
 ) -> Iterator[LoggedDecision]:
-    """Read decisions from Vowpal Wabbit text, one at a time; blank lines are passed over.
+    """Read decisions from Vowpal Wabbit text, one at a time; blank lines are skipped.
 
     Parameters
     ----------

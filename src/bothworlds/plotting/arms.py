@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BANDED_ARMS = 3
-"""Up to so many arms have bands."""
+"""Up to this many arms have bands."""
 
 
 class Played(Curves, Protocol):

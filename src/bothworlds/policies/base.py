@@ -465,7 +465,7 @@ class Traits:
     wrappable: bool = True
 
     def bandit_only(self, n_arms: int) -> list[int]:
-        """Return the rows of a state with so many arms that a tile need not have alike."""
+        """Return the rows of a state with this many arms that a tile need not have alike."""
         firsts = (self.head_rows + field * n_arms for field in self.bandit_fields)
         return [
             *self.bandit_rows,

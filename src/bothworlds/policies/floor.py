@@ -224,7 +224,7 @@ def changing(K: int, t: int, C: Any, S: Any, G: Any) -> None:
 
 @functools.cache
 def floored(kernels: Kernels, before: tuple[int, int] | None = None) -> Kernels:
-    """Return the kernels of a policy with a floor, and with shares behind so many rows."""
+    """Return the kernels of a policy with a floor, and with shares behind this many rows."""
     parts = kernels.parts
     assert parts is not None
     own = bound(own_weights, weights_inner=weights_of(parts))

@@ -211,7 +211,7 @@ def learning(
 def asking_among(F: Any, slots: Any, few: Any, rows: int) -> Any:
     """Draw from the arms in ``slots`` alone, as if there were no others; return the place drawn.
 
-    ``few`` is a packed bandit of so many arms with the same parameters, ``rows`` the number of
+    ``few`` is a packed bandit of this many arms with the same parameters, ``rows`` the number of
     rows per arm. Only for policies that keep every arm in rows of its own.
     """
     start = HEAD + int(F[PARAMETERS])

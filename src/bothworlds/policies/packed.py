@@ -22,8 +22,8 @@ def pack(
 ) -> Array:
     """Return a bandit before its first round, its generator started at ``words``.
 
-    ``program`` plays it, by default the one that is best for so many arms. ``state`` is its state,
-    by default the first one of so many arms.
+    ``program`` plays it, by default the best one for this many arms. ``state`` is its state,
+    by default the first one of this many arms.
     """
     program = program or policy.program(n_arms)
     parameters = program.parameters()

@@ -66,7 +66,7 @@ def first_rows(rows: int, C: Any, first: int, S: Any, at: int, like: Any) -> Non
 
 @jit
 def copied(S: Any, before: int, rows: int, like: Any) -> None:
-    """Copy the inverse probability and so many rows after it from the policy's head."""
+    """Copy the inverse probability and this many rows after it from the policy's head."""
     for row in range(rows + 1):
         store(S, row, load(S, before + row, like))
 

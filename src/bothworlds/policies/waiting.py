@@ -13,7 +13,7 @@ simulation engine does.
 ======== ==========================================================================
 
 Outstanding decisions count as the mean of those answered, but only as many as the longest delay:
-what is missing for longer is taken for lost.  Of the baselines only the share that is answered is
+what is missing for longer counts as lost.  Of the baselines only the share that is answered is
 added, (1 + n) / (1 + n + max(o - D, 0)): otherwise arms with small baselines would look better
 where feedback is lost.  With prompt feedback both factors are exactly 1.
 

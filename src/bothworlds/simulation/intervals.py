@@ -195,7 +195,7 @@ def _samples(n: int, resamples: int, seed: int) -> Iterable[Floats]:
 
 
 def _most_samples(n: int) -> int:
-    """Return how many samples of so many runs are a block."""
+    """Return how many samples of this many runs are a block."""
     return max(1, 2**22 // n)
 
 

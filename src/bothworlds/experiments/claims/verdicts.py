@@ -252,7 +252,7 @@ def judged(
     reason : str
         Why nothing was measured.
     rounds : int
-        How long the claim speaks of; what ran for less is open.
+        Rounds that the claim is about; a shorter run leaves it open.
     note : str
         What else to tell.
     """
@@ -277,7 +277,7 @@ def judged(
     runs = outcome.settings.repetitions
     horizon = outcome.settings.horizon
     if horizon < rounds:
-        why = f"The claim speaks of {rounds:,} rounds, and these are {horizon:,}."
+        why = f"The claim is about {rounds:,} rounds; this run has {horizon:,}."
         return claim("open", why=why, panel=worst.panel)
     if runs < FEWEST:
         why = (

@@ -20,7 +20,7 @@ from bothworlds.markup import Markup, h, lines, rows
 from bothworlds.text import fraction
 
 BOTH_WORLDS = "switching-both-worlds"
-"""The figure that stands first, where there is one."""
+"""The first figure, if it was drawn."""
 
 _CSS = Path(__file__).with_name("report.css")
 

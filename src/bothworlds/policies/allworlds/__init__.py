@@ -220,5 +220,5 @@ _GROUPS = (SOUNDED, ALARMED, 2 * RECORD), (TESTS, TEST, alarm.FIELDS)
 
 
 def _rows(first: int, groups: int, n_arms: int) -> slice:
-    """Return where so many groups of rows by arm are in a state."""
+    """Return where this many groups of rows by arm are in a state."""
     return slice(ESTIMATES + first * n_arms, ESTIMATES + (first + groups) * n_arms)

@@ -165,7 +165,7 @@ def bars(counts: Sequence[int], names: Sequence[str], label: str) -> Markup:
 
 
 def clock(at: float, span: float) -> str:
-    """Write a time, as precisely as a chart of so many seconds needs.
+    """Write a time, as precisely as a chart of this many seconds needs.
 
     Examples
     --------

@@ -336,7 +336,7 @@ def counted(rows: list[LogRow], experiment: Snapshot, now: float, swept: bytes =
     if advised:
         sure = tuple(made.sure())
         return Window(total, since, arms, tuple(lags), made, sure, {}, experts, waiting)
-    # An alarm speaks about all arms at once.
+    # An alarm is about all arms at once.
     surer = min(0.999, 1.0 - (1.0 - CONFIDENCE) / len(made))
     strict = {
         str(name): made.units.pair(bounds.sequence(made.evidence, place, surer))
@@ -347,7 +347,7 @@ def counted(rows: list[LogRow], experiment: Snapshot, now: float, swept: bytes =
 
 
 def told_by(rows: list[CheckpointRow], known: int, experts: int) -> ChartHistory:
-    """Return the series of some checkpoints, for so many arms and experts."""
+    """Return the series of some checkpoints, for this many arms and experts."""
     last = rows[-1].id if rows else 0
     size = len(rows), known
     shares, weights = np.full(size, np.nan), np.full((len(rows), experts), np.nan)

@@ -317,7 +317,7 @@ def drawing(
 ) -> Any:  # fmt: skip
     """Draw an arm in round ``t`` from the fold ``F`` among those in ``slots``; note the decision.
 
-    ``few`` is a packed bandit of so many arms, behind the rows of whose floor the policy's begin.
+    ``few`` is a packed bandit of this many arms, behind the rows of whose floor the policy's begin.
     """
     floor, head, rows, decisions, answers, outstanding, restarted = layout
     start, K = HEAD + int(F[PARAMETERS]), int(F[ARMS])

@@ -285,7 +285,7 @@ class Sums:
         return self.sums[self.n_arms + 1 :]
 
     def grown(self, n_arms: int, n_experts: int = 0) -> Sums:
-        """Return a copy for at least so many arms and experts."""
+        """Return a copy for at least this many arms and experts."""
         n = max(n_arms, self.n_arms)
         return Sums(
             np.concatenate(
@@ -360,7 +360,7 @@ class Counts:
     rounds: int = 0
 
     def grow(self, n_arms: int) -> None:
-        """Make room for so many arms."""
+        """Make room for this many arms."""
         self.by_arm += [0] * (n_arms - len(self.by_arm))
 
     def add(self, other: Counts, sign: int) -> None:

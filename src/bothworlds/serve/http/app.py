@@ -411,7 +411,7 @@ class Application(HandlerContext):
                 if piece:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
         except Exception:
-            # Without its end the answer cannot be taken for a whole one.
+            # Without its end the answer cannot be mistaken for a whole one.
             LOGGER.exception("an answer broke off", extra=facts)
             raise
         finally:

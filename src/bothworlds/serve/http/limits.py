@@ -9,7 +9,7 @@ from bothworlds.serve.problems import Problem
 
 
 class Buckets:
-    """Allow every key so many requests a second, with a burst of one second's worth.
+    """Allow every key this many requests a second, with a burst of one second's worth.
 
     Parameters
     ----------

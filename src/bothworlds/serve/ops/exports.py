@@ -92,7 +92,7 @@ class JsonLines(Format):
 
 
 class Csv(Format):
-    """A table with a heading, in which no text is taken for a formula.
+    """A table with a heading, in which no text is mistaken for a formula.
 
     Examples
     --------

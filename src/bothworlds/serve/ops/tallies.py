@@ -7,7 +7,7 @@ until its feedback comes or its time is over:
 
 - Where missing feedback is filled in, the sweep closes every decision, and nothing else does.
 - Where it is dropped, a decision closes at the end of the feedback window.  One that holds back
-  `HELD` later decisions is passed over before that: its answer is added when it comes, and the
+  `HELD` later decisions is skipped before that: its answer is added when it comes, and the
   report counts it.  At most `PASSED` of them are remembered; answers of older ones are left out.
 
 The log itself is the memory of what waits: those decisions are read again by the next report.
@@ -37,7 +37,7 @@ from bothworlds.serve.store.rows import LogRow
 HELD = 2**14
 """Decisions that a pending one can hold back where missing feedback is dropped."""
 PASSED = 2**18
-"""Pending decisions that were passed over and are remembered, by 16 bytes each."""
+"""Pending decisions that were skipped and are remembered, by 16 bytes each."""
 PAGE = 2000
 """Decisions that are read and counted at a time."""
 MOST_BYTES = 2**26
@@ -123,7 +123,7 @@ class DecisionColumns:
         return self.where(~np.isnan(self.losses))
 
     def drawable(self, n_arms: int) -> NDArray[np.bool_]:
-        """Return which of so many arms could be drawn, a row per decision."""
+        """Return which of this many arms could be drawn, a row per decision."""
         found = np.zeros((len(self), n_arms), bool)
         for n, present in enumerate(self.present):
             if isinstance(present, int):
@@ -335,7 +335,7 @@ class Tally:
         return self.sums.size + 64 * len(self._passed)
 
     def sound(self, reader: Reader, closing: Closing, n_arms: int) -> bool:
-        """Add late answers of decisions that were passed over; tell whether the sums still hold.
+        """Add late answers of decisions that were skipped; tell whether the sums still hold.
 
         They do not if feedback that was in quarantine when it was read has been judged since.
         """

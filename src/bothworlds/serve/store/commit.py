@@ -373,7 +373,7 @@ class Committer:
         return not (self._stopping and not self._queue and (not self.log or self._pause))
 
     def _log_rows(self, most: int) -> list[DecisionRow]:
-        """Remove and return so many rows of the log, those of an experiment together."""
+        """Remove and return this many rows of the log, those of an experiment together."""
         # The event loop replaces the log once the store went back: rows must not follow it.
         log = self.log
         if not self._ordered and log:

@@ -246,7 +246,7 @@ class Writer(Connection, ABC):
         return number
 
     def put_seal(self, experiment: int, epoch: int, known: int) -> None:
-        """Give ids of an epoch with so many known arms random bytes of their own to be signed with.
+        """Sign the ids of an epoch with this many known arms with random bytes of their own.
 
         After a restore another epoch or arm may get the number of one that was lost; the ids of
         the lost one then have a signature that is not valid.
