@@ -86,7 +86,7 @@ def test_what_was_compiled_before_ctrl_c_is_kept(tmp_path):
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    found = re.fullmatch(r"Stopped: ([1-9]\d*) kernels are kept; at most (\d+) remain\.\n", errors)
+    found = re.fullmatch(r"Stopped: ([1-9]\d*) kernels? kept; at most (\d+) remain\.\n", errors)
     assert found and int(found[1]) + int(found[2]) == KERNELS["UCB1"][0]
     again = warm_up("--policies", "ucb1", NUMBA_CACHE_DIR=str(tmp_path))[1]
     assert " s  ask;" not in again.partition("16 arms")[0]

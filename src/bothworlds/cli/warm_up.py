@@ -15,6 +15,7 @@ from bothworlds.cli.console import FAILED, command, say
 from bothworlds.cli.kernel_counts import KERNELS, USES
 from bothworlds.cli.options import flag, option
 from bothworlds.errors import CacheWarning, InvalidParameter
+from bothworlds.text import counted
 
 if TYPE_CHECKING:
     from bothworlds.policies.base import Policy
@@ -72,7 +73,7 @@ def warm_up(
                 try:
                     step(policy, K)
                 except KeyboardInterrupt:
-                    say(f"Stopped: {left.compiled} kernels are kept{left.sentence()}.")
+                    say(f"Stopped: {counted(left.compiled, 'kernel')} kept{left.sentence()}.")
                     raise
                 if K == ARMS[-1]:
                     left.finish(name, label)
