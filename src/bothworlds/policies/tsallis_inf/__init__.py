@@ -34,12 +34,12 @@ from bothworlds.errors import InvalidParameter, must
 from bothworlds.omd import few
 from bothworlds.omd import half as half_step
 from bothworlds.omd.entering import entry_estimate
-from bothworlds.omd.learning_rates import THEOREM_3, Constant, Schedule, encode
+from bothworlds.omd.learning_rates import INVERSE_SQRT, THEOREM_3, Constant, Schedule, encode
 from bothworlds.omd.soft import largest_step
 from bothworlds.policies import base, waiting
 from bothworlds.policies.base import Array, Kernels, Policy, Program, Traits
 from bothworlds.policies.tsallis_inf import general, half, soft, soft_general
-from bothworlds.policies.tsallis_inf.parameters import rate_now
+from bothworlds.policies.tsallis_inf.parameters import rate_now, root_rate
 
 __all__ = ["MANY", "TsallisINF", "rate_now"]
 
@@ -197,7 +197,9 @@ class TsallisINF(Policy):
         fitting = few.fits.py_func(n_arms)
         if not lanes:
             both = half.RV if estimator == "rv" else half.IW
-            return Program.of(self, n_arms, both, prompt=half.one_solver(estimator, fitting))
+            rate = root_rate if self._rate_code()[0] == INVERSE_SQRT else rate_now
+            prompt = half.one_solver(estimator, fitting, rate=rate)
+            return Program.of(self, n_arms, both, prompt=prompt)
         solver = half.one_solver(estimator, fitting, fitting and n_arms >= few.HALVED)
         own = Program.of(self, n_arms, solver)
         if n_arms < LEADING[estimator]:

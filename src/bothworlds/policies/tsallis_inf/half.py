@@ -11,6 +11,7 @@ from bothworlds.arguments import Estimator
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import add_to, take
 from bothworlds.lanes.vectors import load, select, splat, store
+from bothworlds.lanes.wrap import bound
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.omd.recentring import fade, least
@@ -275,15 +276,23 @@ RV = _kernels(choose_half_rv, update_half_rv, True)
 
 
 @functools.cache
-def one_solver(estimator: Estimator, fitting: bool, several: bool = False) -> Kernels:
+def one_solver(
+    estimator: Estimator, fitting: bool, several: bool = False, rate: Any = rate_now
+) -> Kernels:
     """Return kernels with less to compile: those for few arms, or for all other numbers of them.
 
-    ``several`` of the few arms have a kernel of their own for tiles; see `few.HALVED`.
+    ``several`` of the few arms have a kernel of their own for tiles; see `few.HALVED`.  ``rate`` is
+    `rate_now`, or a function that returns the same for the learning rates that the caller has.
     """
-    reduced = estimator == "rv"
+    rv = estimator == "rv"
     if fitting:
         choose = choose_several if several else choose_few
-        return _kernels(choose, update_few_rv if reduced else update_few_iw, reduced)
-    if reduced:
-        return _kernels(choose_beyond_rv, update_beyond_rv, True)
-    return _kernels(choose_beyond_iw, update_beyond_iw, False)
+        update = update_few_rv if rv else update_few_iw
+    else:
+        choose = choose_beyond_rv if rv else choose_beyond_iw
+        update = update_beyond_rv if rv else update_beyond_iw
+    if rate is not rate_now:
+        choose = bound(choose.py_func, rate_now=rate)
+        if rv:
+            update = bound(update.py_func, reduced=bound(reduced.py_func, rate_now=rate))
+    return _kernels(choose, update, rv)

@@ -28,6 +28,12 @@ def rate_now(K: int, t: int, C: Any) -> Any:
 
 
 @jit
+def root_rate(K: int, t: int, C: Any) -> Any:
+    """Return eta_t of the form c / sqrt(t), without the code for all others."""
+    return C[PARAMETER] / sqrt(to_float(t))
+
+
+@jit
 def near_limit(eta: Any) -> Any:
     """Return the largest y with w = 4 / (eta y)^2 >= eta^2, the near arms at alpha = 1/2."""
     return 2.0 / (eta * eta)
