@@ -39,7 +39,6 @@ from bothworlds.lanes.types import (
     is_wide,
     number_like,
     of_lanes,
-    splat_value,
 )
 
 
@@ -613,14 +612,12 @@ def _element_pointers(context: Any, builder: Any, sig: Any, args: Any, lane: Any
     base = context.cast(builder, args[1], sig.args[1], types.int64)
     if not is_wide(lane):
         return [builder.gep(data, [builder.add(base, args[2])])]
-    rows = builder.add(splat_value(builder, base, lane.lanes), args[2])
-    offsets = builder.add(
-        builder.mul(rows, ir.Constant(rows.type, [LANES] * lane.lanes)),
-        ir.Constant(rows.type, list(range(lane.lanes))),
-    )
+    # Lanes of several rows with one index then share what is computed for every lane.
+    row = builder.gep(data, [builder.mul(base, ir.Constant(base.type, LANES))])
+    offsets = builder.mul(args[2], ir.Constant(args[2].type, [LANES] * lane.lanes))
+    places = [ir.Constant(ir.IntType(32), k) for k in range(lane.lanes)]
     return [
-        builder.gep(data, [builder.extract_element(offsets, ir.Constant(ir.IntType(32), k))])
-        for k in range(lane.lanes)
+        builder.gep(builder.gep(row, [builder.extract_element(offsets, k)]), [k]) for k in places
     ]
 
 

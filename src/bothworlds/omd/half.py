@@ -83,6 +83,7 @@ ROOTS, CUBES, PULL4 = 0, 1, 2
 SURE = 4e-6  # distance of a cumulative weight to u below which a draw is not yet certain
 BLOCK = 128  # arms whose r^2 are summed before they join S_2, which so stays near rounding
 BY_FOURS = 24  # arms from which on it pays to see only which four the draw falls among
+BY_FOURS_AT_ONCE = 64  # the same where a vector holds the whole tile
 MAX_PASSES = 100  # never reached: a bound on the loop, not a tolerance
 
 
@@ -201,17 +202,18 @@ def sum_arm(y: Any, r: Any, near_below: Any, sums: Any) -> Any:
 def sum_and_find(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
     """Evaluate the sums at x and find the arm at which those of r^2 pass ``target``.
 
-    Return S_2 to S_5, N_3, N_4, the least y, the place of the arm, its y, and what its sum falls
-    short of the target.  As `count_arm` for every arm, but a pass only finds four arms that have
+    Return S_2 to S_5, N_3, N_4, the least y, the arm, its y, and what its sum falls short of the
+    target.  As `count_arm` for every arm, but a pass only finds four arms that have
     the one; of these the sums are taken again.
     """
     zero = splat(0.0, target)
     S2, S3, S4, S5, N3, N4 = zero, zero, zero, zero, zero, zero
     nearest = splat(1e300, target)
-    place, before, left = zero, zero, zero
+    before, left = zero, zero
+    place = splat_int(0, target)
     for start in range(0, K, BLOCK):
         rest = target - S2
-        here = place >= float(start)
+        here = place >= start
         left = select(here, rest, left)
         before = select(here, 0.0, before)
         sums = (zero, S3, S4, S5, nearest, N3, N4)
@@ -226,7 +228,7 @@ def sum_and_find(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
             if i + 4 < ESTIMATES + K:
                 passed = rest - sums[0] >= 0.0
                 before = select(passed, sums[0], before)
-                place = select(passed, place + 4.0, place)
+                place = select(passed, place + 4, place)
         for i in range(ESTIMATES + end - end % 4, ESTIMATES + end - 1, 2):
             y0 = load(S, i, target) - x
             y1 = load(S, i + 1, target) - x
@@ -238,8 +240,11 @@ def sum_and_find(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
             sums = sum_arm(y0, 1.0 / y0, near_below, sums)
         s2, S3, S4, S5, nearest, N3, N4 = sums
         S2 = S2 + s2
-    place, drawn, after = find_within(K, S, x, place, before, left)
-    return S2, S3, S4, S5, N3, N4, nearest, place, drawn, after
+    if K % 4 == 0:
+        arm, drawn, after = find_of_four(S, x, place, before, left)
+    else:
+        arm, drawn, after = find_within(K, S, x, place, before, left)
+    return S2, S3, S4, S5, N3, N4, nearest, arm, drawn, after
 
 
 @inlined
@@ -260,23 +265,48 @@ def sum_halves(K: int, S: Any, x: Any, target: Any, near_below: Any) -> Any:
     )  # fmt: skip
 
 
+@inlined
+def find_of_four(S: Any, x: Any, first: Any, s2: Any, rest: Any) -> Any:
+    """Find the arm among the four from ``first`` on; ``s2`` is the sum of those before."""
+    y0 = gather(S, ESTIMATES, first) - x
+    y1 = gather(S, ESTIMATES + 1, first) - x
+    y2 = gather(S, ESTIMATES + 2, first) - x
+    y3 = gather(S, ESTIMATES + 3, first) - x
+    r0, r1 = invert(y0, y1)
+    r2, r3 = invert(y2, y3)
+    # Sums that rise: a draw that does not pass an arm passes none that follow.
+    s2 = s2 + r0 * r0
+    after0 = rest - s2
+    s2 = s2 + r1 * r1
+    after1 = rest - s2
+    s2 = s2 + r2 * r2
+    after2 = rest - s2
+    after3 = rest - (s2 + r3 * r3)
+    beyond0, beyond1, beyond2 = after0 >= 0.0, after1 >= 0.0, after2 >= 0.0
+    arm = select(beyond0, first + 1, first)
+    arm = select(beyond1, first + 2, arm)
+    drawn = select(beyond1, y2, select(beyond0, y1, y0))
+    after = select(beyond1, after2, select(beyond0, after1, after0))
+    arm = select(beyond2, first + 3, arm)
+    return arm, select(beyond2, y3, drawn), select(beyond2, after3, after)
+
+
 @jit
-def pass_arm(K: int, arm: Any, y: Any, r: Any, rest: Any, found: Any) -> Any:
-    """See whether the draw passes an arm, if it has passed those before."""
-    s2, passed, place, drawn, after = found
+def pass_arm(K: int, i: Any, y: Any, r: Any, rest: Any, found: Any) -> Any:
+    """See whether the draw passes arm i, if it has passed those before."""
+    s2, passed, arm, drawn, after = found
     s2 = s2 + r * r
     ahead = rest - s2
     after = select(passed, ahead, after)
     drawn = select(passed, y, drawn)
-    passed = passed & (ahead >= 0.0) & (arm < K - 1)
-    return s2, passed, select(passed, place + 1.0, place), drawn, after
+    passed = passed & (ahead >= 0.0) & (i < K - 1)
+    return s2, passed, select(passed, arm + 1, arm), drawn, after
 
 
 @inlined
-def find_within(K: int, S: Any, x: Any, place: Any, s2: Any, rest: Any) -> Any:
-    """Find the arm among the four from ``place`` on; ``s2`` is the sum of those before."""
-    first = to_int(place)
-    found = (s2, s2 >= 0.0, place, s2, s2)
+def find_within(K: int, S: Any, x: Any, first: Any, s2: Any, rest: Any) -> Any:
+    """Do the same where the last of the four may be missing."""
+    found = (s2, s2 >= 0.0, first, s2, s2)
     for j in range(0, 4, 2):
         i = first + j
         y0 = gather(S, ESTIMATES, select(i < K, i, K - 1)) - x
@@ -285,8 +315,8 @@ def find_within(K: int, S: Any, x: Any, place: Any, s2: Any, rest: Any) -> Any:
         r0 = select(i == K - 1, 1.0 / y0, r0)
         found = pass_arm(K, i, y0, r0, rest, found)
         found = pass_arm(K, i + 1, y1, r1, rest, found)
-    _, _, place, drawn, after = found
-    return place, drawn, after
+    _, _, arm, drawn, after = found
+    return arm, drawn, after
 
 
 @inlined
@@ -306,18 +336,19 @@ def step_and_draw(
     half_limit = 0.5 * limit
     zero = splat(0.0, u)
     S2, S3, S4, S5, N3, N4, S1, Q4 = zero, zero, zero, zero, zero, zero, zero, zero
-    after, place, drawn = zero, zero, zero
+    after, drawn = zero, zero
+    arm = splat_int(0, u)
     passed = u >= 0.0
     nearest = splat(1e300, u)
     # A choice costs one instruction with AVX-512, and more where a tile is several vectors.
-    by_fours = width(u) < stride(u) and K >= BY_FOURS
+    fours = BY_FOURS if width(u) < stride(u) else BY_FOURS_AT_ONCE
+    by_fours = width(u) > 1 and K >= fours
     if M is not None:
         by_fours = False
     if by_fours:
-        S2, S3, S4, S5, N3, N4, nearest, place, drawn, after = sum_halves(
-            K, S, x, target, near_below
-        )
+        S2, S3, S4, S5, N3, N4, nearest, arm, drawn, after = sum_halves(K, S, x, target, near_below)
     else:
+        place = zero
         for start in range(0, K, BLOCK):
             rest = target - S2
             sums = (zero, S3, S4, S5, nearest, passed, after, place, drawn, S1, N3, N4, Q4)
@@ -337,7 +368,7 @@ def step_and_draw(
         if near_below is not None:
             # To find it again takes fewer registers than to hold it, of which there are too few.
             drawn = take(S, ESTIMATES, K, to_int(place)) - x
-    arm = to_int(place)
+        arm = to_int(place)
     d, over_S3 = polish(S2, S3, S4, c)
     root = x + d
     beyond = negate(nearest >= half_limit)
