@@ -3,7 +3,26 @@
 import numpy as np
 import pytest
 
+import bothworlds as bw
 from bothworlds import seed_sequence, seeding
+from bothworlds.lanes.orders import first_orders
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 9, 64, 65, 1000])
+def test_permutations_of_many_seeds_are_those_of_numpy(n):
+    rows = entropies(100)
+    found = first_orders(rows, n)
+    assert found.tolist() == [np.random.default_rng(row).permutation(n).tolist() for row in rows]
+
+
+@pytest.mark.parametrize("zeros", [0, 4])
+def test_an_environment_takes_the_orders_of_its_generators(zeros):
+    found = [bytes(range(k, 32 + k - zeros)) + bytes(zeros) for k in range(1, 6)]
+    world = bw.environments.Stochastic.gap(9, 0.25)
+    rngs = seeding.Generators(found)
+    assert (rngs.words is None) == (zeros > 0)
+    wanted = [world.start(seeding.generator_of(digest)) for digest in found]
+    assert np.array_equal(world.start_all(rngs), wanted)
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 4, 9, 32])
@@ -65,5 +84,5 @@ def test_generators_of_many_seeds_are_those_of_numpy():
 @pytest.mark.parametrize("zeros", [0, 1, 4, 9, 32])
 def test_a_digest_that_ends_with_zeros_has_its_generator_among_others(zeros):
     found = [bytes(range(1, 33)), bytes(range(1, 33 - zeros)) + bytes(zeros)]
-    for digest, rng in zip(found, seeding.generators_of(found), strict=True):
+    for digest, rng in zip(found, seeding.Generators(found), strict=True):
         assert rng.random(3).tolist() == seeding.generator_of(digest).random(3).tolist()

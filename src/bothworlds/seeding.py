@@ -99,16 +99,30 @@ def generator_of(digest: bytes) -> np.random.Generator:
     return np.random.default_rng(words if words[-1] else int.from_bytes(digest, "little"))
 
 
-def generators_of(found: Sequence[bytes]) -> Iterator[np.random.Generator]:
-    """Yield NumPy's generators for set-up work, seeded by digests: those of `generator_of`.
+class Generators:
+    """NumPy's generators for set-up work, seeded by digests: those of `generator_of`.
+
+    Parameters
+    ----------
+    digests : sequence of bytes
+        A digest for each generator.
 
     Examples
     --------
-    >>> [found] = generators_of(digests(1, "a", last=[5]))
+    >>> [found] = Generators(digests(1, "a", last=[5]))
     >>> bool(found.random() == numpy_generator(1, "a", 5).random())
     True
     """
-    words = np.frombuffer(b"".join(found), dtype="<u4").reshape(len(found), -1)
-    if not words[:, -1].all():
-        return map(generator_of, found)
-    return seed_sequence.generators(words.astype(np.uint32))
+
+    def __init__(self, digests: Sequence[bytes]) -> None:
+        self._digests = digests
+        words = np.frombuffer(b"".join(digests), dtype="<u4").reshape(len(digests), -1)
+        # A zero at the end is no part of a whole number.
+        self.words = words.astype(np.uint32, copy=False) if words[:, -1].all() else None
+        """The words that seed each, a row each, or None where their number differs."""
+
+    def __iter__(self) -> Iterator[np.random.Generator]:
+        """Yield each generator as it begins."""
+        if self.words is None:
+            return map(generator_of, self._digests)
+        return seed_sequence.generators(self.words)

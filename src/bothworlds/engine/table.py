@@ -20,7 +20,7 @@ from bothworlds.environments.base import ORDER, InOrder
 from bothworlds.lanes.direct import address
 from bothworlds.lanes.random import WORDS
 from bothworlds.lanes.types import LANES
-from bothworlds.seeding import digests, generators_of, words_of
+from bothworlds.seeding import Generators, digests, words_of
 
 if TYPE_CHECKING:
     from bothworlds.engine.tile import TileJob
@@ -107,8 +107,8 @@ class Table:
         stage = np.zeros((len(repetitions), 0))
         if self.stage is not None:
             seeds = digests(job.seed, world, "attack", last=repetitions)
-            stage = np.array([self.stage.start(rng) for rng in generators_of(seeds)])
-        rngs: Iterable[Any] = generators_of(own)
+            stage = np.array([self.stage.start(rng) for rng in Generators(seeds)])
+        rngs: Iterable[Any] = Generators(own)
         if job.policy.traits.labelled:
             rngs = map(InOrder, rngs)
         begun = job.environment.start_all(rngs)

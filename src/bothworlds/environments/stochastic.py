@@ -36,6 +36,7 @@ from bothworlds.environments.lookup import lookup
 from bothworlds.environments.noise import CELLS, quantile_table
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
+from bothworlds.lanes.orders import first_orders
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import (
     floor,
@@ -204,6 +205,9 @@ class Stochastic(Environment):
         """Return the same for several repetitions, a row each."""
         if type(self).start is not Stochastic.start:
             return super().start_all(rngs)
+        words = getattr(rngs, "words", None)  # those of `seeding.Generators`
+        if self.shuffle and words is not None:
+            return self._ordered(first_orders(words, self.n_arms))
         return self._ordered(np.array([ordered(rng, self.n_arms, self.shuffle) for rng in rngs]))
 
     def _ordered(self, order: NDArray[np.int64]) -> Array:
