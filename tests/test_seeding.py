@@ -5,18 +5,27 @@ import pytest
 
 import bothworlds as bw
 from bothworlds import seed_sequence, seeding
-from bothworlds.lanes.orders import first_orders
+from bothworlds.lanes import orders
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 9, 64, 65, 1000])
 def test_permutations_of_many_seeds_are_those_of_numpy(n):
     rows = entropies(100)
-    found = first_orders(rows, n)
+    found = orders.first_orders(rows, n)
     assert found.tolist() == [np.random.default_rng(row).permutation(n).tolist() for row in rows]
 
 
+def test_generators_seed_the_code_that_is_ready():
+    words = seeding.Generators([bytes(range(1, 33))]).words
+    orders.first_orders(words, 3)
+    orders.ready.cache_clear()
+    assert orders.ready()
+    assert len(orders.fill_orders.signatures) == 1
+
+
 @pytest.mark.parametrize("zeros", [0, 4])
-def test_an_environment_takes_the_orders_of_its_generators(zeros):
+def test_an_environment_takes_the_orders_of_its_generators(zeros, monkeypatch):
+    monkeypatch.setattr(orders, "MANY", 5)
     found = [bytes(range(k, 32 + k - zeros)) + bytes(zeros) for k in range(1, 6)]
     world = bw.environments.Stochastic.gap(9, 0.25)
     rngs = seeding.Generators(found)

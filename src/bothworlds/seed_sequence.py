@@ -14,7 +14,7 @@ Reference: O'Neill, *Developing a seed_seq alternative*, 2015.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,3 +129,40 @@ def generators(E: Words) -> Iterator[np.random.Generator]:
     for pair in zip(E, first_states(E), strict=True):
         seed: Any = KnownSeed(*pair)
         yield np.random.Generator(np.random.PCG64(seed))
+
+
+def generator_of(digest: bytes) -> np.random.Generator:
+    """Return NumPy's generator for set-up work, seeded by a digest."""
+    words = np.frombuffer(digest, dtype="<u4")
+    # The same generator as that of the whole number, which NumPy takes apart in twice the time.
+    return np.random.default_rng(words if words[-1] else int.from_bytes(digest, "little"))
+
+
+class Generators:
+    """NumPy's generators for set-up work, seeded by digests: those of `generator_of`.
+
+    Parameters
+    ----------
+    digests : sequence of bytes
+        A digest for each generator.
+
+    Examples
+    --------
+    >>> digest = bytes(range(1, 33))
+    >>> [found] = Generators([digest])
+    >>> bool(found.random() == generator_of(digest).random())
+    True
+    """
+
+    def __init__(self, digests: Sequence[bytes]) -> None:
+        self._digests = digests
+        words = np.frombuffer(bytearray().join(digests), "<u4").reshape(len(digests), -1)
+        # A zero at the end is no part of a whole number.
+        self.words = words.astype(np.uint32, copy=False) if words[:, -1].all() else None
+        """The words that seed each, a row each, or None where their number differs."""
+
+    def __iter__(self) -> Iterator[np.random.Generator]:
+        """Yield each generator as it begins."""
+        if self.words is None:
+            return map(generator_of, self._digests)
+        return generators(self.words)

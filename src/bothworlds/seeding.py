@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bothworlds import seed_sequence
 from bothworlds.arguments import whole
+from bothworlds.seed_sequence import Generators as Generators
+from bothworlds.seed_sequence import generator_of as generator_of
 
 
 def checked_seed(seed: object, owner: str) -> int:
@@ -90,39 +91,3 @@ def derived_seed(seed: int, *names: object) -> int:
 def numpy_generator(seed: int, *names: object) -> np.random.Generator:
     """Return NumPy's generator for set-up work, seeded by ``seed`` and ``names``."""
     return generator_of(_digest(seed, names))
-
-
-def generator_of(digest: bytes) -> np.random.Generator:
-    """Return NumPy's generator for set-up work, seeded by a digest."""
-    words = np.frombuffer(digest, dtype="<u4")
-    # The same generator as that of the whole number, which NumPy takes apart in twice the time.
-    return np.random.default_rng(words if words[-1] else int.from_bytes(digest, "little"))
-
-
-class Generators:
-    """NumPy's generators for set-up work, seeded by digests: those of `generator_of`.
-
-    Parameters
-    ----------
-    digests : sequence of bytes
-        A digest for each generator.
-
-    Examples
-    --------
-    >>> [found] = Generators(digests(1, "a", last=[5]))
-    >>> bool(found.random() == numpy_generator(1, "a", 5).random())
-    True
-    """
-
-    def __init__(self, digests: Sequence[bytes]) -> None:
-        self._digests = digests
-        words = np.frombuffer(b"".join(digests), dtype="<u4").reshape(len(digests), -1)
-        # A zero at the end is no part of a whole number.
-        self.words = words.astype(np.uint32, copy=False) if words[:, -1].all() else None
-        """The words that seed each, a row each, or None where their number differs."""
-
-    def __iter__(self) -> Iterator[np.random.Generator]:
-        """Yield each generator as it begins."""
-        if self.words is None:
-            return map(generator_of, self._digests)
-        return seed_sequence.generators(self.words)

@@ -35,8 +35,8 @@ from bothworlds.environments.base import Array, Environment, ordered, states
 from bothworlds.environments.lookup import lookup
 from bothworlds.environments.noise import CELLS, quantile_table
 from bothworlds.errors import InvalidParameter, must
+from bothworlds.lanes import orders
 from bothworlds.lanes.jit import jit
-from bothworlds.lanes.orders import first_orders
 from bothworlds.lanes.rows import take
 from bothworlds.lanes.vectors import (
     floor,
@@ -206,8 +206,8 @@ class Stochastic(Environment):
         if type(self).start is not Stochastic.start:
             return super().start_all(rngs)
         words = getattr(rngs, "words", None)  # those of `seeding.Generators`
-        if self.shuffle and words is not None:
-            return self._ordered(first_orders(words, self.n_arms))
+        if self.shuffle and words is not None and orders.pays(len(words)):
+            return self._ordered(orders.first_orders(words, self.n_arms))
         return self._ordered(np.array([ordered(rng, self.n_arms, self.shuffle) for rng in rngs]))
 
     def _ordered(self, order: NDArray[np.int64]) -> Array:

@@ -3,7 +3,7 @@
 ``numpy.random.default_rng(words).permutation(K)`` takes several microseconds, most of which NumPy
 spends on hashing the seed and creating objects.  A tile of short runs is over in the time of some
 hundred such calls.  The three algorithms behind it are short and fixed for good; a test compares
-their results with NumPy's.
+their results with NumPy's.  To compile them takes half a second; `pays` decides when to do so.
 
 * `numpy.random.SeedSequence` hashes eight words of 32 bits, see `bothworlds.seed_sequence`.
 * PCG64: a linear congruential generator of 128 bits, here the halves ``high`` and ``low``.
@@ -13,11 +13,16 @@ Reference: O'Neill, *PCG: a family of simple fast space-efficient statistically 
 for random number generation*, 2014.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from bothworlds.lanes.direct import at_hand
 from bothworlds.lanes.jit import jit
+
+MANY = 256
+"""Number of generators from which on the code is compiled: short runs, and more to come."""
 
 _WORD = np.uint64(0xFFFFFFFF)
 _HALF, _ROTATE, _ONE, _TOP = np.uint64(32), np.uint64(58), np.uint64(1), np.uint64(63)
@@ -107,6 +112,21 @@ def fill_orders(words: Any, pool: Any, orders: Any) -> None:
             orders[row, last], orders[row, place] = orders[row, place], orders[row, last]
 
 
+@functools.cache
+def ready() -> bool:
+    """Tell whether `first_orders` need not compile: its code is on disk."""
+    return at_hand(fill_orders, np.empty((1, 8), np.uint32), *_room(1, 1))
+
+
+def pays(count: int) -> bool:
+    """Tell whether the orders of so many generators should be computed here, not by NumPy."""
+    return count >= MANY or ready()
+
+
+def _room(count: int, n_arms: int) -> tuple[Any, Any]:
+    return np.empty(12, np.uint64), np.empty((count, n_arms), np.int64)
+
+
 def first_orders(words: Any, n_arms: int) -> Any:
     """Return ``default_rng(row).permutation(n_arms)`` of every row of eight words.
 
@@ -117,6 +137,6 @@ def first_orders(words: Any, n_arms: int) -> Any:
     >>> bool((first_orders(words[np.newaxis], 5)[0] == wanted).all())
     True
     """
-    orders = np.empty((len(words), n_arms), np.int64)
-    fill_orders(words, np.empty(12, np.uint64), orders)
+    pool, orders = _room(len(words), n_arms)
+    fill_orders(words, pool, orders)
     return orders

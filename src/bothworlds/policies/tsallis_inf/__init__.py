@@ -53,7 +53,7 @@ _SOFT_UNPROVED = (
     "soft baselines have the stability factor 4/3 of reduced variance (proved); their regret is "
     "measured, not proved"
 )
-LEADING = {"iw": 2, "rv": 3}
+LEADING = {"iw": 3, "rv": 3}
 """Number of arms from which leader mode pays, measured."""
 
 
