@@ -372,8 +372,10 @@ class Storm:
             time.sleep(self.chance.uniform(0.0, 2.0))
             single.process.terminate()
             single.process.wait()
-            for end in ("-wal", "-shm"):
-                Path(self.file + end).unlink(missing_ok=True)
+            if self.chance.random() < 0.5:
+                # The service has emptied them, so that to forget this does no harm.
+                for end in ("-wal", "-shm"):
+                    Path(self.file + end).unlink(missing_ok=True)
             begin_incarnation(self.file)
 
     def rage(self, minutes, events, callers, seed):
