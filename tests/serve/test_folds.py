@@ -323,9 +323,9 @@ def test_what_waits_in_quarantine_is_learned_when_it_is_released(replicated):
 def test_missing_feedback_is_folded_as_the_default(served, where, monkeypatch):
     async def body(service):
         more = {"missing": "default", "default_loss": 1.0, "log": "before"}
-        await service.create(ME, spec(policy="allworlds", feedback_window=1.0, **more))
+        await service.create(ME, spec(policy="allworlds", feedback_window=3600.0, **more))
         waiting = await play([service], 40)
-        monkeypatch.setattr(upkeep, "GRACE", -2.0)
+        monkeypatch.setattr(upkeep, "GRACE", -3601.0)
         await service.upkeep.sweep()
         assert service.experiment(ME, "headline")["learned"] == 40
         assert service.counters()["swept"] == len(waiting)

@@ -312,7 +312,7 @@ def test_a_decision_that_waits_for_its_segment_is_refused_if_the_store_goes_back
 
 def test_retention_keeps_what_segments_have_learned(served, where, monkeypatch):
     async def body(service):
-        await service.create(ME, spec(feedback_window=1.0, max_segments=2))
+        await service.create(ME, spec(feedback_window=3600.0, max_segments=2))
         await play(service, ["de", "fr", None] * 5 + ["it"] * 3, {})
         await service.flushed()
         before = {s.name: s.total.sums.tolist() for s in whole(service).segments.values()}
