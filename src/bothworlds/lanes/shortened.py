@@ -2,35 +2,24 @@
 
 Nine tenths of the time that a kernel takes to compile is Python's: Numba works out types, rewrites
 and checks.  Here it works out the type of an operator once, not wherever the operator stands; it
-does not compile what is done where an argument is None and that one is not; passes that concern
-what no kernel has (closures, array expressions, threads) are left out; and how long each variable
-lives is worked out once, before lowering, not after every pass.
+does not compile what is done where an argument is None and that one is not; and passes that concern
+what no kernel has (closures, array expressions, threads) are left out.
 
 What is compiled is the same function of IEEE arithmetic either way.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
-from llvmlite.binding import ffi
 from numba.core import errors, ir, lowering, typed_passes, types, untyped_passes
 from numba.core.analysis import dead_branch_prune
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.ir_utils import build_definitions
-from numba.core.rewrites import rewrite_registry
-from numba.core.ssa import reconstruct_ssa
-from numba.core.transforms import canonicalize_cfg
 
 from bothworlds.lanes.types import LANES, is_wide
 
 CACHE_LINE = 64
-
-_TIMERS: list[Any] = ffi.lib._lock._cblist
-"""Functions that llvmlite calls whenever it starts and stops using LLVM."""
 
 UNNEEDED = (
     untyped_passes.WithLifting,
@@ -74,75 +63,6 @@ class NonePrune(untyped_passes.DeadBranchPrune):  # type: ignore[misc]
 
     def get_analysis_usage(self, usage: Any) -> None:
         """Need nothing of other passes."""
-
-
-def _canonical(made: Any) -> bool:
-    """Give every loop of a function one way back, all that Numba's own passes need of each other.
-
-    Those passes also find out where each variable is used, which takes longer than they do.  The
-    last pass before lowering does so in any case.
-    """
-    made.blocks = canonicalize_cfg(made.blocks)
-    made.generator_info = None
-    return True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class Processing(untyped_passes.IRProcessing):  # type: ignore[misc]
-    """Numba's first pass over a function."""
-
-    _name = "processing"
-
-    def run_pass(self, state: Any) -> bool:
-        """Prepare the function for the other passes."""
-        return _canonical(state.func_ir)
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class Rewrites(untyped_passes.GenericRewrites):  # type: ignore[misc]
-    """Numba's rewrites before types are known, such as those of constant indices."""
-
-    _name = "rewrites"
-
-    def run_pass(self, state: Any) -> bool:
-        """Apply every rewrite to every block until it finds nothing more."""
-        made = state.func_ir
-        for kind in rewrite_registry.rewrites["before-inference"]:
-            rewrite = kind(state)
-            waiting = list(made.blocks.items())
-            while waiting:
-                key, block = waiting.pop()
-                if rewrite.match(made, block, state.typemap, state.calltypes):
-                    made.blocks[key] = rewrite.apply()
-                    waiting.append((key, made.blocks[key]))
-        return _canonical(made)
-
-
-@register_pass(mutates_CFG=False, analysis_only=False)
-class OneAssignment(untyped_passes.ReconstructSSA):  # type: ignore[misc]
-    """Numba's pass after which every variable is assigned once."""
-
-    _name = "one_assignment"
-
-    def run_pass(self, state: Any) -> bool:
-        """Rename variables."""
-        state.func_ir = reconstruct_ssa(state.func_ir)
-        self._patch_locals(state)
-        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
-        return _canonical(state.func_ir)
-
-
-@register_pass(mutates_CFG=False, analysis_only=False)
-class NoPhis(typed_passes.PreLowerStripPhis):  # type: ignore[misc]
-    """Numba's pass that makes assignments of choices between values."""
-
-    _name = "no_phis"
-
-    def run_pass(self, state: Any) -> bool:
-        """Replace the choices."""
-        state.func_ir = self._strip_phi_nodes(state.func_ir)
-        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
-        return _canonical(state.func_ir)
 
 
 _KNOWN: dict[Any, dict[Any, Any]] = {}
@@ -252,25 +172,6 @@ class _Passes(PassManager):  # type: ignore[misc]
             each.run_finalizer(state)
 
 
-@contextlib.contextmanager
-def _undisturbed(*contexts: Any) -> Iterator[None]:
-    """Compile without looking for new extensions and without timing every call of LLVM.
-
-    Numba does both hundreds of times for one kernel.  A declaration that the compiled functions
-    themselves add is still found.
-    """
-    timers = _TIMERS.copy()
-    _TIMERS.clear()
-    for each in contexts:
-        each.load_additional_registries = bool
-    try:
-        yield
-    finally:
-        _TIMERS.extend(timers)
-        for each in contexts:
-            del each.load_additional_registries
-
-
 class Shortened(CompilerBase):  # type: ignore[misc]
     """Numba's pipeline without the steps that kernels do not need."""
 
@@ -287,12 +188,9 @@ class Shortened(CompilerBase):  # type: ignore[misc]
 
     def _compile_core(self) -> Any:
         # Numba lets one thread compile at a time.
-        first = not Shortened._running
         Shortened._running += 1
-        contexts = self.state.typingctx, self.state.targetctx
         try:
-            with _undisturbed(*contexts) if first else contextlib.nullcontext():
-                return super()._compile_core()
+            return super()._compile_core()
         finally:
             Shortened._running -= 1
 
@@ -300,12 +198,8 @@ class Shortened(CompilerBase):  # type: ignore[misc]
         """Return the one pipeline."""
         usual = DefaultPassBuilder.define_nopython_pipeline(self.state)
         instead = {
-            untyped_passes.IRProcessing: Processing,
-            untyped_passes.GenericRewrites: Rewrites,
             untyped_passes.DeadBranchPrune: NonePrune,
-            untyped_passes.ReconstructSSA: OneAssignment,
             typed_passes.NopythonTypeInference: Typing,
-            typed_passes.PreLowerStripPhis: NoPhis,
             typed_passes.NativeLowering: self.lowering,
         }
         made = _Passes(usual.pipeline_name)
