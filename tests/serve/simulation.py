@@ -56,7 +56,6 @@ from bothworlds.serve.ops import upkeep, verify
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.store import (
     commit,
-    incarnations,
     postgres,
     reader,
     schema,
@@ -171,7 +170,7 @@ def new_lineup(*given):
 CLOCK = Clock()
 RANDOM = random.Random()
 MODULES = (
-    administration, deciding, feedback, replicas, state, commit, incarnations, postgres, writer,
+    administration, deciding, feedback, replicas, state, commit, postgres, writer,
     schema,
 )  # fmt: skip
 
@@ -180,7 +179,7 @@ MODULES = (
 def simulated():
     """Give the service the simulated clock, randomness and thread, and silence its log."""
     saved = [(each, "time", each.time) for each in MODULES if hasattr(each, "time")]
-    saved += [(each, "os", each.os) for each in (tokens, writer, incarnations, schema, segments)]
+    saved += [(each, "os", each.os) for each in (tokens, writer, schema, segments)]
     saved += [(writer, "secrets", writer.secrets), (state, "Committer", state.Committer)]
     saved += [(each, "Config", each.Config) for each in (experiment, replicas, verify)]
     saved += [(upkeep, "DAY", upkeep.DAY), (experiment, "_shared_lineup", SHARED)]
