@@ -296,6 +296,7 @@ class Statement:
         self.sql = sql
         written = WRITES.match(sql)
         self.table = written and written[1]
+        self.changes = not sql.startswith(("SELECT", "SAVEPOINT"))
         named = set(re.findall(r"\w+", sql))
         self.tables = [each for each in tables if each in named]
         repeats = sql.startswith("SELECT") and "sim_now" not in sql and self.tables
@@ -306,6 +307,8 @@ class Statement:
         if self.known is None:
             if self.table is not None:
                 database.versions[self.table] = next(COUNTED)
+            elif self.changes:
+                database.changed()
             return database.connection.execute(self.sql, values)
         versions = database.versions
         now = (*values, *[versions[each] for each in self.tables])
