@@ -303,17 +303,34 @@ class Event:
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_no_garbage_is_collected_while_kernels_compile(collects):
+def test_garbage_is_collected_in_small_steps_while_kernels_compile(collects):
     notice = compile_events.CompileNotice(lambda dispatcher: None)
-    before = gc.isenabled()
+    before, thresholds, steps = gc.isenabled(), gc.get_threshold(), []
+
+    def collected(phase, details):
+        if phase == "stop":
+            steps.append((details["generation"], details["collected"]))
+
+    gc.collect()
+    gc.callbacks.append(collected)
     try:
         (gc.enable if collects else gc.disable)()
         for happens in (notice.on_start, notice.on_start, notice.on_end):
             happens(Event)
-            assert not gc.isenabled()
+            assert gc.get_threshold()[0] == compile_events.YOUNG
+            for _ in range(2 * compile_events.YOUNG):
+                cycle = []
+                cycle.append(cycle)
+        assert {generation for generation, _ in steps} <= {0}
+        assert all(count <= 2 * compile_events.YOUNG for _, count in steps)
         notice.on_end(Event)
+        assert gc.get_threshold() == thresholds
         assert gc.isenabled() == collects
+        # The rest was collected by the thread that compiled, unless the user collects nothing.
+        assert bool(steps) == collects
+        assert not collects or steps[-1][0] == 1
     finally:
+        gc.callbacks.remove(collected)
         (gc.enable if before else gc.disable)()
 
 

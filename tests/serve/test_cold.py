@@ -11,28 +11,18 @@ from helpers.waiting import HANG
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 STALL = 0.05
-"""Seconds of CPU time that one step of the event loop may take, without looking for garbage.
-
-The garbage is the compiler's, in another thread; any step may be the one that looks for it.
-"""
+"""Seconds of CPU time that one step of the event loop may take."""
 
 WATCHED = f"""
-import asyncio, gc, threading, time
+import asyncio, time
 import bothworlds.serve.http.server as server
 server._has_uvloop = lambda: False
 step = asyncio.events.Handle._run
-loop, garbage = threading.get_ident(), [0.0]
-
-def looking(phase, found):
-    if threading.get_ident() == loop:
-        garbage[0] += time.thread_time() * (1 if phase == "stop" else -1)
-
-gc.callbacks.append(looking)
 
 def timed(self):
-    begun = time.thread_time() - garbage[0]
+    begun = time.thread_time()
     step(self)
-    spent = time.thread_time() - garbage[0] - begun
+    spent = time.thread_time() - begun
     if spent > {STALL}:
         print("STALL", round(spent, 3), repr(self), file=sys.stderr, flush=True)
 

@@ -18,6 +18,9 @@ KIND = "numba:compile"
 
 PATIENCE = 2.0
 """Seconds of compiling after which a person wonders."""
+YOUNG, NEVER = 10_000, 10**9
+"""New objects after which garbage is collected among them while kernels compile, in about 10 ms;
+and a number of such steps that is never reached."""
 
 
 class CompileClock(event.Listener):  # type: ignore[misc]
@@ -59,8 +62,10 @@ class CompileClock(event.Listener):  # type: ignore[misc]
 class CompileNotice(CompileClock):
     """Adds up the time this package's kernels compile, and speaks once on a terminal.
 
-    It also stops the collection of cyclic garbage while kernels compile. Compiling allocates so
-    much that the collector visits every object of the process again and again and frees little.
+    It also lets garbage be collected in larger steps while kernels compile, and only among the new
+    objects. Compiling allocates so much that the collector would visit every object of the process
+    again and again and free little. Without any steps, the next thread that allocates would search
+    through all that compiling has left: the event loop of a service stopped for 0.1 s.
 
     Parameters
     ----------
@@ -77,12 +82,12 @@ class CompileNotice(CompileClock):
         self._kernels = 0
         self._timer: threading.Timer | None = None
         self._said = False
-        self._collects = False
+        self._thresholds = gc.get_threshold()
 
     def began(self, kernel: Any) -> None:
-        """Stop collecting garbage, and set a timer for the message to a waiting user."""
-        self._collects = gc.isenabled()
-        gc.disable()
+        """Collect garbage less often, and set a timer for the message to a waiting user."""
+        self._thresholds = gc.get_threshold()
+        gc.set_threshold(YOUNG, NEVER, NEVER)
         sentence = None if self._said or not watched() else self._sentence(kernel)
         if sentence is not None:
             self._kernels += 1
@@ -93,9 +98,10 @@ class CompileNotice(CompileClock):
             self._timer.start()
 
     def ended(self, kernel: Any, seconds: float) -> None:
-        """Collect garbage again, and stop the timer."""
-        if self._collects:
-            gc.enable()
+        """Collect garbage as before, and stop the timer."""
+        gc.set_threshold(*self._thresholds)
+        if gc.isenabled():
+            gc.collect(1)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
