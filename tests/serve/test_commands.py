@@ -106,6 +106,15 @@ def test_a_store_that_cannot_be_is_refused_in_one_sentence(
     assert "Traceback" not in outcome.output
 
 
+def test_a_database_that_refuses_is_reported_in_one_sentence():
+    # Port 1 of this machine: nothing listens there.
+    outcome = run("verify", "--store", "postgresql://me:secret@127.0.0.1:1/bandits")
+    assert outcome.exit_code in (1, 2)
+    text = " ".join(outcome.output.split())
+    assert "cannot be opened" in text and "Connection refused." in text
+    assert "?" not in text and "secret" not in text and "Traceback" not in text
+
+
 def test_other_arms_than_the_stored_ones_are_refused(store):
     async def created():
         service = await Service.open(str(store))

@@ -726,5 +726,7 @@ def _placed(sql: str) -> bytes:
 
 
 def _sentence(error: Exception) -> str:
-    """Return a driver's message, in one line and without its last mark."""
-    return " ".join(str(error).split()).rstrip(".?") or type(error).__name__
+    """Return a driver's message in one line, without the question it may end with."""
+    lines = [line.strip().rstrip(".") for line in str(error).splitlines()]
+    found = "; ".join(line for line in lines if line and not line.endswith("?"))
+    return found or type(error).__name__
