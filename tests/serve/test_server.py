@@ -92,7 +92,8 @@ def test_a_service_without_descriptors_refuses_logs_and_is_not_ready(tmp_path):
         finally:
             for each in (first, *peers, *late):
                 each.close()
-        wait_until(lambda: Client(service.url, timeout=HANG, feedback_timeout=HANG).ready())
+        with Client(service.url, timeout=HANG, feedback_timeout=HANG) as client:
+            wait_until(client.ready)
         counted = service.ask("GET", "/metrics").body.decode()
         assert 'bothworlds_problems_total{code="overloaded"}' in counted
 
@@ -106,7 +107,8 @@ def test_too_many_connections_are_refused_with_a_code(tmp_path):
         assert b'"overloaded"' in found
         for each in kept:
             each.close()
-        wait_until(lambda: Client(service.url, timeout=HANG, feedback_timeout=HANG).ready())
+        with Client(service.url, timeout=HANG, feedback_timeout=HANG) as client:
+            wait_until(client.ready)
 
 
 def test_what_was_acknowledged_survives_a_stop(tmp_path):
