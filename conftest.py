@@ -148,14 +148,9 @@ def shuffled(items, seed):
 
 
 def pytest_collection_finish():
-    """Keep the thousands of tests out of every later collection of garbage.
-
-    Compiled kernels stay as well. Visiting all of them again and again, as the usual thresholds
-    have it, takes a tenth of the time of some tests; they allocate much and leave few cycles.
-    """
+    """Keep the thousands of tests out of every later collection of garbage."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_modifyitems(config, items):

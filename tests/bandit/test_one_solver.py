@@ -5,6 +5,7 @@ import pytest
 
 import bothworlds as bw
 from bothworlds.policies.tsallis_inf import half
+from bothworlds.policies.tsallis_inf.parameters import rate_now, root_rate
 from helpers.programs import own_program
 
 
@@ -37,10 +38,12 @@ def test_decisions_are_those_of_both_solvers(estimator, n_arms, monkeypatch):
 @pytest.mark.parametrize("estimator", ["iw", "rv"])
 def test_which_solver_it_is(estimator):
     policy = bw.TsallisINF(estimator=estimator)
-    for n_arms in (2, 8):
-        assert policy.program(n_arms).prompt is half.one_solver(estimator, True)
-    for n_arms in (1, 9, 511):
-        assert policy.program(n_arms).prompt is half.one_solver(estimator, False)
+    other = bw.TsallisINF(estimator=estimator, learning_rate=0.1)
+    for each, rate in ((policy, root_rate), (other, rate_now)):
+        for n_arms in (2, 8):
+            assert each.program(n_arms).prompt is half.one_solver(estimator, True, rate=rate)
+        for n_arms in (1, 9, 511):
+            assert each.program(n_arms).prompt is half.one_solver(estimator, False, rate=rate)
     assert policy.program(512).prompt is policy.program(512).kernels
     general = bw.TsallisINF(alpha=0.3, estimator=estimator)
     assert general.program(4).prompt is general.kernels()

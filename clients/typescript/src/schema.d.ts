@@ -697,7 +697,10 @@ export interface components {
          */
         Arm: {
             name: string;
-            /** @default null */
+            /**
+             * @description Any JSON that the caller stored with the arm.
+             * @default null
+             */
             value: unknown;
         };
         /**
@@ -708,8 +711,11 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             status: "active" | "retired";
+            /** @description Probability of the arm. */
             probability: number;
+            /** @description Number of decisions. */
             decided: number;
+            /** @description Number of decisions whose feedback was learned. */
             told: number;
             /** @default null */
             mean_loss: number | null;
@@ -722,7 +728,10 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             status: "active" | "retired";
-            /** @default null */
+            /**
+             * @description Any JSON that the caller stored with the arm.
+             * @default null
+             */
             value: unknown;
             /** @default null */
             probability: number | null;
@@ -750,7 +759,7 @@ export interface components {
             /** @description Seconds after which feedback comes too late; a week by default. */
             feedback_window?: number;
             /**
-             * @description How a decision without feedback counts: not at all; with the default loss; or with it, unless the decision was deferred and never activated.
+             * @description How a decision without feedback counts. drop: not at all; default: with the default loss; deferred: likewise, except decisions that were deferred and never activated.
              * @enum {unknown}
              */
             missing?: "default" | "deferred" | "drop";
@@ -773,7 +782,7 @@ export interface components {
             /** @description How long a unit receives the same decision again; 0 for never. */
             sticky_seconds?: number;
             /**
-             * @description Whether a decision is in the log after or before it is answered.
+             * @description Whether a decision is logged after or before it is answered.
              * @enum {unknown}
              */
             log?: "after" | "before";
@@ -784,14 +793,14 @@ export interface components {
             /** @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
             segment_prior?: number;
             segment_key?: string | null;
-            /** @description For people. */
+            /** @description Text shown on the dashboard. */
             description?: string;
         };
         /**
          * Context
          * @description Evaluation context that an OpenFeature provider sends.
          *
-         *         Of all other fields, only the one that ``segment_key`` of an experiment names is used.
+         *     Of all other fields, only the one that ``segment_key`` of an experiment names is used.
          */
         Context: {
             /** @default null */
@@ -857,11 +866,18 @@ export interface components {
          * @description A decision: use the arm, and keep the id for its feedback.
          */
         Decided: {
+            /** @description Id of the decision, which its feedback names. */
             decision_id: string;
+            /** @description Name of an arm. */
             arm: string;
+            /** @description Probability of the arm. */
             probability: number;
+            /** @description Number of decisions that can be learned from. */
             round: number;
-            /** @enum {unknown} */
+            /**
+             * @description How the experiment decides.
+             * @enum {unknown}
+             */
             mode: "learn" | "pinned" | "shadow" | "uniform";
             /** @description Seconds since 1970 after which its feedback comes too late. */
             expires_at: number;
@@ -921,7 +937,10 @@ export interface components {
          */
         EvaluatedMetadata: {
             experiment: string;
-            /** @enum {unknown} */
+            /**
+             * @description How the experiment decides.
+             * @enum {unknown}
+             */
             mode: "archived" | "learn" | "paused" | "pinned" | "shadow" | "uniform";
             /** @default null */
             decision_id: string | null;
@@ -938,15 +957,23 @@ export interface components {
             name: string;
             arms: components["schemas"]["ArmState"][];
             policy: unknown;
+            /** @description The smallest and the largest possible loss or reward. */
             bounds: [
                 number,
                 number
             ];
-            /** @enum {unknown} */
+            /**
+             * @description How the experiment decides.
+             * @enum {unknown}
+             */
             mode: "archived" | "learn" | "paused" | "pinned" | "shadow" | "uniform";
+            /** @description Number of resets: each starts learning again. */
             epoch: number;
+            /** @description Number of changes of the settings and arms; the ETag. */
             config_version: number;
+            /** @description Number of decisions that can be learned from. */
             round: number;
+            /** @description Warnings for an operator. */
             alarms: string[];
             /** @default null */
             learned: number | null;
@@ -1024,7 +1051,9 @@ export interface components {
          * @description The outcome of a decision: a loss or a reward, one of them.
          */
         Feedback: {
+            /** @description Loss, in the experiment's units; instead of a reward. */
             loss?: number;
+            /** @description Reward, in the experiment's units; instead of a loss. */
             reward?: number;
         } & (unknown | unknown);
         /**
@@ -1032,8 +1061,11 @@ export interface components {
          * @description The outcome of one decision of many.
          */
         FeedbackItem: {
+            /** @description Id of the decision, which its feedback names. */
             decision_id: string;
+            /** @description Loss, in the experiment's units; instead of a reward. */
             loss?: number;
+            /** @description Reward, in the experiment's units; instead of a loss. */
             reward?: number;
         } & (unknown | unknown);
         /**
@@ -1065,8 +1097,12 @@ export interface components {
          */
         Key: {
             id: string;
+            /** @description Requests that the key allows. */
             scopes: ("admin" | "decide" | "feedback" | "read")[];
-            /** @default  */
+            /**
+             * @description Text shown in the list of keys.
+             * @default
+             */
             label: string;
             /** @default null */
             created_at: number | null;
@@ -1079,8 +1115,12 @@ export interface components {
          */
         KeyMade: {
             id: string;
+            /** @description Requests that the key allows. */
             scopes: ("admin" | "decide" | "feedback" | "read")[];
-            /** @default  */
+            /**
+             * @description Text shown in the list of keys.
+             * @default
+             */
             label: string;
             /** @default null */
             created_at: number | null;
@@ -1097,7 +1137,7 @@ export interface components {
         };
         /**
          * Moved
-         * @description How many feedbacks were released or dropped.
+         * @description Number of answers that were released or dropped.
          */
         Moved: {
             count: number;
@@ -1108,7 +1148,10 @@ export interface components {
          */
         NewArm: {
             name: string;
-            /** @default null */
+            /**
+             * @description Any JSON that the caller stored with the arm.
+             * @default null
+             */
             value: unknown;
             /** @default null */
             probability: number | null;
@@ -1137,7 +1180,7 @@ export interface components {
             /** @description Seconds after which feedback comes too late; a week by default. */
             feedback_window?: number;
             /**
-             * @description How a decision without feedback counts: not at all; with the default loss; or with it, unless the decision was deferred and never activated.
+             * @description How a decision without feedback counts. drop: not at all; default: with the default loss; deferred: likewise, except decisions that were deferred and never activated.
              * @enum {unknown}
              */
             missing?: "default" | "deferred" | "drop";
@@ -1160,7 +1203,7 @@ export interface components {
             /** @description How long a unit receives the same decision again; 0 for never. */
             sticky_seconds?: number;
             /**
-             * @description Whether a decision is in the log after or before it is answered.
+             * @description Whether a decision is logged after or before it is answered.
              * @enum {unknown}
              */
             log?: "after" | "before";
@@ -1171,7 +1214,7 @@ export interface components {
             /** @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
             segment_prior?: number;
             segment_key?: string | null;
-            /** @description For people. */
+            /** @description Text shown on the dashboard. */
             description?: string;
             /** @description A word such as "tsallis", "allworlds" or "tsallis-v", or the description of a policy as in state files. */
             policy?: string | Record<string, never>;
@@ -1188,8 +1231,12 @@ export interface components {
          * @description A key to create.
          */
         NewKey: {
+            /** @description Requests that the key allows. */
             scopes: ("admin" | "decide" | "feedback" | "read")[];
-            /** @default  */
+            /**
+             * @description Text shown in the list of keys.
+             * @default
+             */
             label: string;
         };
         /**
@@ -1208,19 +1255,21 @@ export interface components {
          * @description The arm that every decision returns; in shadow mode the policy's draw is logged.
          */
         Pin: {
+            /** @description Name of an arm. */
             arm: string;
         };
         /**
          * PolicyAlarm
          * @description A change of losses on which the policy has acted: the last of its kind and arm.
          *
-         *         "level": the losses of the leading arm changed, and the policy restarted softly. "side": the
-         *         losses of another arm changed, which is tried again if they fell. "restart": the policy
-         *         restarted; no arm is named.
+         *     "level": the losses of the leading arm changed, and the policy restarted softly. "side": the
+         *     losses of another arm changed, which is tried again if they fell. "restart": the policy
+         *     restarted; no arm is named.
          */
         PolicyAlarm: {
             /** @enum {unknown} */
             kind: "level" | "restart" | "side";
+            /** @description Number of decisions that can be learned from. */
             round: number;
             /** @default null */
             arm: string | null;
@@ -1244,6 +1293,7 @@ export interface components {
             detail: string;
             /** @enum {string} */
             code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "advice_missing" | "advice_invalid" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "shares_conflict" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
+            /** @description The header X-Request-Id of the answer. */
             request_id: string;
         };
         /**
@@ -1266,8 +1316,11 @@ export interface components {
          */
         SegmentState: {
             name: string;
+            /** @description Seconds since 1970, UTC. */
             created_at: number;
+            /** @description Number of decisions. */
             decided: number;
+            /** @description Number of decisions whose feedback was learned. */
             learned: number;
             arms: components["schemas"]["ArmOfSegment"][];
         };
