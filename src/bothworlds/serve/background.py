@@ -39,12 +39,15 @@ def background(store: str, *, port: int = 0, settings: Settings | None = None) -
     'learn'
     """
     said: queue.Queue[str | BaseException] = queue.Queue()
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
 
     async def opening() -> Service:
         return await Service.open(store, settings)
 
     def serve() -> None:
+        begun.set()
+        if stop.is_set():
+            return
         try:
             run(opening, port=port, announce=said.put, stop=stop)
             said.put(RuntimeError("The service has stopped."))
@@ -53,7 +56,8 @@ def background(store: str, *, port: int = 0, settings: Settings | None = None) -
 
     thread = threading.Thread(target=serve, name="bothworlds-serve")
     try:
-        # If anything breaks in here, Ctrl-C among it, the thread ends before the block does.
+        # If anything breaks in here, Ctrl-C among it, the thread ends before the block does. Ctrl-C
+        # while it starts leaves a thread that has not begun, and then does nothing.
         thread.start()
         found = said.get()
         if isinstance(found, BaseException):
@@ -61,5 +65,5 @@ def background(store: str, *, port: int = 0, settings: Settings | None = None) -
         yield found
     finally:
         stop.set()
-        if thread.ident is not None:
+        if begun.is_set():
             thread.join()
