@@ -1,6 +1,6 @@
 """Numba's compiler without the steps that the kernels of this package do not need.
 
-Nine tenths of the time that a kernel takes to compile is Python's: Numba works out types, rewrites
+About half of the time that a kernel takes to compile is Python's: Numba works out types, rewrites
 and checks.  Here it works out the type of an operator once, not wherever the operator stands; it
 does not compile what is done where an argument is None and that one is not; and passes that concern
 what no kernel has (closures, array expressions, threads) are left out.
