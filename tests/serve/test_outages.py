@@ -405,6 +405,16 @@ def test_what_needs_a_store_alone_is_refused_while_it_is_served(where):
     assert replay(where(), write=True) == []
 
 
+def test_a_store_that_was_closed_is_free_at_once(where, monkeypatch):
+    # A server notices a closed connection a little later; this one does not notice it at all.
+    store = opened(where())
+    with monkeypatch.context() as patched:
+        patched.setattr(module._Line, "close", lambda self: None)
+        store.close()
+    assert replay(where(), write=True) == []
+    store.close()
+
+
 def test_what_is_no_database_is_refused_in_one_sentence(where, tmp_path):
     empty = where()
     with pytest.raises(StoreError, match="run: bothworlds serve migrate"):

@@ -1,6 +1,8 @@
 """Simulation: the service survives its schedules, and no planted bug does."""
 
+from collections import Counter
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -82,15 +84,15 @@ def s8_a_retry_is_compared_with_the_arms_there_are(plant):
 
 @bug
 def s9_caps_are_counted_by_every_process(plant):
-    counts = {}
+    counts = WeakKeyDictionary()
 
     def count(writing, rows, caps):
         over = set()
+        used = counts.setdefault(writing, Counter())
         for row in rows:
-            used = counts.get((id(writing), row.experiment), 0)
-            counts[id(writing), row.experiment] = used + 1
-            if row.experiment in caps and used >= caps[row.experiment].unit:
+            if row.experiment in caps and used[row.experiment] >= caps[row.experiment].unit:
                 over.add(row[:2])
+            used[row.experiment] += 1
         return over
 
     plant.setattr(writer, "_count_caps", count)

@@ -521,9 +521,15 @@ class PostgresWriter(Writer):
             self._leading = session
         return self._leading == session
 
-    def give_shard_back(self) -> None:
-        """Let another replica take the number of this one."""
-        self.execute("UPDATE replica SET alive_at = 0 WHERE shard = ?", (self.replica.shard,))
+    def let_go(self) -> None:
+        """Give the number of this replica and all locks back.
+
+        A server notices a closed connection a little later; the next command or replica may
+        already ask for its locks by then.
+        """
+        if self.replica.shard >= 0:
+            self.execute("UPDATE replica SET alive_at = 0 WHERE shard = ?", (self.replica.shard,))
+        self.execute("SELECT pg_advisory_unlock_all()")
 
 
 class PostgresReader(Reader):
@@ -712,9 +718,8 @@ class PostgresStore(Store):
         if self._listener is not None:
             self._listening.cut()
             self._listener.join()
-        if self.replica.shard >= 0:
-            with contextlib.suppress(psycopg.Error, OSError, StoreError):
-                self.writer.give_shard_back()
+        with contextlib.suppress(psycopg.Error, OSError, StoreError):
+            self.writer.let_go()
         for line in self._lines:
             line.close()
 
