@@ -220,7 +220,8 @@ POLICIES: dict[str, Entry] = {
                     (0, (12, 1)), "1", 2.0),
         ), (
             "| `AllWorlds()` | Σ log T / Δ (argued) | √((1 + R) KT), R level alarms (argued) | "
-            "this package; [measured](docs/arena.md), not proved |",
+            "this package; [measured](https://bothworlds.github.io/bothworlds/arena/), "
+            "not proved |",
         )),
         Entry("ThompsonSampling", "bothworlds.policies.thompson", (
             Variant("thompson", "Thompson sampling", "Thompson sampling", "#009E73",

@@ -1,6 +1,7 @@
 """The README works when it is pasted, block by block, into an empty folder."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from helpers.served import served
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 IMAGES = "https://raw.githubusercontent.com/bothworlds/bothworlds/main/"
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
 SERVE = "bothworlds serve --experiment headline --arms blue,green,red\n"
 
 
@@ -66,6 +68,29 @@ def test_pictures_have_addresses_that_a_package_index_can_show():
     for picture in pictures:
         assert picture.startswith(IMAGES)
         assert (ROOT / picture.removeprefix(IMAGES)).exists()
+
+
+def dead_elsewhere(text):
+    """Return the links that lead nowhere for a reader of the package index."""
+    dead = []
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {f"#{head.lower().replace(' ', '-')}" for head in headings}
+    for link in re.findall(r"(?<!!)\[[^\]]*\]\(([^)]*)\)", text):
+        page = link.removeprefix(URLS["Documentation"]).rstrip("/")
+        file = link.removeprefix(f"{URLS['Source']}/blob/main/")
+        places = [
+            *(ROOT / "docs" / each for each in (f"{page}.md", f"{page}/index.md") if page != link),
+            *(ROOT / each for each in (file,) if file != link),
+        ]
+        if link not in anchors and not any(place.is_file() for place in places):
+            dead.append(link)
+    return dead
+
+
+def test_links_work_on_a_package_index():
+    assert dead_elsewhere(TEXT) == []
+    wrong = f"[a](docs/claims.md) [b]({URLS['Documentation']}nowhere/) [c](#nowhere) [d](#install)"
+    assert len(dead_elsewhere(f"## Install\n\n{wrong}")) == 3
 
 
 @pytest.mark.processes
