@@ -12,7 +12,7 @@ from typing import Any
 from bothworlds.protocol import RETRYABLE
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.http.examples import example, filled
-from bothworlds.serve.http.openapi import schemas
+from bothworlds.serve.http.openapi import document, schemas
 from bothworlds.serve.http.routes import Route
 from bothworlds.serve.problems import KINDS
 
@@ -41,14 +41,15 @@ def api() -> str:
         "With `--require-keys` requests send `Authorization: Bearer bw_...`; the key must have the"
         " scope of the route.",
     ]
-    known = schemas(ROUTES)
+    known, paths = schemas(ROUTES), document(ROUTES)["paths"]
     for title, scopes in ROOMS:
         lines += ["", f"## {title}"]
         for route in ROUTES:
             if route.scope in scopes:
-                lines += ["", *_section(route, known)]
+                operation = paths[route.path][route.method.lower()]
+                lines += ["", *_section(route, operation, known)]
     lines += ["", "## Requests and responses", ""]
-    for name, schema in schemas(ROUTES).items():
+    for name, schema in known.items():
         lines += [f"### {name}", "", _said(schema), ""]
         if schema.get("properties"):
             lines += ["| field | kind | |", "|---|---|---|"]
@@ -61,7 +62,7 @@ def api() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(route: Route, known: dict[str, Any]) -> list[str]:
+def _section(route: Route, operation: dict[str, Any], known: dict[str, Any]) -> list[str]:
     """Return the section of one route, with a curl call and its response."""
     lines = [f"### `{route.method} {route.path}`", "", f"{route.summary}."]
     lines[-1] += f" Scope: `{route.scope}`." if route.scope else " No key is needed."
@@ -69,12 +70,15 @@ def _section(route: Route, known: dict[str, Any]) -> list[str]:
     if route.body is not None:
         optional = " (optional)" if route.optional else ""
         takes.append(f"body [{route.body.__name__}](#{route.body.__name__.lower()}){optional}")
-    if route.query is not None:
-        takes.append("query " + ", ".join(f"`{name}`" for name in route.query.__struct_fields__))
-    if route.headers:
-        takes.append("headers " + ", ".join(f"`{name}`" for name in route.headers))
     if takes:
         lines += ["", f"Request: {'; '.join(takes)}."]
+    listed = [
+        f"- {each['in']} `{each['name']}`: {each['description']}"
+        for each in operation.get("parameters", ())
+        if each["in"] != "path"
+    ]
+    if listed:
+        lines += ["", *listed]
     lines += ["", "```console", f"$ {_curl(route, known)}"]
     statuses = " or ".join(map(str, route.statuses))
     if route.answer is None:
@@ -106,9 +110,8 @@ def _curl(route: Route, known: dict[str, Any]) -> str:
 
 
 def _said(schema: dict[str, Any]) -> str:
-    """Return the description of a field, which may be that of one of its kinds."""
-    inner = (_said(each) for each in schema.get("anyOf", ()))
-    text: str = schema.get("description") or next(filter(None, inner), "")
+    """Return the description of a class or a field, as a cell of a table has it."""
+    text: str = schema.get("description", "")
     return text.replace("|", "\\|").replace("``", "`")
 
 

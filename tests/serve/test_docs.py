@@ -11,7 +11,8 @@ import pytest
 
 import service_pages
 from bothworlds.cli.serve import app
-from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.domain.answers import Feedback
+from bothworlds.serve.http import openapi
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.http.examples import example
 from helpers.served import served
@@ -103,4 +104,4 @@ def test_examples_of_bodies_are_accepted():
         text = json.dumps(example(known[body.__name__], known))
         msgspec.json.decode(text, type=body)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode('{"reward": "much"}', type=wire.Feedback)
+        msgspec.json.decode('{"reward": "much"}', type=Feedback)

@@ -14,7 +14,7 @@ from bothworlds.client import calls
 from bothworlds.serve.domain.answers import FeedbackItem
 from bothworlds.serve.domain.config import CHANGEABLE, Arm, Config, NewExperiment, checked
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http import openapi, parsing, wire
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.ops.admin import create_key
 from bothworlds.serve.problems import Problem
@@ -71,12 +71,12 @@ def test_a_description_has_one_rule_when_created_and_when_changed(description):
     refused(config.changed, {"description": description})
     if len(description) > 1:
         body = json.dumps({"description": description}).encode()
-        refused(wire.BodyReader(wire.Change).read, body)
+        refused(parsing.BodyReader(wire.Change).read, body)
 
 
 @pytest.mark.parametrize("unit", ["", LONG, "a\x00", "a\n"])
 def test_a_unit_has_one_rule(on_service, unit):
-    refused(wire.BodyReader(wire.Decide).read, json.dumps({"unit": unit}).encode())
+    refused(parsing.BodyReader(wire.Decide).read, json.dumps({"unit": unit}).encode())
 
     async def body(service):
         await refuses(service.decide(ME, "headline", unit=unit))
@@ -153,7 +153,7 @@ module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
 exec(compile(text.replace(first, field + first), spec.origin, "exec"), module.__dict__)
 
-from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http import openapi, parsing, wire
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.problems import Problem
 from bothworlds.serve.domain.service import Service
@@ -163,10 +163,10 @@ ME = Service.LOCAL
 async def main(store):
     service = await Service.open(store)
     arms = [{"name": "a"}, {"name": "b"}]
-    read = wire.BodyReader(module.NewExperiment).read
+    read = parsing.BodyReader(module.NewExperiment).read
     await service.create(ME, read(json.dumps({"name": "plain", "arms": arms}).encode()))
     await service.create(ME, read(json.dumps({"name": "e", "arms": arms, "toy": 5}).encode()))
-    changes = wire.given(wire.BodyReader(wire.Change).read(b'{"toy": 7}'))
+    changes = parsing.given(parsing.BodyReader(wire.Change).read(b'{"toy": 7}'))
     version = service.experiment(ME, "e")["config_version"]
     await service.patch(ME, "e", changes, if_match=version)
     try:

@@ -1,13 +1,15 @@
 """Wire format, routes and OpenAPI document of the decision service."""
 
+import inspect
 import json
 
 import msgspec
 import pytest
 
+from bothworlds import text
 from bothworlds.serve.domain.answers import Decided, Feedback
 from bothworlds.serve.domain.config import NewExperiment
-from bothworlds.serve.http import openapi, wire
+from bothworlds.serve.http import openapi, parsing, wire
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.http.routes import Router
 from bothworlds.serve.problems import KINDS, Problem
@@ -17,7 +19,7 @@ REQUESTS = sorted({r.body for r in ROUTES if r.body is not None}, key=lambda kin
 
 def refused(kind, body, code="invalid_request"):
     with pytest.raises(Problem) as caught:
-        wire.BodyReader(kind).read(body)
+        parsing.BodyReader(kind).read(body)
     assert caught.value.code == code
     return caught.value.detail
 
@@ -40,7 +42,7 @@ def test_what_is_no_json_is_refused(kind, body):
 def test_another_kind_of_json_is_refused(kind):
     for body in (b"null", b"[]", b"1", b'"text"', b"[" * 100_000):
         with pytest.raises(Problem):
-            wire.BodyReader(kind).read(body)
+            parsing.BodyReader(kind).read(body)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +67,11 @@ def test_invalid_text_and_names_given_twice_are_refused(kind, body):
 
 def test_a_name_in_several_objects_is_accepted():
     body = b'{"items": [{"decision_id": "a:\\"b", "loss": 1}, {"decision_id": "b", "loss": 0}]}'
-    assert len(wire.BodyReader(wire.FeedbackMany).read(body).items) == 2
+    assert len(parsing.BodyReader(wire.FeedbackMany).read(body).items) == 2
     body = b'{"name": "a", "value": {"name": "\\":", "size": 9}}'
-    assert wire.BodyReader(wire.NewArm).read(body).name == "a"
+    assert parsing.BodyReader(wire.NewArm).read(body).name == "a"
     body = b'{"advice": {"m": {"a": 0.5, "b": 0.5}, "a": {"a:": 1}}, "unit": "a"}'
-    assert wire.BodyReader(wire.Decide).read(body).advice["a"] == {"a:": 1.0}
+    assert parsing.BodyReader(wire.Decide).read(body).advice["a"] == {"a:": 1.0}
 
 
 def test_json_that_nests_without_end_is_refused():
@@ -135,8 +137,8 @@ def test_what_is_out_of_range_is_refused(kind, body):
 
 
 def test_what_was_given_can_be_told_from_what_was_not():
-    change = wire.BodyReader(wire.Change).read(b'{"default_loss": null, "floor": 0}')
-    assert wire.given(change) == {"default_loss": None, "floor": 0.0}
+    change = parsing.BodyReader(wire.Change).read(b'{"default_loss": null, "floor": 0}')
+    assert parsing.given(change) == {"default_loss": None, "floor": 0.0}
 
 
 def test_an_answer_leaves_out_what_is_not_known():
@@ -154,7 +156,7 @@ def test_an_answer_leaves_out_what_is_not_known():
 )
 def test_a_wrong_query_is_refused(given):
     with pytest.raises(Problem, match="query"):
-        wire.query(wire.DecideQuery, given)
+        parsing.query(wire.DecideQuery, given)
 
 
 ROUTER = Router(ROUTES)
@@ -195,11 +197,34 @@ def test_operations_are_distinct_and_codes_exist():
 def test_the_document_is_json_and_its_references_lead_somewhere():
     document = json.loads(wire.encode(openapi.document(ROUTES)))
     names = set(document["components"]["schemas"])
-    text = json.dumps(document)
-    used = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    written = json.dumps(document)
+    used = {part.split('"')[0] for part in written.split("#/components/schemas/")[1:]}
     assert used <= names
     assert len(document["paths"]) == len({route.path for route in ROUTES})
     assert {kind.__name__ for kind in REQUESTS} <= names
+
+
+def test_every_field_and_parameter_is_described():
+    document = openapi.document(ROUTES)
+    fields = [
+        field
+        for schema in document["components"]["schemas"].values()
+        for field in schema.get("properties", {}).values()
+    ]
+    parameters = [
+        parameter
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        for parameter in operation.get("parameters", ())
+    ]
+    assert len(fields) > 150 and len(parameters) > 40
+    for each in (*fields, *parameters):
+        assert each["description"].endswith("."), each
+    # A name such as "after" means something else in every query: no common description fits.
+    for route in ROUTES:
+        if route.query is not None:
+            own = text.descriptions(inspect.cleandoc(route.query.__doc__))
+            assert set(own) == set(route.query.__struct_fields__)
 
 
 def test_statuses_of_limits_and_versions_are_listed_where_they_occur():
@@ -218,7 +243,7 @@ def test_a_schema_accepts_what_the_reader_accepts():
         Feedback: {"reward": 1},
     }
     for kind, example in examples.items():
-        wire.BodyReader(kind).read(msgspec.json.encode(example))
+        parsing.BodyReader(kind).read(msgspec.json.encode(example))
         schema = openapi.schemas(ROUTES)[kind.__name__]
         assert set(example) <= set(schema["properties"])
         assert schema["additionalProperties"] is False

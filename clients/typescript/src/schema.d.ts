@@ -696,6 +696,7 @@ export interface components {
          * @description An arm and its value, any JSON.
          */
         Arm: {
+            /** @description Name of the arm, unique in its experiment; it cannot be used again later. */
             name: string;
             /**
              * @description Any JSON that the caller stored with the arm.
@@ -708,8 +709,12 @@ export interface components {
          * @description An arm in a segment.
          */
         ArmOfSegment: {
+            /** @description Name of the arm. */
             name: string;
-            /** @enum {unknown} */
+            /**
+             * @description "active", or "retired": no longer drawn.
+             * @enum {unknown}
+             */
             status: "active" | "retired";
             /** @description Probability of the arm. */
             probability: number;
@@ -717,7 +722,10 @@ export interface components {
             decided: number;
             /** @description Number of decisions whose feedback was learned. */
             told: number;
-            /** @default null */
+            /**
+             * @description Mean of the learned losses, in the experiment's units.
+             * @default null
+             */
             mean_loss: number | null;
         };
         /**
@@ -725,23 +733,42 @@ export interface components {
          * @description An arm of an experiment.
          */
         ArmState: {
+            /** @description Name of the arm. */
             name: string;
-            /** @enum {unknown} */
+            /**
+             * @description "active", or "retired": no longer drawn.
+             * @enum {unknown}
+             */
             status: "active" | "retired";
             /**
              * @description Any JSON that the caller stored with the arm.
              * @default null
              */
             value: unknown;
-            /** @default null */
+            /**
+             * @description Probability of the arm.
+             * @default null
+             */
             probability: number | null;
-            /** @default null */
+            /**
+             * @description Number of decisions.
+             * @default null
+             */
             decided: number | null;
-            /** @default null */
+            /**
+             * @description Number of decisions whose feedback was learned.
+             * @default null
+             */
             told: number | null;
-            /** @default null */
+            /**
+             * @description Mean of the learned losses, in the experiment's units.
+             * @default null
+             */
             mean_loss: number | null;
-            /** @default null */
+            /**
+             * @description Smallest possible share of decisions without feedback; pending ones count.
+             * @default null
+             */
             missing_rate: number | null;
         };
         /**
@@ -749,6 +776,7 @@ export interface components {
          * @description Changes, oldest first; ``after`` of the next request is the last id.
          */
         Audit: {
+            /** @description Changes, each with its time, the key behind it, and the values that it set. */
             entries: Record<string, never>[];
         };
         /**
@@ -763,6 +791,7 @@ export interface components {
              * @enum {unknown}
              */
             missing?: "default" | "deferred" | "drop";
+            /** @description Loss of a decision without feedback, in the experiment's units; see missing. */
             default_loss?: number | null;
             /** @description Exploration floor: every arm has at least floor * round ** -floor_power / K; 0 by default. */
             floor?: number;
@@ -776,6 +805,7 @@ export interface components {
             max_share?: {
                 [key: string]: number;
             };
+            /** @description The arm whose probability is control_share. */
             control?: string | null;
             /** @description See control; 0.1 by default. */
             control_share?: number;
@@ -786,12 +816,15 @@ export interface components {
              * @enum {unknown}
              */
             log?: "after" | "before";
+            /** @description Number of answers of one unit that are learned in an hour; the rest is quarantined. */
             unit_cap?: number | null;
+            /** @description The same for all feedback reported with one key. */
             key_cap?: number | null;
             /** @description Number of segments kept; above it, the least recently used one is evicted. 1,000 by default, 0 for no segments. */
             max_segments?: number;
             /** @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
             segment_prior?: number;
+            /** @description Field of an OpenFeature context that names the segment. */
             segment_key?: string | null;
             /** @description Text shown on the dashboard. */
             description?: string;
@@ -803,11 +836,20 @@ export interface components {
          *     Of all other fields, only the one that ``segment_key`` of an experiment names is used.
          */
         Context: {
-            /** @default null */
+            /**
+             * @description Unit of the decision, such as a user id.
+             * @default null
+             */
             targetingKey: string | null;
-            /** @default null */
+            /**
+             * @description Advice of every expert, as in the request of a decision.
+             * @default null
+             */
             advice: Record<string, never> | null;
-            /** @default null */
+            /**
+             * @description Experts without advice.
+             * @default null
+             */
             asleep: string[] | null;
         };
         /**
@@ -815,19 +857,34 @@ export interface components {
          * @description Ask for a decision; an empty body asks for one among all arms.
          */
         Decide: {
-            /** @default null */
+            /**
+             * @description Segment of the decision, such as a country; created if it is new.
+             * @default null
+             */
             segment: string | null;
-            /** @default null */
+            /**
+             * @description Advice of every expert: an arm, or probabilities of arms that add up to 1.
+             * @default null
+             */
             advice: {
                 [key: string]: string | {
                     [key: string]: number;
                 };
             } | null;
-            /** @default null */
+            /**
+             * @description Experts without advice in this decision; they neither gain nor lose.
+             * @default null
+             */
             asleep: string[] | null;
-            /** @default null */
+            /**
+             * @description The arms that can be used right now; all by default.
+             * @default null
+             */
             available: string[] | null;
-            /** @default null */
+            /**
+             * @description Unit of the decision, such as a user id; stored as a keyed hash.
+             * @default null
+             */
             unit: string | null;
             /**
              * @description Whether the decision counts only once it is activated.
@@ -840,16 +897,26 @@ export interface components {
          * @description Ask for several decisions at once.
          */
         DecideMany: {
-            /** @default null */
+            /**
+             * @description Segment of the decision, such as a country; created if it is new.
+             * @default null
+             */
             segment: string | null;
-            /** @default null */
+            /**
+             * @description Advice of every expert: an arm, or probabilities of arms that add up to 1.
+             * @default null
+             */
             advice: {
                 [key: string]: string | {
                     [key: string]: number;
                 };
             } | null;
-            /** @default null */
+            /**
+             * @description Experts without advice in this decision; they neither gain nor lose.
+             * @default null
+             */
             asleep: string[] | null;
+            /** @description How many decisions to make. */
             count: number;
         };
         /**
@@ -857,6 +924,7 @@ export interface components {
          * @description A decide token: to be sent like a key until it expires.
          */
         DecideToken: {
+            /** @description The token, for the header Authorization. */
             token: string;
             /** @description Seconds since 1970. */
             expires_at: number;
@@ -868,9 +936,9 @@ export interface components {
         Decided: {
             /** @description Id of the decision, which its feedback names. */
             decision_id: string;
-            /** @description Name of an arm. */
+            /** @description Name of the arm to use. */
             arm: string;
-            /** @description Probability of the arm. */
+            /** @description Probability with which the arm was drawn. */
             probability: number;
             /** @description Number of decisions that can be learned from. */
             round: number;
@@ -886,11 +954,17 @@ export interface components {
              * @default null
              */
             value: unknown;
-            /** @default null */
+            /**
+             * @description Probability of every arm; sent with `?vector=true`.
+             * @default null
+             */
             probabilities: {
                 [key: string]: number;
             } | null;
-            /** @default null */
+            /**
+             * @description The weight of every expert; with vector.
+             * @default null
+             */
             experts: {
                 [key: string]: number;
             } | null;
@@ -900,14 +974,18 @@ export interface components {
          * @description Several decisions.
          */
         DecidedMany: {
+            /** @description The decisions, in the order in which they were drawn. */
             decisions: components["schemas"]["Decided"][];
         };
         /**
          * Evaluate
-         * @description Evaluate flags for someone.
+         * @description Evaluate flags in a context.
          */
         Evaluate: {
-            /** @default null */
+            /**
+             * @description Evaluation context of OpenFeature.
+             * @default null
+             */
             context: components["schemas"]["Context"] | null;
         };
         /**
@@ -915,11 +993,16 @@ export interface components {
          * @description A flag that was evaluated; without a value, the caller's default is to be used.
          */
         Evaluated: {
+            /** @description Key of the flag: the name of the experiment. */
             key: string;
-            /** @enum {unknown} */
+            /**
+             * @description "SPLIT": drawn; "STATIC": pinned; "DISABLED": the experiment is paused or archived.
+             * @enum {unknown}
+             */
             reason: "DISABLED" | "SPLIT" | "STATIC";
             /** @description The arm. */
             variant: string;
+            /** @description The decision behind the evaluation. */
             metadata: components["schemas"]["EvaluatedMetadata"];
             /** @description Value of the arm, or its name if it has no value. */
             value?: unknown;
@@ -929,6 +1012,7 @@ export interface components {
          * @description Every flag, evaluated or not.
          */
         EvaluatedAll: {
+            /** @description Every running experiment of the tenant as a flag. */
             flags: (components["schemas"]["Evaluated"] | components["schemas"]["NotEvaluated"])[];
         };
         /**
@@ -936,17 +1020,27 @@ export interface components {
          * @description The decision behind an evaluation; its feedback is reported with decision_id.
          */
         EvaluatedMetadata: {
+            /** @description Name of the experiment. */
             experiment: string;
             /**
              * @description How the experiment decides.
              * @enum {unknown}
              */
             mode: "archived" | "learn" | "paused" | "pinned" | "shadow" | "uniform";
-            /** @default null */
+            /**
+             * @description Id of the decision, which its feedback names.
+             * @default null
+             */
             decision_id: string | null;
-            /** @default null */
+            /**
+             * @description Probability of the arm.
+             * @default null
+             */
             probability: number | null;
-            /** @default null */
+            /**
+             * @description When feedback comes too late: seconds since 1970, UTC.
+             * @default null
+             */
             expires_at: number | null;
         };
         /**
@@ -954,8 +1048,11 @@ export interface components {
          * @description An experiment: settings, arms, and its learned state.
          */
         Experiment: {
+            /** @description Name of the experiment. */
             name: string;
+            /** @description Arms, in the order in which they were added. */
             arms: components["schemas"]["ArmState"][];
+            /** @description Description of the policy, as in state files. */
             policy: unknown;
             /** @description The smallest and the largest possible loss or reward. */
             bounds: [
@@ -975,57 +1072,129 @@ export interface components {
             round: number;
             /** @description Warnings for an operator. */
             alarms: string[];
-            /** @default null */
+            /**
+             * @description Number of decisions whose feedback was learned.
+             * @default null
+             */
             learned: number | null;
-            /** @default null */
+            /**
+             * @description Experts whose advice the policy weighs; empty without experts.
+             * @default null
+             */
             experts: components["schemas"]["ExpertState"][] | null;
-            /** @default null */
+            /**
+             * @description Changes of losses on which the policy has acted.
+             * @default null
+             */
             policy_alarms: components["schemas"]["PolicyAlarm"][] | null;
-            /** @default null */
+            /**
+             * @description Number of segments.
+             * @default null
+             */
             segments: number | null;
-            /** @default null */
+            /**
+             * @description Seconds after which feedback comes too late; a week by default.
+             * @default null
+             */
             feedback_window: number | null;
-            /** @default null */
+            /**
+             * @description How a decision without feedback counts. drop: not at all; default: with the default loss; deferred: likewise, except decisions that were deferred and never activated.
+             * @default null
+             */
             missing: ("default" | "deferred" | "drop") | null;
-            /** @default null */
+            /**
+             * @description Loss of a decision without feedback, in the experiment's units; see missing.
+             * @default null
+             */
             default_loss: number | null;
-            /** @default null */
+            /**
+             * @description Exploration floor: every arm has at least floor * round ** -floor_power / K; 0 by default.
+             * @default null
+             */
             floor: number | null;
-            /** @default null */
+            /**
+             * @description See floor; 1/3 by default.
+             * @default null
+             */
             floor_power: number | null;
-            /** @default null */
+            /**
+             * @description Smallest probability of the arms named; 0 for other arms.
+             * @default null
+             */
             min_share: {
                 [key: string]: number;
             } | null;
-            /** @default null */
+            /**
+             * @description Largest probability of the arms named; 1 for other arms.
+             * @default null
+             */
             max_share: {
                 [key: string]: number;
             } | null;
-            /** @default null */
+            /**
+             * @description The arm whose probability is control_share.
+             * @default null
+             */
             control: string | null;
-            /** @default null */
+            /**
+             * @description See control; 0.1 by default.
+             * @default null
+             */
             control_share: number | null;
-            /** @default null */
+            /**
+             * @description How long a unit receives the same decision again; 0 for never.
+             * @default null
+             */
             sticky_seconds: number | null;
-            /** @default null */
+            /**
+             * @description Whether a decision is logged after or before it is answered.
+             * @default null
+             */
             log: ("after" | "before") | null;
-            /** @default null */
+            /**
+             * @description Number of answers of one unit that are learned in an hour; the rest is quarantined.
+             * @default null
+             */
             unit_cap: number | null;
-            /** @default null */
+            /**
+             * @description The same for all feedback reported with one key.
+             * @default null
+             */
             key_cap: number | null;
-            /** @default null */
+            /**
+             * @description Number of segments kept; above it, the least recently used one is evicted. 1,000 by default, 0 for no segments.
+             * @default null
+             */
             max_segments: number | null;
-            /** @default null */
+            /**
+             * @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone.
+             * @default null
+             */
             segment_prior: number | null;
-            /** @default null */
+            /**
+             * @description Field of an OpenFeature context that names the segment.
+             * @default null
+             */
             segment_key: string | null;
-            /** @default null */
+            /**
+             * @description Text shown on the dashboard.
+             * @default null
+             */
             description: string | null;
-            /** @default null */
+            /**
+             * @description The arm that every decision returns, in the modes pinned and shadow.
+             * @default null
+             */
             pinned_arm: string | null;
-            /** @default null */
+            /**
+             * @description Seconds since 1970, UTC.
+             * @default null
+             */
             created_at: number | null;
-            /** @default null */
+            /**
+             * @description Seconds since this replica read the state of its peers.
+             * @default null
+             */
             state_age: number | null;
         };
         /**
@@ -1033,8 +1202,12 @@ export interface components {
          * @description Experiments of the key's tenant; if there are more, ``after`` of the next request.
          */
         Experiments: {
+            /** @description Experiments in the order in which they were created. */
             experiments: components["schemas"]["Experiment"][];
-            /** @default null */
+            /**
+             * @description Value of `after` for the next page; null on the last one.
+             * @default null
+             */
             next: string | null;
         };
         /**
@@ -1042,8 +1215,12 @@ export interface components {
          * @description An expert of an experiment, with its weight in the next decision.
          */
         ExpertState: {
+            /** @description Name of the expert. */
             name: string;
-            /** @default null */
+            /**
+             * @description Weight of the expert in the next decision.
+             * @default null
+             */
             weight: number | null;
         };
         /**
@@ -1073,6 +1250,7 @@ export interface components {
          * @description The outcomes of many decisions; all that is accepted is stored in one transaction.
          */
         FeedbackMany: {
+            /** @description Outcomes, each with the id of its decision. */
             items: components["schemas"]["FeedbackItem"][];
         };
         /**
@@ -1080,15 +1258,21 @@ export interface components {
          * @description The process answers.
          */
         Health: {
-            /** @enum {unknown} */
+            /**
+             * @description Always ok.
+             * @enum {unknown}
+             */
             status: "ok";
         };
         /**
          * Ids
-         * @description Feedbacks in quarantine, by the ``id`` that the list shows; all if none is named.
+         * @description Feedback in quarantine to release or to drop.
          */
         Ids: {
-            /** @default null */
+            /**
+             * @description The `id` of each, as the list shows it; all by default.
+             * @default null
+             */
             ids: string[] | null;
         };
         /**
@@ -1096,6 +1280,7 @@ export interface components {
          * @description A key, without its secret.
          */
         Key: {
+            /** @description Public part of the key, which names it in lists and in the audit log. */
             id: string;
             /** @description Requests that the key allows. */
             scopes: ("admin" | "decide" | "feedback" | "read")[];
@@ -1104,9 +1289,15 @@ export interface components {
              * @default
              */
             label: string;
-            /** @default null */
+            /**
+             * @description Seconds since 1970, UTC.
+             * @default null
+             */
             created_at: number | null;
-            /** @default null */
+            /**
+             * @description Seconds since 1970, UTC; null for a valid key.
+             * @default null
+             */
             revoked_at: number | null;
         };
         /**
@@ -1114,6 +1305,7 @@ export interface components {
          * @description A new key. The secret is returned only once.
          */
         KeyMade: {
+            /** @description Public part of the key, which names it in lists and in the audit log. */
             id: string;
             /** @description Requests that the key allows. */
             scopes: ("admin" | "decide" | "feedback" | "read")[];
@@ -1122,10 +1314,17 @@ export interface components {
              * @default
              */
             label: string;
-            /** @default null */
+            /**
+             * @description Seconds since 1970, UTC.
+             * @default null
+             */
             created_at: number | null;
-            /** @default null */
+            /**
+             * @description Seconds since 1970, UTC; null for a valid key.
+             * @default null
+             */
             revoked_at: number | null;
+            /** @description The whole key, with its secret. */
             key: string;
         };
         /**
@@ -1133,13 +1332,15 @@ export interface components {
          * @description All keys of the tenant.
          */
         Keys: {
+            /** @description Keys, revoked ones included. */
             keys: components["schemas"]["Key"][];
         };
         /**
          * Moved
-         * @description Number of answers that were released or dropped.
+         * @description Result of a release or a drop.
          */
         Moved: {
+            /** @description Number of answers that were released or dropped. */
             count: number;
         };
         /**
@@ -1147,13 +1348,17 @@ export interface components {
          * @description An arm to add.
          */
         NewArm: {
+            /** @description Name of the arm, unique in its experiment; it cannot be used again later. */
             name: string;
             /**
              * @description Any JSON that the caller stored with the arm.
              * @default null
              */
             value: unknown;
-            /** @default null */
+            /**
+             * @description Initial probability; 1 / K by default.
+             * @default null
+             */
             probability: number | null;
         };
         /**
@@ -1161,7 +1366,10 @@ export interface components {
          * @description A decide token to mint, for a web page.
          */
         NewDecideToken: {
-            /** @default null */
+            /**
+             * @description Experiment that the token is limited to; by default all experiments of the key.
+             * @default null
+             */
             experiment: string | null;
             /**
              * @description How long it is valid.
@@ -1174,6 +1382,7 @@ export interface components {
          * @description An experiment to create.
          */
         NewExperiment: {
+            /** @description Name of the experiment, unique among those of the tenant; part of its addresses. */
             name: string;
             /** @description Each arm is a name, or a name with a value. */
             arms: (string | components["schemas"]["Arm"])[];
@@ -1184,6 +1393,7 @@ export interface components {
              * @enum {unknown}
              */
             missing?: "default" | "deferred" | "drop";
+            /** @description Loss of a decision without feedback, in the experiment's units; see missing. */
             default_loss?: number | null;
             /** @description Exploration floor: every arm has at least floor * round ** -floor_power / K; 0 by default. */
             floor?: number;
@@ -1197,6 +1407,7 @@ export interface components {
             max_share?: {
                 [key: string]: number;
             };
+            /** @description The arm whose probability is control_share. */
             control?: string | null;
             /** @description See control; 0.1 by default. */
             control_share?: number;
@@ -1207,12 +1418,15 @@ export interface components {
              * @enum {unknown}
              */
             log?: "after" | "before";
+            /** @description Number of answers of one unit that are learned in an hour; the rest is quarantined. */
             unit_cap?: number | null;
+            /** @description The same for all feedback reported with one key. */
             key_cap?: number | null;
             /** @description Number of segments kept; above it, the least recently used one is evicted. 1,000 by default, 0 for no segments. */
             max_segments?: number;
             /** @description Number of answers that all other segments together count as in a segment; 100 by default, 0 for segments that learn alone. */
             segment_prior?: number;
+            /** @description Field of an OpenFeature context that names the segment. */
             segment_key?: string | null;
             /** @description Text shown on the dashboard. */
             description?: string;
@@ -1244,10 +1458,17 @@ export interface components {
          * @description Why a flag, or all of them, could not be evaluated.
          */
         NotEvaluated: {
-            /** @enum {unknown} */
+            /**
+             * @description Code of OpenFeature.
+             * @enum {unknown}
+             */
             errorCode: "FLAG_NOT_FOUND" | "GENERAL" | "INVALID_CONTEXT" | "PARSE_ERROR" | "TARGETING_KEY_MISSING";
+            /** @description Reason, as a sentence. */
             errorDetails: string;
-            /** @default null */
+            /**
+             * @description Key of the flag.
+             * @default null
+             */
             key: string | null;
         };
         /**
@@ -1267,19 +1488,37 @@ export interface components {
          *     restarted; no arm is named.
          */
         PolicyAlarm: {
-            /** @enum {unknown} */
+            /**
+             * @description What changed, and how the policy reacted.
+             * @enum {unknown}
+             */
             kind: "level" | "restart" | "side";
-            /** @description Number of decisions that can be learned from. */
+            /** @description Round in which the policy acted. */
             round: number;
-            /** @default null */
+            /**
+             * @description Arm whose losses changed.
+             * @default null
+             */
             arm: string | null;
-            /** @default null */
+            /**
+             * @description 1 minus the probability of a false alarm in a whole run at this threshold.
+             * @default null
+             */
             confidence: number | null;
-            /** @default null */
+            /**
+             * @description Mean loss of the arm before the change, in the experiment's units.
+             * @default null
+             */
             before: number | null;
-            /** @default null */
+            /**
+             * @description Mean loss of the arm after the change, in the experiment's units.
+             * @default null
+             */
             after: number | null;
-            /** @default null */
+            /**
+             * @description Number of outcomes of the arm since the change, as estimated.
+             * @default null
+             */
             since: number | null;
         };
         /**
@@ -1287,20 +1526,28 @@ export interface components {
          * @description A refusal, as RFC 9457 has it; ``code`` is stable, sentences are not.
          */
         ProblemDocument: {
+            /** @description The code as a URN. */
             type: string;
+            /** @description What happened, the same for every refusal with this code. */
             title: string;
+            /** @description Status of the response. */
             status: number;
+            /** @description What happened in this request, and what to do. */
             detail: string;
-            /** @enum {string} */
+            /**
+             * @description Stable code, for programs.
+             * @enum {string}
+             */
             code: "invalid_json" | "invalid_request" | "targeting_key_missing" | "advice_missing" | "advice_invalid" | "out_of_bounds" | "bad_token" | "policy_not_served" | "key_missing" | "key_invalid" | "token_expired" | "scope_missing" | "bad_signature" | "foreign_origin" | "not_found" | "experiment_not_found" | "arm_not_found" | "key_not_found" | "method_not_allowed" | "not_acceptable" | "body_timeout" | "experiment_exists" | "experiment_archived" | "experiment_paused" | "already_told" | "arm_id_used" | "last_arms" | "nothing_available" | "shares_conflict" | "nothing_logged" | "mode_conflict" | "expired" | "epoch_over" | "config_changed" | "body_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "contribution_too_large" | "if_match_missing" | "rate_limited" | "headers_too_large" | "internal" | "overloaded" | "store_unavailable" | "not_ready" | "shutting_down";
             /** @description The header X-Request-Id of the answer. */
             request_id: string;
         };
         /**
          * Quarantined
-         * @description Feedbacks in quarantine.
+         * @description Feedback in quarantine.
          */
         Quarantined: {
+            /** @description Answers, oldest first: arm, loss, unit, key and time of each. At most 1,000. */
             items: Record<string, never>[];
         };
         /**
@@ -1308,6 +1555,7 @@ export interface components {
          * @description The token key that signs from now on.
          */
         Rotated: {
+            /** @description Number of the token key. */
             token_key: number;
         };
         /**
@@ -1315,6 +1563,7 @@ export interface components {
          * @description A segment, with its learned state.
          */
         SegmentState: {
+            /** @description Name of the segment. */
             name: string;
             /** @description Seconds since 1970, UTC. */
             created_at: number;
@@ -1322,6 +1571,7 @@ export interface components {
             decided: number;
             /** @description Number of decisions whose feedback was learned. */
             learned: number;
+            /** @description Arms, in the order in which they were added. */
             arms: components["schemas"]["ArmOfSegment"][];
         };
         /**
@@ -1329,7 +1579,9 @@ export interface components {
          * @description Segments of an experiment, those with the most feedback first; ``total`` counts all.
          */
         SegmentsFound: {
+            /** @description Number of all segments of the experiment. */
             total: number;
+            /** @description Segments, those with the most feedback first. */
             segments: components["schemas"]["SegmentState"][];
         };
         /**
@@ -1337,14 +1589,18 @@ export interface components {
          * @description Outcome of a feedback.
          */
         Told: {
-            /** @enum {unknown} */
+            /**
+             * @description "learned"; "duplicate": the same outcome was reported before; "quarantined": held back by a cap; "not_learnable": stored, not learned, because the policy did not draw the arm.
+             * @enum {unknown}
+             */
             status: "duplicate" | "learned" | "not_learnable" | "quarantined";
         };
         /**
          * ToldMany
-         * @description Outcome of each feedback, in their order.
+         * @description Answer to the outcomes of many decisions.
          */
         ToldMany: {
+            /** @description Outcome of each feedback, in the order of the request. */
             results: components["schemas"]["ToldOfMany"][];
         };
         /**
@@ -1352,11 +1608,20 @@ export interface components {
          * @description Outcome of one feedback of many; if it was refused, the reason.
          */
         ToldOfMany: {
-            /** @enum {unknown} */
+            /**
+             * @description "learned"; "duplicate": the same outcome was reported before; "quarantined": held back by a cap; "not_learnable": stored, not learned, because the policy did not draw the arm; "refused": not stored.
+             * @enum {unknown}
+             */
             status: "duplicate" | "learned" | "not_learnable" | "quarantined" | "refused";
-            /** @default null */
+            /**
+             * @description Code of a refusal.
+             * @default null
+             */
             code: string | null;
-            /** @default null */
+            /**
+             * @description Reason of a refusal, as a sentence.
+             * @default null
+             */
             detail: string | null;
         };
     };
@@ -1371,6 +1636,7 @@ export interface operations {
     decide: {
         parameters: {
             query?: {
+                /** @description Also return the probability of every arm. */
                 vector?: boolean;
             };
             header?: {
@@ -2246,7 +2512,9 @@ export interface operations {
     experiments: {
         parameters: {
             query?: {
+                /** @description The last name of the previous page. */
                 after?: string;
+                /** @description Number of experiments listed, at most; all by default. */
                 limit?: number;
             };
             header?: never;
@@ -4051,6 +4319,7 @@ export interface operations {
     segments: {
         parameters: {
             query?: {
+                /** @description Number of segments listed, at most; 100 by default. */
                 limit?: number;
             };
             header?: never;
@@ -4157,7 +4426,9 @@ export interface operations {
     export: {
         parameters: {
             query?: {
+                /** @description `jsonl` (by default), `csv`, `vw` or `parquet`. */
                 format?: "jsonl" | "csv" | "vw" | "parquet";
+                /** @description Leave out decisions made before this time: seconds since 1970, UTC. */
                 since?: number;
             };
             header?: never;
@@ -4276,7 +4547,9 @@ export interface operations {
     report: {
         parameters: {
             query?: {
+                /** @description Confidence of the intervals; 0.95 by default. */
                 confidence?: number;
+                /** @description `uniform`, or `arm:` and an arm's name: estimate the mean of this alternative. May be given several times. */
                 target?: string[];
             };
             header?: never;
@@ -4392,6 +4665,7 @@ export interface operations {
     events: {
         parameters: {
             query?: {
+                /** @description Id of the last event received; the header Last-Event-ID overrides it. */
                 after?: number;
             };
             header?: {
@@ -4875,7 +5149,9 @@ export interface operations {
     audit: {
         parameters: {
             query?: {
+                /** @description Id of the last entry of the previous page. */
                 after?: number;
+                /** @description Number of entries listed, at most; 1,000 by default. */
                 limit?: number;
             };
             header?: never;

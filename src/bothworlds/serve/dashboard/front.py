@@ -32,7 +32,7 @@ from bothworlds.serve.dashboard.sessions import Session, Sessions
 from bothworlds.serve.dashboard.shown import Shown
 from bothworlds.serve.dashboard.words import address
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http import handlers, wire
+from bothworlds.serve.http import handlers, parsing, wire
 from bothworlds.serve.http.messages import HandlerContext, Header, Reply, Request, Stream
 from bothworlds.serve.http.origins import Headers, on_this_machine, refuse_pages
 from bothworlds.serve.http.routes import Route, Router, Routes
@@ -371,7 +371,7 @@ class Dashboard:
     async def _log(self, visit: Visit) -> Reply | Stream:
         """Hand the log or the report out as the wire API does."""
         asked = visit.asked
-        asked.query = wire.query(asked.route.query, list(visit.query.items()))
+        asked.query = parsing.query(asked.route.query, list(visit.query.items()))
         if asked.operation == "dashboard_export":
             return await handlers.export(self._app, asked)
         return await handlers.report(self._app, asked)

@@ -55,6 +55,10 @@ class Decided(msgspec.Struct, omit_defaults=True):
 
     Parameters
     ----------
+    arm : str
+        Name of the arm to use.
+    probability : float
+        Probability with which the arm was drawn.
     expires_at : float
         Seconds since 1970 after which its feedback comes too late.
     value : object
@@ -102,7 +106,14 @@ class FeedbackItem(Feedback):
 
 
 class Told(msgspec.Struct, omit_defaults=True):
-    """Outcome of a feedback."""
+    """Outcome of a feedback.
+
+    Parameters
+    ----------
+    status : str
+        "learned"; "duplicate": the same outcome was reported before; "quarantined": held back by a
+        cap; "not_learnable": stored, not learned, because the policy did not draw the arm.
+    """
 
     status: Status
 

@@ -53,7 +53,13 @@ MOST_SEGMENTS = 10_000
 
 
 class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An arm and its value, any JSON."""
+    """An arm and its value, any JSON.
+
+    Parameters
+    ----------
+    name : str
+        Name of the arm, unique in its experiment; it cannot be used again later.
+    """
 
     name: ArmName
     value: Any = None
@@ -148,6 +154,8 @@ class NewExperiment(ExperimentSettings, frozen=True):
 
     Parameters
     ----------
+    name : str
+        Name of the experiment, unique among those of the tenant; part of its addresses.
     arms : list
         Each arm is a name, or a name with a value.
     """

@@ -22,7 +22,7 @@ from bothworlds.errors import BothworldsError
 from bothworlds.serve.dashboard.front import Dashboard
 from bothworlds.serve.domain.answers import Principal
 from bothworlds.serve.domain.service import Service
-from bothworlds.serve.http import handlers, ofrep, openapi, wire
+from bothworlds.serve.http import handlers, ofrep, openapi, parsing, wire
 from bothworlds.serve.http.cors import CrossOrigin
 from bothworlds.serve.http.limits import Buckets
 from bothworlds.serve.http.messages import (
@@ -185,7 +185,7 @@ class Application(HandlerContext):
         self._router = Router(ROUTES)
         self._dashboard = Dashboard(self, keys=keys)
         self._readers = {
-            route.operation: wire.BodyReader(route.body)
+            route.operation: parsing.BodyReader(route.body)
             for route in ROUTES
             if route.body is not None
         }
@@ -433,7 +433,7 @@ def _query(route: Route, text: bytes) -> Any:
         if pairs and route.scope is not None:
             raise Problem("invalid_request", f"The operation {route.operation} takes no query.")
         return None
-    return wire.query(route.query, pairs)
+    return parsing.query(route.query, pairs)
 
 
 def _no_route(route: tuple[str, ...] | None) -> Problem:

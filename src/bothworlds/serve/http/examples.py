@@ -17,6 +17,8 @@ VALUES: dict[str, Any] = {
     "status": "learned", "token": "bt_...", "unit": "ann", "value": "green", "variant": "green",
 }  # fmt: skip
 """Examples of fields and path parameters, by their name."""
+NAMES = {"ExpertState": "ctr model", "NewArm": "yellow", "SegmentState": "de"}
+"""Names of objects other than experiments, by the title of their schema."""
 ARMS = ["blue", "green", "red"]
 
 
@@ -46,7 +48,13 @@ def example(schema: Mapping[str, Any], known: Mapping[str, Any], name: str = "")
         required = list(schema.get("required", ()))
         # Of fields that exclude each other, one is needed.
         required += [key for each in schema.get("oneOf", ())[-1:] for key in each["required"]]
-        return {key: example(schema["properties"][key], known, key) for key in required}
+        if not required and "feedback_window" in schema["properties"]:
+            # A change of settings needs none in particular; an example without any shows nothing.
+            required = ["feedback_window"]
+        found = {key: example(schema["properties"][key], known, key) for key in required}
+        if schema.get("title") in NAMES:
+            found["name"] = NAMES[schema["title"]]
+        return found
     if "anyOf" in schema:
         return example(schema["anyOf"][0], known, name)
     if "enum" in schema:

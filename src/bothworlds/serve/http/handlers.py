@@ -12,7 +12,7 @@ from typing import Any, get_args
 from bothworlds.serve.domain.answers import Decided, Feedback, Status, Told
 from bothworlds.serve.domain.config import NewExperiment
 from bothworlds.serve.domain.keys import FIRST_TENANT
-from bothworlds.serve.http import wire
+from bothworlds.serve.http import parsing, wire
 from bothworlds.serve.http.messages import HandlerContext, Header, Reply, Request, Stream
 from bothworlds.serve.http.routes import BATCH_BODY, Routes
 from bothworlds.serve.ops import exports, reports
@@ -225,7 +225,7 @@ async def change(app: HandlerContext, request: Request) -> Reply:
     changed = await app.service.patch(
         request.who,
         request.given[0],
-        wire.given(request.body),
+        parsing.given(request.body),
         if_match=int(found[1]),
         request_id=request.id.decode(),
     )

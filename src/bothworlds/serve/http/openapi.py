@@ -111,10 +111,8 @@ def _schemas_of(*kinds: type[Any]) -> dict[str, Any]:
             schema["description"] = text.partition("\n\nParameters\n")[0]
         described = wire.descriptions(known[name])
         for field in msgspec.structs.fields(known[name]):
-            shown = schema["properties"][field.encode_name]
-            shown = shown["anyOf"][0] if {"type": "null"} in shown.get("anyOf", ()) else shown
             if field.name in described:
-                shown["description"] = described[field.name]
+                schema["properties"][field.encode_name]["description"] = described[field.name]
     return found
 
 
@@ -164,7 +162,8 @@ def _in_query(route: Route) -> list[dict[str, Any]]:
         shown = {**each, **(kinds[0] if kinds else {})}
         if shown.get("default", 0) is None:
             del shown["default"]
-        found.append({"name": name, "in": "query", "schema": shown})
+        about = shown.pop("description", "")
+        found.append({"name": name, "in": "query", "description": about, "schema": shown})
     if route.operation == "export":
         found[0]["schema"]["enum"] = ["jsonl", "csv", "vw", "parquet"]
     return found

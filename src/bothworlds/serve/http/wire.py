@@ -7,7 +7,6 @@ schemas of the OpenAPI document are derived from these classes.
 from __future__ import annotations
 
 import inspect
-import json
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -15,11 +14,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from bothworlds import text
 from bothworlds.protocol import DECISION_BATCH, FEEDBACK_BATCH
-from bothworlds.serve.domain.answers import Decided, Feedback, FeedbackItem, Status
+from bothworlds.serve.domain.answers import Decided, FeedbackItem, Status
 from bothworlds.serve.domain.config import Arm, ArmName, Changeable, ExperimentName
 from bothworlds.serve.domain.keys import Scope
 from bothworlds.serve.domain.records import MOST_ARMS, MOST_EXPERTS
-from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN, explained
+from bothworlds.serve.domain.rules import LONGEST_TEXT, PLAIN
 from bothworlds.serve.problems import Problem
 
 Mode = Literal["learn", "pinned", "uniform", "paused", "shadow", "archived"]
@@ -30,10 +29,9 @@ Unit = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, pattern=PLAIN)
 
 
 COMMON = {
-    "after": "Mean loss after the change.",
     "alarms": "Warnings for an operator.",
     "arm": "Name of an arm.",
-    "before": "Mean loss before the change.",
+    "arms": "Arms, in the order in which they were added.",
     "bounds": "The smallest and the largest possible loss or reward.",
     "config_version": "Number of changes of the settings and arms; the ETag.",
     "created_at": "Seconds since 1970, UTC.",
@@ -45,7 +43,7 @@ COMMON = {
     "learned": "Number of decisions whose feedback was learned.",
     "loss": "Loss, in the experiment's units; instead of a reward.",
     "mean_loss": "Mean of the learned losses, in the experiment's units.",
-    "missing_rate": "Share of decisions without feedback, pending ones included; at least.",
+    "missing_rate": "Smallest possible share of decisions without feedback; pending ones count.",
     "mode": "How the experiment decides.",
     "next": "Value of `after` for the next page; null on the last one.",
     "pinned_arm": "The arm that every decision returns, in the modes pinned and shadow.",
@@ -57,11 +55,10 @@ COMMON = {
     "reward": "Reward, in the experiment's units; instead of a loss.",
     "round": "Number of decisions that can be learned from.",
     "scopes": "Requests that the key allows.",
-    "since": "Round of the change, as estimated.",
+    "segments": "Segments, those with the most feedback first.",
     "state_age": "Seconds since this replica read the state of its peers.",
     "told": "Number of decisions whose feedback was learned.",
     "value": "Any JSON that the caller stored with the arm.",
-    "vector": "Also return the probability of every arm.",
     "weight": "Weight of the expert in the next decision.",
 }
 """Descriptions of fields that mean the same in several classes."""
@@ -128,25 +125,55 @@ class Decide(Circumstances, kw_only=True):
 
 
 class DecideMany(Circumstances, kw_only=True):
-    """Ask for several decisions at once."""
+    """Ask for several decisions at once.
+
+    Parameters
+    ----------
+    count : int
+        How many decisions to make.
+    """
 
     count: Annotated[int, Meta(ge=1, le=DECISION_BATCH)]
 
 
 class DecidedMany(Answer, kw_only=True):
-    """Several decisions."""
+    """Several decisions.
+
+    Parameters
+    ----------
+    decisions : list
+        The decisions, in the order in which they were drawn.
+    """
 
     decisions: list[Decided]
 
 
 class FeedbackMany(Body, kw_only=True):
-    """The outcomes of many decisions; all that is accepted is stored in one transaction."""
+    """The outcomes of many decisions; all that is accepted is stored in one transaction.
+
+    Parameters
+    ----------
+    items : list
+        Outcomes, each with the id of its decision.
+    """
 
     items: Annotated[list[FeedbackItem], Meta(min_length=1, max_length=FEEDBACK_BATCH)]
 
 
 class ToldOfMany(Answer, kw_only=True):
-    """Outcome of one feedback of many; if it was refused, the reason."""
+    """Outcome of one feedback of many; if it was refused, the reason.
+
+    Parameters
+    ----------
+    status : str
+        "learned"; "duplicate": the same outcome was reported before; "quarantined": held back by a
+        cap; "not_learnable": stored, not learned, because the policy did not draw the arm;
+        "refused": not stored.
+    code : str, optional
+        Code of a refusal.
+    detail : str, optional
+        Reason of a refusal, as a sentence.
+    """
 
     status: Literal[Status, "refused"]
     code: str | None = None
@@ -154,7 +181,13 @@ class ToldOfMany(Answer, kw_only=True):
 
 
 class ToldMany(Answer, kw_only=True):
-    """Outcome of each feedback, in their order."""
+    """Answer to the outcomes of many decisions.
+
+    Parameters
+    ----------
+    results : list
+        Outcome of each feedback, in the order of the request.
+    """
 
     results: list[ToldOfMany]
 
@@ -195,7 +228,15 @@ class Pin(Body, kw_only=True):
 
 
 class ArmState(Answer, kw_only=True):
-    """An arm of an experiment."""
+    """An arm of an experiment.
+
+    Parameters
+    ----------
+    name : str
+        Name of the arm.
+    status : str
+        "active", or "retired": no longer drawn.
+    """
 
     name: str
     status: Literal["active", "retired"]
@@ -208,7 +249,13 @@ class ArmState(Answer, kw_only=True):
 
 
 class ExpertState(Answer, kw_only=True):
-    """An expert of an experiment, with its weight in the next decision."""
+    """An expert of an experiment, with its weight in the next decision.
+
+    Parameters
+    ----------
+    name : str
+        Name of the expert.
+    """
 
     name: str
     weight: float | None = None
@@ -220,6 +267,23 @@ class PolicyAlarm(Answer, kw_only=True):
     "level": the losses of the leading arm changed, and the policy restarted softly. "side": the
     losses of another arm changed, which is tried again if they fell. "restart": the policy
     restarted; no arm is named.
+
+    Parameters
+    ----------
+    kind : str
+        What changed, and how the policy reacted.
+    round : int
+        Round in which the policy acted.
+    arm : str, optional
+        Arm whose losses changed.
+    confidence : float, optional
+        1 minus the probability of a false alarm in a whole run at this threshold.
+    before : float, optional
+        Mean loss of the arm before the change, in the experiment's units.
+    after : float, optional
+        Mean loss of the arm after the change, in the experiment's units.
+    since : int, optional
+        Number of outcomes of the arm since the change, as estimated.
     """
 
     kind: Literal["level", "side", "restart"]
@@ -238,6 +302,20 @@ def _optional(kind: Any) -> Any:
     kinds = get_args(kind) if type(None) in get_args(kind) else ()
     return Union[(*map(_optional, kinds), None)] if kinds else Union[kind, None]  # noqa: UP007
 
+
+_EXPERIMENT = """An experiment: settings, arms, and its learned state.
+
+Parameters
+----------
+name : str
+    Name of the experiment.
+policy : dict
+    Description of the policy, as in state files.
+experts : list
+    Experts whose advice the policy weighs; empty without experts.
+segments : int
+    Number of segments.
+"""
 
 Experiment = msgspec.defstruct(
     "Experiment",
@@ -264,21 +342,35 @@ Experiment = msgspec.defstruct(
         ("state_age", float | None, None),
     ],
     bases=(Answer,),
-    namespace={"__doc__": "An experiment: settings, arms, and its learned state."},
+    namespace={"__doc__": _EXPERIMENT},
     module=__name__,
     kw_only=True,
 )
 
 
 class Experiments(Answer, kw_only=True):
-    """Experiments of the key's tenant; if there are more, ``after`` of the next request."""
+    """Experiments of the key's tenant; if there are more, ``after`` of the next request.
+
+    Parameters
+    ----------
+    experiments : list
+        Experiments in the order in which they were created.
+    """
 
     experiments: list[Experiment]  # type: ignore[valid-type]
     next: str | None = None
 
 
 class ArmOfSegment(Answer, kw_only=True):
-    """An arm in a segment."""
+    """An arm in a segment.
+
+    Parameters
+    ----------
+    name : str
+        Name of the arm.
+    status : str
+        "active", or "retired": no longer drawn.
+    """
 
     name: str
     status: Literal["active", "retired"]
@@ -289,7 +381,13 @@ class ArmOfSegment(Answer, kw_only=True):
 
 
 class SegmentState(Answer, kw_only=True):
-    """A segment, with its learned state."""
+    """A segment, with its learned state.
+
+    Parameters
+    ----------
+    name : str
+        Name of the segment.
+    """
 
     name: str
     created_at: float
@@ -299,26 +397,50 @@ class SegmentState(Answer, kw_only=True):
 
 
 class SegmentsFound(Answer, kw_only=True):
-    """Segments of an experiment, those with the most feedback first; ``total`` counts all."""
+    """Segments of an experiment, those with the most feedback first; ``total`` counts all.
+
+    Parameters
+    ----------
+    total : int
+        Number of all segments of the experiment.
+    """
 
     total: int
     segments: list[SegmentState]
 
 
 class Ids(Body, kw_only=True):
-    """Feedbacks in quarantine, by the ``id`` that the list shows; all if none is named."""
+    """Feedback in quarantine to release or to drop.
+
+    Parameters
+    ----------
+    ids : list of str, optional
+        The `id` of each, as the list shows it; all by default.
+    """
 
     ids: Annotated[list[Id], Meta(min_length=1, max_length=10_000)] | None = None
 
 
 class Moved(Answer, kw_only=True):
-    """Number of answers that were released or dropped."""
+    """Result of a release or a drop.
+
+    Parameters
+    ----------
+    count : int
+        Number of answers that were released or dropped.
+    """
 
     count: int
 
 
 class Quarantined(Answer, kw_only=True):
-    """Feedbacks in quarantine."""
+    """Feedback in quarantine.
+
+    Parameters
+    ----------
+    items : list
+        Answers, oldest first: arm, loss, unit, key and time of each. At most 1,000.
+    """
 
     items: list[dict[str, Any]]
 
@@ -353,13 +475,25 @@ class Context(msgspec.Struct, kw_only=True, dict=True):
 
 
 class Evaluate(Body, kw_only=True):
-    """Evaluate flags for someone."""
+    """Evaluate flags in a context.
+
+    Parameters
+    ----------
+    context : dict, optional
+        Evaluation context of OpenFeature.
+    """
 
     context: Context | None = None
 
 
 class EvaluatedMetadata(Answer, kw_only=True):
-    """The decision behind an evaluation; its feedback is reported with decision_id."""
+    """The decision behind an evaluation; its feedback is reported with decision_id.
+
+    Parameters
+    ----------
+    experiment : str
+        Name of the experiment.
+    """
 
     experiment: str
     mode: Mode
@@ -377,6 +511,12 @@ class Evaluated(Answer, kw_only=True):
         The arm.
     value : object
         Value of the arm, or its name if it has no value.
+    key : str
+        Key of the flag: the name of the experiment.
+    reason : str
+        "SPLIT": drawn; "STATIC": pinned; "DISABLED": the experiment is paused or archived.
+    metadata : dict
+        The decision behind the evaluation.
     """
 
     key: str
@@ -387,7 +527,17 @@ class Evaluated(Answer, kw_only=True):
 
 
 class NotEvaluated(Answer, kw_only=True):
-    """Why a flag, or all of them, could not be evaluated."""
+    """Why a flag, or all of them, could not be evaluated.
+
+    Parameters
+    ----------
+    error_code : str
+        Code of OpenFeature.
+    error_details : str
+        Reason, as a sentence.
+    key : str, optional
+        Key of the flag.
+    """
 
     error_code: Literal[
         "PARSE_ERROR", "INVALID_CONTEXT", "TARGETING_KEY_MISSING", "FLAG_NOT_FOUND", "GENERAL"
@@ -424,7 +574,13 @@ def not_evaluated(problem: Problem, key: str | None = None) -> NotEvaluated:
 
 
 class EvaluatedAll(Answer, kw_only=True):
-    """Every flag, evaluated or not."""
+    """Every flag, evaluated or not.
+
+    Parameters
+    ----------
+    flags : list
+        Every running experiment of the tenant as a flag.
+    """
 
     flags: list[Any]
 
@@ -461,6 +617,8 @@ class DecideToken(Answer, kw_only=True):
     ----------
     expires_at : float
         Seconds since 1970.
+    token : str
+        The token, for the header Authorization.
     """
 
     token: str
@@ -468,7 +626,13 @@ class DecideToken(Answer, kw_only=True):
 
 
 class Key(Answer, kw_only=True):
-    """A key, without its secret."""
+    """A key, without its secret.
+
+    Parameters
+    ----------
+    id : str
+        Public part of the key, which names it in lists and in the audit log.
+    """
 
     id: str
     scopes: list[Scope]
@@ -478,25 +642,49 @@ class Key(Answer, kw_only=True):
 
 
 class KeyMade(Key, kw_only=True):
-    """A new key. The secret is returned only once."""
+    """A new key. The secret is returned only once.
+
+    Parameters
+    ----------
+    key : str
+        The whole key, with its secret.
+    """
 
     key: str
 
 
 class Keys(Answer, kw_only=True):
-    """All keys of the tenant."""
+    """All keys of the tenant.
+
+    Parameters
+    ----------
+    keys : list
+        Keys, revoked ones included.
+    """
 
     keys: list[Key]
 
 
 class Rotated(Answer, kw_only=True):
-    """The token key that signs from now on."""
+    """The token key that signs from now on.
+
+    Parameters
+    ----------
+    token_key : int
+        Number of the token key.
+    """
 
     token_key: int
 
 
 class Audit(Answer, kw_only=True):
-    """Changes, oldest first; ``after`` of the next request is the last id."""
+    """Changes, oldest first; ``after`` of the next request is the last id.
+
+    Parameters
+    ----------
+    entries : list
+        Changes, each with its time, the key behind it, and the values that it set.
+    """
 
     entries: list[dict[str, Any]]
 
@@ -505,13 +693,33 @@ class Audit(Answer, kw_only=True):
 
 
 class Health(Answer, kw_only=True):
-    """The process answers."""
+    """The process answers.
+
+    Parameters
+    ----------
+    status : str
+        Always ok.
+    """
 
     status: Literal["ok"]
 
 
 class ProblemDocument(Answer, kw_only=True):
-    """A refusal, as RFC 9457 has it; ``code`` is stable, sentences are not."""
+    """A refusal, as RFC 9457 has it; ``code`` is stable, sentences are not.
+
+    Parameters
+    ----------
+    type : str
+        The code as a URN.
+    title : str
+        What happened, the same for every refusal with this code.
+    status : int
+        Status of the response.
+    detail : str
+        What happened in this request, and what to do.
+    code : str
+        Stable code, for programs.
+    """
 
     type: str
     title: str
@@ -525,7 +733,13 @@ class ProblemDocument(Answer, kw_only=True):
 
 
 class DecideQuery(Body, kw_only=True):
-    """How a decision is answered."""
+    """How a decision is answered.
+
+    Parameters
+    ----------
+    vector : bool
+        Also return the probability of every arm.
+    """
 
     vector: bool = False
 
@@ -538,6 +752,8 @@ class ReportQuery(Body, kw_only=True):
     target : list of str
         `uniform`, or `arm:` and an arm's name: estimate the mean of this alternative. May be given
         several times.
+    confidence : float
+        Confidence of the intervals; 0.95 by default.
     """
 
     confidence: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
@@ -547,20 +763,42 @@ class ReportQuery(Body, kw_only=True):
 
 
 class SegmentsQuery(Body, kw_only=True):
-    """How many segments are listed."""
+    """How many segments are listed.
+
+    Parameters
+    ----------
+    limit : int
+        Number of segments listed, at most; 100 by default.
+    """
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class ExportQuery(Body, kw_only=True):
-    """Parameters of an export."""
+    """Parameters of an export.
+
+    Parameters
+    ----------
+    format : str
+        `jsonl` (by default), `csv`, `vw` or `parquet`.
+    since : float, optional
+        Leave out decisions made before this time: seconds since 1970, UTC.
+    """
 
     format: str = "jsonl"
     since: Annotated[float, Meta(ge=0.0, le=1e12)] | None = None
 
 
 class PageQuery(Body, kw_only=True):
-    """One page of a list."""
+    """One page of a list.
+
+    Parameters
+    ----------
+    after : int
+        Id of the last entry of the previous page.
+    limit : int
+        Number of entries listed, at most; 1,000 by default.
+    """
 
     after: Annotated[int, Meta(ge=0, le=2**62)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
@@ -573,6 +811,8 @@ class ExperimentsQuery(Body, kw_only=True):
     ----------
     after : str, optional
         The last name of the previous page.
+    limit : int, optional
+        Number of experiments listed, at most; all by default.
     """
 
     after: Annotated[str, Meta(max_length=100)] | None = None
@@ -580,135 +820,15 @@ class ExperimentsQuery(Body, kw_only=True):
 
 
 class EventsQuery(Body, kw_only=True):
-    """From where events are sent."""
-
-    after: Annotated[int, Meta(ge=0, le=2**62)] = 0
-
-
-# ---- reading
-
-
-class BodyReader:
-    """Decode the JSON of one kind of request.
+    """From where events are sent.
 
     Parameters
     ----------
-    kind : type
-        A `Body`.
-
-    Examples
-    --------
-    >>> BodyReader(DecideMany).read(b'{"count": 3}').count
-    3
-    >>> BodyReader(DecideMany).read(b'{"count": 0}')
-    Traceback (most recent call last):
-    ...
-    bothworlds.serve.problems.Problem: The body must fit DecideMany: Expected `int` >= 1 - at ...
+    after : int
+        Id of the last event received; the header Last-Event-ID overrides it.
     """
 
-    def __init__(self, kind: type[Any]) -> None:
-        self.kind = kind
-        self._decoder = msgspec.json.Decoder(kind)
-
-    def read(self, body: bytes) -> Any:
-        """Return the request in a body."""
-        try:
-            found = self._decoder.decode(body)
-        except msgspec.ValidationError as error:
-            raise Problem(
-                "invalid_request", f"The body must fit {self.kind.__name__}: {explained(error)}."
-            ) from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Problem("invalid_json", f"The body must be JSON: {error}.") from None
-        except RecursionError:
-            raise Problem("invalid_json", "The body must not nest so deeply.") from None
-        if body.count(b":") > _fewest_names(found):
-            _check_names(body)
-        if isinstance(found, Evaluate) and found.context is not None:
-            found.context.__dict__["sent"] = msgspec.json.decode(body)["context"]
-        if isinstance(found, Feedback):
-            one_of_two(found)
-        elif isinstance(found, FeedbackMany):
-            for place, item in enumerate(found.items):
-                one_of_two(item, f" in item {place}")
-        return found
-
-
-def _fewest_names(found: Any) -> int:
-    """Return how many names the JSON of a request has at least, repeated ones counted once.
-
-    Every name has a colon: with as many colons, no name is there twice.
-    """
-    if not isinstance(found, Circumstances) or found.advice is None:
-        return 1
-    rows = (len(row) for row in found.advice.values() if type(row) is dict)
-    return 1 + len(found.advice) + sum(rows) + isinstance(found, DecideMany)
-
-
-def _check_names(body: bytes) -> None:
-    """Refuse JSON in which an object has a name twice: readers differ in which of them counts."""
-    if b"\\" not in body:
-        # Every second piece is a text, and a name if a colon follows.
-        pieces = body.split(b'"')
-        pairs = zip(pieces[1::2], pieces[2::2], strict=False)
-        names = [text for text, after in pairs if after.lstrip()[:1] == b":"]
-        if len(set(names)) == len(names):
-            return
-
-    def distinct(pairs: list[tuple[str, Any]]) -> None:
-        if len({name for name, _ in pairs}) < len(pairs):
-            raise Problem("invalid_json", "An object in the body must not have a name twice.")
-
-    try:
-        json.loads(body, object_pairs_hook=distinct)
-    except RecursionError:
-        raise Problem("invalid_json", "The body must not nest so deeply.") from None
-
-
-def one_of_two(told: Feedback, where: str = "") -> None:
-    """Refuse a feedback without a number, or with two."""
-    if (told.loss is UNSET) == (told.reward is UNSET):
-        raise Problem("invalid_request", f"Exactly one of loss and reward must be given{where}.")
-
-
-def query(kind: type[Any], given: list[tuple[str, str]]) -> Any:
-    """Return the parameters of a query.
-
-    Examples
-    --------
-    >>> query(DecideQuery, [("vector", "1")]).vector
-    True
-    >>> query(DecideQuery, [("vektor", "1")])
-    Traceback (most recent call last):
-    ...
-    bothworlds.serve.problems.Problem: The query must fit DecideQuery: Object contains unknown ...
-    """
-    lists = [field.name for field in msgspec.structs.fields(kind) if field.default_factory is list]
-    found: dict[str, Any] = {}
-    for name, value in given:
-        if name in lists:
-            found.setdefault(name, []).append(value)
-        elif name in found:
-            raise Problem("invalid_request", "A parameter of the query must not be given twice.")
-        else:
-            found[name] = value
-    try:
-        return msgspec.convert(found, kind, strict=False)
-    except msgspec.ValidationError as error:
-        detail = f"The query must fit {kind.__name__}: {explained(error)}."
-        raise Problem("invalid_request", detail) from None
-
-
-def given(settings: Any) -> dict[str, Any]:
-    """Return the fields of a request that were given, by name.
-
-    Examples
-    --------
-    >>> given(Change(floor=0.1))
-    {'floor': 0.1}
-    """
-    found = {name: getattr(settings, name) for name in settings.__struct_fields__}
-    return {name: value for name, value in found.items() if value is not UNSET}
+    after: Annotated[int, Meta(ge=0, le=2**62)] = 0
 
 
 encode = msgspec.json.Encoder().encode
