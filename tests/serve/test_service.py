@@ -781,6 +781,29 @@ def test_changes_at_the_same_time_all_happen(on_service):
     on_service(body)
 
 
+@pytest.mark.parametrize("first", ["experiment", "tenant"])
+def test_a_change_that_was_read_before_is_not_taken_for_the_next_one(on_service, first):
+    async def body(service):
+        reload, held = service.replicas.reload, []
+
+        async def hold(only=None):
+            held.append(only)
+
+        service.replicas.reload = hold
+        if first == "tenant":
+            await service.create_tenant(ME, "other")
+        else:
+            await refused("experiment_not_found", service.create(ME, spec("first")))
+        # The request of another change reads this one, too.
+        await reload()
+        await refused("experiment_not_found", service.create(ME, spec("second")))
+        for only in held:
+            await reload(only)
+        assert service.experiment(ME, "second")["name"] == "second"
+
+    on_service(body)
+
+
 def test_an_admin_change_and_its_audit_row_are_one_transaction(on_service, where):
     async def body(service):
         write = service.store.writer.execute

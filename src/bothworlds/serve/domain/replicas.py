@@ -242,6 +242,12 @@ class Replicas:
             return False
         named = {row.id for row in found.experiments}
         others = tuple(row for row in known.experiments if row.id not in named)
+        before = [row for row in known.experiments if row.id in named]
+        if (before, known.keys, known.token_keys, known.tenants) == (
+            [*found.experiments], found.keys, found.token_keys, found.tenants
+        ):  # fmt: skip
+            # Read before, with a change that came after it: the new version is another change's.
+            return False
         merged = replace(
             found, experiments=(*others, *found.experiments), segments=known.segments,
             seals={**known.seals, **found.seals}, folds={**known.folds, **found.folds},
