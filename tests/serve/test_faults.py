@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import shutil
 import signal
@@ -359,6 +360,69 @@ def test_a_backup_in_the_place_of_a_served_file_is_not_damaged_by_its_log(
             assert reading.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert reading.execute("SELECT COUNT(*) FROM feedback").fetchone() == (count,)
         check(path)
+
+
+def test_the_log_of_a_killed_process_is_refused_next_to_another_file(on_service, tmp_path):
+    store, backup = tmp_path / "store.db", tmp_path / "backup.db"
+    log, mark = tmp_path / "store.db-wal", tmp_path / "store.db-mark"
+    left = {}
+
+    async def body(service):
+        with contextlib.closing(sqlite3.connect(store)) as reading:
+            reading.execute("VACUUM INTO ?", (str(backup),))
+        service.store.writer.execute("PRAGMA wal_checkpoint(RESTART)")
+        for made in await service.decide_many(ME, "headline", 50):
+            await service.feedback(ME, made.decision_id, loss=0.5)
+        left.update((path, path.read_bytes()) for path in (store, log, mark))
+
+    def kill():
+        """Leave the files as a process does that is killed, in the file that it served."""
+        for path, held in left.items():
+            path.write_bytes(held)
+
+    def feedbacks(path):
+        with contextlib.closing(sqlite3.connect(path)) as reading:
+            assert reading.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            return reading.execute("SELECT COUNT(*) FROM feedback").fetchone()[0]
+
+    def opening(path):
+        for serve in (True, False):
+            with contextlib.closing(sqlite.SqliteStore(path, serve=serve)):
+                pass
+
+    on_service(body)
+    kill()
+    opening(store)
+    assert feedbacks(store) == 50
+
+    kill()
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in left:
+        shutil.copy(path, moved)
+    os.replace(backup, store)
+    held = store.read_bytes()
+    for path in (store, moved / "store.db"):
+        for serve in (True, False):
+            with pytest.raises(StoreError, match="written for another file"):
+                sqlite.SqliteStore(path, serve=serve)
+    # Nothing has changed, and each has the way out that the message names.
+    assert (store.read_bytes(), log.read_bytes()) == (held, left[log])
+    log.unlink()
+    opening(store)
+    assert feedbacks(store) == 0
+    (moved / "store.db-mark").unlink()
+    opening(moved / "store.db")
+    assert feedbacks(moved / "store.db") == 50
+
+    # A process that is killed now leaves a log of the file that has the name now.
+    with contextlib.closing(sqlite.SqliteStore(store)) as opened:
+        opened.writer.begin_run()
+        with opened.writer.transaction():
+            opened.writer.execute("DELETE FROM run")
+        left.update((path, path.read_bytes()) for path in (store, log, mark))
+    kill()
+    opening(store)
 
 
 def test_a_commit_into_a_file_that_was_removed_meanwhile_is_not_acknowledged(on_service, tmp_path):

@@ -6,7 +6,9 @@ server.  SQLite names the write-ahead log after the path: a file with two names,
 removed or replaced while it is open, would lose acknowledged feedback, so both are refused.
 
 A file that is copied back from a backup looks like one whose server has crashed.  So the newest id
-of the log is also in a small file next to it, its mark, which no backup of the store contains.
+of the log is also in a small file next to it, its mark, which no backup of the store contains. The
+mark also has the file's inode: a write-ahead log that a killed process left next to another file is
+refused.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ CHECKPOINT = 4000
 """Pages of the write-ahead log that are copied to the file together, four times as many as by
 default: the commit that does so takes several times as long as others, and callers wait for it."""
 
-_ID = 16
-"""Bytes of an id."""
+_ID, _INODE = 16, 8
+"""Bytes of an id, and of the inode behind it in a mark."""
 _LOG = logging.getLogger("bothworlds.serve")
 _Inode = tuple[int, int]
 _served: set[_Inode] = set()
@@ -48,16 +50,18 @@ _guard = threading.Lock()
 
 
 class _Mark:
-    """The newest id in the log of a store, in a file of its own.
+    """The newest id in the log of a store, and the store's inode, in a file of its own.
 
     It is written after the commit, so that a crash leaves it behind the store and never ahead. It
     is not synced, and a mark that cannot be written is left as it is: it only notices less.
     """
 
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        found = os.read(self._file, _ID + 1)
-        self.id = found.rstrip(b"\0") if len(found) == _ID else None
+    def __init__(self, store: Path) -> None:
+        self._inode = _inode(store)
+        self._file = os.open(f"{store}{MARK}", os.O_RDWR | os.O_CREAT, 0o600)
+        found = os.read(self._file, _ID + _INODE + 1)
+        whole = len(found) in (_ID, _ID + _INODE)
+        self.id = found[:_ID].rstrip(b"\0") if whole else None
 
     def put(self, id: bytes) -> None:
         """Write an id, or no bytes if there is none."""
@@ -65,12 +69,41 @@ class _Mark:
             return
         with contextlib.suppress(OSError):
             os.lseek(self._file, 0, os.SEEK_SET)
-            os.write(self._file, id.ljust(_ID, b"\0"))
+            os.write(self._file, id.ljust(_ID, b"\0") + self._inode)
             self.id = id
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+def _inode(store: Path) -> bytes:
+    return os.stat(store).st_ino.to_bytes(_INODE, "little")
+
+
+def check_log(store: Path) -> None:
+    """Refuse a write-ahead log that was written for another file; before SQLite reads it.
+
+    SQLite names the log after the path. If a process was killed and another file has the name now,
+    such as a backup, SQLite would put the pages of the one into the other. A file that was copied
+    into the old one has its inode and is not noticed.
+    """
+    log, mark = f"{store}-wal", f"{store}{MARK}"
+    # Without a mark, or the right to read or write it, nothing is noticed.
+    with contextlib.suppress(OSError), open(mark, "r+b", buffering=0) as file:
+        inode, found = _inode(store), file.read()
+        if len(found) < _ID or found[_ID:] == inode:
+            return
+        if len(found) > _ID and os.path.exists(log) and os.path.getsize(log):
+            raise StoreError(
+                f"The log {log!r} was written for another file than {str(store)!r}, which SQLite "
+                f"would damage by it. If the file is a backup, remove the log; if file and log "
+                f"were moved together, remove {mark!r}."
+            )
+        file.seek(_ID)
+        file.write(inode)
+        # A log of this file may follow: after a loss of power it must not be refused.
+        os.fsync(file)
 
 
 class SqliteWriter(Writer):
@@ -269,6 +302,7 @@ class SqliteStore(Store):
             with contextlib.ExitStack() as opening:
                 if serve:
                     self._lock(opening)
+                check_log(self.path.resolve())
                 writing = opening.enter_context(contextlib.closing(self._connect()))
                 writing.execute("PRAGMA journal_mode = WAL")
                 writing.execute(f"PRAGMA synchronous = {self.synchronous}")
@@ -280,7 +314,7 @@ class SqliteStore(Store):
                 opening.callback(self.leave)
                 if serve:
                     # A name behind a link would have another mark.
-                    mark = _Mark(f"{self.path.resolve()}{MARK}")
+                    mark = _Mark(self.path.resolve())
                     self.writer.mark = opening.enter_context(contextlib.closing(mark))
                 if create and schema.version(self.writer) == 0:
                     schema.migrate(self.writer)
