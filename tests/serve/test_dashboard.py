@@ -18,6 +18,7 @@ from bothworlds.markup import Markup, h, named
 from bothworlds.plotting.palette import COLOURS, SHOWN
 from bothworlds.serve.dashboard import experiment, front, reading, words
 from bothworlds.serve.dashboard.experiment import parts
+from bothworlds.serve.dashboard.headline import EXPLAINED
 from bothworlds.serve.dashboard.shown import Shown, alarms, drifts
 from bothworlds.serve.domain import records, tokens
 from bothworlds.serve.domain.service import Service
@@ -371,6 +372,28 @@ def test_the_headline_never_contradicts_itself(dashboard):
             "Every decision returns a; nothing is learned. But recent feedback favours b"
             in headline()
         )
+        described.update(mode="paused", pinned_arm=None)
+        assert (
+            "Decisions are refused. Once resumed, b receives 95 % of them. It is the best arm"
+            in (headline())
+        )
+        arms = parts(Shown(described, window, None, None), False)["arms"]
+        assert "Share: of the decisions once resumed." in arms
+
+    dashboard(work)
+
+
+def test_a_mean_outside_its_interval_is_explained_in_words(dashboard):
+    async def work(app, browser):
+        experiment = app.service.experiment_state(Service.LOCAL, "headline")
+        described = app.service.experiment(Service.LOCAL, "headline")
+        rows = [(n % 3, 600.0 - n, float(n % 3 != 1), 0.3, "learned") for n in range(600)]
+        rows[300] = (0, 300.0, 0.0, 0.3, "learned")
+        for heavy, times in ((None, 0), (300, 2)):
+            window = reading.counted(log(experiment, rows, 1e9, heavy), experiment, 1e9)
+            arms = parts(Shown(described, window, None, None), False)["arms"]
+            # Once as a tooltip, once below the table for readers without a mouse.
+            assert arms.count(EXPLAINED["outside"]) == times
 
     dashboard(work)
 
@@ -710,13 +733,17 @@ def test_the_overview_has_pages_and_describes_only_what_it_shows(dashboard, monk
 # --- what is read ------------------------------------------------------------------------------
 
 
-def log(experiment, rows, now):
-    """Return rows of a log: arm, seconds ago, loss or None, lag, status."""
+def log(experiment, rows, now, heavy=None):
+    """Return rows of a log: arm, seconds ago, loss or None, lag, status.
+
+    Arms were drawn with probability 1/2, but that of row ``heavy`` with 1/200.
+    """
     found = []
     for n, (arm, ago, loss, lag, status) in enumerate(rows):
         at = now - ago
         id = tokens.first_identity(at)[:6] + n.to_bytes(10, "big")
-        raw = records.encode(1, 1, 0, arm, experiment.known, n + 1, id, 2.0, records.NEAR_ALL)
+        inverse = 200.0 if n == heavy else 2.0
+        raw = records.encode(1, 1, 0, arm, experiment.known, n + 1, id, inverse, records.NEAR_ALL)
         told = None if loss is None else at + lag
         source = None if loss is None else "client"
         found.append(LogRow(id, raw, 0, 1, n, None, loss, source, status, told, None))

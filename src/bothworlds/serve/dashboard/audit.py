@@ -52,7 +52,10 @@ def changes(shown: Shown) -> Markup:
     return together(
         title,
         table(
-            ("time (UTC)", "action", "key", "change"), rows, "The newest 50 changes", class_="wide"
+            ("time (UTC)", "action", "key", "change"),
+            rows,
+            "Newest first; up to 50 changes",
+            class_="wide",
         ),
     )
 

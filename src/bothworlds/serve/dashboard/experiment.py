@@ -19,7 +19,7 @@ from bothworlds.serve.dashboard import figures
 from bothworlds.serve.dashboard.audit import changes
 from bothworlds.serve.dashboard.experts import experts, experts_panel, weights, weights_data
 from bothworlds.serve.dashboard.frame import Viewer, framed, part, swatch, table
-from bothworlds.serve.dashboard.headline import explained, headline
+from bothworlds.serve.dashboard.headline import EXPLAINED, explained, headline
 from bothworlds.serve.dashboard.reading import (
     CONFIDENCE,
     LAG_NAMES,
@@ -270,6 +270,7 @@ def _arms(shown: Shown) -> Markup:
         size = min(SPARKS, count)
         steps = sorted({round(n * (count - 1) / (size - 1)) for n in range(size)})
     rows = []
+    doubts: list[str] = []
     for place, arm in some:
         name, colour = arm["name"], own[arm["name"]]
         count_ = Counted() if window is None else window.arms.get(name, Counted())
@@ -286,6 +287,9 @@ def _arms(shown: Shown) -> Markup:
             line = figures.sparkline(
                 [None if v != v else float(v) for v in values], "over time", colour
             )
+        doubt = _doubt(mean, ends)
+        if doubt is not None and doubt not in doubts:
+            doubts.append(doubt)
         share = arm["probability"]
         held = 0 if facts is None else facts.quarantined.get(place, 0)
         rows.append(
@@ -303,7 +307,7 @@ def _arms(shown: Shown) -> Markup:
                 together(
                     h.b(number(mean)), " ",
                     h.small(f"{ends[0]:.3g} to {ends[1]:.3g}") if ends else None,
-                    _doubt(mean, ends),
+                    doubt and h.small(" ", explained(doubt)),
                 ),
                 figures.interval(low, high, ends, mean, ever, colour),
                 number(ever),
@@ -320,17 +324,18 @@ def _arms(shown: Shown) -> Markup:
         page > 1 and h.a("Previous", href=f"{where}{_query(shown, page - 1)}#arms"), " ",
         page < pages and h.a("Next", href=f"{where}{_query(shown, page + 1)}#arms"),
     )  # fmt: skip
-    return together(table(heads, rows, _windowed(shown), class_="wide slim"), turn)
+    # In words, too: a phone shows no tooltips.
+    why = [h.p(h.b(doubt), f": {EXPLAINED[doubt]}", class_="quiet") for doubt in doubts]
+    return together(table(heads, rows, _windowed(shown), class_="wide slim"), why, turn)
 
 
-def _doubt(mean: float | None, ends: tuple[float, float] | None) -> Markup | None:
-    """Return why a mean has no interval or lies outside it, None where neither is so."""
+def _doubt(mean: float | None, ends: tuple[float, float] | None) -> str | None:
+    """Return the term for a mean without an interval or outside it, None for any other mean."""
     if mean is None:
         return None
     if ends is None:
-        return h.small(explained("changed"))
-    low, high = ends
-    return None if low <= mean <= high else together(" ", h.small(explained("outside")))
+        return "changed"
+    return None if ends[0] <= mean <= ends[1] else "outside"
 
 
 def _limits(described: dict[str, Any], name: str) -> Markup | None:
@@ -353,7 +358,7 @@ def _filter() -> Markup:
     )
 
 
-def _windowed(shown: Shown) -> str:
+def _windowed(shown: Shown) -> Markup | str:
     window = shown.window
     if window is None:
         return "Pending, missing and means are being computed."
@@ -361,18 +366,27 @@ def _windowed(shown: Shown) -> str:
         return "No decision has been made yet."
     since = "" if window.since is None else f", since {moment_text(window.since)}"
     advised = bool(shown.described["experts"])
-    share = "of the decisions so far" if advised else "of the next decisions"
+    share = "of the next decisions"
+    if advised:
+        share = "of the decisions so far"
+    elif shown.described["mode"] == "paused":
+        share = "of the decisions once resumed"
     tick = (
         "The recent mean is that of playing the arm in every decision; the tick, and the mean over "
         "all time, are of the decisions in which it was played."
         if advised
         else "The tick is the mean over all time."
     )
-    return (
-        f"Share: {share}. Decisions and learned feedback: over all time. Pending, missing and "
-        f"recent means: of the newest {counted(window.rows, 'decision')}{since}. Each interval "
-        f"contains the mean with {percent(CONFIDENCE)} confidence; a dash: too few answers can be "
-        f"compared yet. {tick}"
+    return together(
+        f"Share: {share}. Recent mean: of the newest {counted(window.rows, 'decision')}{since}. "
+        f"Each interval contains the true mean with {percent(CONFIDENCE)} confidence; a dash: too "
+        "few answers can be compared yet.",
+        # On a phone, these columns are left out.
+        h.span(
+            " Pending and missing: of the same decisions. Decisions and learned feedback: over all "
+            f"time. {tick}",
+            class_="roomy",
+        ),
     )
 
 

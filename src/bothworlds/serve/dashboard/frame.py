@@ -111,7 +111,7 @@ TEXTS = frozenset(
 def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[Any]],
-    caption: str,
+    caption: Markup | str,
     *,
     hidden: bool = False,
     **more: Any,

@@ -87,6 +87,12 @@ def _verdict(shown: Shown) -> list[Any]:
         said.append("Every arm receives the same share of the decisions.")
     elif mode in ("paused", "archived"):
         said.append("Decisions are refused.")
+        if best is not None and described["learned"]:
+            ahead = best["name"]
+            said += [
+                " Once resumed, ", h.b(named(clipped(ahead, 60))), " receives ",
+                h.b(percent(best["probability"])), " of them.",
+            ]  # fmt: skip
     elif not decided:
         said.append("No decision has been made yet; Export below shows the first request.")
     elif not described["learned"]:

@@ -110,7 +110,7 @@ def _ahead(described: dict[str, Any]) -> Markup | str:
     if described["experts"] and described["learned"]:
         best, share = max(described["experts"], key=lambda each: each["weight"]), "weight"
     if best is None:
-        said = "all arms equal" if described["mode"] == "uniform" else "no arm yet"
+        said = {"uniform": "all arms equal", "archived": NONE}.get(described["mode"], "no arm yet")
         return h.span(said, class_="quiet")
     return together(
         share == "weight" and "expert ", named(clipped(best["name"], 32)), " ",
