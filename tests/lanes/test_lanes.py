@@ -105,6 +105,24 @@ def test_every_lane_computes_what_the_scalar_does(name):
         np.testing.assert_array_equal(wide[0], REFERENCE[name](*A))
 
 
+@pytest.mark.parametrize("lanes", WIDTHS)
+def test_whole_numbers_become_integers_and_numbers_again(lanes):
+    like = vectors.ZEROS[lanes]
+
+    @compiled
+    def operation(A, B):
+        whole = vectors.to_index(load(A, 0, like()))
+        store(B, 0, vectors.to_float(whole))
+        store(B, 1, vectors.to_float(vectors.shift_right(whole + 2**50, 1)))
+
+    whole = [0, 1, -1, 2047, -(2**50), 2**50 - 1, 12_345_678_901, 7, *range(8)]
+    A = np.array([whole], dtype=float)
+    B = np.zeros((2, LANES))
+    operation(A.ravel(), B.ravel())
+    np.testing.assert_array_equal(B[0, :lanes], A[0, :lanes])
+    np.testing.assert_array_equal(B[1, :lanes], [(i + 2**50) >> 1 for i in whole[:lanes]])
+
+
 def test_gather_scatter_and_add_at_use_each_lanes_own_row():
     @compiled
     def operation(A, B, like):

@@ -45,6 +45,7 @@ from bothworlds.lanes.vectors import (
     splat,
     store,
     to_float,
+    to_index,
     to_int,
 )
 
@@ -60,7 +61,7 @@ def locate(K: int, E: Any, CA: Any, A: Any, which: int, like: Any) -> Any:
         for i in range(K):
             found = select(load(E, 1 + i, like) == CA[LABELS + which], splat(i, like), found)
         store(A, FIRST + which, found)
-    return to_int(found)
+    return to_index(found)
 
 
 @jit

@@ -28,7 +28,7 @@ from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
-from bothworlds.lanes.vectors import gather, store, to_int
+from bothworlds.lanes.vectors import gather, store, to_index
 from bothworlds.usercode import (
     argument_count,
     rehearse_function,
@@ -82,8 +82,8 @@ def kernel_of_function(utility: Any, check: bool = True) -> Any:
 @jit
 def prefer_matrix(K: int, t: int, C: Any, E: Any, G: Any, v: Any, left: Any, right: Any) -> Any:
     """Look the pair up in the matrix from C[K] on; C[:K] are the arms' distances to the winner."""
-    i = to_int(gather(E, ORDER, left))
-    j = to_int(gather(E, ORDER, right))
+    i = to_index(gather(E, ORDER, left))
+    j = to_index(gather(E, ORDER, right))
     store(E, 0, lookup(C, 0, i) + lookup(C, 0, j))
     return coin(v, 1.0 - lookup(C, K, i * K + j))
 

@@ -27,7 +27,7 @@ from bothworlds.environments.stochastic import coin
 from bothworlds.errors import InvalidParameter, must
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
-from bothworlds.lanes.vectors import store, to_int
+from bothworlds.lanes.vectors import store, to_index
 
 # Parameters: the number of blocks after the first, the first round of each of them, r of every
 # block, the means of every block by label.
@@ -44,7 +44,7 @@ def loss_piecewise(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> 
     """Return a Bernoulli loss with the arm's mean in the block of the round."""
     later = int(C[LATER])
     block = phase_of(t, C, ROUNDS, later)
-    label = to_int(take(E, ORDER, K, arm))
+    label = to_index(take(E, ORDER, K, arm))
     mean = lookup(C, ROUNDS + 2 * later + 1 + block * K, label)
     store(E, 0, mean - C[ROUNDS + later + block])
     return coin(v, mean)

@@ -45,7 +45,7 @@ from bothworlds.lanes.vectors import (
     select,
     splat,
     store,
-    to_int,
+    to_index,
 )
 
 
@@ -82,7 +82,7 @@ def loss_tabulated(K: int, t: int, C: Any, E: Any, G: Any, v: Any, arm: Any) -> 
     mean_of(K, C, E, arm)
     place = v * float(CELLS)
     cell = floor(place)
-    at = to_int(take(E, 1 + 2 * K, K, arm) + 2.0 * cell)
+    at = to_index(take(E, 1 + 2 * K, K, arm) + 2.0 * cell)
     loss = lookup(C, 0, at) + (place - cell - 0.5) * lookup(C, 1, at)
     return minimum(maximum(loss, 0.0), 1.0)
 

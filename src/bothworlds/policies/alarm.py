@@ -55,6 +55,7 @@ from bothworlds.lanes.vectors import (
     store,
     stride,
     to_float,
+    to_index,
     to_int,
     whole,
     width,
@@ -332,7 +333,7 @@ def shift_and_suspect(
     N_all = load(R, scratch + ARM_N, like)
     due = lane_bits(N_all >= LONG)
     if due != 0:
-        arm = to_int(load(R, scratch, like))
+        arm = to_index(load(R, scratch, like))
         due &= lane_bits(N_all >= gather(R, first + NEXT * K, arm))
     while due != 0:
         k = lowest_bit(due)

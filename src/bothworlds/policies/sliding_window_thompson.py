@@ -35,6 +35,7 @@ from bothworlds.lanes.vectors import (
     store,
     stride,
     to_float,
+    to_index,
     to_int,
 )
 from bothworlds.policies import thompson
@@ -79,11 +80,11 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     side = select(one, arm, arm + 2 * K)
     arms = arms_at(C, S, loss)
     place = load(S, NEXT, loss)
-    oldest = gather(S, RING, to_int(place))
+    oldest = gather(S, RING, to_index(place))
     full = oldest >= 0.0
-    count(arms, K, to_int(select(full, oldest, 0.0)), select(full, -1.0, splat(0.0, loss)))
+    count(arms, K, to_index(select(full, oldest, 0.0)), select(full, -1.0, splat(0.0, loss)))
     count(arms, K, side, splat(1.0, loss))
-    scatter(S, RING, to_int(place), to_float(side))
+    scatter(S, RING, to_index(place), to_float(side))
     place = place + 1.0
     store(S, NEXT, select(place >= C[0], 0.0, place))
 

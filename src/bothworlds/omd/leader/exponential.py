@@ -52,8 +52,7 @@ from bothworlds.lanes.vectors import (
     sqrt,
     store,
     sum_lanes,
-    to_float,
-    to_int,
+    to_index,
     whole,
     zeros,
 )
@@ -271,7 +270,7 @@ def draw(K: int, S: Any, M: Any, eta: float, cap: Any, tally: Any, leads: Any, u
             draw_other(K, S, M, place, eta, cap)
             other &= other - 1
         arm = load(M, PICK, u)
-    return to_int(arm)
+    return to_index(arm)
 
 
 @jit
@@ -299,7 +298,7 @@ def draw_other(K: int, S: Any, M: Any, place: int, eta: float, cap: Any) -> None
 @jit
 def learn(K: int, M: Any, leads: Any, arm: Any, by: Any, loss: Any, tally: Any) -> None:
     """Add ``by`` to the estimate of the arm just drawn, in the lanes in the mode."""
-    strays = leads & (to_float(arm) != load(M, LEADER, by))
+    strays = leads & (arm != to_index(load(M, LEADER, by)))
     led = leads & negate(strays)
     store(M, RISE, load(M, RISE, by) + select(led, by, 0.0))
     if tally is not None:

@@ -18,8 +18,7 @@ from bothworlds.lanes.vectors import (
     select,
     store,
     stride,
-    to_float,
-    to_int,
+    to_index,
 )
 from bothworlds.omd.estimators import BASELINE, correction
 from bothworlds.omd.leader.drawing import widen
@@ -137,7 +136,7 @@ def draw(
             K, t, S, M, B, eta, over, over_power, near_below, rare, u, z, Y, s, f, a_over_z, a,
             weight, pending,
         )  # fmt: skip
-    return to_int(load(M, LEADER, u))
+    return to_index(load(M, LEADER, u))
 
 
 def look_closer(
@@ -175,7 +174,7 @@ def look_closer(
     while bits != 0:
         finish(K, t, S, M, lowest_bit(bits), stride(u), B, eta, over, over_power, near_below)
         bits &= bits - 1
-    return to_int(load(M, ARM, u))
+    return to_index(load(M, ARM, u))
 
 
 def finish(
@@ -222,7 +221,7 @@ def learn(
 
     ``reduced`` is None for importance weighting.
     """
-    other = to_float(arm) != load(M, LEADER, loss)
+    other = arm != to_index(load(M, LEADER, loss))
     base = 0.0
     if reduced is not None:
         base = BASELINE

@@ -23,7 +23,7 @@ import numpy as np
 from bothworlds.lanes.functions import exp, log
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import put, take
-from bothworlds.lanes.vectors import advance, any_lane, load, select, store, stride, to_int, width
+from bothworlds.lanes.vectors import advance, any_lane, load, select, store, stride, to_index, width
 from bothworlds.policies.base import LARGEST, Array, Kernels, Policy, Program
 from bothworlds.policies.klucb.kernels import budget_at, least_index
 from bothworlds.policies.thompson.tails import deviance
@@ -135,7 +135,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
         for place in range(width(u)):
             if S[UNTIL * W + place] <= t:
                 look(K, t, C, advance(S, place), W)
-    return to_int(load(S, LEAD, u))
+    return to_index(load(S, LEAD, u))
 
 
 @jit

@@ -61,7 +61,7 @@ from bothworlds.lanes.vectors import (
     store,
     stride,
     to_float,
-    to_int,
+    to_index,
     width,
 )
 from bothworlds.policies.base import LARGEST, Array, Kernels, Policy, Program
@@ -410,7 +410,7 @@ def draw_contenders(K: int, S: Any, G: Any, contended: Any, like: Any) -> Any:
             break
         w0, w1, w2, w3 = load(G, 0, like), load(G, 1, like), load(G, 2, like), load(G, 3, like)
         who = select(drawn, load(S, CONTENDERS + n, like), 0.0)
-        i = to_int(who)
+        i = to_index(who)
         d = gather(S, ARMS, i) + TWO_THIRDS
         e = gather(S, ARMS + K, i) + TWO_THIRDS
         a, b = gamma_pair(
@@ -435,7 +435,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
     edge = load(S, EDGE, u)
     pick = load(S, LEAD, u)
     if not any_lane(u < edge):
-        return to_int(pick)
+        return to_index(pick)
     mode = load(S, MODE, u)
     slow = (mode == LAZY) & (u < edge)
     plain = mode == PLAIN
@@ -463,7 +463,7 @@ def choose(K: int, t: int, C: Any, S: Any, G: Any, u: Any) -> Any:
             # After the draw: a set-up that depended on u would favour some arms in this round.
             if refresh:
                 set_up(K, t, s, W)
-    return to_int(load(S, PICK, u))
+    return to_index(load(S, PICK, u))
 
 
 @jit
@@ -496,7 +496,7 @@ def update(K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, los
     side = select(one, arm, arm + K)
     d = take(S, ARMS, 2 * K, side) + 1.0
     put(S, ARMS, 2 * K, side, d)
-    troubled = (to_float(arm) != load(S, LEAD, loss)) | (one & (d > load(S, LIMIT, loss)))
+    troubled = (arm != to_index(load(S, LEAD, loss))) | (one & (d > load(S, LIMIT, loss)))
     if not any_lane(troubled):
         return
     mode = load(S, MODE, loss)

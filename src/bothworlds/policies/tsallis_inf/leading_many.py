@@ -26,7 +26,7 @@ from bothworlds.lanes.vectors import (
     own_words,
     store,
     to_float,
-    to_int,
+    to_index,
 )
 from bothworlds.omd import half
 from bothworlds.omd.leader import half as mode
@@ -133,13 +133,13 @@ def choose_leading_many(
         look_around(K, t, S, M, eta, near_below, u)
     leads = load(M, membership.LEADS, u) != 0.0
     bits = outside(S, M, u)
-    arm = to_int(load(M, membership.LEADER, u))
+    arm = to_index(load(M, membership.LEADER, u))
     if any_lane(leads):
         arm = mode.draw(K, t, S, M, eta, over, near_below, leads, u)
     if bits != 0:
         store(M, layout.ARM, to_float(arm))
         choose_alone(K, t, C, S, G, u, eta, near_below, bits)
-        arm = to_int(load(M, layout.ARM, u))
+        arm = to_index(load(M, layout.ARM, u))
     return arm
 
 

@@ -24,7 +24,7 @@ from numba import carray
 from bothworlds.arguments import keep
 from bothworlds.lanes.jit import jit
 from bothworlds.lanes.rows import take
-from bothworlds.lanes.vectors import load, store, to_float, to_int
+from bothworlds.lanes.vectors import load, store, to_float, to_index
 from bothworlds.omd import few, half
 from bothworlds.omd.estimators import add_estimates, baseline, correction, with_baseline
 from bothworlds.policies.around import Wrapper
@@ -76,7 +76,7 @@ def update_half_iw(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_I += l_left / (2 w_I); L_J += l_right / (2 w_J)."""
-    left = to_int(load(S, half.ESTIMATES + K, loss))
+    left = to_index(load(S, half.ESTIMATES + K, loss))
     by = load(S, half.ESTIMATES + K + 2, loss) * load(S, half.ESTIMATES + K + 1, loss)
     move(K, S, left, EACH * by)
     move(K, S, arm, EACH * (loss * inverse_p))
@@ -87,7 +87,7 @@ def update_half_rv(
     K: int, t: int, C: Any, S: Any, G: Any, arm: Any, inverse_p: Any, loss: Any
 ) -> None:
     """L_i += B_i for every arm; L_I and L_J += half of (l - B) / w, each side its own."""
-    left = to_int(load(S, half.ESTIMATES + K, loss))
+    left = to_index(load(S, half.ESTIMATES + K, loss))
     left_inverse_p = load(S, half.ESTIMATES + K + 1, loss)
     left_loss = load(S, half.ESTIMATES + K + 2, loss)
     limit = near_limit(rate_now(K, t, C))
