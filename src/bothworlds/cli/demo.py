@@ -123,7 +123,8 @@ def table(pictures: Sequence[Picture]) -> RenderableType:
         made.add_row(Text(f"{each.title} ({each.unit})", style="bold"))
         for s in each.standings:
             cells: list[Any] = [
-                f"  {s.player}", f"{s.lost:,.0f}", f"{s.worst:,.0f}", f"{s.best:.0%}", s.verdict,
+                f"  {s.player}", f"{s.lost:,.0f}", f"{s.worst:,.0f}", f"{100 * s.best:.0f} %",
+                s.verdict,
             ]  # fmt: skip
             made.add_row(*cells)
     troubles = [f"{each.name}: {each.trouble}" for each in pictures if each.trouble]

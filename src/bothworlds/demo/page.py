@@ -55,7 +55,7 @@ def document(pictures: Sequence[Picture], dashboard: str, ended: bool = False) -
         h.link(rel="stylesheet", href="/style.css"),
     )
     about = h.p(
-        h.b("Lower is better. Orange: bots, load, late feedback or a change at work. "),
+        h.b("Lower is better. Orange background: bots, load, late feedback or a change at work. "),
         "A curve shows how much a policy has lost by not playing the best option; all receive the"
         " same simulated traffic. Tsallis-INF decides through the service. Thompson sampling and"
         " AllWorlds play in eight copies that differ by chance, and their curve is the mean."
@@ -72,7 +72,7 @@ def _card(each: Picture) -> Markup:
     rows = (
         h.tr(
             h.th(h.i(style=f"background:{COLOURS[s.player]}"), s.player, scope="row"),
-            map(h.td, (f"{s.lost:,.0f}", f"{s.worst:,.0f}", f"{s.best:.0%}", s.verdict)),
+            map(h.td, (f"{s.lost:,.0f}", f"{s.worst:,.0f}", f"{100 * s.best:.0f} %", s.verdict)),
         )
         for s in each.standings
     )

@@ -283,8 +283,8 @@ def figures(outcome: Outcome) -> dict[str, Figure]:
     plotting.shared_legend(figure)
     plotting.note(
         figure,
-        f"{outcome.settings}; lower bounds: Lai and Robbins (above), minimax (below); hardest: the "
-        "worst\nof gaps 1/2 to 8 times sqrt(K/T); grey: the factors 2 and 15 claimed for RV",
+        f"{outcome.settings}; lower bounds: Lai and Robbins, asymptotic (above), minimax (below);\n"
+        "hardest: the worst of gaps 1/2 to 8 times sqrt(K/T); grey: 2 and 15, claimed for RV",
     )
     return {"table-1": figure}
 
