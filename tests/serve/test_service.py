@@ -781,25 +781,37 @@ def test_changes_at_the_same_time_all_happen(on_service):
     on_service(body)
 
 
-@pytest.mark.parametrize("first", ["experiment", "tenant"])
-def test_a_change_that_was_read_before_is_not_taken_for_the_next_one(on_service, first):
+def test_a_change_that_was_read_before_is_not_taken_for_the_next_one(on_service):
     async def body(service):
-        reload, held = service.replicas.reload, []
+        reload, begun = service.replicas.reload, []
+        turns = {"first": asyncio.Event(), "third": asyncio.Event()}
 
-        async def hold(only=None):
-            held.append(only)
+        async def create(name):
+            return await service.create(ME, spec(name))
 
-        service.replicas.reload = hold
-        if first == "tenant":
-            await service.create_tenant(ME, "other")
-        else:
-            await refused("experiment_not_found", service.create(ME, spec("first")))
-        # The request of another change reads this one, too.
-        await reload()
-        await refused("experiment_not_found", service.create(ME, spec("second")))
-        for only in held:
-            await reload(only)
-        assert service.experiment(ME, "second")["name"] == "second"
+        async def in_turn(*given):
+            name = asyncio.current_task().get_name()
+            begun.append(name)
+            if name in turns:
+                await turns[name].wait()
+            await reload(*given)
+
+        async def begin(name):
+            task = asyncio.create_task(create(name), name=name)
+            while name not in begun:
+                await asyncio.sleep(0.001)
+            return task
+
+        service.replicas.reload = in_turn
+        async with asyncio.timeout(HANG):
+            first = await begin("first")
+            # Reads the first one, too.
+            await create("second")
+            third = await begin("third")
+            for name, task in (("first", first), ("third", third)):
+                turns[name].set()
+                assert (await task)["name"] == name
+        assert len(service.experiments(ME)) == 4
 
     on_service(body)
 

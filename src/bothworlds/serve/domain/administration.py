@@ -64,12 +64,18 @@ class Administration:
             time.time(), who.tenant, who.key_id, action, name, request_id, dict(change)
         )
         pair = None if expected is None else (expected.id, expected.version)
+
+        def change_config(writer: Writer) -> int:
+            writer.administer(audit, work, pair)
+            return writer.config_version
+
         try:
-            await self._state.committer.run(lambda writer: writer.administer(audit, work, pair))
+            version = await self._state.committer.run(change_config)
         except LookupError:
             await self._replicas.reload()
             raise Problem("config_changed") from None
-        await self._replicas.reload((who.tenant, name or ""))
+        self._replicas.changed[version] = who.tenant, name or ""
+        await self._replicas.reload()
         log_change(audit)
 
     async def _insist(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:

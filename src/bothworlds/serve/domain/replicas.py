@@ -35,7 +35,8 @@ from bothworlds.serve.store.writer import Writer
 _LOG = logging.getLogger("bothworlds.serve")
 T = TypeVar("T")
 
-
+MOST_NAMED = 100
+"""Changed experiments that are read by name; beyond that the whole configuration is read."""
 ATTEMPTS = 5
 """How often a segment is begun while the experiment is reset."""
 PROMPT = 1.0
@@ -84,6 +85,9 @@ class Replicas:
         self._segments_polled = self._segments_made = 0
         self._reloading = asyncio.Lock()
         self._catching: asyncio.Task[None] | None = None
+        # Tenant and name of the experiment that this replica has changed, by the version since
+        # which it is so; an empty name for a change of something else.
+        self.changed: dict[int, tuple[int, str]] = {}
         self._warming: asyncio.Task[None] | None = None
 
     def state_age(self) -> float:
@@ -113,6 +117,7 @@ class Replicas:
         whole = changed is None
         rows = found.experiments if changed is None else changed
         state.configuration = found
+        self.changed = {n: each for n, each in self.changed.items() if n > found.version}
         state.store.replica.incarnation = found.incarnations[-1].salt
         state.keys = {key.id: key for key in found.keys}
         state.verified_keys = {}
@@ -208,18 +213,14 @@ class Replicas:
 
         state.committer.run(forget)
 
-    async def reload(self, only: tuple[int, str] | None = None) -> None:
-        """Read the configuration again if it has changed.
-
-        ``only`` names the experiment, by tenant and name, that this replica has changed itself: if
-        nothing else has changed since, the others need not be read.
-        """
+    async def reload(self) -> None:
+        """Read the configuration again if it has changed."""
         async with self._reloading:
             # Forged tokens must not make the service read everything each time.
             standing = await self._state.watch(lambda reader: reader.standing())
             if standing[:2] == self._known() and not self.rebuilding:
                 return
-            if only is not None and await self._reload_one(only):
+            if await self._reload_some(standing[0]):
                 return
             found = await self._state.watch(lambda reader: reader.configuration())
             if self.rebuilding or self._went_back(found):
@@ -227,27 +228,24 @@ class Replicas:
             else:
                 self._configure(found)
 
-    async def _reload_one(self, only: tuple[int, str]) -> bool:
-        """Read one experiment again, if it is the only change of the configuration."""
+    async def _reload_some(self, version: int) -> bool:
+        """Read only the experiments again that this replica has changed, if nothing else has."""
         state, known = self._state, self._state.configuration
         if state.store.has_peers or self.rebuilding or state.experiments.cold:
             return False
-        version = known.segments.version
-        found = await state.watch(lambda reader: reader.configuration(only, version))
+        new = range(known.version + 1, version + 1)
+        if len(new) > MOST_NAMED or not self.changed.keys() >= set(new):
+            return False
+        only, segments = [self.changed[n] for n in new], known.segments.version
+        found = await state.watch(lambda reader: reader.configuration(only, segments))
         if (
-            found.version != known.version + 1
+            found.version != version
             or found.incarnations != known.incarnations
-            or found.segments.version != version
+            or found.segments.version != segments
         ):
             return False
         named = {row.id for row in found.experiments}
         others = tuple(row for row in known.experiments if row.id not in named)
-        before = [row for row in known.experiments if row.id in named]
-        if (before, known.keys, known.token_keys, known.tenants) == (
-            [*found.experiments], found.keys, found.token_keys, found.tenants
-        ):  # fmt: skip
-            # Read before, with a change that came after it: the new version is another change's.
-            return False
         merged = replace(
             found, experiments=(*others, *found.experiments), segments=known.segments,
             seals={**known.seals, **found.seals}, folds={**known.folds, **found.folds},
@@ -298,6 +296,7 @@ class Replicas:
         state.committer.start_over()
         state.experiments.clear()
         self._folded.clear()
+        self.changed.clear()
         self._segments_made = 0
         state.ledger.load(own)
         state.counts.clear()

@@ -7,6 +7,7 @@ other process serves, the first one polls as well.
 
 from __future__ import annotations
 
+import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,17 +85,17 @@ class Reader(Connection, ABC):
         return version, salt, at
 
     def configuration(
-        self, only: tuple[int, str] | None = None, segments: int | None = None
+        self, only: Sequence[tuple[int, str]] | None = None, segments: int | None = None
     ) -> Configuration:
-        """Return the configuration: all of it, or one experiment, given by its tenant and name.
+        """Return the configuration: all of it, or with some experiments, by tenant and name.
 
         Segments are left out if their version is the given one.
         """
         named, of = "", ""
         if only is not None:
-            named = "WHERE tenant = ? AND name = ? "
+            named = f"WHERE (tenant, name) IN (VALUES {', '.join(['(?, ?)'] * len(only))}) "
             of = f"WHERE experiment IN (SELECT id FROM experiment {named}) "
-        values = only or ()
+        values = tuple(itertools.chain.from_iterable(only or ()))
         with self.snapshot():
             version, unit_key = self.rows("SELECT config_version, unit_key FROM deployment")[0]
             arms: dict[int, list[ArmRow]] = {}
