@@ -160,8 +160,8 @@ def others(axes):
             L[0] = 0.0
             W.append(bw.omd.weights(L, 2.0 / np.sqrt(t))[1:].sum())
         axes.loglog(rounds, W, color=colour)
-        axes.text(1.1e7, W[-1], f"{n_arms}", color=colour, va="center")
-    axes.set(xlabel="round", title="share of rounds with another arm", xlim=(1e4, 2.2e7))
+        axes.text(1.1e7, W[-1], f"K = {n_arms}", color=colour, va="center")
+    axes.set(xlabel="round", title="share of rounds with another arm", xlim=(1e4, 4.5e7))
 
 
 def families(axes, means, title):
@@ -183,7 +183,10 @@ def families(axes, means, title):
     axes.plot(at, at / 8, "--", color=ORANGE)
     axes.plot(at, y[:, 1:], color=BLUE, lw=1.2)
     axes.plot(at, y[:, 0], color=GREEN)
-    axes.text(first + 2960, at[-1] / 8 + 90, "limit", color=ORANGE, ha="right")
+    axes.text(first + 60, 150, "the leader", color=GREEN)
+    axes.text(first + 60, y[0, 4] + 100, "the others", color=BLUE)
+    axes.text(first + 2400, 1000, "limit", color=ORANGE, ha="center")
+    axes.plot([first + 2400] * 2, [1300, (first + 2400) / 8], color=ORANGE, lw=0.7)
     axes.set(xlabel="round", title=title, xlim=(first, first + rounds), ylim=(0, 5000))
     axes.locator_params(axis="x", nbins=4)
 

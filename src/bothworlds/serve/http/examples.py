@@ -17,8 +17,10 @@ VALUES: dict[str, Any] = {
     "status": "learned", "token": "bt_...", "unit": "ann", "value": "green", "variant": "green",
 }  # fmt: skip
 """Examples of fields and path parameters, by their name."""
-NAMES = {"ExpertState": "ctr model", "NewArm": "yellow", "SegmentState": "de"}
-"""Names of objects other than experiments, by the title of their schema."""
+OWN = {
+    "Evaluated": {"key": "headline"}, "NewArm": {"name": "yellow"}, "SegmentState": {"name": "de"},
+}  # fmt: skip
+"""Examples of fields that mean something else in one class, by the title of its schema."""
 ARMS = ["blue", "green", "red"]
 
 
@@ -52,9 +54,7 @@ def example(schema: Mapping[str, Any], known: Mapping[str, Any], name: str = "")
             # A change of settings needs none in particular; an example without any shows nothing.
             required = ["feedback_window"]
         found = {key: example(schema["properties"][key], known, key) for key in required}
-        if schema.get("title") in NAMES:
-            found["name"] = NAMES[schema["title"]]
-        return found
+        return found | OWN.get(schema.get("title", ""), {})
     if "anyOf" in schema:
         return example(schema["anyOf"][0], known, name)
     if "enum" in schema:
