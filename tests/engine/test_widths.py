@@ -36,23 +36,10 @@ POLICIES = {
 }  # fmt: skip
 
 
-def one_narrow(cases):
-    """Return the cases with two widths each: that of a tile, and the narrow ones in turn.
-
-    Kernels for 4 and for 8 lanes are the same code, which visits a tile in groups. Every case meets
-    such groups, and both sizes meet half of the cases; TsallisINF plays at all widths below.
-    """
-    *narrow, whole = WIDTHS
-    return [
-        pytest.param(*case, (narrow[number % len(narrow)], whole), id=name)
-        for number, (name, case) in enumerate(cases.items())
-    ]
-
-
-def outcomes(monkeypatch, policy, world, horizon=HORIZON, count=LANES, widths=WIDTHS, **more):
+def outcomes(monkeypatch, policy, world, horizon=HORIZON, count=LANES, **more):
     """Play a tile at every width."""
     found = []
-    for lanes in widths:
+    for lanes in WIDTHS:
         monkeypatch.setattr(native, "lanes", lambda lanes=lanes: lanes)
         job = TileJob("x", policy, world, 3, 0, count, (7, horizon // 2, horizon), **more)
         found.append(run_job(job))
@@ -74,14 +61,11 @@ def same(found):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "widths"), one_narrow({name: (policy,) for name, policy in POLICIES.items()})
-)
-def test_every_policy(monkeypatch, policy, widths):
-    still, moving = bw.environments.Stochastic([0.3, 0.6, 0.7]), bw.environments.Switching(12, 0.25)
-    same(outcomes(monkeypatch, policy, still, widths=widths))
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_policy(monkeypatch, policy):
+    same(outcomes(monkeypatch, policy, bw.environments.Stochastic([0.3, 0.6, 0.7])))
     if policy != POLICIES["gaps"]:
-        same(outcomes(monkeypatch, policy, moving, count=13, widths=widths))
+        same(outcomes(monkeypatch, policy, bw.environments.Switching(12, 0.25), count=13))
 
 
 @pytest.mark.slow
@@ -112,20 +96,18 @@ LEADERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "n_arms", "row", "widths"), one_narrow(LEADERS))
-def test_leader_modes_and_runs_that_continue_at_another_width(
-    monkeypatch, policy, n_arms, row, widths
-):
+@pytest.mark.parametrize(("policy", "n_arms", "row"), LEADERS.values(), ids=LEADERS)
+def test_leader_modes_and_runs_that_continue_at_another_width(monkeypatch, policy, n_arms, row):
     means = [0.3, *[0.95] * (n_arms - 1)]
     world = bw.environments.Piecewise([means, means[::-1]], every=40_000)
-    found = outcomes(monkeypatch, policy, world, 36_000, widths=widths, keep=True)
+    found = outcomes(monkeypatch, policy, world, 36_000, keep=True)
     same(found)
     with np.load(io.BytesIO(found[-1].state)) as saved:
         mode = saved["array0"].reshape(-1, LANES)[row:]
     assert mode[membership.LEADS].any()
     # The best arm changes, so that lanes leave the mode; each width goes on from another's state.
     ends = []
-    for lanes, earlier in zip(widths, reversed(found), strict=True):
+    for lanes, earlier in zip(WIDTHS, (*found[1:], found[0]), strict=True):
         monkeypatch.setattr(native, "lanes", lambda lanes=lanes: lanes)
         job = TileJob(
             "x", policy, world, 3, 0, LANES, (7, 18_000, 36_000, 70_000), keep=True, after=36_000,
