@@ -88,10 +88,10 @@ def row(claim) -> str:
 
 
 def section(each) -> str:
-    """Return the claims of an experiment, and what a page beyond the paper says of it."""
-    lines = [f"\n## {each.title}\n", f"{each.source}; {each.settings}.\n"]
+    """Return the section of an experiment: its summary, a picture if there is one, its claims."""
+    lines = [f"\n## {each.title}\n", f"{each.source}; {each.settings}.\n", f"{each.summary}\n"]
     if part_of(each.id) == "beyond":
-        lines += [f"{each.summary}\n", f"![{each.title}](images/beyond_{each.id}.png)\n"]
+        lines.append(f"![{each.title}](images/beyond_{each.id}.png)\n")
     elif each.id in IMAGES and IMAGES[each.id] in each.figures:
         lines.append(f"![{each.title}](images/claims_{each.id}.png)\n")
     lines += ["| verdict | claim | measured |", "|---|---|---|"]
