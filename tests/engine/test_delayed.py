@@ -67,7 +67,7 @@ def played_by_a_bandit(policy, world, rounds, repetition):
     labels = base.labels(repetition_state)
     made = base.walk_all(repetition_state, np.zeros(rounds, np.int64))
     u = _uniforms(stream_words(4, name, "delay", repetition), 2 * rounds).reshape(-1, 2)
-    bandit = bw.Bandit(policy, arms=world.n_arms, seed=0)
+    bandit = bw.Bandit(policy, arms=world.n_arms, seed=0, evidence=False)
     generator(bandit._core.F)[:] = stream_words(4, name, "x", repetition)
     cost, plays, waiting = 0.0, np.zeros(world.n_arms, int), []
     for t in range(1, rounds + 1):

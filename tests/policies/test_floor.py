@@ -41,7 +41,7 @@ def play(bandit, rounds, seed=1, means=(0.2, 0.5, 0.6, 0.9)):
 @pytest.mark.parametrize("policy", KNOWING, ids=repr)
 @pytest.mark.parametrize(("scale", "power"), [(0.5, 1 / 3), (0.1, 0.0), (3.0, 0.5)])
 def test_no_probability_falls_below_the_floor(policy, scale, power):
-    bandit = bw.Bandit(bw.Floor(policy, scale, power), arms=4, seed=3)
+    bandit = bw.Bandit(bw.Floor(policy, scale, power), arms=4, seed=3, evidence=False)
     for decision in play(bandit, 400):
         least = min(1.0, scale * decision.round**-power) / 4
         w = np.array(list(decision.probabilities.values()))
