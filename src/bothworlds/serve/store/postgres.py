@@ -179,6 +179,12 @@ class _Line:
             self._since = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        found = self._connection
+        return found is not None and not found.closed
+
+    @property
     def inside(self) -> bool:
         """Whether a transaction is open."""
         found = self._connection
@@ -718,8 +724,9 @@ class PostgresStore(Store):
         if self._listener is not None:
             self._listening.cut()
             self._listener.join()
-        with contextlib.suppress(psycopg.Error, OSError, StoreError):
-            self.writer.let_go()
+        if self.replica.shard >= 0 or self.writer.line.is_open:
+            with contextlib.suppress(psycopg.Error, OSError, StoreError):
+                self.writer.let_go()
         for line in self._lines:
             line.close()
 
