@@ -28,8 +28,8 @@ test-fast: $(VENV)/.stamp  ## Run the tests that answer within a minute, once co
 	$(BIN)/python -m pytest -q $(SHARED) -m "not processes and not statistical and not slow" \
 	    --ignore src/bothworlds/interop/litellm.py --ignore tests/interop/test_litellm.py
 
-schedules: $(VENV)/.stamp  ## Run 108,000 simulated schedules of the service
-	$(BIN)/python tests/serve/simulation.py --schedules 108000 --jobs 2
+schedules: $(VENV)/.stamp  ## Run 100,000 simulated schedules of the service
+	$(BIN)/python tests/serve/simulation.py --schedules 100000 --jobs 2
 
 coverage: $(VENV)/.stamp programs  ## Measure which lines the tests run
 	mkdir -p .cache/coverage
