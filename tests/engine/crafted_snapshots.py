@@ -16,15 +16,12 @@ from bothworlds.campaign.curve import Curve
 from bothworlds.campaign.shard import cut
 from bothworlds.engine.tile import run_job
 from bothworlds.errors import BothworldsError
-from bothworlds.lanes.types import LANES
 
 NUMBERS = np.array([np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 1e300, -1e300, 1e15, 1e-300])
 WORDS = np.array([-1, 0, 1, 7, 10**6, 10**12, -(2**63), 2**63 - 1])
 WORLD = bw.environments.Stochastic.gap(4, 0.25)
 FAR = bw.environments.Stochastic.gap(4, 0.9)
 MANY = bw.environments.Stochastic.gap(600, 0.25)
-HEAD = 2
-"""Rows of an array that are always changed."""
 LATE = 2**15 - 10
 """A round in which lanes are in leader mode, some rounds before they enter, leave and recentre."""
 
@@ -63,21 +60,16 @@ def packed(horizon, arrays):
     return stream.getvalue()
 
 
-def crafted(saved, count, wanted, rng):
-    """Yield the snapshot with one number or word changed, as many as wanted or there are.
-
-    Arrays are rows of `LANES`. Of those, the first ``count`` play; of the others, which are never
-    read or all treated alike, one stands for all.
-    """
+def crafted(saved, wanted, rng):
+    """Yield the snapshot with one number or word changed, as many as wanted or there are."""
     with np.load(io.BytesIO(saved)) as content:
         arrays = [content[f"array{n}"] for n in range(len(content.files) - 1)]
         horizon = int(content["horizon"])
-    words = [(n, i) for n, array in enumerate(arrays) for i in range(array.size)]
-    places = [(n, i) for n, i in words if i % LANES <= count]
+    places = [(n, i) for n, array in enumerate(arrays) for i in range(array.size)]
     if len(places) > wanted:
         # The head of every array describes the rest; of the rest, some.
-        head = [place for place in places if place[1] < HEAD * LANES]
-        some = rng.choice(len(places), wanted - len(head), replace=False)
+        head = [place for place in places if place[1] < 30]
+        some = rng.choice(len(places), max(0, wanted - len(head)), replace=False)
         places = head + [places[i] for i in sorted(some)]
     for n, i in places:
         kinds = [WORDS] if arrays[n].dtype.kind == "i" else [NUMBERS, WORDS.view(np.float64)]
@@ -102,7 +94,7 @@ def main(names, wanted):
         longer = replace(job, checkpoints=(rounds + 30,), keep=False, after=rounds, earlier=earlier)
         run_job(longer)
         refused = played = 0
-        for each in crafted(earlier.state, curve.repetitions, wanted, rng):
+        for each in crafted(earlier.state, wanted, rng):
             try:
                 run_job(replace(longer, earlier=replace(earlier, state=each)))
                 played += 1

@@ -19,7 +19,7 @@ MANY = ["many arms", "many arms, iw"]
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("names", "words"),
-    [(FEW, 120), (LEADING, 120), (WORLDS, 120), (MANY, 300)],
+    [(FEW, 150), (LEADING, 250), (WORLDS, 150), (MANY, 1000)],
     ids=["few", "leading", "worlds", "many"],
 )
 def test_crafted_snapshots_are_refused_or_played_on(names, words):
