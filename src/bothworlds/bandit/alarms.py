@@ -20,7 +20,7 @@ from bothworlds.policies import alarm
 from bothworlds.policies.base import Array, Saved, Sounded
 
 CONFIDENCE = 0.99
-"""How sure a change must be."""
+"""Confidence that an alarm requires."""
 
 _SUMS = Saved("sums", low=0.0, high=2.0**53)
 
@@ -36,8 +36,8 @@ class Alarm:
     round : int
         The decision whose feedback raised the alarm.
     confidence : float
-        How sure it is: 1 less the probability of a false alarm in a whole run, were the threshold
-        where this one sounded.
+        1 minus the probability of a false alarm in a whole run with the threshold that this alarm
+        reached.
     before, after : float
         The mean outcome of the arm before and after, in the user's units: rewards or losses.
     since : int
@@ -57,7 +57,7 @@ class Alarm:
 
 
 def confidence(n_arms: int, observed: float, statistic: float) -> float:
-    """Return 1 less the probability of a false alarm in a whole run at such a threshold."""
+    """Return 1 minus the probability of a false alarm in a whole run at such a threshold."""
     doubt = alarm.threshold(math.log(2.0 * n_arms), observed) - statistic
     return abs(math.expm1(min(doubt, 0.0)))
 

@@ -235,7 +235,7 @@ def _pending_of(
     lineup = current
     indices = np.flatnonzero(there)
     if not np.array_equal(np.sort(current.index_array), indices):
-        # Only which arms these were is asked of them.
+        # Only the set of these arms is used.
         lineup = Lineup(current.origin, (), tuple(indices.tolist()), None)
     time = loaded if "time" not in given else number(given["time"], "time", 0.0, LARGEST)
     learn = truth(given.get("learn", True), "learn")

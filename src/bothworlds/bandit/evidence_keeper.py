@@ -219,7 +219,7 @@ class EvidenceKeeper:
         self._listen(lineup.indices[slot], loss, decided)
 
     def _listen(self, index: int, loss: float, number: int) -> None:
-        """Add a loss to those in which a change is looked for."""
+        """Add a loss to those that are tested for a change."""
         assert self.alarms is not None
         self.alarms.hear(index, loss, number)
 

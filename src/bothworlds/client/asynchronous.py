@@ -246,7 +246,7 @@ class AsyncClient:
         return await self._patiently(calls.segments(name, limit))
 
     async def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:
-        """Return how good every arm is and how sure that is.
+        """Return how good every arm is and how certain that is.
 
         ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
         returned is under ``"targets"``.

@@ -248,7 +248,7 @@ class Client:
         return self._patiently(calls.segments(name, limit))
 
     def report(self, name: str, targets: Sequence[str] = ()) -> dict[str, Any]:
-        """Return how good every arm is and how sure that is.
+        """Return how good every arm is and how certain that is.
 
         ``targets`` are ``"uniform"`` or ``"arm:"`` and the name of one: what each would have
         returned is under ``"targets"``.

@@ -96,7 +96,7 @@ class Units:
 
 
 class Report(Mapping[Arm, ArmReport]):
-    """How good every arm is, and how sure that is.
+    """How good every arm is, and how certain that is.
 
     A mapping from the names of the arms to `ArmReport`. Every statement holds by itself with the
     report's confidence.
@@ -104,7 +104,7 @@ class Report(Mapping[Arm, ArmReport]):
     Attributes
     ----------
     confidence : float
-        How sure every statement is.
+        Confidence of every statement.
     drift : bool
         Whether the sequences and gaps hold for means that move. They then refer to the average
         of the means over the rounds, in which early rounds weigh more.
@@ -177,7 +177,7 @@ class Report(Mapping[Arm, ArmReport]):
         """Return the largest x such that a is better than b by at least x, with confidence.
 
         In the user's units, at the report's confidence, at any time: you may stop at the
-        first positive answer. Negative where one is not sure.
+        first positive answer. Negative where that is not certain.
 
         Parameters
         ----------

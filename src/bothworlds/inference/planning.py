@@ -37,11 +37,11 @@ class Plan:
     rounds: NDArray[np.float64]
     """Round at which each run was certain; infinite where it was not in time."""
     checkpoints: NDArray[np.int64]
-    """The rounds at which was looked."""
+    """Checkpoints: the rounds at which every run is examined."""
     regret: NDArray[np.float64]
     """(runs, checkpoints): regret so far, in rewards."""
     gap: float
-    """The gap that was looked for."""
+    """The gap to detect."""
     confidence: float
     """Confidence of the answer."""
     policy: Policy
@@ -103,7 +103,7 @@ def rounds_needed(
     n_arms : int, default 2
         Number of arms.
     confidence : float, default 0.95
-        How sure every statement must be.
+        Confidence of every statement.
     policy : Policy, optional
         The policy; by default ``TsallisINF()``.
     horizon : int

@@ -1,4 +1,4 @@
-"""`inference.report` and `inference.gap`: how good every arm of a log is, and how sure that is."""
+"""`inference.report` and `inference.gap`: how good each arm of a log is, and how certain that is."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def report(
     by: By = None,
     arms: Sequence[Arm] = (),
 ) -> Report | dict[Slice, Report]:
-    """Return how good every arm of a log is, and how sure that is.
+    """Return how good every arm of a log is, and how certain that is.
 
     The log is read once, some thousands of rows at a time, and may be larger than memory. Answers
     count in the order of the rounds, also where the log is in the order of the answers: rows up to
@@ -123,7 +123,7 @@ def report(
         iterable of `LoggedDecision` or of mappings with its keys, or a table: a mapping of
         columns or a data frame.
     confidence : float, default 0.95
-        How sure every statement is, in [0.5, 0.999].
+        Confidence of every statement, in [0.5, 0.999].
     drift : bool, default False
         Whether sequences and gaps must hold for means that move.
     bounds : pair of float, default (0, 1)
@@ -184,7 +184,7 @@ def gap(
     """Return the largest x such that arm a is better than b by at least x, with confidence.
 
     It is valid at any time, so a log may be read repeatedly while it grows. Negative
-    where one is not sure.
+    where the log does not show it.
 
     Parameters
     ----------

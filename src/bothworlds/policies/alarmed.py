@@ -231,7 +231,7 @@ class Alarmed(Wrapper):
     floor : float, default 0.02
         The arm is drawn from (1 - floor) w + floor / K, w the policy's own distribution.
     confidence : float, default 0.99
-        How sure a change must be, in (0, 1]; at 1 no alarm ever sounds.
+        Confidence that an alarm requires, in (0, 1]; at 1 no alarm ever sounds.
     restart : bool, default True
         Whether an alarm restarts the policy; otherwise it is counted, and its arm's test starts
         again.

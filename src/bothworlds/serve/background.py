@@ -56,7 +56,7 @@ def background(store: str, *, port: int = 0, settings: Settings | None = None) -
 
     thread = threading.Thread(target=serve, name="bothworlds-serve")
     try:
-        # If anything breaks in here, Ctrl-C among it, the thread ends before the block does. Ctrl-C
+        # If anything fails in here, Ctrl-C included, the thread ends before the block does. Ctrl-C
         # while it starts leaves a thread that has not begun, and then does nothing.
         thread.start()
         found = said.get()

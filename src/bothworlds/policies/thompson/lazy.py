@@ -381,7 +381,7 @@ def draw_all(K: int, S: Any, G: Any, plain: Any, like: Any) -> Any:
     A = splat(1.0, like)
     B = splat(0.0, like)
     for i in range(ARMS, ARMS + K):
-        # Without a root a proposal is accepted at once: other lanes keep no one waiting.
+        # Without a root a proposal is accepted at once: no lane waits for others.
         a, b = gamma_pair(
             load(S, i, like) + TWO_THIRDS,
             select(plain, load(S, i + 3 * K, like), 0.0),

@@ -61,7 +61,7 @@ def changes(shown: Shown) -> Markup:
 
 
 def in_words(change: Mapping[str, Any]) -> str:
-    """Write a change for readers; settings that have their defaults go without saying.
+    """Write a change for readers; settings with their defaults are left out.
 
     Examples
     --------

@@ -51,7 +51,7 @@ from bothworlds.text import clipped, counted
 PAGE = 64
 """Arms in a table."""
 UNFILTERED_ARMS = 8
-"""Arms of which a table is short enough to need no filter."""
+"""Largest number of arms in a table without a filter."""
 SPARKS = 23
 """Points of a sparkline."""
 SENTENCES = 6
@@ -525,7 +525,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
                 h.fieldset(
                     h.legend("One arm"),
                     h.label("Arm", for_="arm"),
-                    # A list of thousands would be neither small nor of use.
+                    # A list of thousands of arms would be long and useless.
                     h.select((h.option(each, value=each) for each in active), id="arm", name="arm")
                     if len(active) <= PAGE
                     else h.input(id="arm", name="arm", maxlength=200, autocomplete="off"),
@@ -671,4 +671,4 @@ PANELS = (
     Panel({"quarantine": _quarantine, "changes": changes}, admin=True),
     Panel(links=(("export", "Export"),), draw=lambda viewer, shown, made: _export(viewer, shown)),
 )
-"""The panels of the page, in their order; the first stands above the list of contents."""
+"""The panels of the page, in their order; the first one is above the list of contents."""

@@ -61,7 +61,7 @@ def sparkline(values: Values, label: str, colour: str) -> Markup:
 
 
 def share_bar(shares: Sequence[float], colours: Sequence[str], label: str) -> Markup:
-    """Return shares side by side, as wide as they are."""
+    """Return a bar divided into shares."""
     wide, high = 160, 12
     at, pieces = 0.0, []
     for share, colour in zip(shares, colours, strict=True):

@@ -60,7 +60,7 @@ MOST_VIEWERS = 50
 PATIENCE = 0.25
 """Seconds that a page waits for a computation."""
 PAUSE = 1.0
-"""Seconds between two looks of a live page."""
+"""Seconds between two updates of a live page."""
 HEARTBEAT = 15.0
 EXPERIMENTS = 100
 """How many experiments a page of the overview shows."""

@@ -57,7 +57,7 @@ FEWEST = 5
 RATE_SECONDS = 10.0
 """Over how many seconds decisions a second are counted."""
 COUNTED_AT_MOST = 100_000
-"""Where counting stops."""
+"""Largest count; counting stops there."""
 ENTRIES = 200
 """How many answers are kept."""
 CONFIDENCE = 0.95
@@ -89,7 +89,7 @@ class Window:
     sure: tuple[tuple[Any, Any, float], ...]
     """Better arm, worse arm, by at least how much."""
     strict: dict[str, tuple[float, float] | None]
-    """Where the mean of every arm is, so sure that no arm of all is wrong; None where it moved."""
+    """Interval of the mean of every arm, valid for all arms at once; None where the mean moved."""
     experts: Experts | None = None
     """Statistics of the experts, if there are any."""
     waiting: int = 0
@@ -156,7 +156,7 @@ class Watching:
     Parameters
     ----------
     service : Service
-        What is examined.
+        The service whose experiments are displayed.
     """
 
     def __init__(self, service: Service) -> None:
@@ -190,7 +190,7 @@ class Watching:
         entry = self._kept.pop((who.tenant, name, kind), None)
         if entry is None or entry.stamp != stamp:
             entry = _Entry(stamp)
-        # The newest at the end; what no one has asked for longest goes first.
+        # The newest is at the end; the least recently requested one is evicted first.
         self._kept[who.tenant, name, kind] = entry
         while len(self._kept) > ENTRIES:
             self._kept.pop(next(iter(self._kept)))
@@ -292,7 +292,7 @@ def counted(rows: list[LogRow], experiment: Snapshot, now: float, swept: bytes =
         count = arms.setdefault(name, Counted())
         count.decided += 1
         if row.status == "quarantined":
-            # No one has judged it yet.
+            # It waits in quarantine for an administrator.
             count.quarantined += 1
         elif row.loss is not None and row.source == "client":
             count.answered += 1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bothworlds.serve.domain.service import Service
 
 SECONDS = 12 * 3600.0
-"""How long one stays logged in, and how long a form can be sent."""
+"""How long a user stays logged in, and how long a form can be sent."""
 SECURE = "__Host-bothworlds"
 """The cookie where the browser speaks https, to this service or a proxy before it."""
 PLAIN = "bothworlds"
@@ -63,7 +63,7 @@ class Sessions:
         Raises
         ------
         Problem
-            If the key is none or may not read, or would be sent in the open.
+            If the key is not valid or may not read, or would be sent unencrypted.
         """
         scheme = _scheme(headers)
         if scheme == "http" and not on_this_machine(headers):

@@ -96,7 +96,7 @@ def alarms(shown: Shown) -> list[tuple[str, str]]:
 
 
 def drifts(shown: Shown) -> list[tuple[str, str]]:
-    """Return the arms whose mean has moved, and how that is known."""
+    """Return the arms whose mean has moved, with the evidence."""
     window = shown.window
     # The mean over all time is that of the contexts in which experts recommend the arm.
     if window is None or window.report is None or window.experts is not None:

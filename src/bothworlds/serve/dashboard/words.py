@@ -9,7 +9,7 @@ from bothworlds.markup import Markup, h
 from bothworlds.text import counted, grouped, short_duration
 
 NONE = "-"
-"""Where there is no number."""
+"""Text in place of a missing number."""
 
 
 def percent(share: float) -> str:

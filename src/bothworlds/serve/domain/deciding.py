@@ -118,7 +118,7 @@ class Deciding:
         if sticky and decided.mode == "learn":
             drawn = await self._stick(experiment, drawn, hashed, sticky, lineup.places)
         if idempotency_key is not None:
-            # What the caller sent, and not the arms there are: a retry may meet others.
+            # The request as it was sent, without the current arms: a retry may meet others.
             asked: tuple[Any, ...] = (available and sorted({*available}), hashed.hex(), deferred)
             if experiment.config.experts:
                 asked += (advice, asleep and sorted({*asleep}))
@@ -147,7 +147,7 @@ class Deciding:
         asleep: Sequence[str] | None = None,
         segment: str | None = None,
     ) -> Decided | None:
-        """Decide for no one in particular; None if something must be written first."""
+        """Decide without a unit; None if something must be written first."""
         experiment = self._by_name.get((who.tenant, name))
         if experiment is None or who.experiment is not None:
             experiment = self._find(who, name)
@@ -241,7 +241,7 @@ class Deciding:
             lineup, identities.uniform(), advice, asleep, segment
         )  # fmt: skip
         state = self._state
-        # `State.now`, without the call: this is every decision's way.
+        # `State.now`, without the call: every decision passes here.
         now = time.time() + state.offset
         if now < state.latest <= now + DAY:
             # A clock that was put back must not date a decision before what was swept already.

@@ -217,7 +217,7 @@ class Lineup:
         return self._drawn(slot)
 
     def even(self, estimates: Any, round: int, u: float) -> Draw:
-        """Draw an arm, each as often; see `draw`."""
+        """Draw an arm uniformly; see `draw`."""
         n = len(self.places)
         return Draw(self.places[int(u * n)], float(n), NEAR_NONE, 0.0, b"")
 

@@ -422,7 +422,7 @@ class FoldedLineup(Lineup):
         return self._draw_from(estimates, round, u, False)
 
     def even(self, estimates: Any, round: int, u: float) -> Draw:
-        """Draw an arm, each as often; ``estimates`` is the fold."""
+        """Draw an arm uniformly; ``estimates`` is the fold."""
         return self._draw_from(estimates, round, u, True)
 
     def _draw_from(self, fold: Fold, round: int, u: float, even: bool) -> Draw:

@@ -33,7 +33,7 @@ class NewKey:
     Parameters
     ----------
     secret : str
-        What its holder sends; kept nowhere.
+        What its holder sends; not stored.
     row : KeyRow
         What is stored.
     tenant : str or None
@@ -208,7 +208,7 @@ class Keys:
         tenant: str | None = None,
         request_id: str = "",
     ) -> tuple[str, dict[str, Any]]:
-        """Make an API key; return its secret, which is nowhere kept, and its document.
+        """Make an API key; return its secret, which is not stored, and its document.
 
         ``tenant`` names another tenant, new if it is; only a caller without a key may.
         """

@@ -475,7 +475,7 @@ _OK = wire.encode({"status": "ok"})
     "GET", "/healthz", "Check that the process is alive", None, answer=wire.Health,
 )  # fmt: skip
 async def healthz(app: HandlerContext, request: Request) -> Reply:
-    """Answer."""
+    """Answer that the process runs."""
     return Reply(200, _OK)
 
 

@@ -75,7 +75,7 @@ class Server(uvicorn.Server):
         if self.should_exit or not self.started:
             return
         self._looking = asyncio.get_running_loop().create_task(self._look())
-        # What was imported and compiled is no garbage: looking through it would stop the loop.
+        # Imported and compiled objects are no garbage: examining them would stop the loop.
         gc.freeze()
         assert sockets is not None
         host, port = sockets[0].getsockname()[:2]
@@ -198,7 +198,7 @@ def run(
     # request that the end of the server cancels would leave a traceback in it.
     logging.getLogger("uvicorn.error").setLevel("CRITICAL")
     most = _raise_the_limit_of_files()
-    # Refused with a code, where the system would reset them without a word.
+    # Refused with a code; the system would reset them without a reason.
     fast_path.CONNECTIONS = max(1, min(fast_path.CONNECTIONS, most - SPARE_FILES))
     with listener:
         kind = Application if plain_http else FastApplication

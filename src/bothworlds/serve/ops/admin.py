@@ -17,7 +17,7 @@ from bothworlds.serve.store.writer import Writer
 def create_key(
     where: str, scopes: Sequence[str], *, label: str = "", tenant: str | None = None
 ) -> str:
-    """Create an API key and return its secret, which is kept nowhere.
+    """Create an API key and return its secret, which is not stored.
 
     A server that runs knows it a moment later.
 
@@ -28,7 +28,7 @@ def create_key(
     scopes : sequence of str
         Some of decide, feedback, read, admin.
     label : str
-        For people.
+        Label shown in the list of keys.
     tenant : str, optional
         The tenant's name, new if it is; by default the first tenant.
 

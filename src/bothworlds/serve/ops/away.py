@@ -35,7 +35,7 @@ from bothworlds.serve.store.opening import reading
 from bothworlds.serve.store.reader import Reader
 
 READ, REPORT = 0, 1
-"""Threads of the process: no one else waits for a long report."""
+"""Threads of the process: no other work waits for a long report."""
 LOOK = 1.0
 """How often the process looks for a connection that does not answer, in seconds."""
 NICE = 10
@@ -255,7 +255,7 @@ def main() -> None:
         try:
             number, lane, work, given = pickle.load(source)
         except (EOFError, OSError):
-            # The server ended, however it did.
+            # The server has ended, cleanly or not.
             os._exit(0)
         lanes[lane].submit(lambda outcome, number=number: send(number, outcome), work, given)
 

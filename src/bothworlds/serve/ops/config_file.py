@@ -141,7 +141,7 @@ class Step:
     Parameters
     ----------
     text : str
-        What it changes, for people.
+        Description of the change, as `plan` prints it.
     apply : coroutine function
         Makes the change.
     """

@@ -36,7 +36,7 @@ UNIFORM, ARM = "uniform", "arm:"
 async def report(
     service: Service, who: Principal, name: str, confidence: float, targets: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return how good every arm is and how sure that is, from the log of the current epoch.
+    """Return how good every arm is and how certain that is, from the log of the current epoch.
 
     Decisions count whose mode was learn or uniform, and feedback that was learned, in the order of
     the decisions (`bothworlds.serve.ops.tallies`). A process of its own (`ops.away`) reads and
@@ -51,7 +51,7 @@ async def report(
     name : str
         The experiment.
     confidence : float
-        How sure every statement is.
+        Confidence of every statement.
     targets : sequence of str
         ``uniform`` for a draw among the arms that could be drawn, ``arm:NAME`` for one arm, over
         the decisions in which it could be drawn.

@@ -115,7 +115,7 @@ class Upkeep:
             await asyncio.sleep(0)
 
     async def checkpoint(self) -> None:
-        """Note where every experiment stands that has moved."""
+        """Note the state of every experiment that has changed."""
         await self._note_rewards()
         rows = []
         for experiment in self._experiments.values():

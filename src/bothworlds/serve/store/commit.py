@@ -9,9 +9,9 @@ A batch is begun when the one before it is answered: a fast disk would otherwise
 of a few rows, each at the price of a whole one.  Where several tenants write, the first answers are
 enough: a tenant must not wait until all those of another are given.
 
-The thread owns this replica's states (`StateRow`): no one else changes them.  When a commit fails,
-no caller is answered that it was written, and the states are read again before the next
-one, because a connection may break after the commit.
+The thread owns this replica's states (`StateRow`): no other thread changes them.  When a commit
+fails, no caller is answered that it was written, and the states are read again before the next one,
+because a connection may break after the commit.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class Committer:
         """Hand an item in; its ``done`` is called with a `Written`, or a `Problem`."""
         self._queue.append(item)
         if self._asleep:
-            # Until it is awake, no one else has to wake it.
+            # Until it is awake, no other item has to wake it.
             self._asleep = False
             self._wake.set()
 

@@ -2,7 +2,7 @@
 
 A replica that serves has a number, its shard.  It holds an advisory lock on it as long as its
 writing connection lives, and a lease in the table ``replica``: a number is free for another one
-once both are gone, so that a restart of the database takes no one's number away.  A replica that
+once both are gone, so that a restart of the database takes no number away.  A replica that
 comes back later than that takes another number, if its own has a new holder.
 
 Connections are opened when they are needed and opened again after a failure.  One writes; three

@@ -78,7 +78,7 @@ def _least_used(writer: Writer, experiment: int, limit: int) -> list[bytes]:
 
 def evict(writer: Writer, experiment: int, ids: Sequence[bytes], at: float) -> None:
     """Delete the states of segments; the experiment's own state keeps their feedback."""
-    # In one order, as batches hold them, so that no two wait for each other.
+    # In the same order as batches lock them, so that no two wait for each other.
     values = [(experiment, id) for id in sorted(ids)]
     writer.execute_many(
         "UPDATE segment SET evicted_at = ? WHERE experiment = ? AND id = ?",
