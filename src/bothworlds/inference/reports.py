@@ -1,4 +1,4 @@
-"""`inference.report` and `inference.gap`: how good each arm of a log is, and how certain that is."""
+"""`inference.report` and `inference.gap`: how good the arms of a log are, with confidence."""
 
 from __future__ import annotations
 
