@@ -320,7 +320,8 @@ def played(policy, seed, rounds=300):
 
 def test_a_mean_outside_its_range_is_explained_and_no_other():
     explained = 0
-    for seed in range(20, 25):
+    # With seed 28 a weighted mean is beyond 1, reported as 1, and so within its range.
+    for seed in (*range(20, 25), 28):
         for each in played(bw.TsallisINF(), seed).report().values():
             low, high = each.sequence
             outside = not low <= each.mean <= high

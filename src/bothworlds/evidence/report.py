@@ -368,6 +368,8 @@ def _arm_report(
         mean = read.mean_and_error(evidence, place)[0] if weighted else None
         if mean is None or mean != mean:
             mean = read.plain_mean(evidence, place)
+        # Weighted answers can have a mean beyond the bounds, which is reported as the bound.
+        mean = min(1.0, max(0.0, mean))
         refused = [] if report.drift else _no_interval(evidence, place, weighted, floored, moved)
         reasons += refused
         if not refused and not report.drift:

@@ -17,7 +17,7 @@ KIND = "numba:compile"
 """Numba's name for the event that a function compiles."""
 
 PATIENCE = 2.0
-"""Seconds of compiling after which a person wonders."""
+"""Seconds of compiling after which a line is printed."""
 YOUNG, NEVER = 10_000, 10**9
 """New objects after which garbage is collected among them while kernels compile, in about 10 ms;
 and a number of such steps that is never reached."""

@@ -43,7 +43,7 @@ def at_hand(kernel: Any, *arguments: Any) -> bool:
 
 
 def address(array: Any) -> int:
-    """Return where the numbers of an array are; someone must hold the array meanwhile."""
+    """Return where the numbers of an array are; the caller must keep the array meanwhile."""
     # In half the time that `array.ctypes.data` takes.
     return addressof(c_char.from_buffer(array))
 
