@@ -303,6 +303,18 @@ def test_pictures(tmp_path):
     assert (tmp_path / "bandit.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
+@pytest.mark.extra
+@pytest.mark.parametrize(("policy", "explained"), [(FLOOR, True), (bw.TsallisINF(), False)])
+def test_a_picture_explains_thick_lines_only_where_there_are_some(policy, explained):
+    report = played(policy, 1).report()
+    assert any(each.interval is not None for each in report.values()) == explained
+    found = report.plot().findobj(lambda artist: hasattr(artist, "get_text"))
+    texts = " ".join(artist.get_text() for artist in found)
+    assert "thin: 95 % sequence" in texts
+    assert ("thick" in texts) == explained
+
+
 @pytest.mark.parametrize("confidence", [0, 1, 0.4, 95, "0.95", True, None, float("nan")])
 def test_bad_confidence(confidence):
     with pytest.raises(InvalidParameter, match=r"The confidence of Bandit\.report must be a numbe"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def plot_experts(
         if len(history):
             grid[0, 1].set(xlabel="decision", ylabel="weight", ylim=(0.0, 1.0))
             shared_legend(figure, DRAWN_ARMS)
-        note(figure, _widths(confidence))
+        note(figure, _widths(experts, confidence))
         if path is not None:
             save(figure, path)
     return figure
@@ -98,17 +98,20 @@ def plot_report(
         over_time = f"; over time at {100 * LEVEL:g} %" if report.confidence != LEVEL else ""
         note(
             figure,
-            f"{report.source}; {_widths(report.confidence)}{over_time}",
+            f"{report.source}; {_widths(report.values(), report.confidence)}{over_time}",
         )
         if path is not None:
             save(figure, path)
     return figure
 
 
-def _widths(confidence: float) -> str:
-    """Explain the thick and the thin lines."""
+def _widths(rows: Iterable[Any], confidence: float) -> str:
+    """Explain the thick lines, where any row has an interval, and the thin ones."""
     percent = f"{100 * confidence:g} %"
-    return f"thick: {percent} interval at a fixed time; thin: {percent} sequence, valid at any time"
+    thin = f"thin: {percent} sequence, valid at any time"
+    if all(row.interval is None for row in rows):
+        return thin
+    return f"thick: {percent} interval at a fixed time; {thin}"
 
 
 def _best_first(report: Report) -> list[int]:
@@ -230,7 +233,7 @@ def plot_bandit(
         axes.set_xlabel("decisions")
         axes.set_title("counts")
         shared_legend(figure, DRAWN_ARMS + 2)
-        note(figure, f"{title}; {_widths(report.confidence)}")
+        note(figure, f"{title}; {_widths(report.values(), report.confidence)}")
         if path is not None:
             save(figure, path)
     return figure
