@@ -26,7 +26,9 @@ FLAGS = [
 ]  # fmt: skip
 PATIENCE = 1000.0 * HANG
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "שלום abc", "x" * 200]
-PAGES = ("/", "/experiments/long", "/experiments/hostile", "/experiments/empty")
+DRAWN = ("long", "hostile", "paused")
+"""Experiments with a history, and so with charts."""
+PAGES = ("/", "/experiments/empty", *(f"/experiments/{name}" for name in DRAWN))
 expect.set_options(timeout=PATIENCE)
 
 
@@ -39,9 +41,11 @@ def service(tmp_path_factory):
         drift=True, feedback_window=120.0,
     )  # fmt: skip
     made(store, "hostile", HOSTILE, rounds=5000, logged=500, checkpoints=20)
+    made(store, "paused", ["one page", "two pages"], rounds=5000, logged=500, checkpoints=20)
     for name in ("empty", "live", "stopped"):
         made(store, name, ["red", "green", "blue"])
     with served(store) as running:
+        assert running.ask("POST", "/v1/experiments/paused/pause").status == 200
         yield running
 
 
@@ -96,7 +100,7 @@ def test_pages_are_quiet_ask_nobody_else_and_fit_a_phone(opened):
         for path in PAGES:
             page = opened(path, width=375, scheme=scheme)
             expect(page.locator("#pulse")).to_have_text("live")
-            if path.endswith(("long", "hostile")):
+            if path.endswith(DRAWN):
                 expect(page.locator("figure[data-chart] canvas")).to_have_count(2)
             assert page.evaluate("document.documentElement.scrollWidth") == 375, path
             assert page.noise == [] and page.foreign == [], path
@@ -134,7 +138,7 @@ def test_the_dashboard_is_intact_at_every_width(opened, scheme):
         for width in WIDTHS:
             page = opened(path, width=width, scheme=scheme)
             expect(page.locator("#pulse")).to_have_text("live")
-            if path.endswith(("long", "hostile")):
+            if path.endswith(DRAWN):
                 expect(page.locator("figure[data-chart] canvas")).to_have_count(2)
                 page.locator("details.panel summary").click()
             assert page.evaluate(LEAVING) == [], (path, width)
@@ -159,6 +163,23 @@ def test_many_arms_are_filtered_and_legends_are_filled(opened):
     assert len(values) > 9 and not {"--", "\u2013", ""} & set(values)
     origin = page.evaluate("location.origin")
     assert f"curl -s -X POST {origin}/v1/experiments/long/decisions" in page.content()
+
+
+def test_a_phone_reads_only_about_columns_that_it_shows(opened):
+    for width, columns in ((1280, 10), (375, 3)):
+        page = opened("/experiments/paused", width=width)
+        expect(page.locator(".verdict")).to_contain_text("Once resumed, two pages receives")
+        heads = page.locator("#part-arms thead th:visible")
+        expect(heads).to_have_count(columns)
+        caption = page.locator("#part-arms caption")
+        expect(caption).to_contain_text("Share: of the decisions once resumed.")
+        told = "The tick is the mean over all time" in caption.inner_text()
+        assert told == (width == 1280)
+        # Numbers and their heads end at the same side.
+        cells = page.locator("#part-arms tbody tr").first.locator("td:visible")
+        ends = [each.bounding_box() for each in (heads.last, cells.last)]
+        assert abs(sum(ends[0][k] - ends[1][k] for k in ("x", "width"))) < 1
+        assert heads.last.evaluate("each => getComputedStyle(each).textAlign") == "right"
 
 
 ESCAPES = """() => [...document.querySelectorAll("section")].flatMap((card, n, all) => {
@@ -246,7 +267,7 @@ def test_without_scripts_everything_can_be_read(opened):
     page.locator("#part-shares-data summary").click()
     assert page.locator("#part-shares-data td").count() == 12 * 9
     page.get_by_role("link", name="Experiments").click()
-    assert page.get_by_role("row").count() == 6
+    assert page.get_by_role("row").count() == 7
 
 
 def test_a_page_changes_while_one_looks(opened, service):
