@@ -553,7 +553,7 @@ def _controls(viewer: Viewer, shown: Shown) -> Markup:
         h.p(
             "Pause: refuse decisions; feedback is still learned. Pin: every decision returns one "
             "arm, and nothing is learned. Uniform: every arm receives the same share. The name of "
-            "a retired arm cannot be used again. Red buttons stop or discard something.",
+            "a retired arm cannot be used again. Coloured buttons stop or discard something.",
             class_="quiet",
         ),
         class_="panel",
