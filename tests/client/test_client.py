@@ -154,12 +154,14 @@ def test_a_paused_experiment_gives_the_default_and_an_archived_one_an_error(clie
 
 
 def test_nobody_listening_is_a_default_or_an_error(client):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    assert client(url).decide("a", default="red").default
-    with pytest.raises(ServiceAway, match="cannot be reached"):
-        client(url).decide("a")
-    assert client(url).ready() is False
+    with socket.socket() as silent:
+        # Kept, so that no other process listens there, but refused.
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert client(url).decide("a", default="red").default
+        with pytest.raises(ServiceAway, match="cannot be reached"):
+            client(url).decide("a")
+        assert client(url).ready() is False
 
 
 def test_a_lost_answer_is_asked_for_again_where_that_is_safe(client):

@@ -4,13 +4,13 @@ import contextlib
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from helpers.ports import free_port
 from helpers.served import served
 from helpers.waiting import HANG, wait_until
 
@@ -200,12 +200,6 @@ CROSSING = """async (service) => {
     const status = await client.feedback(decision, { reward: 1 });
     return [decision.arm, status, globalThis.minted];
 }"""
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 @pytest.mark.browser

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from helpers.ports import free_port
 from helpers.waiting import HANG
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -63,12 +63,6 @@ for unit in units:
 RUNUSER = '#!/bin/sh\nshift 3\nexec "$@"\n'
 CURL = '#!/bin/sh\nexec {curl} -sS --cacert {pem} --resolve {name}:{port}:127.0.0.1 "$@"\n'
 NAME = "bandit.example.com"
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 class Machine:

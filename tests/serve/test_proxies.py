@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.ports import free_port
 from helpers.served import served
 from helpers.waiting import HANG, wait_until
 
@@ -27,12 +28,6 @@ def program(name):
     if found is None:
         pytest.fail(f"This test needs {name} on the path: apt-get install {name}.")
     return found
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def nginx(folder, port, upstream):
