@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import json
 import re
 import shutil
@@ -128,6 +129,8 @@ end
 """,
     "empty": "",
 }
+PATHS: dict[str, list[str]] = {}
+"""Paths that are asked in turns, where there are several."""
 
 
 @dataclass
@@ -216,14 +219,21 @@ def ungrouped(store: str, changes: str = "") -> Iterator[tuple[Running, str]]:
 
 
 def asked(
-    server: Running, what: str, key: str, connections: int, seconds: float, folder: Path
+    server: Running,
+    what: str,
+    key: str,
+    connections: int,
+    seconds: float,
+    folder: Path,
+    settling: float = 0.0,
 ) -> Load:
-    """Ask a server for some seconds."""
+    """Ask a server for some seconds; its CPU time then counts for as long as it is settling."""
     before = server.cpu()
     if shutil.which("wrk"):
         count, middle = _wrk(server, what, key, connections, seconds, folder)
     else:
         count, middle = asyncio.run(_python(server, what, key, connections, seconds))
+    time.sleep(settling)
     return Load((server.cpu() - before) / count * 1e6, count / seconds, middle)
 
 
@@ -253,19 +263,22 @@ async def _python(
     deadline = time.monotonic() + seconds
     delays: list[float] = []
     head = f"Host: {host}\r\nAuthorization: Bearer {key}\r\n"
-    asking = f"POST /v1/experiments/bench/decisions HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n"
+    paths = itertools.cycle(PATHS.get(what, ["/v1/experiments/bench/decisions"]))
+    end = f" HTTP/1.1\r\n{head}Content-Length: 0\r\n\r\n"
+    asking = ""
     if what == "advised":
         asking = (
             f"POST /v1/experiments/advised/decisions HTTP/1.1\r\n{head}Content-Type: "
             f"application/json\r\nContent-Length: {len(ADVICE)}\r\n\r\n{ADVICE}"
         )
-    nothing = f"GET / HTTP/1.1\r\n{head}\r\n"
+    if what in ("empty", "plain"):
+        asking = f"GET / HTTP/1.1\r\n{head}\r\n"
 
     async def talk() -> None:
         reader, writer = await asyncio.open_connection(host, int(port))
         token: str | None = None
         while time.monotonic() < deadline:
-            sent = nothing if what == "empty" else asking
+            sent = asking or f"POST {next(paths)}{end}"
             if what == "traced":
                 sent = sent.replace("Content", f"X-Request-Id: r{len(delays)}\r\nContent")
             if token is not None:
