@@ -2,6 +2,7 @@
 
 import dataclasses
 import html.parser
+import io
 import json
 import os
 import re
@@ -11,14 +12,17 @@ import sys
 
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import bothworlds as bw
 from bothworlds.cli import app
 from bothworlds.cli.live_table import Board
+from bothworlds.cli.paper import _repeat_sample as repeat_sample
 from bothworlds.experiments import Moment, experiment, experiment_names
 from bothworlds.experiments import plan as planning
 from bothworlds.experiments import run as run_paper
+from bothworlds.experiments.claims import sample
 from bothworlds.text import duration
 from helpers.waiting import HANG, wait_until
 
@@ -154,6 +158,24 @@ def test_the_terminal_shows_the_claims_and_the_report(everything):
     # On a busy machine, lines count the kernels that remain in between.
     later = [line for line in lines[1:] if not line.startswith("Compiling; ")]
     assert later[0].startswith("Running; ")
+
+
+def test_the_sample_counts_its_kernels_where_there_is_no_terminal(tmp_path, monkeypatch):
+    def reproduced(threads, compiling):
+        for done in range(3):
+            compiling(done, 2)
+        return sample.Reproduced(4, 4, 10)
+
+    monkeypatch.setattr(sample, "reproduce_sample", reproduced)
+    out = io.StringIO()
+    for _ in range(2):
+        repeat_sample(Console(file=out), tmp_path, None)
+    first, compiled, *found = out.getvalue().splitlines()
+    assert first.startswith("Repeating a sample of the run at the paper's scale: ")
+    assert compiled.startswith("Compiling 2 kernels: ")
+    # The second time the outcome is in the folder.
+    assert len(found) == 2 and found[0] == found[1]
+    assert "reproduced 4 of its runs" in found[0]
 
 
 def test_nothing_is_computed_twice(everything):

@@ -232,6 +232,8 @@ def _repeat_sample(console: Console, folder: Path, threads: int | None) -> Repro
             def compiling(done: int, total: int) -> None:
                 left = f"compiling, {total - done} of {total} kernels remain: minutes at first"
                 status.update(f"{waiting} {left}" if done < total else waiting)
+                if done == 0 and not console.is_terminal:
+                    console.print(f"Compiling {total} kernels: minutes at first, then seconds.")
 
             found = reproduce_sample(threads, compiling)
         if found is not None:
