@@ -497,6 +497,18 @@ def test_missing_feedback_counts_as_the_default_loss(served, put_clock, where):
     healthy(where())
 
 
+def test_ids_sort_by_time_although_the_clock_is_put_back(on_service, put_clock):
+    async def body(service):
+        for ahead in (0.0, -100.0, -50.0):
+            put_clock(ahead)
+            await service.decide_many(ME, "headline", 10)
+        await service.flushed()
+        rows = [row async for page in service.rows(ME, "headline") for row in page]
+        assert [row["round"] for row in rows] == [*range(1, 31)]
+
+    on_service(body)
+
+
 def test_deferred_decisions_count_once_they_are_activated(served, put_clock, where):
     async def body(service):
         await service.create(

@@ -26,6 +26,8 @@ from bothworlds.serve.store.rows import Claimed, ClaimRow, DecisionRow
 
 REQUEST_SECONDS = DAY
 """How long an Idempotency-Key is remembered."""
+AFTER = 5e-7
+"""Seconds by which an id is later than the one before at least: doubles and ids can tell these."""
 
 
 class Deciding:
@@ -243,9 +245,10 @@ class Deciding:
         state = self._state
         # `State.now`, without the call: every decision passes here.
         now = time.time() + state.offset
-        if now < state.latest <= now + DAY:
-            # A clock that was put back must not date a decision before what was swept already.
-            now = state.latest
+        if now <= state.latest <= now + DAY:
+            # A clock that was put back must not date a decision before what was swept already, and
+            # ids of one process sort by time.
+            now = state.latest + AFTER
         state.latest = now
         id = identities.identity(now)
         raw, number = experiment.record(
