@@ -1,6 +1,7 @@
 """Rules of the service: each is written once, and every way in obeys it."""
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from bothworlds.serve.http import openapi, parsing, wire
 from bothworlds.serve.http.app import ROUTES
 from bothworlds.serve.ops.admin import create_key
 from bothworlds.serve.problems import Problem
+from helpers.parsing import parsed
 
 ME = Service.LOCAL
 PACKAGE = Path(bothworlds.__file__).parent
@@ -118,6 +120,7 @@ def test_a_stored_document_that_is_stricter_today_still_loads():
     assert Config.from_document({**old, "gone": 1}).floor_power == config.floor_power
 
 
+@functools.cache
 def definitions():
     """Return the places in the package that annotate a name, by name."""
     found = {}
@@ -126,7 +129,7 @@ def definitions():
             if "dashboard" in path.parts:
                 # Its figures have names of their own.
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(parsed(path)):
                 if isinstance(node, ast.ClassDef):
                     for each in node.body:
                         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
